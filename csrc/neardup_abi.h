@@ -1,0 +1,304 @@
+/* neardup_abi.h: everything that the C core offers, to Python (cffi parses this very text), to the SQLite extension and to
+ * the C tests. Declarations only; the one directive allowed here is "#define NAME number". <stdint.h> and <stddef.h> come first.
+ *
+ * Conventions. Functions that can fail return one of ND_OK ... below. Sizes are in bytes, counts in elements. Blobs that go to
+ * a file are little-endian, but a code (SimHash, one-bit samples, codes of the application) is a string of bits: bit 0 of the
+ * string is the most significant bit of byte 0. Handles (nd_rules, nd_text, nd_values, nd_keys, nd_pairs) own their memory;
+ * nd_rules is immutable and may be shared by threads, the others belong to one thread at a time. */
+
+#define ND_OK 0
+#define ND_ERROR_MEMORY 1    /* an allocation failed */
+#define ND_ERROR_PARAMETER 2 /* a parameter is out of its range */
+#define ND_ERROR_DAMAGED 3   /* a stored value has the wrong length or order */
+#define ND_ERROR_CAPACITY 4  /* the caller's buffer is too small, or the answer would be unreasonably large */
+
+/* ---- version and CPU --------------------------------------------------------------------------------------------- */
+
+/* Version of everything that decides a fingerprint: text rules, Unicode tables, hash families. Stored in every file. */
+#define ND_ALGORITHM_VERSION 1
+
+const char *nd_version(void);         /* of the package, "0.1.0" */
+const char *nd_unicode_version(void); /* of the Unicode Character Database that the tables come from, "15.0.0" */
+const char *nd_isa_name(void);        /* the active tier of kernels: "scalar", "avx2", ... */
+int nd_isa_count(void);               /* tiers that this CPU can run, slowest first */
+const char *nd_isa_at(int index);
+int nd_isa_force(const char *name); /* for tests: ND_ERROR_PARAMETER if this CPU cannot; NULL = the best. Not thread-safe. */
+
+/* ---- hashes ------------------------------------------------------------------------------------------------------ */
+
+#define ND_HASH_XXH3_64 0
+#define ND_HASH_FNV1A_32 1
+#define ND_HASH_FNV1A_64 2
+#define ND_HASH_DJB2A 3
+#define ND_HASH_MD5 4
+#define ND_HASH_SHA1 5
+#define ND_HASH_SHA256 6
+#define ND_DIGEST_MAX 32
+
+size_t nd_hash_size(int32_t hash); /* digest size: 8, 4, 8, 4, 16, 20, 32; 0 for an unknown hash */
+/* The digest, big-endian. The seed is used by XXH3-64 only. */
+int nd_hash_bytes(int32_t hash, uint64_t seed, const uint8_t *data, size_t size, uint8_t *digest);
+uint64_t nd_xxh3_64(const uint8_t *data, size_t size, uint64_t seed);
+
+/* ---- Unicode: the single pieces, for tests and for text.c --------------------------------------------------------- */
+
+#define ND_NORMALIZE_NONE 0
+#define ND_NORMALIZE_NFC 1
+#define ND_NORMALIZE_NFKC 2
+#define ND_NORMALIZE_NFD 3  /* not a text rule; used by strip_accents */
+#define ND_NORMALIZE_NFKD 4 /* not a text rule; for tests */
+
+#define ND_CASE_NONE 0
+#define ND_CASE_LOWER 1 /* full mapping, no context, no locale */
+#define ND_CASE_FOLD 2  /* full case folding, CaseFolding.txt C + F */
+
+/* Flags of a code point */
+#define ND_CP_LETTER 1       /* general category L* */
+#define ND_CP_NUMBER 2       /* N* */
+#define ND_CP_MARK 4         /* M* */
+#define ND_CP_UNSPACED 8     /* Script_Extensions has Han, Hiragana, Katakana, Thai, Lao, Khmer or Myanmar */
+#define ND_CP_PICTOGRAPH 16  /* Extended_Pictographic or Regional_Indicator: begins an emoji grapheme */
+#define ND_CP_IGNORABLE 32   /* Default_Ignorable_Code_Point */
+#define ND_CP_ACCENT 64      /* what strip_accents drops: Mn with combining class 10-36 or >= 200 */
+
+/* Grapheme_Cluster_Break (Unicode 15.0) */
+#define ND_GCB_OTHER 0
+#define ND_GCB_CR 1
+#define ND_GCB_LF 2
+#define ND_GCB_CONTROL 3
+#define ND_GCB_EXTEND 4
+#define ND_GCB_ZWJ 5
+#define ND_GCB_REGIONAL_INDICATOR 6
+#define ND_GCB_PREPEND 7
+#define ND_GCB_SPACING_MARK 8
+#define ND_GCB_L 9
+#define ND_GCB_V 10
+#define ND_GCB_T 11
+#define ND_GCB_LV 12
+#define ND_GCB_LVT 13
+
+uint32_t nd_unicode_flags(uint32_t code_point);
+int nd_unicode_grapheme_break(uint32_t code_point);
+int nd_unicode_combining_class(uint32_t code_point);
+size_t nd_unicode_case(int32_t fold, uint32_t code_point, uint32_t out[3]);                    /* count, 1 to 3 */
+size_t nd_unicode_decompose(int32_t compatible, uint32_t code_point, uint32_t out[18]);        /* full, one code point */
+uint32_t nd_unicode_compose(uint32_t first, uint32_t second);                                  /* 0 where there is none */
+/* Normal form of a whole sequence. *out_count is always set to the count needed; ND_ERROR_CAPACITY if that is above capacity
+ * (nothing usable is in out then). in and out may not overlap. */
+int nd_unicode_normalize(int32_t form, const uint32_t *in, size_t count, uint32_t *out, size_t capacity, size_t *out_count);
+/* End (exclusive) of the extended grapheme cluster that starts at `start`. */
+size_t nd_unicode_grapheme_end(const uint32_t *code_points, size_t count, size_t start);
+
+/* ---- text rules and shingles --------------------------------------------------------------------------------------- */
+
+#define ND_TOKENS_WORDS 0
+#define ND_TOKENS_CHARS 1
+#define ND_NONWORD_SPACE 0
+#define ND_NONWORD_KEEP 1
+#define ND_NONWORD_DROP 2
+#define ND_SHORT_WHOLE 0
+#define ND_SHORT_DROP 1
+
+typedef struct nd_rules_spec {
+    int32_t normalize;     /* ND_NORMALIZE_NONE, _NFC or _NFKC */
+    int32_t fold;          /* ND_CASE_* */
+    int32_t tokens;        /* ND_TOKENS_* */
+    int32_t nonword;       /* ND_NONWORD_*, of tokens = CHARS */
+    int32_t short_text;    /* ND_SHORT_*: fewer than `shingle` tokens, at least one */
+    int32_t strip_accents; /* 0 or 1 */
+    int32_t hash;          /* ND_HASH_* */
+    int32_t shingle;       /* consecutive tokens in a shingle, 1 to 1000 */
+    uint64_t hash_seed;    /* 0 unless hash is XXH3-64 */
+    const uint8_t *joiner; /* between the tokens of a shingle */
+    size_t joiner_size;
+    const uint8_t *stopwords;      /* UTF-8, one after another; each goes through normalisation and folding itself */
+    const size_t *stopword_sizes;
+    size_t stopword_count;
+} nd_rules_spec;
+
+typedef struct nd_rules nd_rules;
+typedef struct nd_text nd_text;
+
+int nd_rules_new(const nd_rules_spec *spec, nd_rules **out); /* copies what it needs */
+void nd_rules_free(nd_rules *rules);
+
+nd_text *nd_text_new(void); /* a workspace; it holds the result of the last run; NULL if memory is out */
+void nd_text_free(nd_text *work);
+
+/* Normalised and folded text, ignorables dropped, before tokenising (UTF-8, owned by the workspace until the next run). */
+int nd_text_normalize(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, const uint8_t **out, size_t *out_size);
+/* Text -> tokens. Invalid UTF-8 and encoded surrogates become U+FFFD. */
+int nd_text_tokenize(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size);
+/* Tokens of the caller's own (their bytes one after another) in the place of nd_text_tokenize. No stop words, no folding. */
+int nd_text_set_tokens(nd_text *work, const nd_rules *rules, const uint8_t *bytes, const size_t *sizes, size_t count);
+/* Tokens -> hashes of the shingles; after one of the two above. */
+int nd_text_hash(nd_text *work, const nd_rules *rules);
+
+size_t nd_text_token_count(const nd_text *work);
+void nd_text_token(const nd_text *work, size_t index, const uint8_t **bytes, size_t *size);
+size_t nd_text_shingle_count(const nd_text *work, const nd_rules *rules);
+void nd_text_shingle(const nd_text *work, const nd_rules *rules, size_t index, const uint8_t **bytes, size_t *size);
+const uint64_t *nd_text_hashes(const nd_text *work);  /* one a shingle: the digest's first 8 bytes as a big-endian number, or all 4 */
+const uint8_t *nd_text_digests(const nd_text *work);  /* whole digests where they are wider than 8 bytes, else NULL */
+
+/* ---- fingerprints ---------------------------------------------------------------------------------------------------- */
+
+#define ND_FAMILY_AFFINE32 0 /* ARCHITECTURE.md has the formula */
+#define ND_FAMILY_JAVA32 1   /* a*x + b in signed 32 bits, a and b from java.util.Random(seed): the article's */
+
+/* Digests big-endian, digest_size bytes each; weights may be NULL (all 1). Ties give 0. bits <= 8 * digest_size, a multiple of 8.
+ * counters: scratch of `bits`. */
+int nd_simhash(const uint8_t *digests, size_t count, size_t digest_size, size_t bits, const int64_t *weights, int64_t *counters, uint8_t *code);
+/* The same from hashes of hash_bits (32 or 64) each held in 64. */
+int nd_simhash_u64(const uint64_t *hashes, size_t count, size_t hash_bits, size_t bits, const int64_t *weights, int64_t *counters, uint8_t *code);
+int nd_minhash_coefficients(int32_t family, uint64_t seed, size_t num_perm, uint32_t *a, uint32_t *b);
+/* slots[num_perm]: full 32 bits; its low slot_bits are what a signature keeps. count >= 1. */
+int nd_minhash(int32_t family, const uint32_t *a, const uint32_t *b, size_t num_perm, const uint64_t *hashes, size_t count, uint32_t *slots);
+/* The k smallest distinct hashes, ascending. out holds k. */
+int nd_bottom_k(const uint64_t *hashes, size_t count, size_t k, uint64_t *out, size_t *out_count);
+/* Lowest bit of each of `bits` slots, slot 0 first. */
+int nd_bit_sample(const uint32_t *slots, size_t bits, uint8_t *code);
+/* Sorts and removes repeats in place; returns the count left. */
+size_t nd_sort_distinct(uint64_t *hashes, size_t count);
+
+/* ---- comparisons ------------------------------------------------------------------------------------------------------ */
+
+uint64_t nd_hamming(const uint8_t *a, const uint8_t *b, size_t size);
+size_t nd_equal_slots16(const uint16_t *a, const uint16_t *b, size_t count);
+size_t nd_equal_slots32(const uint32_t *a, const uint32_t *b, size_t count);
+/* Smallest c with (double)c / (double)(total - c) >= threshold; total + 1 if there is none up to total / 2. 0 < threshold <= 1. */
+size_t nd_overlap_needed(size_t total, double threshold);
+/* |A and B| / |A or B| of two ascending arrays of distinct values; 0.0 as soon as it is certain that it is below threshold.
+ * Two empty arrays give 0.0. threshold <= 0 never stops early. */
+double nd_jaccard(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count, double threshold);
+/* Unbiased bottom-k estimate: common ones among the min(k, |A or B|) smallest of the union, over that number. */
+double nd_jaccard_estimate(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count, size_t k);
+
+/* ---- candidate keys ----------------------------------------------------------------------------------------------------- */
+
+/* Block i of m, from the least significant end, is bits floor(i*bits/m) .. floor((i+1)*bits/m)-1 of the code as a number.
+ * A block table puts m - distance of the blocks in front; there are C(m, m - distance) of them, in lexicographic order of the
+ * leading blocks named from the most significant one. order[m]: block numbers, most significant place first. */
+size_t nd_block_table_count(size_t blocks, size_t distance); /* 0 where distance >= blocks or the count is above 100,000 */
+int nd_block_table(size_t blocks, size_t distance, size_t index, uint8_t *order);
+size_t nd_block_prefix_bits(size_t bits, size_t blocks, size_t distance, const uint8_t *order);
+int nd_permute(const uint8_t *code, size_t bits, size_t blocks, const uint8_t *order, uint8_t *out);
+
+/* Chunks have the bounds of blocks; chunk 0 is the most significant. Each at most 64 bits wide. */
+int nd_split_chunks(const uint8_t *code, size_t bits, size_t chunks, uint64_t *out);
+size_t nd_chunk_bits(size_t bits, size_t chunks, size_t chunk);
+/* Radius to probe chunk with, so that nothing within `distance` is missed: with distance = a + K*f the first a+1 of K chunks
+ * f, the rest f-1; -1 = not at all. */
+int nd_chunk_radius(size_t chunks, size_t distance, size_t chunk);
+uint64_t nd_neighbour_count(size_t bits, size_t radius); /* UINT64_MAX where it is above 2^63 */
+/* All values within radius of chunk: itself, then one bit away (most significant bit first), then two, ... */
+int nd_neighbours(uint64_t chunk, size_t bits, size_t radius, uint64_t *out, size_t capacity, size_t *count);
+
+int nd_band_buckets(const uint8_t *signature, size_t num_perm, size_t slot_size, size_t bands, size_t rows, int32_t *buckets);
+/* How many of the first hashes of a fingerprint of `count` are filed and probed: count - o + 1, o the smallest c with c/count >= threshold. */
+size_t nd_prefix_count(size_t count, double threshold);
+
+/* ---- schemes: fingerprint + candidate tables + rule, the one place that knows all five ------------------------------------- */
+
+#define ND_SCHEME_SIMHASH 0
+#define ND_SCHEME_MINHASH 1
+#define ND_SCHEME_BOTTOMK 2
+#define ND_SCHEME_BITSAMPLING 3
+#define ND_SCHEME_BINARYCODE 4
+
+#define ND_PLAN_SCAN 0   /* no table: popcount over the stored codes */
+#define ND_PLAN_BLOCKS 1 /* permuted block tables */
+#define ND_PLAN_CHUNKS 2 /* multi-index chunk tables */
+#define ND_PLAN_BANDS 3
+#define ND_PLAN_PREFIX 4
+
+#define ND_EVIDENCE_NONE 0   /* MinHash: similarity = share of equal slots */
+#define ND_EVIDENCE_HASHES 1 /* exact: the stored value is the sorted distinct shingle hashes */
+#define ND_EVIDENCE_TEXT 2   /* exact: stored value = signature and a 16-byte digest of the hashes; texts are hashed again */
+
+#define ND_MEASURE_FINGERPRINT 0
+#define ND_MEASURE_ESTIMATE 1
+
+typedef struct nd_scheme {
+    int32_t kind; /* ND_SCHEME_* */
+    int32_t plan; /* ND_PLAN_* */
+    int32_t bits; /* SimHash, BitSampling, BinaryCode: multiple of 8, 8 to 4096 */
+    int32_t max_distance;
+    int32_t blocks; /* plan BLOCKS: max_distance < blocks <= 64 */
+    int32_t chunks; /* plan CHUNKS: 1 to 256, chunks of at most 64 bits */
+    int32_t num_perm; /* MinHash; BitSampling has one slot a bit */
+    int32_t bands;
+    int32_t rows;
+    int32_t slot_bits; /* 16 or 32 */
+    int32_t family;    /* ND_FAMILY_* */
+    int32_t evidence;  /* ND_EVIDENCE_* */
+    int32_t k;         /* BottomK */
+    int32_t measure;   /* ND_MEASURE_* */
+    uint64_t seed;
+    double threshold; /* MinHash, BottomK */
+} nd_scheme;
+
+/* ND_OK, or ND_ERROR_PARAMETER with a sentence for people in message (always terminated). */
+int nd_scheme_check(const nd_scheme *scheme, char *message, size_t message_size);
+/* ND_OK if bytes can be a stored value of the scheme: length, ascending order. */
+int nd_scheme_value_check(const nd_scheme *scheme, const uint8_t *value, size_t size);
+
+/* A growing list of byte strings: the stored values of texts, one each, of size 0 for a text without shingles. */
+typedef struct nd_values nd_values;
+nd_values *nd_values_new(void);
+void nd_values_free(nd_values *values);
+void nd_values_clear(nd_values *values);
+size_t nd_values_count(const nd_values *values);
+const uint8_t *nd_values_bytes(const nd_values *values);
+const uint64_t *nd_values_ends(const nd_values *values);   /* where value i ends in the bytes; it begins where i - 1 ends */
+const uint64_t *nd_values_tokens(const nd_values *values); /* tokens of text i */
+
+/* Text -> value, appended; `work` is scratch. SimHash's bits must fit the hash of the rules, else ND_ERROR_PARAMETER. */
+int nd_scheme_append_texts(const nd_scheme *scheme, const nd_rules *rules, nd_text *work, const uint8_t *const *texts, const size_t *sizes, size_t count, nd_values *values);
+/* The value of the shingles that the workspace holds (after nd_text_hash). */
+int nd_scheme_append_work(const nd_scheme *scheme, const nd_rules *rules, const nd_text *work, nd_values *values);
+/* The value of shingles hashed by the caller: digests of digest_size bytes, big-endian. */
+int nd_scheme_append_digests(const nd_scheme *scheme, const uint8_t *digests, size_t digest_size, size_t count, size_t token_count, nd_values *values);
+
+/* Keys. A row of the candidate table is (table_no, low[, code]); a probe is a range low..high of table_no. low and high are the
+ * integers of the table as SQLite holds them (64-bit patterns signed, 32-bit buckets sign-extended, narrower codes >= 0).
+ * table_no: block table, chunk; 0 for bands and prefixes.
+ * Where ND_PLAN_BLOCKS has codes wider than 64 bits, `size` is the bytes of a code, and low, high and code are byte strings: at
+ * nd_keys_bytes() + offset stand low, high, code, `size` bytes each (when filing all three are the permuted code).
+ * Else `size` is 0, and `code` of a block probe is the permuted query as an integer (narrow). */
+typedef struct nd_key {
+    int64_t table_no;
+    int64_t low;
+    int64_t high;
+    int64_t code;
+    size_t offset;
+    size_t size;
+} nd_key;
+typedef struct nd_keys nd_keys;
+nd_keys *nd_keys_new(void);
+void nd_keys_free(nd_keys *keys);
+size_t nd_keys_count(const nd_keys *keys);
+const nd_key *nd_keys_rows(const nd_keys *keys);
+const uint8_t *nd_keys_bytes(const nd_keys *keys);
+/* Both replace what keys held, distinct and ascending by (table_no, low). ND_ERROR_DAMAGED if the value is none of the scheme's. */
+int nd_scheme_file_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, nd_keys *keys);
+int nd_scheme_probe_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, nd_keys *keys);
+/* 1 where looking at all of `fingerprints` stored codes is cheaper than probing (Hamming schemes only, else 0). */
+int nd_scheme_prefers_scan(const nd_scheme *scheme, int64_t fingerprints);
+
+/* Similarity of two stored values and, for Hamming schemes, the distance (else -1). EVIDENCE_TEXT: of the signatures. */
+int nd_scheme_similarity(const nd_scheme *scheme, const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size, double *similarity, int64_t *distance);
+
+/* ---- all pairs ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct nd_pairs nd_pairs;
+nd_pairs *nd_pairs_new(void);
+void nd_pairs_free(nd_pairs *pairs);
+size_t nd_pairs_count(const nd_pairs *pairs);
+const int64_t *nd_pairs_ids(const nd_pairs *pairs);            /* i, j, i, j, ...: i < j, ascending, each pair once */
+const double *nd_pairs_similarities(const nd_pairs *pairs);    /* of nd_jaccard_pairs */
+
+/* All pairs of `count` codes of bits/8 bytes within max_distance. blocks 0 = chosen by the function. */
+int nd_find_all(const uint8_t *codes, size_t count, size_t bits, size_t max_distance, size_t blocks, nd_pairs *pairs);
+/* All pairs of ascending arrays (array i is values[ends[i-1]] .. values[ends[i]-1]) with Jaccard >= threshold; threshold > 0. */
+int nd_jaccard_pairs(const uint64_t *values, const uint64_t *ends, size_t count, double threshold, nd_pairs *pairs);

@@ -1,0 +1,7 @@
+CREATE TABLE {index}_bottomk_prefix (
+    group_id INTEGER NOT NULL,       -- {index}_fingerprint.group_id
+    hash INTEGER NOT NULL,           -- one of the fingerprint's first hashes; 64 bits as a signed number
+    fingerprint_id INTEGER NOT NULL  -- {index}_fingerprint.id
+        REFERENCES {index}_fingerprint (id),
+    PRIMARY KEY (group_id, hash, fingerprint_id)
+) STRICT, WITHOUT ROWID;

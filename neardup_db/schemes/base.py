@@ -1,0 +1,113 @@
+"""What a scheme is: a fingerprint, the candidate tables that find it again, and the rule that verifies a candidate.
+
+The index knows schemes only through this interface. A *value* is the fingerprint as the file stores it (bytes); its layout, its
+keys and its comparison are those of the C core's `nd_scheme`, so Python and SQL cannot disagree.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Mapping, Sequence
+
+if TYPE_CHECKING:
+    from ..text import TextRules
+
+Setting = "str | int | float | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Stored values of texts, in their order: None for a text without shingles."""
+
+    values: list[bytes | None]
+    token_counts: list[int]
+
+
+class Scheme(ABC):
+    """Parameters of a scheme, immutable and complete: what was not given is chosen when it is made."""
+
+    name: ClassVar[str]
+    """As in the file's setting 'scheme': 'simhash', 'minhash', 'bottomk', 'bitsampling', 'binarycode'."""
+
+    takes_text: ClassVar[bool] = True
+    """False where fingerprints are brought by the application (`BinaryCode`)."""
+
+    takes_codes: ClassVar[bool] = False
+    """True where a fingerprint is a code of bits that `add_code` and `query_code` accept."""
+
+    given: Mapping[str, Any]
+    """The parameters that the caller wrote down; only these are compared when a file is opened."""
+
+    # ---- parameters and the file -------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """All parameters as rows of the setting table: 'scheme', 'plan', and each field of nd_scheme that the scheme uses."""
+
+    @classmethod
+    @abstractmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> Scheme:
+        """The scheme of a file. Raises CorruptIndexError where a setting is missing or out of range."""
+
+    @abstractmethod
+    def for_index(self, rules: TextRules, store_text: bool) -> Scheme:
+        """This scheme as an index with these rules will use it (bits from the hash, evidence from store_text).
+
+        Raises ParameterError where the two do not go together."""
+
+    @property
+    @abstractmethod
+    def native(self) -> Any:
+        """The `nd_scheme *` of the C core."""
+
+    @property
+    @abstractmethod
+    def table(self) -> str | None:
+        """Name of the candidate table ('minhash_band', ...), None where the plan is a scan."""
+
+    @abstractmethod
+    def query_name(self, fingerprints: int) -> str:
+        """Which sql/verify_*.sql answers a query over about so many stored fingerprints: 'bands', 'scan', ..."""
+
+    @abstractmethod
+    def query_parameters(self) -> dict[str, Any]:
+        """The constant parameters of that SQL: 'slot_bits', 'bits', 'slope', 'k', those that the scheme has."""
+
+    @abstractmethod
+    def query_bounds(self, threshold: float | None, max_distance: int | None) -> tuple[float, int]:
+        """(:threshold, :max_distance) of a query; the scheme's own where None.
+
+        Raises ParameterError for a looser bound than the index was built for, or one that the scheme does not have."""
+
+    # ---- values ------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def values(self, texts: Sequence[str | bytes], rules: TextRules) -> Values:
+        """The stored values of texts."""
+
+    @abstractmethod
+    def evidence(self, texts: Sequence[str | bytes], rules: TextRules) -> list[bytes | None] | None:
+        """Where candidates are verified by hashing stored texts again: each text's sorted distinct shingle hashes. Else None."""
+
+    @abstractmethod
+    def code_value(self, code: Any) -> bytes:
+        """The stored value of a code (bytes, int, hex, uint8 array, uint64). ParameterError where takes_codes is False."""
+
+    @abstractmethod
+    def fingerprint_of(self, value: bytes) -> Any:
+        """A stored value as `fingerprint` would return it."""
+
+    # ---- without an index --------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def fingerprint(self, text: str | bytes, rules: TextRules | None = None) -> Any:
+        """Fingerprint of one text, None for an empty one."""
+
+    @abstractmethod
+    def fingerprints(self, texts: Any, rules: TextRules | None = None, *, return_empty: bool = False) -> Any:
+        """Fingerprints of many texts."""
+
+    @abstractmethod
+    def similarity(self, a: Any, b: Any) -> float:
+        """Similarity of two fingerprints as the scheme's rule measures it."""

@@ -1,0 +1,5 @@
+-- The rows of {index}_bottomk_prefix that the fingerprints from :first_id to :last_id have.
+SELECT f.group_id, k.low, f.id
+FROM {index}_fingerprint AS f
+CROSS JOIN neardup_keys('{index}', f.value) AS k
+WHERE f.id BETWEEN :first_id AND :last_id
