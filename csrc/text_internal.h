@@ -1,8 +1,8 @@
-/* text_internal.h: how a text becomes tokens, shared by text.c, text_rules.c, text_spans.c and tokens.c.
+/* text_internal.h: how a text becomes tokens, shared by text.c, text_rules.c, text_spans.c and text_tokens.c.
  *
  * A text is cut into spans, and each span goes through in one piece: ASCII spans byte by byte, all others as code points that are
  * decoded, normalised, folded and stripped first (text_spans.c). What follows, a sink, sees the pieces one after another and
- * keeps its state between them (tokens.c), so that nothing depends on where the spans end. */
+ * keeps its state between them (text_tokens.c), so that nothing depends on where the spans end. */
 #ifndef ND_TEXT_INTERNAL_H
 #define ND_TEXT_INTERNAL_H
 

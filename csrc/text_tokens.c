@@ -1,4 +1,4 @@
-/* tokens.c: the two sinks that cut processed text into tokens, words and characters (graphemes), as state machines over code
+/* text_tokens.c: the two sinks that cut processed text into tokens, words and characters (graphemes), as state machines over code
  * points, and the same for ASCII as loops over bytes. Default-ignorable code points are dropped here.
  *
  * A token is written into the workspace's bytes code point by code point and closed when it is known to end. */
