@@ -74,13 +74,6 @@ uint64_t nd_permute_number(uint64_t code, size_t bits, size_t blocks, const uint
     return out;
 }
 
-/* `width` bits, 1 to 56, of the bit string that begins `at` bits into code, as a number. */
-static uint64_t read_bits(const uint8_t *code, size_t at, size_t width)
-{
-    size_t first = at / 8, end = (at + width + 7) / 8;
-    return nd_load_big(code + first, end - first) >> (8 * end - at - width) & (((uint64_t)1 << width) - 1);
-}
-
 /* Bits gathered until whole bytes can be written. */
 typedef struct bit_writer {
     uint8_t *out;
@@ -107,7 +100,7 @@ static void permute_string(const uint8_t *code, size_t bits, size_t blocks, cons
         size_t end = bits - nd_block_start(bits, blocks, order[i]);
         while (at < end) {
             size_t width = end - at < 48 ? end - at : 48;
-            write_bits(&writer, read_bits(code, at, width), width);
+            write_bits(&writer, nd_read_bits(code, at, width), width);
             at += width;
         }
     }
@@ -144,8 +137,8 @@ int nd_split_chunks(const uint8_t *code, size_t bits, size_t chunks, uint64_t *o
     size_t at = 0;
     for (size_t i = 0; i < chunks; i++) {
         size_t width = nd_chunk_bits(bits, chunks, i), head = width > 48 ? width - 48 : 0;
-        out[i] = head > 0 ? read_bits(code, at, head) << 48 : 0;
-        out[i] |= read_bits(code, at + head, width - head);
+        out[i] = head > 0 ? nd_read_bits(code, at, head) << 48 : 0;
+        out[i] |= nd_read_bits(code, at + head, width - head);
         at += width;
     }
     return ND_OK;

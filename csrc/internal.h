@@ -6,7 +6,10 @@
 #include <stdint.h>
 #include <string.h>
 
+/* The contract has no guard of its own, as cffi reads it: its first constant tells that it was included. */
+#ifndef ND_OK
 #include "neardup_abi.h"
+#endif
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "the stored values are little-endian and are read in place: this CPU is not supported"
@@ -20,6 +23,20 @@
 #endif
 
 /* ---- kernels: one table per instruction set ----------------------------------------------------------------------- */
+
+typedef struct nd_record {
+    uint64_t key;
+    uint64_t item;
+} nd_record;
+
+/* Where near_pairs goes on: with records first and second. */
+typedef struct nd_near {
+    size_t first, second;
+    uint64_t prefix_mask;  /* records are near only if equal here; the records are sorted by these, the high bits */
+    uint64_t max_distance; /* and different in so many bits at most */
+    const uint64_t *must_differ; /* and different somewhere in each of these masks */
+    size_t must_differ_count;
+} nd_near;
 
 /* Inputs given as bytes may start at any address. The scalar table is complete and is the definition of each function;
  * another tier's table holds the scalar function where it has nothing faster. */
@@ -36,6 +53,9 @@ typedef struct nd_kernels {
      * have been passed that are not common (it may also finish: then the caller's own verdict refuses the number).
      * max_skips <= SIZE_MAX / 2; a_count + b_count never stops. */
     size_t (*count_common)(const uint8_t *a, size_t a_count, const uint8_t *b, size_t b_count, size_t max_skips);
+    /* Pairs of records whose keys are near, as the smaller item << 32 | the larger one, up to `capacity` of them; goes on where
+     * it stopped when it is called again, and is done when it returns less than capacity. */
+    size_t (*near_pairs)(const nd_record *records, size_t count, nd_near *near, uint64_t *out, size_t capacity);
 } nd_kernels;
 
 extern const nd_kernels nd_kernels_scalar;
@@ -133,11 +153,6 @@ int nd_keys_append_wide(nd_keys *keys, int64_t table_no, size_t size, uint8_t **
 
 /* ---- sorting -------------------------------------------------------------------------------------------------------- */
 
-typedef struct nd_record {
-    uint64_t key;
-    uint64_t item;
-} nd_record;
-
 /* Stable ascending order by the bits low_bit .. high_bit - 1 of the key. other: room for count; the result is where the
  * return value points, one of the two. */
 nd_record *nd_sort_records(nd_record *records, nd_record *other, size_t count, unsigned low_bit, unsigned high_bit);
@@ -153,6 +168,13 @@ static inline size_t nd_block_start(size_t bits, size_t blocks, size_t block)
 
 /* C(n, r), or limit + 1 where it is above limit; limit < 2^56 and n <= 64, or limit < 2^32 */
 uint64_t nd_binomial(size_t n, size_t r, uint64_t limit);
+
+/* `width` bits, 1 to 56, of the bit string that begins `at` bits into code, as a number. */
+static inline uint64_t nd_read_bits(const uint8_t *code, size_t at, size_t width)
+{
+    size_t first = at / 8, end = (at + width + 7) / 8;
+    return nd_load_big(code + first, end - first) >> (8 * end - at - width) & (((uint64_t)1 << width) - 1);
+}
 
 /* The code as a number permuted by blocks, bits <= 64. */
 uint64_t nd_permute_number(uint64_t code, size_t bits, size_t blocks, const uint8_t *order);

@@ -1,5 +1,6 @@
 /* kernels_scalar.c: every kernel in portable C. This file says what the kernels of the other tiers must return, to the bit. */
 #include "internal.h"
+#include "near_pairs.h"
 
 static void minhash_update(const uint32_t *a, const uint32_t *b, uint32_t offset, size_t num_perm, const uint32_t *x, size_t count, uint32_t *minima)
 {
@@ -88,6 +89,11 @@ static size_t count_common(const uint8_t *a, size_t a_count, const uint8_t *b, s
     return common;
 }
 
+static size_t near_pairs(const nd_record *records, size_t count, nd_near *near, uint64_t *out, size_t capacity)
+{
+    return nd_near_pairs_body(records, count, near, out, capacity);
+}
+
 const nd_kernels nd_kernels_scalar = {
     .name = "scalar",
     .minhash_update = minhash_update,
@@ -96,4 +102,5 @@ const nd_kernels nd_kernels_scalar = {
     .equal_slots16 = equal_slots16,
     .equal_slots32 = equal_slots32,
     .count_common = count_common,
+    .near_pairs = near_pairs,
 };
