@@ -17,11 +17,11 @@ SQLITE_EXTENSION_INIT1
 
 static int register_all(sqlite3 *db)
 {
-    nd_scratch *scratch = nd_scratch_new();
+    nd_workspace *scratch = nd_workspace_new();
     if (scratch == NULL)
         return SQLITE_NOMEM;
     int code = nd_register_scalars(db, scratch);
-    nd_scratch_release(scratch);
+    nd_workspace_release(scratch);
     if (code == SQLITE_OK)
         code = nd_register_stored(db);
     if (code == SQLITE_OK)

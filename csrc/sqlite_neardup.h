@@ -34,7 +34,7 @@ int nd_value_bytes(sqlite3_value *value, const uint8_t **bytes, size_t *size);
 int nd_default_rules(int32_t shingle, nd_rules **out);
 
 /* Buffers that grow and are used again by every call on one connection. */
-typedef struct nd_scratch {
+typedef struct nd_workspace {
     int references;
     int32_t shingle; /* of rules */
     nd_rules *rules;
@@ -42,14 +42,14 @@ typedef struct nd_scratch {
     nd_values *values;
     uint64_t *numbers[2];
     size_t capacity[2]; /* of numbers, in elements */
-} nd_scratch;
+} nd_workspace;
 
-nd_scratch *nd_scratch_new(void);
-void nd_scratch_release(void *scratch); /* drops one reference */
+nd_workspace *nd_workspace_new(void);
+void nd_workspace_release(void *scratch); /* drops one reference */
 /* Room for `count` numbers in buffer 0 or 1; NULL if memory is out. */
-uint64_t *nd_scratch_numbers(nd_scratch *scratch, int which, size_t count);
+uint64_t *nd_workspace_numbers(nd_workspace *scratch, int which, size_t count);
 /* A blob as aligned, strictly ascending numbers; ND_ERROR_DAMAGED if it is none. */
-int nd_ascending_numbers(nd_scratch *scratch, int which, sqlite3_value *blob, const uint64_t **numbers, size_t *count);
+int nd_ascending_numbers(nd_workspace *scratch, int which, sqlite3_value *blob, const uint64_t **numbers, size_t *count);
 
 /* ---- settings of an index (sqlite_settings.c) ------------------------------------------------------------------------ */
 
@@ -102,7 +102,7 @@ typedef struct nd_table {
     const nd_table_spec *spec;
     nd_settings_cache cache;
     nd_keys *spare_keys; /* a closed cursor's, for the next one: it holds the coefficients that it drew */
-    nd_scratch *scratch; /* of neardup_search */
+    nd_workspace *scratch; /* of neardup_search */
 } nd_table;
 
 typedef struct nd_cursor {
@@ -138,7 +138,7 @@ int nd_input_integer(nd_cursor *cursor, int which, const char *name, int64_t low
 
 /* ---- registration ------------------------------------------------------------------------------------------------------ */
 
-int nd_register_scalars(sqlite3 *db, nd_scratch *scratch);   /* sqlite_scalars.c: pure functions */
+int nd_register_scalars(sqlite3 *db, nd_workspace *scratch);   /* sqlite_scalars.c: pure functions */
 int nd_register_stored(sqlite3 *db);                         /* sqlite_stored.c: neardup_similarity, neardup_text_jaccard */
 int nd_register_tables(sqlite3 *db);                         /* sqlite_tables.c: neardup_shingles, neardup_bands */
 int nd_register_probe(sqlite3 *db);                          /* sqlite_probe.c: neardup_probe, neardup_keys */

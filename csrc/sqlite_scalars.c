@@ -80,9 +80,9 @@ int nd_default_rules(int32_t shingle, nd_rules **out)
 
 /* ---- scratch ------------------------------------------------------------------------------------------------------- */
 
-nd_scratch *nd_scratch_new(void)
+nd_workspace *nd_workspace_new(void)
 {
-    nd_scratch *scratch = sqlite3_malloc64(sizeof *scratch);
+    nd_workspace *scratch = sqlite3_malloc64(sizeof *scratch);
     if (scratch == NULL)
         return NULL;
     memset(scratch, 0, sizeof *scratch);
@@ -90,15 +90,15 @@ nd_scratch *nd_scratch_new(void)
     scratch->work = nd_text_new();
     scratch->values = nd_values_new();
     if (scratch->work == NULL || scratch->values == NULL) {
-        nd_scratch_release(scratch);
+        nd_workspace_release(scratch);
         return NULL;
     }
     return scratch;
 }
 
-void nd_scratch_release(void *pointer)
+void nd_workspace_release(void *pointer)
 {
-    nd_scratch *scratch = pointer;
+    nd_workspace *scratch = pointer;
     if (--scratch->references > 0)
         return;
     nd_rules_free(scratch->rules);
@@ -109,7 +109,7 @@ void nd_scratch_release(void *pointer)
     sqlite3_free(scratch);
 }
 
-uint64_t *nd_scratch_numbers(nd_scratch *scratch, int which, size_t count)
+uint64_t *nd_workspace_numbers(nd_workspace *scratch, int which, size_t count)
 {
     if (scratch->numbers[which] == NULL || scratch->capacity[which] < count) {
         size_t capacity = count < 256 ? 256 : count + count / 2;
@@ -123,14 +123,14 @@ uint64_t *nd_scratch_numbers(nd_scratch *scratch, int which, size_t count)
 }
 
 /* Blobs of a row stand anywhere in a page, so they are copied to where numbers may be read; the order is checked there. */
-int nd_ascending_numbers(nd_scratch *scratch, int which, sqlite3_value *blob, const uint64_t **numbers, size_t *count)
+int nd_ascending_numbers(nd_workspace *scratch, int which, sqlite3_value *blob, const uint64_t **numbers, size_t *count)
 {
     const void *data = sqlite3_value_blob(blob);
     size_t size = (size_t)sqlite3_value_bytes(blob);
     if (sqlite3_value_type(blob) != SQLITE_BLOB || size % sizeof(uint64_t) != 0)
         return ND_ERROR_DAMAGED;
     *count = size / sizeof(uint64_t);
-    uint64_t *copy = nd_scratch_numbers(scratch, which, *count);
+    uint64_t *copy = nd_workspace_numbers(scratch, which, *count);
     if (copy == NULL)
         return ND_ERROR_MEMORY;
     if (size > 0)
@@ -203,7 +203,7 @@ static void sql_hamming(sqlite3_context *context, int argc, sqlite3_value **argv
 static int two_number_blobs(sqlite3_context *context, const char *function, sqlite3_value **argv, const uint64_t **numbers,
                             size_t *counts)
 {
-    nd_scratch *scratch = sqlite3_user_data(context);
+    nd_workspace *scratch = sqlite3_user_data(context);
     for (int i = 0; i < 2; i++) {
         if (sqlite3_value_type(argv[i]) != SQLITE_BLOB) {
             nd_fail(context, "%s: a blob of hashes is needed, not %s", function, nd_type_name(argv[i]));
@@ -264,7 +264,7 @@ static void sql_jaccard_estimate(sqlite3_context *context, int argc, sqlite3_val
 /* neardup_slot_share(a, b, slot_bits) -> share of equal slots of two MinHash signatures of 16-bit or 32-bit slots. */
 static void sql_slot_share(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
-    nd_scratch *scratch = sqlite3_user_data(context);
+    nd_workspace *scratch = sqlite3_user_data(context);
     int64_t slot_bits;
     if (any_null(argc, argv) || !integer_argument(context, "neardup_slot_share", "slot_bits", argv[2], 16, 32, &slot_bits))
         return;
@@ -283,8 +283,8 @@ static void sql_slot_share(sqlite3_context *context, int argc, sqlite3_value **a
                 slot_bits, sqlite3_value_bytes(argv[0]), sqlite3_value_bytes(argv[1]));
         return;
     }
-    void *a = nd_scratch_numbers(scratch, 0, size / 8 + 1);
-    void *b = nd_scratch_numbers(scratch, 1, size / 8 + 1);
+    void *a = nd_workspace_numbers(scratch, 0, size / 8 + 1);
+    void *b = nd_workspace_numbers(scratch, 1, size / 8 + 1);
     if (a == NULL || b == NULL) {
         sqlite3_result_error_nomem(context);
         return;
@@ -302,7 +302,7 @@ static void sql_slot_share(sqlite3_context *context, int argc, sqlite3_value **a
 static void result_fingerprint(sqlite3_context *context, const char *function, sqlite3_value *text, int64_t shingle,
                                const nd_scheme *scheme)
 {
-    nd_scratch *scratch = sqlite3_user_data(context);
+    nd_workspace *scratch = sqlite3_user_data(context);
     const uint8_t *bytes;
     size_t size;
     char message[256];
@@ -401,7 +401,7 @@ static void sql_isa(sqlite3_context *context, int argc, sqlite3_value **argv)
     sqlite3_result_text(context, nd_isa_name(), -1, SQLITE_TRANSIENT);
 }
 
-int nd_register_scalars(sqlite3 *db, nd_scratch *scratch)
+int nd_register_scalars(sqlite3 *db, nd_workspace *scratch)
 {
     static const struct {
         const char *name;
@@ -427,7 +427,7 @@ int nd_register_scalars(sqlite3 *db, nd_scratch *scratch)
         scratch->references++; /* given back by SQLite even where registration fails */
         int code = sqlite3_create_function_v2(db, functions[i].name, functions[i].argc,
                                               SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, scratch,
-                                              functions[i].function, NULL, NULL, nd_scratch_release);
+                                              functions[i].function, NULL, NULL, nd_workspace_release);
         if (code != SQLITE_OK)
             return code;
     }

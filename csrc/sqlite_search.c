@@ -140,7 +140,7 @@ static int set_code(search_cursor *cursor, question *q, uint8_t *code)
 static int set_text(search_cursor *cursor, question *q)
 {
     nd_table *table = (nd_table *)cursor->head.base.pVtab;
-    nd_scratch *scratch = table->scratch;
+    nd_workspace *scratch = table->scratch;
     const nd_scheme *scheme = &q->settings->scheme;
     const nd_rules *rules = q->settings->rules;
     const uint8_t *text;
@@ -160,7 +160,7 @@ static int set_text(search_cursor *cursor, question *q)
     q->fingerprint_size = (size_t)nd_values_ends(scratch->values)[0];
     if (scheme->kind == ND_SCHEME_MINHASH && scheme->evidence == ND_EVIDENCE_TEXT) {
         size_t count = nd_text_shingle_count(scratch->work, rules);
-        uint64_t *hashes = nd_scratch_numbers(scratch, 0, count);
+        uint64_t *hashes = nd_workspace_numbers(scratch, 0, count);
         if (hashes == NULL)
             return SQLITE_NOMEM;
         if (count > 0)
@@ -377,7 +377,7 @@ static int search_open(sqlite3_vtab *base, sqlite3_vtab_cursor **out)
     nd_table *table = (nd_table *)base;
     table->cache.with_rules = 1;
     if (table->scratch == NULL)
-        table->scratch = nd_scratch_new();
+        table->scratch = nd_workspace_new();
     if (table->scratch == NULL)
         return SQLITE_NOMEM;
     return nd_cursor_open(sizeof(search_cursor), out);

@@ -6,7 +6,7 @@
 
 typedef struct stored {
     nd_settings settings;
-    nd_scratch *scratch;
+    nd_workspace *scratch;
 } stored;
 
 static void stored_free(void *pointer)
@@ -14,7 +14,7 @@ static void stored_free(void *pointer)
     stored *s = pointer;
     nd_settings_clear(&s->settings);
     if (s->scratch != NULL)
-        nd_scratch_release(s->scratch);
+        nd_workspace_release(s->scratch);
     sqlite3_free(s);
 }
 
@@ -29,7 +29,7 @@ static stored *stored_load(sqlite3_context *context, const char *function, const
     }
     memset(s, 0, sizeof *s);
     int code = nd_settings_load(sqlite3_context_db_handle(context), index, with_rules, &s->settings, &message);
-    s->scratch = code == SQLITE_OK ? nd_scratch_new() : NULL;
+    s->scratch = code == SQLITE_OK ? nd_workspace_new() : NULL;
     if (s->scratch != NULL)
         return s;
     if (message != NULL)
@@ -113,7 +113,7 @@ static int text_numbers(stored *s, sqlite3_value *text, const uint64_t **numbers
     if (status != ND_OK)
         return status;
     *count = nd_text_shingle_count(work, s->settings.rules);
-    uint64_t *copy = nd_scratch_numbers(s->scratch, 0, *count);
+    uint64_t *copy = nd_workspace_numbers(s->scratch, 0, *count);
     if (copy == NULL)
         return ND_ERROR_MEMORY;
     if (*count > 0)

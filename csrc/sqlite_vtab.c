@@ -32,7 +32,7 @@ int nd_table_disconnect(sqlite3_vtab *base)
     nd_cache_clear(&table->cache);
     nd_keys_free(table->spare_keys);
     if (table->scratch != NULL)
-        nd_scratch_release(table->scratch);
+        nd_workspace_release(table->scratch);
     sqlite3_free(table);
     return SQLITE_OK;
 }
