@@ -7,8 +7,9 @@ keys and its comparison are those of the C core's `nd_scheme`, so Python and SQL
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from ..text import TextRules
@@ -55,6 +56,10 @@ class Scheme(ABC):
         """This scheme as an index with these rules will use it (bits from the hash, evidence from store_text).
 
         Raises ParameterError where the two do not go together."""
+
+    @abstractmethod
+    def mismatches(self, stored: Scheme) -> list[str]:
+        """One clause ("threshold=0.5, the file has 0.8") for each given parameter that the stored scheme has otherwise."""
 
     @property
     @abstractmethod
