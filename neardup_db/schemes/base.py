@@ -25,6 +25,18 @@ class Values:
     token_counts: list[int]
 
 
+@dataclass(frozen=True, slots=True)
+class CandidateKey:
+    """A range low..high of a candidate table: integers, or bytes where block tables hold codes of more than 64 bits.
+
+    When filing, low and high are the same. table_no: block table or chunk; 0 for bands and prefixes.
+    """
+
+    table_no: int
+    low: int | bytes
+    high: int | bytes
+
+
 class Scheme(ABC):
     """Parameters of a scheme, immutable and complete: what was not given is chosen when it is made."""
 
@@ -98,6 +110,28 @@ class Scheme(ABC):
     @abstractmethod
     def code_value(self, code: Any) -> bytes:
         """The stored value of a code (bytes, int, hex, uint8 array, uint64). ParameterError where takes_codes is False."""
+
+    @abstractmethod
+    def reads_values_of(self, other: Scheme) -> bool:
+        """Whether the stored values of another scheme are this one's too, so that a rebuild can keep them."""
+
+    @abstractmethod
+    def is_value(self, value: bytes) -> bool:
+        """Whether these bytes can be a stored value: length and order."""
+
+    @abstractmethod
+    def file_keys(self, value: bytes) -> list[CandidateKey]:
+        """The rows of the candidate table that a stored value has."""
+
+    @abstractmethod
+    def probe_keys(self, value: bytes) -> list[CandidateKey]:
+        """The ranges of the candidate table in which everything that matches a value is found."""
+
+    @abstractmethod
+    def compare(
+        self, a: bytes, b: bytes, evidence_a: bytes | None = None, evidence_b: bytes | None = None
+    ) -> tuple[float, int | None]:
+        """(similarity, distance) of two stored values as the rule measures them; with evidence the exact similarity."""
 
     @abstractmethod
     def fingerprint_of(self, value: bytes) -> Any:

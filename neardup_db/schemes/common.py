@@ -13,7 +13,7 @@ from ..errors import CorruptIndexError, ParameterError
 from ..native import Values as NativeValues
 from ..parameters import Parameters, differences, fraction
 from ..text import TextRules
-from .base import Scheme, Values
+from .base import CandidateKey, Scheme, Values
 
 KINDS = ("simhash", "minhash", "bottomk", "bitsampling", "binarycode")
 PLANS = ("scan", "blocks", "chunks", "bands", "prefix")
@@ -25,6 +25,8 @@ EXPECTED_MAX = 1 << 40
 # Settings whose rows are words, with the numbers that C has for them.
 _WORDS = {"scheme": KINDS, "plan": PLANS, "family": FAMILIES, "evidence": EVIDENCES, "measure": MEASURES}
 _C_NAMES = {"scheme": "kind"}
+# Settings that decide what a stored value is; the others decide how it is found and when it matches.
+_DECIDE_VALUES = ("scheme", "bits", "num_perm", "seed", "family", "slot_bits", "evidence", "k")
 _NOT_IN_C = ("recall", "expected", "exact")
 
 
@@ -70,6 +72,27 @@ class CommonScheme(Parameters, Scheme):
 
     def evidence(self, texts: Sequence[str | bytes], rules: TextRules) -> list[bytes | None] | None:
         return None
+
+    def reads_values_of(self, other: Scheme) -> bool:
+        mine, theirs = self.settings(), other.settings()
+        return all(mine.get(name) == theirs.get(name) for name in _DECIDE_VALUES)
+
+    def is_value(self, value: bytes) -> bool:
+        return native.is_value(self.native, value)
+
+    def file_keys(self, value: bytes) -> list[CandidateKey]:
+        return [CandidateKey(*key) for key in native.keys(self.native, value, probe=False)]
+
+    def probe_keys(self, value: bytes) -> list[CandidateKey]:
+        return [CandidateKey(*key) for key in native.keys(self.native, value, probe=True)]
+
+    def compare(
+        self, a: bytes, b: bytes, evidence_a: bytes | None = None, evidence_b: bytes | None = None
+    ) -> tuple[float, int | None]:
+        if evidence_a is not None and evidence_b is not None:
+            return native.jaccard(np.frombuffer(evidence_a, "<u8"), np.frombuffer(evidence_b, "<u8"), 0.0), None
+        similarity, distance = native.similarity(self.native, a, b)
+        return similarity, distance if distance >= 0 else None
 
     def code_value(self, code: Any) -> bytes:
         raise ParameterError(f"{type(self).__name__} takes texts, not codes; use add and query, or another scheme (BinaryCode)")
