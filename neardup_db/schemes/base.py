@@ -85,6 +85,10 @@ class Scheme(ABC):
 
         Raises ParameterError for a looser bound than the index was built for, or one that the scheme does not have."""
 
+    @abstractmethod
+    def reads_values_of(self, other: Scheme) -> bool:
+        """True if the stored values of `other`, under the same text rules, are this scheme's as they are."""
+
     # ---- values ------------------------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -98,6 +102,18 @@ class Scheme(ABC):
     @abstractmethod
     def code_value(self, code: Any) -> bytes:
         """The stored value of a code (bytes, int, hex, uint8 array, uint64). ParameterError where takes_codes is False."""
+
+    @abstractmethod
+    def is_value(self, value: bytes) -> bool:
+        """True if these bytes can be a stored value: length and order."""
+
+    @abstractmethod
+    def probe_keys(self, value: bytes) -> list[tuple[int, Any, Any]]:
+        """(table_no, low, high) of each range that a query for this value looks up."""
+
+    @abstractmethod
+    def compare(self, a: bytes, b: bytes, evidence_a: bytes | None, evidence_b: bytes | None) -> tuple[float, int | None]:
+        """(similarity, distance) of two stored values by the rule; of their evidence where the rule needs that."""
 
     @abstractmethod
     def fingerprint_of(self, value: bytes) -> Any:

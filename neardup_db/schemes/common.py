@@ -62,6 +62,12 @@ class CommonScheme(Parameters, Scheme):
     def for_index(self, rules: TextRules, store_text: bool) -> CommonScheme:
         return self
 
+    same_values: ClassVar[tuple[str, ...]] = ()
+    """The parameters that decide a stored value."""
+
+    def reads_values_of(self, other: Scheme) -> bool:
+        return self.name == other.name and all(getattr(self, name) == getattr(other, name) for name in self.same_values)
+
     # ---- values ------------------------------------------------------------------------------------------------------
 
     def values(self, texts: Sequence[str | bytes], rules: TextRules) -> Values:
@@ -70,6 +76,16 @@ class CommonScheme(Parameters, Scheme):
 
     def evidence(self, texts: Sequence[str | bytes], rules: TextRules) -> list[bytes | None] | None:
         return None
+
+    def is_value(self, value: bytes) -> bool:
+        return native.is_value(self.native, value)
+
+    def probe_keys(self, value: bytes) -> list[tuple[int, Any, Any]]:
+        return native.probe_keys(self.native, value)
+
+    def compare(self, a: bytes, b: bytes, evidence_a: bytes | None, evidence_b: bytes | None) -> tuple[float, int | None]:
+        similarity, distance = native.similarity(self.native, a, b)
+        return similarity, None if distance < 0 else distance
 
     def code_value(self, code: Any) -> bytes:
         raise ParameterError(f"{type(self).__name__} takes texts, not codes; use add and query, or another scheme (BinaryCode)")
