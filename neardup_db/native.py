@@ -17,9 +17,9 @@ from ._core import ffi, lib
 from .errors import CorruptIndexError, ParameterError
 
 __all__ = [
-    "HASHES", "Values", "check", "copied", "digests_of_hash", "ffi", "hash_size", "hashes_of", "is_value", "jaccard", "keys", "lib", "minhash", "normalize",
-    "pairs", "pointer", "rules_new", "scheme_new", "set_tokens", "shingles_of", "signed_hash", "similarity", "text_bytes", "text_of", "tokenize",
-    "tokens_of", "values_of_digests", "values_of_texts", "workspace",
+    "HASHES", "Values", "check", "copied", "digests_of_hash", "ffi", "hash_size", "hashes_of", "is_value", "keys", "lib", "minhash",
+    "normalize", "pairs", "pointer", "rules_new", "scheme_new", "set_tokens", "shingles_of", "signed_hash",
+    "similarity", "text_bytes", "text_of", "tokenize", "tokens_of", "values_of_digests", "values_of_texts", "workspace",
 ]  # fmt: skip
 
 Array = npt.NDArray[Any]
@@ -141,6 +141,17 @@ HASHES = ("xxh3_64", "fnv1a_32", "fnv1a_64", "djb2a", "md5", "sha1", "sha256")
 def hash_size(number: int) -> int:
     """Bytes of a built-in hash's digest."""
     return int(lib.nd_hash_size(number))
+
+
+def signed_hash(value: bytes) -> int:
+    """XXH3-64 of bytes as a signed number, as SQLite holds it."""
+    number = int(lib.nd_xxh3_64(ffi.from_buffer("uint8_t[]", value), len(value), 0))
+    return number - (1 << 64) if number >> 63 else number
+
+
+def text_of(string: Any) -> str:
+    """A C string as str."""
+    return str(ffi.string(string).decode("utf-8"))
 
 
 # ---- one text --------------------------------------------------------------------------------------------------------
@@ -290,42 +301,27 @@ def similarity(scheme: Any, a: bytes, b: bytes) -> tuple[float, int]:
 
 
 def is_value(scheme: Any, value: bytes) -> bool:
-    """Whether bytes can be a stored value of the scheme."""
+    """True if bytes can be a stored value of the scheme."""
     return bool(lib.nd_scheme_value_check(scheme, ffi.from_buffer("uint8_t[]", value), len(value)) == lib.ND_OK)
 
 
 def keys(scheme: Any, value: bytes, *, probe: bool) -> list[tuple[int, Any, Any]]:
-    """(table_no, low, high) of the rows that a value is filed under, or of the ranges to probe."""
-    handle = _owned(lib.nd_keys_new(), lib.nd_keys_free)
+    """(table_no, low, high) of the rows that a value is filed under, or of the ranges that a query looks up.
+
+    low and high are bytes where block tables hold codes of more than 64 bits."""
+    keys = _owned(lib.nd_keys_new(), lib.nd_keys_free)
     run = lib.nd_scheme_probe_keys if probe else lib.nd_scheme_file_keys
-    check(run(scheme, ffi.from_buffer("uint8_t[]", value), len(value), handle), "keys of a stored value")
-    rows, data = lib.nd_keys_rows(handle), lib.nd_keys_bytes(handle)
+    check(run(scheme, ffi.from_buffer("uint8_t[]", value), len(value), keys), "keys of a fingerprint")
+    rows, data = lib.nd_keys_rows(keys), lib.nd_keys_bytes(keys)
     found: list[tuple[int, Any, Any]] = []
-    for index in range(lib.nd_keys_count(handle)):
+    for index in range(lib.nd_keys_count(keys)):
         row = rows[index]
         if row.size:
-            low, high = (bytes(ffi.buffer(data + row.offset + place * row.size, row.size)) for place in (0, 1))
-            found.append((row.table_no, low, high))
+            low = bytes(ffi.buffer(data + row.offset, row.size))
+            found.append((row.table_no, low, bytes(ffi.buffer(data + row.offset + row.size, row.size))))
         else:
             found.append((row.table_no, row.low, row.high))
     return found
-
-
-def jaccard(a: Array, b: Array, threshold: float) -> float:
-    """Jaccard similarity of two ascending arrays of distinct uint64; 0.0 where it is certain to be below threshold."""
-    data_a, data_b = pointer(a, "uint64_t[]"), pointer(b, "uint64_t[]")
-    return float(lib.nd_jaccard(data_a, len(a), data_b, len(b), threshold))
-
-
-def signed_hash(value: bytes) -> int:
-    """XXH3-64 of bytes as the signed number that SQLite holds."""
-    number = int(lib.nd_xxh3_64(ffi.from_buffer("uint8_t[]", value), len(value), 0))
-    return number - (1 << 64) if number >= 1 << 63 else number
-
-
-def text_of(data: Any) -> str:
-    """A C string of ours as text."""
-    return bytes(ffi.string(data)).decode()
 
 
 # ---- fingerprints from hashes ------------------------------------------------------------------------------------------

@@ -170,6 +170,10 @@ class TextRules(Parameters):
             tokens = [token for token in tokens if keep(token.decode("utf-8"))]
         return native.set_tokens(self.native, tokens)
 
+    def shingles(self, text: str | bytes) -> list[str]:
+        """The shingles of a text, in their order."""
+        return [shingle.decode("utf-8", "replace") for shingle in native.shingles_of(self.run(text), self.native)]
+
     def digests(self, text: str | bytes) -> tuple[npt.NDArray[np.uint8], int]:
         """(digests, tokens) of a text: uint8[shingles, hash_size], big-endian, and the number of its tokens."""
         work = self.run(text)

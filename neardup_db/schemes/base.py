@@ -97,6 +97,10 @@ class Scheme(ABC):
 
         Raises ParameterError for a looser bound than the index was built for, or one that the scheme does not have."""
 
+    @abstractmethod
+    def reads_values_of(self, other: Scheme) -> bool:
+        """True if the stored values of `other`, under the same text rules, are this scheme's as they are."""
+
     # ---- values ------------------------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -112,12 +116,8 @@ class Scheme(ABC):
         """The stored value of a code (bytes, int, hex, uint8 array, uint64). ParameterError where takes_codes is False."""
 
     @abstractmethod
-    def reads_values_of(self, other: Scheme) -> bool:
-        """Whether the stored values of another scheme are this one's too, so that a rebuild can keep them."""
-
-    @abstractmethod
     def is_value(self, value: bytes) -> bool:
-        """Whether these bytes can be a stored value: length and order."""
+        """True if these bytes can be a stored value: length and order."""
 
     @abstractmethod
     def file_keys(self, value: bytes) -> list[CandidateKey]:
@@ -128,10 +128,8 @@ class Scheme(ABC):
         """The ranges of the candidate table in which everything that matches a value is found."""
 
     @abstractmethod
-    def compare(
-        self, a: bytes, b: bytes, evidence_a: bytes | None = None, evidence_b: bytes | None = None
-    ) -> tuple[float, int | None]:
-        """(similarity, distance) of two stored values as the rule measures them; with evidence the exact similarity."""
+    def compare(self, a: bytes, b: bytes, evidence_a: bytes | None, evidence_b: bytes | None) -> tuple[float, int | None]:
+        """(similarity, distance) of two stored values by the rule; of their evidence where the rule needs that."""
 
     @abstractmethod
     def fingerprint_of(self, value: bytes) -> Any:

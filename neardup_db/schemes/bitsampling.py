@@ -31,6 +31,7 @@ class BitSampling(CodeScheme):
     name: ClassVar[str] = "bitsampling"
     names: ClassVar[tuple[str, ...]] = ("bits", "threshold", "recall", "max_distance", "chunks", "seed", "family", "expected")
     row_names: ClassVar[tuple[str, ...]] = (*CodeScheme.row_names, "threshold", "recall", "seed", "family")
+    same_values: ClassVar[tuple[str, ...]] = ("bits", "seed", "family")
     slope: ClassVar[float] = 2.0
 
     threshold: float

@@ -35,6 +35,8 @@ class BottomK(SetScheme):
     names: ClassVar[tuple[str, ...]] = ("k", "threshold", "measure", "expected")
     row_names: ClassVar[tuple[str, ...]] = ("plan", *names)
 
+    same_values: ClassVar[tuple[str, ...]] = ("k",)
+
     k: int
     measure: str
     _hash_size = 8

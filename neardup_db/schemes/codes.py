@@ -32,6 +32,8 @@ class CodeScheme(CommonScheme):
     chunks: int | None
     row_names: ClassVar[tuple[str, ...]] = ("plan", "bits", "max_distance", "blocks", "chunks", "expected")
 
+    same_values: ClassVar[tuple[str, ...]] = ("bits",)
+
     def _identity(self) -> tuple[Any, ...]:
         return (*super()._identity(), self.plan, self.blocks, self.chunks)
 

@@ -25,8 +25,6 @@ EXPECTED_MAX = 1 << 40
 # Settings whose rows are words, with the numbers that C has for them.
 _WORDS = {"scheme": KINDS, "plan": PLANS, "family": FAMILIES, "evidence": EVIDENCES, "measure": MEASURES}
 _C_NAMES = {"scheme": "kind"}
-# Settings that decide what a stored value is; the others decide how it is found and when it matches.
-_DECIDE_VALUES = ("scheme", "bits", "num_perm", "seed", "family", "slot_bits", "evidence", "k")
 _NOT_IN_C = ("recall", "expected", "exact")
 
 
@@ -64,6 +62,12 @@ class CommonScheme(Parameters, Scheme):
     def for_index(self, rules: TextRules, store_text: bool) -> CommonScheme:
         return self
 
+    same_values: ClassVar[tuple[str, ...]] = ()
+    """The parameters that decide a stored value."""
+
+    def reads_values_of(self, other: Scheme) -> bool:
+        return self.name == other.name and all(getattr(self, name) == getattr(other, name) for name in self.same_values)
+
     # ---- values ------------------------------------------------------------------------------------------------------
 
     def values(self, texts: Sequence[str | bytes], rules: TextRules) -> Values:
@@ -72,10 +76,6 @@ class CommonScheme(Parameters, Scheme):
 
     def evidence(self, texts: Sequence[str | bytes], rules: TextRules) -> list[bytes | None] | None:
         return None
-
-    def reads_values_of(self, other: Scheme) -> bool:
-        mine, theirs = self.settings(), other.settings()
-        return all(mine.get(name) == theirs.get(name) for name in _DECIDE_VALUES)
 
     def is_value(self, value: bytes) -> bool:
         return native.is_value(self.native, value)
@@ -86,13 +86,9 @@ class CommonScheme(Parameters, Scheme):
     def probe_keys(self, value: bytes) -> list[CandidateKey]:
         return [CandidateKey(*key) for key in native.keys(self.native, value, probe=True)]
 
-    def compare(
-        self, a: bytes, b: bytes, evidence_a: bytes | None = None, evidence_b: bytes | None = None
-    ) -> tuple[float, int | None]:
-        if evidence_a is not None and evidence_b is not None:
-            return native.jaccard(np.frombuffer(evidence_a, "<u8"), np.frombuffer(evidence_b, "<u8"), 0.0), None
+    def compare(self, a: bytes, b: bytes, evidence_a: bytes | None, evidence_b: bytes | None) -> tuple[float, int | None]:
         similarity, distance = native.similarity(self.native, a, b)
-        return similarity, distance if distance >= 0 else None
+        return similarity, None if distance < 0 else distance
 
     def code_value(self, code: Any) -> bytes:
         raise ParameterError(f"{type(self).__name__} takes texts, not codes; use add and query, or another scheme (BinaryCode)")

@@ -12,6 +12,7 @@ from ..errors import ParameterError
 from ..parameters import SEED_LIMIT, Stored, choice, flag, fraction, integer, records_given, restore, seed
 from ..text import TextRules
 from . import plans
+from .base import Scheme
 from .common import EVIDENCES, EXPECTED_MAX, FAMILIES, SetScheme, native_scheme, stored_scheme, values_of
 
 _NUM_PERM_MAX = 4096
@@ -42,6 +43,7 @@ class MinHash(SetScheme):
         "num_perm", "threshold", "bands", "rows", "recall", "seed", "exact", "slot_bits", "family", "expected",
     )  # fmt: skip
     row_names: ClassVar[tuple[str, ...]] = ("plan", *names, "evidence")
+    same_values: ClassVar[tuple[str, ...]] = ("evidence_kind", "num_perm", "slot_bits", "seed", "family")
 
     num_perm: int
     bands: int
@@ -159,6 +161,17 @@ class MinHash(SetScheme):
             return None
         scheme = self._cached("hashes_native", lambda: native_scheme({**self.settings(), "evidence": "hashes"}))
         return values_of(scheme, texts, rules).split()
+
+    def reads_values_of(self, other: Scheme) -> bool:
+        if isinstance(other, MinHash) and self.evidence_kind == other.evidence_kind == "hashes":
+            return True  # the shingle hashes themselves, whatever is made of them
+        return super().reads_values_of(other)
+
+    def compare(self, a: bytes, b: bytes, evidence_a: bytes | None, evidence_b: bytes | None) -> tuple[float, int | None]:
+        if self.evidence_kind == "text":
+            scheme = self._cached("hashes_native", lambda: native_scheme({**self.settings(), "evidence": "hashes"}))
+            return native.similarity(scheme, evidence_a or b"", evidence_b or b"")[0], None
+        return super().compare(a, b, evidence_a, evidence_b)
 
     def fingerprint_of(self, value: bytes) -> Any:
         if self.evidence_kind == "hashes":
