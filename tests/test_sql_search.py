@@ -276,7 +276,7 @@ def test_bottom_k_is_found_as_by_brute_force(db: apsw.Connection, measure: str) 
 
 def signature(db: apsw.Connection, text: str) -> bytes:
     ((value,),) = db.execute("SELECT neardup_minhash(?)", (text,)).fetchall()
-    return bytes(value or b"")
+    return value if isinstance(value, bytes) else b""
 
 
 def buckets(value: bytes) -> set[tuple[int, bytes]]:
@@ -320,7 +320,7 @@ def text_code(db: apsw.Connection, scheme: str, text: str) -> bytes | None:
         sums = [sum(1 if h >> (63 - bit) & 1 else -1 for h in values) for bit in range(64)]
         return bytes_of_bits([s > 0 for s in sums]) if values else None
     ((slots,),) = db.execute("SELECT neardup_minhash(?, 64, 7)", (text,)).fetchall()
-    return None if slots is None else bytes_of_bits([slot & 1 == 1 for slot in struct.unpack("<64H", slots)])
+    return bytes_of_bits([slot & 1 == 1 for slot in struct.unpack("<64H", slots)]) if isinstance(slots, bytes) else None
 
 
 def shingle_list(text: str) -> list[str]:
