@@ -1,0 +1,61 @@
+"""An embedded, persistent near-duplicate index: one file, transactions, every match open to SQL.
+
+>>> with Index(":memory:", MinHash(threshold=0.8)) as index:
+...     first = index.add("a1", "the quick brown fox jumps over the lazy dog")
+...     second = index.add("a2", "The quick brown fox jumps over the lazy dog!")
+>>> first, second
+([], [Match(key='a1', similarity=1.0, distance=None)])
+"""
+
+from __future__ import annotations
+
+from .errors import (
+    BusyError,
+    ClosedError,
+    CorruptIndexError,
+    DuplicateKeyError,
+    FormatError,
+    KeyNotFoundError,
+    MismatchError,
+    NearDupError,
+    ParameterError,
+    ReadOnlyError,
+)
+from .index import Index
+from .native import lib, text_of
+from .schemes import BinaryCode, BitSampling, BottomK, MinHash, SimHash
+from .store.connection import extension_path, load
+from .text import TextRules
+from .values import AddReport, CheckReport, Cluster, Document, Key, Match, Pair
+
+__version__: str = text_of(lib.nd_version())
+
+__all__ = [
+    "AddReport",
+    "BinaryCode",
+    "BitSampling",
+    "BottomK",
+    "BusyError",
+    "CheckReport",
+    "ClosedError",
+    "Cluster",
+    "CorruptIndexError",
+    "Document",
+    "DuplicateKeyError",
+    "FormatError",
+    "Index",
+    "Key",
+    "KeyNotFoundError",
+    "Match",
+    "MinHash",
+    "MismatchError",
+    "NearDupError",
+    "Pair",
+    "ParameterError",
+    "ReadOnlyError",
+    "SimHash",
+    "TextRules",
+    "__version__",
+    "extension_path",
+    "load",
+]
