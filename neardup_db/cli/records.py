@@ -36,7 +36,8 @@ class Record:
 
     key: the id as the input has it, or the running number of the record where it has none; text: what is compared; raw: the
     record's bytes as they stand in the input, line end included (of a folder: the file's); number: 1, 2, ... in the order of the
-    input, counting only usable records; line: where it begins (1 for a file of a folder); fields: the other fields.
+    input, counting only usable records; line: where it begins (1 for a file of a folder); fields: the other fields; path: the
+    file that it stands in.
     """
 
     key: str | int
@@ -45,6 +46,7 @@ class Record:
     number: int
     line: int
     fields: dict[str, Any]
+    path: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +183,7 @@ class RecordSource:
             raise RecordError(f"{path}: {_too_long(self.options.max_bytes)}")
         text = self._decode(raw)
         self._number += 1
-        return Record(_clean(name), text, raw, self._number, 1, {})
+        return Record(_clean(name), text, raw, self._number, 1, {}, path)
 
     # ---- one record ----------------------------------------------------------------------------------------------------
 
@@ -193,7 +195,7 @@ class RecordSource:
             raise self._error(line, f"field {self.options.text_field!r} must be text, it is {_kind(text)}")
         key = self._key(fields, line)
         self._number += 1
-        return Record(key if key is not None else self._numbered(), text, raw, self._number, line, fields)
+        return Record(key if key is not None else self._numbered(), text, raw, self._number, line, fields, self.path)
 
     def _numbered(self) -> str | int:
         return self._number if self.options.integer_keys else str(self._number)
