@@ -54,7 +54,9 @@ COMMIT_EVERY = 50_000
 )
 @click.option("--only-new", is_flag=True, help="Leave out records that have a near-duplicate in the index.")
 @click.option("--no-record-matches", is_flag=True, help="Seek no matches on the way: faster; clusters are found when asked for.")
-@click.option("--commit-every", type=click.IntRange(min=1), default=COMMIT_EVERY, show_default=True, help="Records in a transaction.")
+@click.option(
+    "--commit-every", type=click.IntRange(min=1), default=COMMIT_EVERY, show_default=True, help="Records in a transaction."
+)
 @click.option("--one-transaction", is_flag=True, help="All records or none.")
 @input_options
 @json_option

@@ -25,7 +25,9 @@ from .output import counted, emit, emit_json, note, shown
 @click.command()
 @index_argument
 @click.argument("keys", metavar="KEY...", nargs=-1)
-@click.option("--file", "file", type=click.File(encoding="utf-8-sig"), help="Read keys from a file, one a line; - is standard input.")
+@click.option(
+    "--file", "file", type=click.File(encoding="utf-8-sig"), help="Read keys from a file, one a line; - is standard input."
+)
 @name_option
 @key_type_option
 @json_option

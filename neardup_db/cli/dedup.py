@@ -82,6 +82,7 @@ def deduplicate(plan: Plan) -> Summary:
     started = time.monotonic()
     summary = Summary(input_bytes=plan.source.size_bytes)
     with contextlib.ExitStack() as stack:
+
         def place(path: Path | None) -> Path | None:
             return None if path is None else stack.enter_context(replacing(path))
 
@@ -239,20 +240,46 @@ _path = click.Path(path_type=Path)
 
 @click.command()
 @click.argument("source", metavar="IN", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path, allow_dash=True), help="Where the rest goes; - is standard output.")
-@click.option("--threshold", type=click.FloatRange(0, 1, min_open=True), default=0.8, show_default=True, help="Least Jaccard similarity of near-duplicates.")
-@click.option("--recall", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.99, show_default=True, help="Least share of the pairs at the threshold that is found.")
-@click.option("--keep", type=click.Choice(["first", "longest"]), default="first", show_default=True, help="Which record of a cluster stays.")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="Where the rest goes; - is standard output.",
+)
+@click.option(
+    "--threshold",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.8,
+    show_default=True,
+    help="Least Jaccard similarity of near-duplicates.",
+)
+@click.option(
+    "--recall",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.99,
+    show_default=True,
+    help="Least share of the pairs at the threshold that is found.",
+)
+@click.option(
+    "--keep", type=click.Choice(["first", "longest"]), default="first", show_default=True, help="Which record of a cluster stays."
+)
 @click.option("--drop-empty", is_flag=True, help="Leave out records without a word; otherwise all of them stay.")
 @click.option("--pairs", type=_path, help="Also write the pairs found (.jsonl, .csv or .tsv).")
 @click.option("--clusters", type=_path, help="Also write the clusters found, a member a row.")
 @click.option("--index", "index_path", type=_path, help="Keep the index in this file; its keys are running numbers.")
-@click.option("--tmp", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Folder for temporary files.  [default: that of the output]")
+@click.option(
+    "--tmp",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Folder for temporary files.  [default: that of the output]",
+)
 @click.option("--force", is_flag=True, help="Replace outputs that exist.")
 @text_options
 @input_options
 @json_option
-def dedup(source: Path, output: Path, index_path: Path | None, tmp: Path | None, force: bool, as_json: bool, **options: Any) -> None:
+def dedup(
+    source: Path, output: Path, index_path: Path | None, tmp: Path | None, force: bool, as_json: bool, **options: Any
+) -> None:
     """Copy the records of IN without near-duplicates.
 
     IN is a file of JSON lines, CSV or TSV (.gz and .zst too), a folder of text files, or - for standard input (with --format).
@@ -279,9 +306,7 @@ def dedup(source: Path, output: Path, index_path: Path | None, tmp: Path | None,
     with tempfile.TemporaryDirectory(prefix=".neardup-", dir=beside) as folder:
         opened = _open(source, reading, Path(folder))
         _check_kinds(opened, None if to_stdout else output)
-        summary = deduplicate(
-            Plan(opened, None if to_stdout else output, Path(folder), rules=rules, index=index_path, **options)
-        )
+        summary = deduplicate(Plan(opened, None if to_stdout else output, Path(folder), rules=rules, index=index_path, **options))
     _report(summary, opened, as_json, to_stdout)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich import box
 from rich.console import Console
 from rich.rule import Rule
 from rich.table import Table
@@ -20,9 +19,9 @@ from ..errors import ParameterError
 from ..index import Index
 from ..schemes import MinHash
 from ..values import Cluster, Match
-from .difference import ADDED, REMOVED, changes
+from .difference import ADDED, REMOVED, change_text, changes, has_colours
 from .options import json_option
-from .output import bytes_text, emit_json, plain
+from .output import bytes_text, counted, emit_json, plain
 
 THRESHOLD = 0.8
 SHOWN_CLUSTERS, SHOWN_CHANGES = 3, 5
@@ -73,7 +72,7 @@ class Demo:
     def _clusters(self, index: Index) -> list[Cluster]:
         found = index.clusters()
         self._title(f"2  {len(found)} clusters of near-duplicates")
-        table = Table(box=box.SIMPLE_HEAD, width=WIDTH, pad_edge=False)
+        table = Table(box=None, width=WIDTH, pad_edge=False, header_style="dim")
         table.add_column("size", justify="right", width=4)
         table.add_column("chapter", style="bold", width=16)
         table.add_column("translations")
@@ -89,15 +88,13 @@ class Demo:
 
     def _differences(self, index: Index, found: list[Cluster]) -> None:
         self._title("3  The words that differ")
-        table = Table(box=box.SIMPLE_HEAD, width=WIDTH, pad_edge=False, show_header=False)
-        table.add_column("text", overflow="fold")
-        for place, cluster in enumerate(found[:SHOWN_CLUSTERS]):
+        for cluster in found[:SHOWN_CLUSTERS]:
             first, second = _unlike(index, cluster)
-            if place:
-                table.add_section()
-            table.add_row(self._compared(index, str(first), str(second)))
-        self.console.print(table)
-        self.console.print(Text.assemble(("only in the first", REMOVED), "   ", ("only in the second", ADDED)))
+            self.console.print(self._compared(index, str(first), str(second)))
+        if has_colours(self.console):
+            self.console.print(Text.assemble(("the first has", REMOVED), "   ", ("the second has", ADDED)))
+        else:
+            self.console.print("[-the first has-]   {+the second has+}", markup=False)
 
     def _compared(self, index: Index, first: str, second: str) -> Text:
         similarity = index.explain_match(first, second).similarity
@@ -108,13 +105,11 @@ class Demo:
         text.append(f"{second}  ", style="bold")
         text.append(f"{similarity:.1%} alike\n", style="yellow")
         for change in sorted(found, key=lambda one: len(one.removed) + len(one.added), reverse=True)[:SHOWN_CHANGES]:
-            text.append(f"  ... {change.before} ", style="dim")
-            text.append(change.removed, style=REMOVED)
-            text.append(" " if change.removed and change.added else "")
-            text.append(change.added, style=ADDED)
-            text.append(f" {change.after} ...\n", style="dim")
+            text.append("  ... ", style="dim")
+            text.append_text(change_text(change, has_colours(self.console)))
+            text.append(" ...\n", style="dim")
         if len(found) > SHOWN_CHANGES:
-            text.append(f"  and {len(found) - SHOWN_CHANGES} more places", style="dim")
+            text.append(f"  and {len(found) - SHOWN_CHANGES} more places\n", style="dim")
         return text
 
     def _query(self, index: Index) -> None:
@@ -126,7 +121,7 @@ class Demo:
         seconds = time.perf_counter() - started
         self.console.print(f"[dim]{' '.join(text.split()[:13])} ...[/]")
         self._matches(matches)
-        self.console.print(f"{seconds * 1e3:.1f} ms")
+        self.console.print(f"[dim]{counted(len(matches), 'match', 'matches')} in {seconds * 1e3:.1f} ms[/]")
         self.figures["query"] = {"matches": [plain(match) for match in matches], "seconds": seconds}
 
     def _matches(self, matches: list[Match]) -> None:
@@ -147,6 +142,9 @@ class Demo:
         alone = [(other,) for other in left if not any(other in part for part in parts)]
         for place, part in enumerate([*parts, *alone]):
             self.console.print(f"{'after ' if place == 0 else '      '}   {_members(part)}")
+        if len(parts) + len(alone) > 1:
+            name = _parts(str(key))[1]
+            self.console.print(f"[dim]{name} joined the others; the transaction that deleted it split them.[/]")
         after = [list(part) for part in [*parts, *alone]]
         self.figures["deleted"] = {"key": key, "before": list(cluster.keys), "after": after}
 
@@ -173,12 +171,15 @@ def _next(console: Console, path: Path | None) -> None:
     name = "articles.db" if path is None else str(path)
     console.print()
     console.print(Rule(Text(" Next ", style="bold cyan"), align="left", style="cyan", characters="─"))
-    for command, what in (
+    commands = [
         ("neardup dedup posts.jsonl -o unique.jsonl", "a file without its near-duplicates"),
         (f"neardup add {name} posts.jsonl", "an index that lasts"),
-        (f"neardup clusters {name}", "what is in it, and neardup sql for the rest"),
-    ):
-        console.print(Text.assemble((f"  {command}", "bold"), (f"   {what}", "dim")), soft_wrap=True)
+        (f"neardup clusters {name}", "what is in it"),
+        (f"neardup sql {name}", "and everything else, in SQL"),
+    ]
+    width = max(len(command) for command, _ in commands)
+    for command, what in commands:
+        console.print(Text.assemble((f"{command:<{width}}", "bold"), (f"  {what}", "dim")), soft_wrap=True)
     if path is None:
         console.print("[dim]The index of this demo was temporary; --keep DIR keeps it.[/]")
 

@@ -170,9 +170,7 @@ def _rows(value: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
 @name_option
 @key_type_option
 @json_option
-def explain(
-    index_path: Path, text: str | None, match: tuple[str, str] | None, name: str, key_type: str, as_json: bool
-) -> None:
+def explain(index_path: Path, text: str | None, match: tuple[str, str] | None, name: str, key_type: str, as_json: bool) -> None:
     """Show what INDEX makes of TEXT, or how two stored documents compare.
 
     With a text (or - for standard input): how a query for it runs, what each step looked at and how long it took. With --match:

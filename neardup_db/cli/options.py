@@ -89,7 +89,9 @@ scheme_options = _all(
     click.option("--threshold", type=float, help="Least similarity of near-duplicates, 0 to 1.  [default: 0.8; bottomk 0.5]"),
     click.option("--max-distance", type=int, help="simhash, bitsampling, binarycode: most differing bits."),
     click.option("--exact/--estimate", default=None, help="minhash: verify by true Jaccard, or by the share of equal slots."),
-    click.option("--recall", type=float, help="minhash, bitsampling: share of pairs at the threshold to be found.  [default: 0.99]"),
+    click.option(
+        "--recall", type=float, help="minhash, bitsampling: share of pairs at the threshold to be found.  [default: 0.99]"
+    ),
     click.option("--num-perm", type=int, help="minhash: slots of a signature.  [default: 128]"),
     click.option("--bits", type=int, help="simhash, bitsampling, binarycode: bits of a code."),
     click.option("--k", type=int, help="bottomk: hashes of a fingerprint.  [default: 128]"),

@@ -6,8 +6,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import apsw.ext
-import apsw.shell
 import click
 
 from .options import index_argument, json_option, name_option, open_index
@@ -36,6 +34,8 @@ def sql(index_path: Path, statement: str | None, name: str, write: bool, as_json
         if statement is None:
             if as_json:
                 raise click.UsageError("--json needs a STATEMENT; in the shell, use .mode json")
+            import apsw.shell  # here, since it takes as long to import as all the rest
+
             apsw.shell.Shell(stdin=sys.stdin, stdout=sys.stdout, stderr=sys.stderr, db=connection).cmdloop()
         elif as_json:
             for names, row in _rows(connection, statement):
@@ -57,6 +57,8 @@ def _rows(connection: Any, statement: str) -> Any:
 
 
 def _table(connection: Any, statement: str) -> None:
+    import apsw.ext
+
     emit(apsw.ext.format_query_table(connection, statement, colour=True, text_width=100, use_unicode=True).rstrip())
 
 
