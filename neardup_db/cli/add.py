@@ -31,8 +31,6 @@ from .options import (
 from .output import Meter, counted, emit, emit_json, note
 from .records import FORMATS, Record, RecordSource
 
-COMMIT_EVERY = 50_000
-
 
 @click.command()
 @index_argument
@@ -54,18 +52,16 @@ COMMIT_EVERY = 50_000
 )
 @click.option("--only-new", is_flag=True, help="Leave out records that have a near-duplicate in the index.")
 @click.option("--no-record-matches", is_flag=True, help="Seek no matches on the way: faster; clusters are found when asked for.")
-@click.option(
-    "--commit-every", type=click.IntRange(min=1), default=COMMIT_EVERY, show_default=True, help="Records in a transaction."
-)
+@click.option("--commit-every", type=click.IntRange(min=1), default=50_000, show_default=True, help="Records in a transaction.")
 @click.option("--one-transaction", is_flag=True, help="All records or none.")
 @input_options
 @json_option
 def add(index_path: Path, source: Path, as_json: bool, **options: Any) -> None:
-    """Add the records of IN to INDEX, which is created if it is not there.
+    """Add the records of IN to INDEX.
 
-    IN is a file of JSON lines, CSV or TSV (.gz and .zst too), a folder of text files, or - for standard input (with --format).
-    Scheme and text rules are stored in a new index; with an index that exists they are only checked. For --scheme binarycode the
-    text is the code in hexadecimal.
+    INDEX is created if it is not there. IN is a file of JSON lines, CSV or TSV (.gz and .zst too), a folder of text files, or -
+    for standard input (with --format). Scheme and text rules are stored in a new index; with an index that exists they are only
+    checked. For --scheme binarycode the text is the code in hexadecimal.
 
     \b
     neardup add articles.db articles.jsonl

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import apsw
@@ -26,12 +27,19 @@ FOUND, NOT_FOUND, ERROR, INTERRUPTED = 0, 1, 2, 130
 class Program(click.Group):
     """A group whose commands return their exit code, and whose errors are one sentence on standard error and exit code 2."""
 
-    def main(self, *arguments: Any, standalone_mode: bool = True, **extra: Any) -> Any:
-        """Runs a command line and exits."""
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Runs a command line and, unless `standalone_mode` is False, exits."""
         if not standalone_mode:
-            return super().main(*arguments, standalone_mode=False, **extra)
+            return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         try:
-            code = super().main(*arguments, standalone_mode=False, **extra)
+            code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
             sys.stdout.flush()
         except click.UsageError as error:
             command = error.ctx.command_path if error.ctx else "neardup"

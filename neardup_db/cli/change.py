@@ -60,9 +60,9 @@ def delete(index_path: Path, keys: tuple[str, ...], file: Any, name: str, key_ty
 @click.option("--keep-newest", type=click.IntRange(min=0), help="Also delete all but the newest so many documents.")
 @json_option
 def expire(index_path: Path, name: str, keep_newest: int | None, as_json: bool) -> int:
-    """Remove the documents whose time is over. They are invisible already; this frees their space.
+    """Remove the documents whose time is over.
 
-    Exit code 1 if there was nothing to remove.
+    They are invisible already; this frees their space. Exit code 1 if there was nothing to remove.
 
     \b
     neardup expire articles.db --keep-newest 100000
@@ -85,9 +85,10 @@ def expire(index_path: Path, name: str, keep_newest: int | None, as_json: bool) 
 @click.option("--compact", is_flag=True, help="Then give free space back to the file system.")
 @json_option
 def rebuild(index_path: Path, name: str, compact: bool, as_json: bool, **options: Any) -> None:
-    """Build the tables of INDEX anew, with another scheme or other text rules if given.
+    """Build the tables of INDEX anew.
 
-    Another fingerprint needs the texts: an index made with --store-text. Without options the same tables are made again.
+    With another scheme or other text rules, if given. Another fingerprint needs the texts: an index made with --store-text.
+    Without options the same tables are made again.
 
     \b
     neardup rebuild articles.db --scheme minhash --threshold 0.9 --compact
@@ -109,9 +110,10 @@ def rebuild(index_path: Path, name: str, compact: bool, as_json: bool, **options
 @click.option("--repair", is_flag=True, help="Build anew what can be built from the rest.")
 @json_option
 def check(index_path: Path, name: str, repair: bool, as_json: bool) -> int:
-    """Check every invariant of INDEX and print one line for each that does not hold.
+    """Check that INDEX is in order.
 
-    Exit code 0 if all hold (after --repair: hold now), 1 if not.
+    Every invariant of the file is looked at, and one line printed for each that does not hold. Exit code 0 if all hold (after
+    --repair: hold now), 1 if not.
 
     \b
     neardup check articles.db

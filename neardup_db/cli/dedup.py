@@ -238,41 +238,23 @@ def _write_clusters(index: Index, path: Path, target: Path | None, leaves: bytea
 _path = click.Path(path_type=Path)
 
 
+_place = click.Path(path_type=Path, allow_dash=True)
+_folder = click.Path(path_type=Path, exists=True, file_okay=False)
+_above_0 = click.FloatRange(0, 1, min_open=True)
+_between = click.FloatRange(0, 1, min_open=True, max_open=True)
+
+
 @click.command()
-@click.argument("source", metavar="IN", type=click.Path(path_type=Path, allow_dash=True))
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    type=click.Path(path_type=Path, allow_dash=True),
-    help="Where the rest goes; - is standard output.",
-)
-@click.option(
-    "--threshold",
-    type=click.FloatRange(0, 1, min_open=True),
-    default=0.8,
-    show_default=True,
-    help="Least Jaccard similarity of near-duplicates.",
-)
-@click.option(
-    "--recall",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.99,
-    show_default=True,
-    help="Least share of the pairs at the threshold that is found.",
-)
-@click.option(
-    "--keep", type=click.Choice(["first", "longest"]), default="first", show_default=True, help="Which record of a cluster stays."
-)
+@click.argument("source", metavar="IN", type=_place)
+@click.option("-o", "--output", required=True, type=_place, help="Where the rest goes; - is standard output.")
+@click.option("--threshold", type=_above_0, default=0.8, show_default=True, help="Least Jaccard similarity of near-duplicates.")
+@click.option("--recall", type=_between, default=0.99, show_default=True, help="Share of the pairs at the threshold found.")
+@click.option("--keep", type=click.Choice(["first", "longest"]), default="first", show_default=True, help="What stays.")
 @click.option("--drop-empty", is_flag=True, help="Leave out records without a word; otherwise all of them stay.")
 @click.option("--pairs", type=_path, help="Also write the pairs found (.jsonl, .csv or .tsv).")
 @click.option("--clusters", type=_path, help="Also write the clusters found, a member a row.")
 @click.option("--index", "index_path", type=_path, help="Keep the index in this file; its keys are running numbers.")
-@click.option(
-    "--tmp",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Folder for temporary files.  [default: that of the output]",
-)
+@click.option("--tmp", type=_folder, help="Folder for temporary files.  [default: that of the output]")
 @click.option("--force", is_flag=True, help="Replace outputs that exist.")
 @text_options
 @input_options

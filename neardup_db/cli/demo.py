@@ -21,7 +21,7 @@ from ..schemes import MinHash
 from ..values import Cluster, Match
 from .difference import ADDED, REMOVED, change_text, changes, has_colours
 from .options import json_option
-from .output import bytes_text, counted, emit_json, plain
+from .output import bytes_text, counted, emit_json, plain, shown
 
 THRESHOLD = 0.8
 SHOWN_CLUSTERS, SHOWN_CHANGES = 3, 5
@@ -126,7 +126,7 @@ class Demo:
 
     def _matches(self, matches: list[Match]) -> None:
         for match in matches:
-            self.console.print(f"  [yellow]{match.similarity:.1%}[/]  {match.key}")
+            self.console.print(f"  [yellow]{match.similarity:.1%}[/]  {shown(match.key)}")
         if not matches:
             self.console.print("  nothing")
 
@@ -134,7 +134,7 @@ class Demo:
         """Deletes the document that most of the largest cluster hangs on."""
         cluster = found[0]
         key = max(cluster.keys, key=lambda member: len(index.matches(member)))
-        self._title(f"5  Delete {key}")
+        self._title(f"5  Delete {shown(key)}")
         self.console.print(f"before   {_members(cluster.keys, key)}")
         index.delete(key)
         left = [other for other in cluster.keys if other != key]

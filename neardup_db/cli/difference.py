@@ -35,8 +35,8 @@ def changes(first: str, second: str, around: int = 3) -> list[Change]:
     """
     a, b = first.split(), second.split()
     found = []
-    bare = ([_bare(word) for word in words] for words in (a, b))
-    for kind, a0, a1, b0, b1 in difflib.SequenceMatcher(None, *bare, autojunk=False).get_opcodes():
+    matcher = difflib.SequenceMatcher(None, [_bare(word) for word in a], [_bare(word) for word in b], autojunk=False)
+    for kind, a0, a1, b0, b1 in matcher.get_opcodes():
         if kind != "equal":
             before, after = a[max(a0 - around, 0) : a0], a[a1 : a1 + around]
             found.append(Change(" ".join(before), " ".join(a[a0:a1]), " ".join(b[b0:b1]), " ".join(after)))

@@ -31,7 +31,7 @@ from .output import columns, emit, emit_json, json_key, match_json, measure, pla
 @group_option
 @json_option
 def query(index_path: Path, text: str | None, file: Path | None, key: str | None, **options: Any) -> int:
-    """Print the documents that are near-duplicates of TEXT, best first.
+    """Print the near-duplicates of TEXT, best first.
 
     TEXT is an argument, - for standard input, the content of --file, or the stored document --key. Each line has similarity,
     distance where the scheme has one, and key. Exit code 1 if there is none.
@@ -74,10 +74,10 @@ def _ask(index: Index, text: str | None, file: Path | None, key: str | None, opt
 @limit_option
 @json_option
 def pairs(index_path: Path, name: str, threshold: float | None, limit: int | None, as_json: bool) -> int:
-    """Print all pairs of near-duplicates, one a line as they are found.
+    """Print all pairs of near-duplicates.
 
-    Columns, split by tabs: similarity, distance (empty where the scheme has none), the earlier key, the later key. With --json
-    each line is a document. Exit code 1 if there is none.
+    One a line, as they are found. Columns, split by tabs: similarity, distance (empty where the scheme has none), the earlier
+    key, the later key. With --json each line is a document. Exit code 1 if there is none.
 
     \b
     neardup pairs articles.db --threshold 0.9
@@ -103,7 +103,7 @@ def pairs(index_path: Path, name: str, threshold: float | None, limit: int | Non
 @limit_option
 @json_option
 def clusters(index_path: Path, name: str, min_size: int, members: int | None, limit: int | None, as_json: bool) -> int:
-    """Print the clusters of near-duplicates, the largest first.
+    """Print the clusters, the largest first.
 
     A cluster holds all documents that a chain of near-duplicates joins. The earliest document is its first line, the others stand
     below it. With --json each line is one cluster. Exit code 1 if there is none.
@@ -137,7 +137,7 @@ def _indented(lines: Iterable[str]) -> None:
 @name_option
 @json_option
 def stats(index_path: Path, name: str, as_json: bool) -> None:
-    """Print what INDEX holds: documents, clusters, parameters, sizes.
+    """Print counts, sizes and settings of INDEX.
 
     \b
     neardup stats articles.db
@@ -159,7 +159,8 @@ def _rows(value: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
         elif isinstance(item, float):
             rows.append((prefix + name, f"{item:,.6g}"))
         else:
-            rows.append((prefix + name, f"{item:,}" if isinstance(item, int) and not isinstance(item, bool) else item))
+            counted = isinstance(item, int) and not isinstance(item, bool) and not prefix
+            rows.append((prefix + name, "none" if item is None else f"{item:,}" if counted else item))
     return rows
 
 
@@ -171,7 +172,7 @@ def _rows(value: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
 @key_type_option
 @json_option
 def explain(index_path: Path, text: str | None, match: tuple[str, str] | None, name: str, key_type: str, as_json: bool) -> None:
-    """Show what INDEX makes of TEXT, or how two stored documents compare.
+    """Show how a query runs, or two documents compare.
 
     With a text (or - for standard input): how a query for it runs, what each step looked at and how long it took. With --match:
     similarity, the candidate rows that both share, the verdict, and, where the index stores texts, the words that differ.

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ..errors import ParameterError
+from ..errors import FormatError, ParameterError
 from ..index import Index
 from ..schemes import BinaryCode, BitSampling, BottomK, MinHash, SimHash
 from ..schemes.base import Scheme
@@ -90,7 +90,7 @@ scheme_options = _all(
     click.option("--max-distance", type=int, help="simhash, bitsampling, binarycode: most differing bits."),
     click.option("--exact/--estimate", default=None, help="minhash: verify by true Jaccard, or by the share of equal slots."),
     click.option(
-        "--recall", type=float, help="minhash, bitsampling: share of pairs at the threshold to be found.  [default: 0.99]"
+        "--recall", type=float, help="minhash, bitsampling: share of the pairs at the threshold found.  [default: 0.99]"
     ),
     click.option("--num-perm", type=int, help="minhash: slots of a signature.  [default: 128]"),
     click.option("--bits", type=int, help="simhash, bitsampling, binarycode: bits of a code."),
@@ -151,7 +151,10 @@ def open_index(path: Path, name: str, *, write: bool = False) -> Index:
     """An index that must be there."""
     if not path.exists():
         raise ParameterError(f"{path}: no such file; create an index with: neardup add {path} RECORDS")
-    return Index(path, name=name, read_only=not write)
+    try:
+        return Index(path, name=name, read_only=not write)
+    except FormatError as error:
+        raise FormatError(f"{path}: {error}") from error
 
 
 def parse_key(text: str, key_type: str) -> Key:

@@ -1,8 +1,8 @@
 """`neardup curve`: what an index finds of pairs at each similarity, by the probability theory of its scheme.
 
 Two texts of many shingles and equal length with Jaccard similarity J are assumed. A slot of a MinHash signature is equal with
-probability J, a bit of a one-bit sample differs with (1 - J) / 2, and a bit of a SimHash with arccos(2J / (1 + J)) / pi (Charikar,
-"Similarity estimation techniques from rounding algorithms", 2002). Fingerprints of bottom-k hashes are drawn at random.
+probability J, a bit of a one-bit sample differs with (1 - J) / 2, and a bit of a SimHash with arccos(2J / (1 + J)) / pi
+(Charikar, "Similarity estimation techniques from rounding algorithms", 2002). Those of bottom-k are drawn at random.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def binomial(count: int, chance: float) -> npt.NDArray[np.float64]:
     """P(k successes) for k = 0 .. count."""
     k = np.arange(count + 1)
     if chance <= 0.0 or chance >= 1.0:
-        return (k == (count if chance >= 1.0 else 0)).astype(np.float64)
+        return np.asarray(k == (count if chance >= 1.0 else 0), dtype=np.float64)
     steps = np.log(np.arange(1, count + 1))
     factorial = np.concatenate([[0.0], np.cumsum(steps)])
     logs = factorial[count] - factorial[k] - factorial[count - k] + k * math.log(chance) + (count - k) * math.log1p(-chance)
@@ -126,10 +126,10 @@ def _bottomk(settings: Mapping[str, Any], similarity: float) -> tuple[float, flo
 @click.option("--step", type=click.FloatRange(0, 1, min_open=True), default=0.05, show_default=True, help="From one to the next.")
 @json_option
 def curve(index_path: Path | None, name: str, low: float, step: float, as_json: bool, **options: Any) -> None:
-    """Show which share of pairs at each Jaccard similarity an index finds.
+    """Show which share of similar pairs is found.
 
-    A candidate is a pair that the tables bring together; returned is what passes the rule after that. Without INDEX the curve is
-    that of the scheme and parameters given. With --json each line is one point.
+    For pairs at each Jaccard similarity. A candidate is a pair that the tables bring together; returned is what passes the rule
+    after that. Without INDEX the curve is that of the scheme and parameters given. With --json each line is one point.
 
     \b
     neardup curve articles.db

@@ -19,7 +19,7 @@ from .files import InputError, InputFile
 FORMATS = ("jsonl", "csv", "tsv")
 """Formats of a file with many records; a folder of text files needs no name."""
 
-DEFAULT_MAX_BYTES = 64 * 1024 * 1024
+DEFAULT_MAX_BYTES = 64_000_000
 """Longest line, CSV row or text file unless the caller says otherwise."""
 
 _SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".tab": "tsv"}

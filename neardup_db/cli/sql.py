@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import apsw
 import click
 
+from ..errors import ReadOnlyError
 from .options import index_argument, json_option, name_option, open_index
 from .output import emit, emit_json, plain, shown
 
@@ -29,6 +31,13 @@ def sql(index_path: Path, statement: str | None, name: str, write: bool, as_json
     neardup sql articles.db "SELECT * FROM neardup_clusters LIMIT 20"
     neardup sql articles.db "SELECT key, similarity FROM neardup_search('neardup', 'some text', 0.8, 10)"
     """
+    try:
+        _run(index_path, statement, name, write, as_json)
+    except apsw.ReadOnlyError as error:
+        raise ReadOnlyError(f"{index_path} is open for reading only; add --write to let the statement change it") from error
+
+
+def _run(index_path: Path, statement: str | None, name: str, write: bool, as_json: bool) -> None:
     with open_index(index_path, name, write=write) as index:
         connection = index.connection
         if statement is None:
@@ -36,7 +45,7 @@ def sql(index_path: Path, statement: str | None, name: str, write: bool, as_json
                 raise click.UsageError("--json needs a STATEMENT; in the shell, use .mode json")
             import apsw.shell  # here, since it takes as long to import as all the rest
 
-            apsw.shell.Shell(stdin=sys.stdin, stdout=sys.stdout, stderr=sys.stderr, db=connection).cmdloop()
+            apsw.shell.Shell(stdin=sys.stdin, stdout=sys.stdout, stderr=sys.stderr, db=connection).cmdloop()  # type: ignore[no-untyped-call]
         elif as_json:
             for names, row in _rows(connection, statement):
                 emit_json(dict(zip(names, map(plain, row), strict=True)))
