@@ -7,8 +7,9 @@ keys and its comparison are those of the C core's `nd_scheme`, so Python and SQL
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from ..text import TextRules
@@ -22,6 +23,18 @@ class Values:
 
     values: list[bytes | None]
     token_counts: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateKey:
+    """A range low..high of a candidate table: integers, or bytes where block tables hold codes of more than 64 bits.
+
+    When filing, low and high are the same. table_no: block table or chunk; 0 for bands and prefixes.
+    """
+
+    table_no: int
+    low: int | bytes
+    high: int | bytes
 
 
 class Scheme(ABC):
@@ -56,6 +69,10 @@ class Scheme(ABC):
 
         Raises ParameterError where the two do not go together."""
 
+    @abstractmethod
+    def mismatches(self, stored: Scheme) -> list[str]:
+        """One clause ("threshold=0.5, the file has 0.8") for each given parameter that the stored scheme has otherwise."""
+
     @property
     @abstractmethod
     def native(self) -> Any:
@@ -80,6 +97,10 @@ class Scheme(ABC):
 
         Raises ParameterError for a looser bound than the index was built for, or one that the scheme does not have."""
 
+    @abstractmethod
+    def reads_values_of(self, other: Scheme) -> bool:
+        """True if the stored values of `other`, under the same text rules, are this scheme's as they are."""
+
     # ---- values ------------------------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -93,6 +114,22 @@ class Scheme(ABC):
     @abstractmethod
     def code_value(self, code: Any) -> bytes:
         """The stored value of a code (bytes, int, hex, uint8 array, uint64). ParameterError where takes_codes is False."""
+
+    @abstractmethod
+    def is_value(self, value: bytes) -> bool:
+        """True if these bytes can be a stored value: length and order."""
+
+    @abstractmethod
+    def file_keys(self, value: bytes) -> list[CandidateKey]:
+        """The rows of the candidate table that a stored value has."""
+
+    @abstractmethod
+    def probe_keys(self, value: bytes) -> list[CandidateKey]:
+        """The ranges of the candidate table in which everything that matches a value is found."""
+
+    @abstractmethod
+    def compare(self, a: bytes, b: bytes, evidence_a: bytes | None, evidence_b: bytes | None) -> tuple[float, int | None]:
+        """(similarity, distance) of two stored values by the rule; of their evidence where the rule needs that."""
 
     @abstractmethod
     def fingerprint_of(self, value: bytes) -> Any:

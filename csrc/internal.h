@@ -1,0 +1,189 @@
+/* internal.h: what the C files share among themselves and do not offer outside. Little-endian CPUs only. */
+#ifndef NEARDUP_INTERNAL_H
+#define NEARDUP_INTERNAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* The contract has no guard of its own, as cffi reads it: its first constant tells that it was included. */
+#ifndef ND_OK
+#include "neardup_abi.h"
+#endif
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the stored values are little-endian and are read in place: this CPU is not supported"
+#endif
+
+#if defined(__x86_64__)
+#define ND_HAVE_X86 1
+#define ND_TARGET_AVX2 __attribute__((target("avx2,popcnt")))
+#else
+#define ND_HAVE_X86 0
+#endif
+
+/* ---- kernels: one table per instruction set ----------------------------------------------------------------------- */
+
+typedef struct nd_record {
+    uint64_t key;
+    uint64_t item;
+} nd_record;
+
+/* Where near_pairs goes on: with records first and second. */
+typedef struct nd_near {
+    size_t first, second;
+    uint64_t prefix_mask;  /* records are near only if equal here; the records are sorted by these, the high bits */
+    uint64_t max_distance; /* and different in so many bits at most */
+    const uint64_t *must_differ; /* and different somewhere in each of these masks */
+    size_t must_differ_count;
+} nd_near;
+
+/* Inputs given as bytes may start at any address. The scalar table is complete and is the definition of each function;
+ * another tier's table holds the scalar function where it has nothing faster. */
+typedef struct nd_kernels {
+    const char *name;
+    /* minima[i] = min(minima[i], a[i] * x[j] + b[i] + offset modulo 2^32) for every j */
+    void (*minhash_update)(const uint32_t *a, const uint32_t *b, uint32_t offset, size_t num_perm, const uint32_t *x, size_t count, uint32_t *minima);
+    /* ones[i] += how many of the digests have bit i set; digests stand `stride` bytes apart, their first `width` bytes count */
+    void (*count_bits)(const uint8_t *digests, size_t count, size_t stride, size_t width, int64_t *ones);
+    uint64_t (*hamming)(const uint8_t *a, const uint8_t *b, size_t size);
+    size_t (*equal_slots16)(const uint8_t *a, const uint8_t *b, size_t count);
+    size_t (*equal_slots32)(const uint8_t *a, const uint8_t *b, size_t count);
+    /* Common values of two ascending arrays of distinct 64-bit values; SIZE_MAX once more than max_skips values of the two
+     * have been passed that are not common (it may also finish: then the caller's own verdict refuses the number).
+     * max_skips <= SIZE_MAX / 2; a_count + b_count never stops. */
+    size_t (*count_common)(const uint8_t *a, size_t a_count, const uint8_t *b, size_t b_count, size_t max_skips);
+    /* Pairs of records whose keys are near, as the smaller item << 32 | the larger one, up to `capacity` of them; goes on where
+     * it stopped when it is called again, and is done when it returns less than capacity. */
+    size_t (*near_pairs)(const nd_record *records, size_t count, nd_near *near, uint64_t *out, size_t capacity);
+} nd_kernels;
+
+extern const nd_kernels nd_kernels_scalar;
+#if ND_HAVE_X86
+extern const nd_kernels nd_kernels_avx2;
+#endif
+
+const nd_kernels *nd_kernels_active(void);
+
+#define ND_CPU_AVX2 1 /* with POPCNT, and the system saves the wide registers */
+unsigned nd_cpu_features(void);
+
+/* ---- loads and stores at any address ------------------------------------------------------------------------------ */
+
+static inline uint64_t nd_load64(const uint8_t *bytes)
+{
+    uint64_t value;
+    memcpy(&value, bytes, sizeof value);
+    return value;
+}
+
+static inline uint64_t nd_load_big64(const uint8_t *bytes)
+{
+    return __builtin_bswap64(nd_load64(bytes));
+}
+
+static inline void nd_store_big64(uint8_t *bytes, uint64_t value)
+{
+    value = __builtin_bswap64(value);
+    memcpy(bytes, &value, sizeof value);
+}
+
+/* Up to 8 bytes as a big-endian number. */
+static inline uint64_t nd_load_big(const uint8_t *bytes, size_t size)
+{
+    if (size == 8)
+        return nd_load_big64(bytes);
+    uint64_t value = 0;
+    for (size_t i = 0; i < size; i++)
+        value = value << 8 | bytes[i];
+    return value;
+}
+
+/* ---- memory -------------------------------------------------------------------------------------------------------- */
+
+/* Makes *buffer hold `needed` items at least, growing by half; keeps what it held. ND_ERROR_MEMORY leaves it as it was. */
+int nd_reserve(void **buffer, size_t *capacity, size_t needed, size_t item_size);
+
+/* What turns hashes into fingerprints beside the hashes themselves: kept from text to text. */
+typedef struct nd_scratch {
+    int32_t family;
+    uint64_t seed;
+    size_t num_perm;       /* coefficients drawn for (family, seed, num_perm); 0 = none */
+    size_t slots_capacity; /* of a, b and slots */
+    uint32_t *a, *b, *slots;
+    void *hashes; /* uint64_t */
+    size_t hashes_capacity;
+    void *counters; /* int64_t */
+    size_t counters_capacity;
+} nd_scratch;
+
+void nd_scratch_free(nd_scratch *scratch);
+/* The hash family of the scheme, drawn once; ND_ERROR_MEMORY or ND_ERROR_PARAMETER. */
+int nd_scratch_family(nd_scratch *scratch, int32_t family, uint64_t seed, size_t num_perm);
+/* Room for so many hashes. */
+int nd_scratch_hashes(nd_scratch *scratch, size_t count, uint64_t **out);
+
+struct nd_values {
+    void *bytes; /* uint8_t */
+    size_t bytes_size, bytes_capacity;
+    void *ends; /* uint64_t */
+    size_t ends_capacity;
+    void *tokens; /* uint64_t */
+    size_t tokens_capacity;
+    size_t count;
+    nd_scratch scratch;
+};
+
+/* Appends a value of `size` bytes, to be filled by the caller: *out is valid until the next append. */
+int nd_values_append(nd_values *values, size_t size, size_t token_count, uint8_t **out);
+/* Back to so many values. */
+void nd_values_truncate(nd_values *values, size_t count);
+
+struct nd_keys {
+    void *rows; /* nd_key */
+    size_t count, rows_capacity;
+    void *bytes; /* uint8_t */
+    size_t bytes_size, bytes_capacity;
+    nd_scratch scratch;
+};
+
+int nd_keys_append(nd_keys *keys, int64_t table_no, int64_t low, int64_t high, int64_t code);
+/* A key of byte strings: *low, *high and *code are to be filled by the caller, valid until the next append. */
+int nd_keys_append_wide(nd_keys *keys, int64_t table_no, size_t size, uint8_t **low, uint8_t **high, uint8_t **code);
+
+/* ---- sorting -------------------------------------------------------------------------------------------------------- */
+
+/* Stable ascending order by the bits low_bit .. high_bit - 1 of the key. other: room for count; the result is where the
+ * return value points, one of the two. */
+nd_record *nd_sort_records(nd_record *records, nd_record *other, size_t count, unsigned low_bit, unsigned high_bit);
+void nd_sort64(uint64_t *values, size_t count);
+
+/* ---- bits of codes --------------------------------------------------------------------------------------------------- */
+
+/* Where block i begins, counted from the least significant bit; block i ends where i + 1 begins. */
+static inline size_t nd_block_start(size_t bits, size_t blocks, size_t block)
+{
+    return block * bits / blocks;
+}
+
+/* C(n, r), or limit + 1 where it is above limit; limit < 2^56 and n <= 64, or limit < 2^32 */
+uint64_t nd_binomial(size_t n, size_t r, uint64_t limit);
+
+/* `width` bits, 1 to 56, of the bit string that begins `at` bits into code, as a number. */
+static inline uint64_t nd_read_bits(const uint8_t *code, size_t at, size_t width)
+{
+    size_t first = at / 8, end = (at + width + 7) / 8;
+    return nd_load_big(code + first, end - first) >> (8 * end - at - width) & (((uint64_t)1 << width) - 1);
+}
+
+/* The code as a number permuted by blocks, bits <= 64. */
+uint64_t nd_permute_number(uint64_t code, size_t bits, size_t blocks, const uint8_t *order);
+
+/* ---- comparisons by their inputs in bytes ---------------------------------------------------------------------------- */
+
+double nd_jaccard_bytes(const uint8_t *a, size_t a_count, const uint8_t *b, size_t b_count, double threshold);
+double nd_jaccard_estimate_bytes(const uint8_t *a, size_t a_count, const uint8_t *b, size_t b_count, size_t k);
+/* Smallest c with (double)c / count >= threshold; count + 1 if there is none. */
+size_t nd_share_needed(size_t count, double threshold);
+
+#endif

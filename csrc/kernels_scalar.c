@@ -1,0 +1,106 @@
+/* kernels_scalar.c: every kernel in portable C. This file says what the kernels of the other tiers must return, to the bit. */
+#include "internal.h"
+#include "near_pairs.h"
+
+static void minhash_update(const uint32_t *a, const uint32_t *b, uint32_t offset, size_t num_perm, const uint32_t *x, size_t count, uint32_t *minima)
+{
+    for (size_t j = 0; j < count; j++) {
+        uint32_t value = x[j];
+        for (size_t i = 0; i < num_perm; i++) {
+            uint32_t hash = a[i] * value + b[i] + offset;
+            minima[i] = hash < minima[i] ? hash : minima[i];
+        }
+    }
+}
+
+static void count_bits(const uint8_t *digests, size_t count, size_t stride, size_t width, int64_t *ones)
+{
+    for (size_t j = 0; j < count; j++)
+        for (size_t i = 0; i < width; i++) {
+            unsigned byte = digests[j * stride + i];
+            for (size_t bit = 0; bit < 8; bit++)
+                ones[8 * i + bit] += byte >> (7 - bit) & 1;
+        }
+}
+
+/* Set bits of a word without the instruction for it: sums of 2, 4 and 8 neighbouring bits, then of all bytes. */
+static uint64_t population(uint64_t word)
+{
+    word -= word >> 1 & 0x5555555555555555;
+    word = (word & 0x3333333333333333) + (word >> 2 & 0x3333333333333333);
+    word = (word + (word >> 4)) & 0x0f0f0f0f0f0f0f0f;
+    return word * 0x0101010101010101 >> 56;
+}
+
+static uint64_t hamming(const uint8_t *a, const uint8_t *b, size_t size)
+{
+    uint64_t distance = 0;
+    size_t i = 0;
+    for (; i + 8 <= size; i += 8)
+        distance += population(nd_load64(a + i) ^ nd_load64(b + i));
+    for (; i < size; i++)
+        distance += population((uint64_t)(a[i] ^ b[i]));
+    return distance;
+}
+
+static size_t equal_slots16(const uint8_t *a, const uint8_t *b, size_t count)
+{
+    size_t equal = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint16_t left, right;
+        memcpy(&left, a + 2 * i, 2);
+        memcpy(&right, b + 2 * i, 2);
+        equal += left == right;
+    }
+    return equal;
+}
+
+static size_t equal_slots32(const uint8_t *a, const uint8_t *b, size_t count)
+{
+    size_t equal = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t left, right;
+        memcpy(&left, a + 4 * i, 4);
+        memcpy(&right, b + 4 * i, 4);
+        equal += left == right;
+    }
+    return equal;
+}
+
+/* A merge without branches on the values: each step advances the smaller side, or both. A step advances neither side by more
+ * than one, so that many steps as the shorter rest has values need no test of the ends; skips are looked at between them. */
+static size_t count_common(const uint8_t *a, size_t a_count, const uint8_t *b, size_t b_count, size_t max_skips)
+{
+    const size_t steps_between_tests = 16;
+    size_t i = 0, j = 0, common = 0;
+    while (i < a_count && j < b_count) {
+        size_t steps = a_count - i < b_count - j ? a_count - i : b_count - j;
+        if (steps > steps_between_tests)
+            steps = steps_between_tests;
+        for (; steps > 0; steps--) {
+            uint64_t left = nd_load64(a + 8 * i), right = nd_load64(b + 8 * j);
+            common += left == right;
+            i += left <= right;
+            j += right <= left;
+        }
+        if (i + j - 2 * common > max_skips)
+            return SIZE_MAX;
+    }
+    return common;
+}
+
+static size_t near_pairs(const nd_record *records, size_t count, nd_near *near, uint64_t *out, size_t capacity)
+{
+    return nd_near_pairs_body(records, count, near, out, capacity);
+}
+
+const nd_kernels nd_kernels_scalar = {
+    .name = "scalar",
+    .minhash_update = minhash_update,
+    .count_bits = count_bits,
+    .hamming = hamming,
+    .equal_slots16 = equal_slots16,
+    .equal_slots32 = equal_slots32,
+    .count_common = count_common,
+    .near_pairs = near_pairs,
+};

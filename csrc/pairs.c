@@ -1,0 +1,96 @@
+/* pairs.c: the list of pairs that a join fills, sorted at the end. */
+#include <stdlib.h>
+
+#include "join.h"
+
+nd_pairs *nd_pairs_new(void)
+{
+    return calloc(1, sizeof(nd_pairs));
+}
+
+void nd_pairs_reset(nd_pairs *pairs)
+{
+    free(pairs->found);
+    free(pairs->ids);
+    free(pairs->similarities);
+    memset(pairs, 0, sizeof *pairs);
+}
+
+void nd_pairs_free(nd_pairs *pairs)
+{
+    if (pairs == NULL)
+        return;
+    nd_pairs_reset(pairs);
+    free(pairs);
+}
+
+size_t nd_pairs_count(const nd_pairs *pairs)
+{
+    return pairs->count;
+}
+
+const int64_t *nd_pairs_ids(const nd_pairs *pairs)
+{
+    return pairs->ids;
+}
+
+const double *nd_pairs_similarities(const nd_pairs *pairs)
+{
+    return pairs->similarities;
+}
+
+int nd_pairs_add(nd_pairs *pairs, uint64_t key, double similarity)
+{
+    if (pairs->count == ND_PAIRS_MAX)
+        return ND_ERROR_CAPACITY;
+    int status = nd_reserve(&pairs->found, &pairs->found_capacity, pairs->count + 1, sizeof(nd_record));
+    if (status != ND_OK)
+        return status;
+    nd_record *record = (nd_record *)pairs->found + pairs->count++;
+    record->key = key;
+    memcpy(&record->item, &similarity, sizeof similarity);
+    return ND_OK;
+}
+
+static unsigned bits_of(uint64_t number)
+{
+    unsigned bits = 0;
+    for (; number > 0; number >>= 1)
+        bits++;
+    return bits;
+}
+
+static nd_record *sort_found(nd_record *found, nd_record *other, size_t count)
+{
+    uint64_t all = 0;
+    for (size_t i = 0; i < count; i++)
+        all |= found[i].key;
+    nd_record *sorted = nd_sort_records(found, other, count, 0, bits_of(all & UINT32_MAX));
+    return nd_sort_records(sorted, sorted == found ? other : found, count, 32, bits_of(all));
+}
+
+int nd_pairs_finish(nd_pairs *pairs)
+{
+    if (pairs->count == 0)
+        return ND_OK;
+    size_t count = pairs->count;
+    nd_record *found = pairs->found, *other = malloc(count * sizeof *other);
+    if (other == NULL)
+        return ND_ERROR_MEMORY;
+    nd_record *sorted = sort_found(found, other, count);
+    free(sorted == found ? other : found);
+    pairs->found = sorted;
+    pairs->ids = malloc(2 * count * sizeof *pairs->ids);
+    pairs->similarities = malloc(count * sizeof *pairs->similarities);
+    if (pairs->ids == NULL || pairs->similarities == NULL)
+        return ND_ERROR_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        pairs->ids[2 * i] = (int64_t)(sorted[i].key >> 32);
+        pairs->ids[2 * i + 1] = (int64_t)(sorted[i].key & UINT32_MAX);
+        memcpy(&pairs->similarities[i], &sorted[i].item, sizeof(double));
+    }
+    free(sorted);
+    pairs->found = NULL;
+    pairs->found_capacity = 0;
+    return ND_OK;
+}

@@ -1,0 +1,102 @@
+/* sort.c: radix sorts of 64-bit values, in place and without memory of their own, and of records. */
+#include "internal.h"
+
+/* Below so many values inserting one by one is faster than counting digits. */
+#define INSERTION_LIMIT 48
+
+static void insertion_sort(uint64_t *values, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        uint64_t value = values[i];
+        size_t j = i;
+        for (; j > 0 && values[j - 1] > value; j--)
+            values[j] = values[j - 1];
+        values[j] = value;
+    }
+}
+
+/* In-place radix sort, the most significant byte first ("American flag sort", McIlroy, Bostic and McIlroy 1993): count each
+ * byte value, then carry every value along the cycle of its places. At most eight levels deep, whatever the input. */
+static void sort_by_byte(uint64_t *values, size_t count, unsigned shift)
+{
+    size_t next[256] = {0}, end[256];
+    for (size_t i = 0; i < count; i++)
+        next[values[i] >> shift & 255]++;
+    size_t start = 0;
+    for (size_t digit = 0; digit < 256; digit++) {
+        end[digit] = start + next[digit];
+        next[digit] = start;
+        start = end[digit];
+    }
+    for (size_t digit = 0; digit < 256; digit++)
+        while (next[digit] < end[digit]) {
+            uint64_t value = values[next[digit]];
+            size_t home = value >> shift & 255;
+            while (home != digit) {
+                uint64_t displaced = values[next[home]];
+                values[next[home]++] = value;
+                value = displaced;
+                home = value >> shift & 255;
+            }
+            values[next[digit]++] = value;
+        }
+    if (shift == 0)
+        return;
+    start = 0;
+    for (size_t digit = 0; digit < 256; digit++) {
+        size_t size = end[digit] - start;
+        if (size > INSERTION_LIMIT)
+            sort_by_byte(values + start, size, shift - 8);
+        else
+            insertion_sort(values + start, size);
+        start = end[digit];
+    }
+}
+
+void nd_sort64(uint64_t *values, size_t count)
+{
+    if (count > INSERTION_LIMIT)
+        sort_by_byte(values, count, 56);
+    else
+        insertion_sort(values, count);
+}
+
+size_t nd_sort_distinct(uint64_t *hashes, size_t count)
+{
+    if (count == 0)
+        return 0;
+    nd_sort64(hashes, count);
+    size_t kept = 1;
+    for (size_t i = 1; i < count; i++)
+        if (hashes[i] != hashes[kept - 1])
+            hashes[kept++] = hashes[i];
+    return kept;
+}
+
+/* Least significant digit first, 11 bits a pass; a pass in which all digits are equal moves nothing. */
+nd_record *nd_sort_records(nd_record *records, nd_record *other, size_t count, unsigned low_bit, unsigned high_bit)
+{
+    enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
+    size_t starts[DIGITS];
+    for (unsigned shift = low_bit; shift < high_bit; shift += DIGIT_BITS) {
+        unsigned width = high_bit - shift < DIGIT_BITS ? high_bit - shift : DIGIT_BITS;
+        uint64_t mask = ((uint64_t)1 << width) - 1;
+        memset(starts, 0, sizeof starts);
+        for (size_t i = 0; i < count; i++)
+            starts[records[i].key >> shift & mask]++;
+        if (count == 0 || starts[records[0].key >> shift & mask] == count)
+            continue;
+        size_t start = 0;
+        for (size_t digit = 0; digit <= mask; digit++) {
+            size_t size = starts[digit];
+            starts[digit] = start;
+            start += size;
+        }
+        for (size_t i = 0; i < count; i++)
+            other[starts[records[i].key >> shift & mask]++] = records[i];
+        nd_record *swap = records;
+        records = other;
+        other = swap;
+    }
+    return records;
+}

@@ -1,0 +1,186 @@
+/* sqlite_probe.c: the keys of a fingerprint under the stored scheme of an index. DIRECTONLY: they read its settings.
+ *
+ * neardup_probe(index, fingerprint) -> table_no, low, high, code: what a query looks up in the candidate table. low and high are
+ * equal where a key is looked up; code is the permuted query of a block table, else NULL.
+ * neardup_keys(index, fingerprint) -> table_no, low: what the candidate table holds of a stored fingerprint.
+ * A NULL fingerprint has no rows. */
+#include "sqlite_neardup.h"
+
+#include <string.h>
+
+static nd_table_spec probe_spec = {
+    .name = "neardup_probe",
+    .declaration = "CREATE TABLE x(table_no INTEGER, low, high, code, index_name HIDDEN, fingerprint HIDDEN)",
+    .innocuous = 0,
+    .outputs = 4,
+    .required = 2,
+    .inputs = 2,
+    .rows = 20,
+};
+
+static nd_table_spec keys_spec = {
+    .name = "neardup_keys",
+    .declaration = "CREATE TABLE x(table_no INTEGER, low, index_name HIDDEN, fingerprint HIDDEN)",
+    .innocuous = 0,
+    .outputs = 2,
+    .required = 2,
+    .inputs = 2,
+    .rows = 20,
+};
+
+typedef struct keys_cursor {
+    nd_cursor head;
+    nd_keys *keys;
+    int64_t serial; /* of the settings that this cursor has seen: one statement sees one state of the database */
+    int has_code;
+} keys_cursor;
+
+static int keys_open(sqlite3_vtab *base, sqlite3_vtab_cursor **out)
+{
+    nd_table *table = (nd_table *)base;
+    int code = nd_cursor_open(sizeof(keys_cursor), out);
+    if (code != SQLITE_OK)
+        return code;
+    keys_cursor *cursor = (keys_cursor *)*out;
+    cursor->keys = table->spare_keys != NULL ? table->spare_keys : nd_keys_new();
+    table->spare_keys = NULL;
+    if (cursor->keys == NULL) {
+        nd_cursor_free(&cursor->head);
+        return SQLITE_NOMEM;
+    }
+    return SQLITE_OK;
+}
+
+static int keys_close(sqlite3_vtab_cursor *base)
+{
+    keys_cursor *cursor = (keys_cursor *)base;
+    nd_table *table = (nd_table *)base->pVtab;
+    if (table->spare_keys == NULL)
+        table->spare_keys = cursor->keys;
+    else
+        nd_keys_free(cursor->keys);
+    nd_cursor_free(&cursor->head);
+    return SQLITE_OK;
+}
+
+/* The settings of the index that the cursor asks for, in the table's cache. */
+static int find_settings(keys_cursor *cursor)
+{
+    nd_table *table = (nd_table *)cursor->head.base.pVtab;
+    sqlite3_value *index = cursor->head.inputs[0];
+    char *message = NULL;
+    if (table->cache.watch != NULL && cursor->serial == table->cache.serial && sqlite3_value_type(index) == SQLITE_TEXT) {
+        const char *name = (const char *)sqlite3_value_text(index);
+        if (name != NULL && strcmp(name, table->cache.settings.index) == 0)
+            return SQLITE_OK;
+    }
+    int code = nd_cache_open(&table->cache, index, &message);
+    nd_cache_release(&table->cache);
+    if (code != SQLITE_OK)
+        return nd_table_fail_message(&table->base, code, message);
+    cursor->serial = table->cache.serial;
+    return SQLITE_OK;
+}
+
+static int keys_filter(sqlite3_vtab_cursor *base, int given, const char *plan, int argc, sqlite3_value **argv)
+{
+    (void)plan;
+    keys_cursor *cursor = (keys_cursor *)base;
+    nd_table *table = (nd_table *)base->pVtab;
+    int code = nd_cursor_begin(&cursor->head, given, argc, argv);
+    if (code == SQLITE_OK)
+        code = find_settings(cursor);
+    if (code != SQLITE_OK || nd_input_is_null(&cursor->head, 1))
+        return code;
+    sqlite3_value *value = cursor->head.inputs[1];
+    const nd_settings *settings = &table->cache.settings;
+    if (sqlite3_value_type(value) != SQLITE_BLOB)
+        return nd_table_fail(base->pVtab, "%s: a fingerprint must be a blob, not %s", table->spec->name, nd_type_name(value));
+    const uint8_t *bytes;
+    size_t size;
+    (void)nd_value_bytes(value, &bytes, &size);
+    int status = table->spec == &probe_spec ? nd_scheme_probe_keys(&settings->scheme, bytes, size, cursor->keys)
+                                            : nd_scheme_file_keys(&settings->scheme, bytes, size, cursor->keys);
+    if (status == ND_ERROR_DAMAGED)
+        return nd_table_fail(base->pVtab, "%s: %lld bytes that are no fingerprint of index \"%s\": wrong length or order",
+                             table->spec->name, (sqlite3_int64)size, settings->index);
+    if (status != ND_OK)
+        return nd_table_fail_status(base->pVtab, status);
+    cursor->has_code = settings->scheme.plan == ND_PLAN_BLOCKS;
+    cursor->head.count = nd_keys_count(cursor->keys);
+    return SQLITE_OK;
+}
+
+/* One of low, high and code: a number, or for wide codes bytes `place` codes further on. */
+static void result_key(sqlite3_context *context, const keys_cursor *cursor, const nd_key *key, int64_t number, size_t place)
+{
+    if (key->size == 0)
+        sqlite3_result_int64(context, number);
+    else
+        sqlite3_result_blob64(context, nd_keys_bytes(cursor->keys) + key->offset + place * key->size, key->size,
+                              SQLITE_TRANSIENT);
+}
+
+static int probe_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
+{
+    keys_cursor *cursor = (keys_cursor *)base;
+    const nd_key *key = nd_keys_rows(cursor->keys) + cursor->head.row;
+    if (column == 0)
+        sqlite3_result_int64(context, key->table_no);
+    else if (column == 1)
+        result_key(context, cursor, key, key->low, 0);
+    else if (column == 2)
+        result_key(context, cursor, key, key->high, 1);
+    else if (column > 3)
+        return nd_cursor_input(&cursor->head, context, column);
+    else if (cursor->has_code)
+        result_key(context, cursor, key, key->code, 2);
+    return SQLITE_OK;
+}
+
+static int keys_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
+{
+    keys_cursor *cursor = (keys_cursor *)base;
+    const nd_key *key = nd_keys_rows(cursor->keys) + cursor->head.row;
+    if (column == 0)
+        sqlite3_result_int64(context, key->table_no);
+    else if (column == 1)
+        result_key(context, cursor, key, key->low, 0);
+    else
+        return nd_cursor_input(&cursor->head, context, column);
+    return SQLITE_OK;
+}
+
+static const sqlite3_module probe_module = {
+    .xConnect = nd_table_connect,
+    .xBestIndex = nd_table_best_index,
+    .xDisconnect = nd_table_disconnect,
+    .xOpen = keys_open,
+    .xClose = keys_close,
+    .xFilter = keys_filter,
+    .xNext = nd_cursor_next,
+    .xEof = nd_cursor_eof,
+    .xColumn = probe_column,
+    .xRowid = nd_cursor_rowid,
+};
+
+static const sqlite3_module keys_module = {
+    .xConnect = nd_table_connect,
+    .xBestIndex = nd_table_best_index,
+    .xDisconnect = nd_table_disconnect,
+    .xOpen = keys_open,
+    .xClose = keys_close,
+    .xFilter = keys_filter,
+    .xNext = nd_cursor_next,
+    .xEof = nd_cursor_eof,
+    .xColumn = keys_column,
+    .xRowid = nd_cursor_rowid,
+};
+
+int nd_register_probe(sqlite3 *db)
+{
+    int code = sqlite3_create_module_v2(db, probe_spec.name, &probe_module, &probe_spec, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_create_module_v2(db, keys_spec.name, &keys_module, &keys_spec, NULL);
+    return code;
+}

@@ -1,0 +1,435 @@
+/* sqlite_scalars.c: arguments, and the pure functions: INNOCUOUS and DETERMINISTIC, they read nothing but their arguments.
+ * A NULL argument gives NULL. */
+#include "sqlite_neardup.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+const char *nd_type_name(sqlite3_value *value)
+{
+    switch (sqlite3_value_type(value)) {
+    case SQLITE_INTEGER:
+        return "an integer";
+    case SQLITE_FLOAT:
+        return "a real number";
+    case SQLITE_TEXT:
+        return "text";
+    case SQLITE_BLOB:
+        return "a blob";
+    default:
+        return "NULL";
+    }
+}
+
+void nd_fail(sqlite3_context *context, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    char *message = sqlite3_vmprintf(format, arguments);
+    va_end(arguments);
+    if (message == NULL) {
+        sqlite3_result_error_nomem(context);
+        return;
+    }
+    sqlite3_result_error(context, message, -1);
+    sqlite3_free(message);
+}
+
+void nd_fail_status(sqlite3_context *context, const char *function, int status)
+{
+    if (status == ND_ERROR_MEMORY)
+        sqlite3_result_error_nomem(context);
+    else if (status == ND_ERROR_PARAMETER)
+        nd_fail(context, "%s: a parameter is out of its range", function);
+    else if (status == ND_ERROR_DAMAGED)
+        nd_fail(context, "%s: a fingerprint is damaged: wrong length or order", function);
+    else
+        nd_fail(context, "%s: the answer would be too large", function);
+}
+
+int nd_value_bytes(sqlite3_value *value, const uint8_t **bytes, size_t *size)
+{
+    const void *data;
+    int type = sqlite3_value_type(value);
+    if (type == SQLITE_TEXT)
+        data = sqlite3_value_text(value); /* before sqlite3_value_bytes: it may convert from UTF-16 */
+    else if (type == SQLITE_BLOB)
+        data = sqlite3_value_blob(value);
+    else
+        return 0;
+    *size = data == NULL ? 0 : (size_t)sqlite3_value_bytes(value);
+    *bytes = data == NULL ? (const uint8_t *)"" : data;
+    return 1;
+}
+
+int nd_default_rules(int32_t shingle, nd_rules **out)
+{
+    nd_rules_spec spec;
+    memset(&spec, 0, sizeof spec);
+    spec.normalize = ND_NORMALIZE_NFKC;
+    spec.fold = ND_CASE_FOLD;
+    spec.tokens = ND_TOKENS_WORDS;
+    spec.nonword = ND_NONWORD_SPACE;
+    spec.short_text = ND_SHORT_WHOLE;
+    spec.hash = ND_HASH_XXH3_64;
+    spec.shingle = shingle;
+    spec.joiner = (const uint8_t *)" ";
+    spec.joiner_size = 1;
+    return nd_rules_new(&spec, out);
+}
+
+/* ---- scratch ------------------------------------------------------------------------------------------------------- */
+
+nd_workspace *nd_workspace_new(void)
+{
+    nd_workspace *scratch = sqlite3_malloc64(sizeof *scratch);
+    if (scratch == NULL)
+        return NULL;
+    memset(scratch, 0, sizeof *scratch);
+    scratch->references = 1;
+    scratch->work = nd_text_new();
+    scratch->values = nd_values_new();
+    if (scratch->work == NULL || scratch->values == NULL) {
+        nd_workspace_release(scratch);
+        return NULL;
+    }
+    return scratch;
+}
+
+void nd_workspace_release(void *pointer)
+{
+    nd_workspace *scratch = pointer;
+    if (--scratch->references > 0)
+        return;
+    nd_rules_free(scratch->rules);
+    nd_text_free(scratch->work);
+    nd_values_free(scratch->values);
+    sqlite3_free(scratch->numbers[0]);
+    sqlite3_free(scratch->numbers[1]);
+    sqlite3_free(scratch);
+}
+
+uint64_t *nd_workspace_numbers(nd_workspace *scratch, int which, size_t count)
+{
+    if (scratch->numbers[which] == NULL || scratch->capacity[which] < count) {
+        size_t capacity = count < 256 ? 256 : count + count / 2;
+        uint64_t *grown = sqlite3_realloc64(scratch->numbers[which], capacity * sizeof *grown);
+        if (grown == NULL)
+            return NULL;
+        scratch->numbers[which] = grown;
+        scratch->capacity[which] = capacity;
+    }
+    return scratch->numbers[which];
+}
+
+/* Blobs of a row stand anywhere in a page, so they are copied to where numbers may be read; the order is checked there. */
+int nd_ascending_numbers(nd_workspace *scratch, int which, sqlite3_value *blob, const uint64_t **numbers, size_t *count)
+{
+    const void *data = sqlite3_value_blob(blob);
+    size_t size = (size_t)sqlite3_value_bytes(blob);
+    if (sqlite3_value_type(blob) != SQLITE_BLOB || size % sizeof(uint64_t) != 0)
+        return ND_ERROR_DAMAGED;
+    *count = size / sizeof(uint64_t);
+    uint64_t *copy = nd_workspace_numbers(scratch, which, *count);
+    if (copy == NULL)
+        return ND_ERROR_MEMORY;
+    if (size > 0)
+        memcpy(copy, data, size);
+    for (size_t i = 1; i < *count; i++)
+        if (copy[i - 1] >= copy[i])
+            return ND_ERROR_DAMAGED;
+    *numbers = copy;
+    return ND_OK;
+}
+
+static int any_null(int argc, sqlite3_value **argv)
+{
+    for (int i = 0; i < argc; i++)
+        if (sqlite3_value_type(argv[i]) == SQLITE_NULL)
+            return 1;
+    return 0;
+}
+
+/* An integer argument within bounds; else the function has ended with an error and 0 comes back. */
+static int integer_argument(sqlite3_context *context, const char *function, const char *name, sqlite3_value *value,
+                            int64_t low, int64_t high, int64_t *out)
+{
+    if (sqlite3_value_type(value) != SQLITE_INTEGER) {
+        nd_fail(context, "%s: %s must be an integer, not %s", function, name, nd_type_name(value));
+        return 0;
+    }
+    *out = sqlite3_value_int64(value);
+    if (*out < low || *out > high) {
+        nd_fail(context, "%s: %s must be %lld to %lld, not %lld", function, name, low, high, *out);
+        return 0;
+    }
+    return 1;
+}
+
+/* ---- comparisons --------------------------------------------------------------------------------------------------- */
+
+/* neardup_hamming(a, b) -> differing bits of two integers (64-bit patterns) or of two blobs of equal size. */
+static void sql_hamming(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    if (any_null(argc, argv))
+        return;
+    int a_type = sqlite3_value_type(argv[0]);
+    int b_type = sqlite3_value_type(argv[1]);
+    if (a_type == SQLITE_INTEGER && b_type == SQLITE_INTEGER) {
+        int64_t a = sqlite3_value_int64(argv[0]);
+        int64_t b = sqlite3_value_int64(argv[1]);
+        sqlite3_result_int64(context, (int64_t)nd_hamming((const uint8_t *)&a, (const uint8_t *)&b, sizeof a));
+        return;
+    }
+    if (a_type != SQLITE_BLOB || b_type != SQLITE_BLOB) {
+        nd_fail(context, "neardup_hamming: two integers or two blobs are needed, not %s and %s", nd_type_name(argv[0]),
+                nd_type_name(argv[1]));
+        return;
+    }
+    const uint8_t *a;
+    const uint8_t *b;
+    size_t a_size;
+    size_t b_size;
+    (void)nd_value_bytes(argv[0], &a, &a_size);
+    (void)nd_value_bytes(argv[1], &b, &b_size);
+    if (a_size != b_size)
+        nd_fail(context, "neardup_hamming: blobs of equal size are needed, not %lld and %lld bytes", (sqlite3_int64)a_size,
+                (sqlite3_int64)b_size);
+    else
+        sqlite3_result_int64(context, (int64_t)nd_hamming(a, b, a_size));
+}
+
+/* Two blobs of ascending unsigned 64-bit little-endian numbers; 0 where the function has ended with an error. */
+static int two_number_blobs(sqlite3_context *context, const char *function, sqlite3_value **argv, const uint64_t **numbers,
+                            size_t *counts)
+{
+    nd_workspace *scratch = sqlite3_user_data(context);
+    for (int i = 0; i < 2; i++) {
+        if (sqlite3_value_type(argv[i]) != SQLITE_BLOB) {
+            nd_fail(context, "%s: a blob of hashes is needed, not %s", function, nd_type_name(argv[i]));
+            return 0;
+        }
+        int status = nd_ascending_numbers(scratch, i, argv[i], &numbers[i], &counts[i]);
+        if (status == ND_ERROR_DAMAGED) {
+            nd_fail(context, "%s: a blob of %d bytes does not hold ascending distinct 64-bit hashes", function,
+                    sqlite3_value_bytes(argv[i]));
+            return 0;
+        }
+        if (status != ND_OK) {
+            nd_fail_status(context, function, status);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* neardup_jaccard(a, b [, threshold]) -> Jaccard similarity of two sets of hashes, each a blob of ascending distinct unsigned
+ * 64-bit little-endian numbers; 0.0 as soon as it is certain to be below threshold; of two empty sets 0.0. */
+static void sql_jaccard(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    const uint64_t *numbers[2];
+    size_t counts[2];
+    double threshold = 0.0;
+    if (any_null(argc, argv))
+        return;
+    if (argc == 3) {
+        int type = sqlite3_value_type(argv[2]);
+        if (type != SQLITE_FLOAT && type != SQLITE_INTEGER) {
+            nd_fail(context, "neardup_jaccard: threshold must be a number, not %s", nd_type_name(argv[2]));
+            return;
+        }
+        threshold = sqlite3_value_double(argv[2]);
+        if (threshold > 1.0) {
+            nd_fail(context, "neardup_jaccard: threshold must be at most 1, not %g", threshold);
+            return;
+        }
+    }
+    if (two_number_blobs(context, "neardup_jaccard", argv, numbers, counts))
+        sqlite3_result_double(context, nd_jaccard(numbers[0], counts[0], numbers[1], counts[1], threshold));
+}
+
+/* neardup_jaccard_estimate(a, b, k) -> unbiased estimate of the sets' Jaccard similarity from their k smallest hashes each. */
+static void sql_jaccard_estimate(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    const uint64_t *numbers[2];
+    size_t counts[2];
+    int64_t k;
+    if (any_null(argc, argv))
+        return;
+    if (integer_argument(context, "neardup_jaccard_estimate", "k", argv[2], 1, INT32_MAX, &k) &&
+        two_number_blobs(context, "neardup_jaccard_estimate", argv, numbers, counts))
+        sqlite3_result_double(context, nd_jaccard_estimate(numbers[0], counts[0], numbers[1], counts[1], (size_t)k));
+}
+
+/* neardup_slot_share(a, b, slot_bits) -> share of equal slots of two MinHash signatures of 16-bit or 32-bit slots. */
+static void sql_slot_share(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    nd_workspace *scratch = sqlite3_user_data(context);
+    int64_t slot_bits;
+    if (any_null(argc, argv) || !integer_argument(context, "neardup_slot_share", "slot_bits", argv[2], 16, 32, &slot_bits))
+        return;
+    size_t size = (size_t)sqlite3_value_bytes(argv[0]);
+    if (sqlite3_value_type(argv[0]) != SQLITE_BLOB || sqlite3_value_type(argv[1]) != SQLITE_BLOB) {
+        nd_fail(context, "neardup_slot_share: two blobs are needed, not %s and %s", nd_type_name(argv[0]), nd_type_name(argv[1]));
+        return;
+    }
+    if (slot_bits % 16 != 0) {
+        nd_fail(context, "neardup_slot_share: slot_bits must be 16 or 32, not %lld", slot_bits);
+        return;
+    }
+    size_t slot_size = (size_t)slot_bits / 8;
+    if (size != (size_t)sqlite3_value_bytes(argv[1]) || size == 0 || size % slot_size != 0) {
+        nd_fail(context, "neardup_slot_share: signatures of equal size and whole %lld-bit slots are needed, not %d and %d bytes",
+                slot_bits, sqlite3_value_bytes(argv[0]), sqlite3_value_bytes(argv[1]));
+        return;
+    }
+    void *a = nd_workspace_numbers(scratch, 0, size / 8 + 1);
+    void *b = nd_workspace_numbers(scratch, 1, size / 8 + 1);
+    if (a == NULL || b == NULL) {
+        sqlite3_result_error_nomem(context);
+        return;
+    }
+    memcpy(a, sqlite3_value_blob(argv[0]), size);
+    memcpy(b, sqlite3_value_blob(argv[1]), size);
+    size_t count = size / slot_size;
+    size_t equal = slot_size == 2 ? nd_equal_slots16(a, b, count) : nd_equal_slots32(a, b, count);
+    sqlite3_result_double(context, (double)equal / (double)count);
+}
+
+/* ---- fingerprints ---------------------------------------------------------------------------------------------------- */
+
+/* The value of a text under the scheme and the default rules as the function's result; NULL for a text without shingles. */
+static void result_fingerprint(sqlite3_context *context, const char *function, sqlite3_value *text, int64_t shingle,
+                               const nd_scheme *scheme)
+{
+    nd_workspace *scratch = sqlite3_user_data(context);
+    const uint8_t *bytes;
+    size_t size;
+    char message[256];
+    if (!nd_value_bytes(text, &bytes, &size)) {
+        nd_fail(context, "%s: text (or UTF-8 in a blob) is needed, not %s", function, nd_type_name(text));
+        return;
+    }
+    if (nd_scheme_check(scheme, message, sizeof message) != ND_OK) {
+        nd_fail(context, "%s: %s", function, message);
+        return;
+    }
+    int status = ND_OK;
+    if (scratch->rules == NULL || scratch->shingle != (int32_t)shingle) {
+        nd_rules_free(scratch->rules);
+        scratch->rules = NULL;
+        status = nd_default_rules((int32_t)shingle, &scratch->rules);
+        scratch->shingle = (int32_t)shingle;
+    }
+    nd_values_clear(scratch->values);
+    if (status == ND_OK)
+        status = nd_scheme_append_texts(scheme, scratch->rules, scratch->work, &bytes, &size, 1, scratch->values);
+    if (status != ND_OK) {
+        nd_fail_status(context, function, status);
+        return;
+    }
+    uint64_t value_size = nd_values_ends(scratch->values)[0];
+    if (value_size > 0)
+        sqlite3_result_blob64(context, nd_values_bytes(scratch->values), value_size, SQLITE_TRANSIENT);
+}
+
+/* neardup_simhash(text [, shingle [, bits]]) -> SimHash code of the text, a blob of bits / 8 bytes, most significant bit first;
+ * shingles of 3 words and 64 bits unless given. NULL for a text without words. */
+static void sql_simhash(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    int64_t shingle = ND_DEFAULT_SHINGLE;
+    int64_t bits = 64;
+    nd_scheme scheme;
+    if (any_null(argc, argv))
+        return;
+    if (argc > 1 && !integer_argument(context, "neardup_simhash", "shingle", argv[1], 1, 1000, &shingle))
+        return;
+    if (argc > 2 && !integer_argument(context, "neardup_simhash", "bits", argv[2], 8, 64, &bits))
+        return;
+    memset(&scheme, 0, sizeof scheme);
+    scheme.kind = ND_SCHEME_SIMHASH;
+    scheme.plan = ND_PLAN_SCAN;
+    scheme.bits = (int32_t)bits;
+    result_fingerprint(context, "neardup_simhash", argv[0], shingle, &scheme);
+}
+
+/* neardup_minhash(text [, num_perm [, seed [, shingle]]]) -> MinHash signature of the text, a blob of num_perm 16-bit
+ * little-endian slots; 128 slots, seed 1 and shingles of 3 words unless given. NULL for a text without words. */
+static void sql_minhash(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    int64_t num_perm = 128;
+    int64_t seed = 1;
+    int64_t shingle = ND_DEFAULT_SHINGLE;
+    nd_scheme scheme;
+    if (any_null(argc, argv))
+        return;
+    if (argc > 1 && !integer_argument(context, "neardup_minhash", "num_perm", argv[1], 1, 65536, &num_perm))
+        return;
+    if (argc > 2 && !integer_argument(context, "neardup_minhash", "seed", argv[2], 0, INT64_MAX, &seed))
+        return;
+    if (argc > 3 && !integer_argument(context, "neardup_minhash", "shingle", argv[3], 1, 1000, &shingle))
+        return;
+    memset(&scheme, 0, sizeof scheme);
+    scheme.kind = ND_SCHEME_MINHASH;
+    scheme.plan = ND_PLAN_BANDS;
+    scheme.num_perm = (int32_t)num_perm;
+    scheme.bands = 1; /* no table is made here: any bands will do */
+    scheme.rows = 1;
+    scheme.slot_bits = 16;
+    scheme.family = ND_FAMILY_AFFINE32;
+    scheme.evidence = ND_EVIDENCE_NONE;
+    scheme.seed = (uint64_t)seed;
+    scheme.threshold = 0.8;
+    result_fingerprint(context, "neardup_minhash", argv[0], shingle, &scheme);
+}
+
+/* ---- the library ------------------------------------------------------------------------------------------------------- */
+
+/* neardup_version() -> version of the package, '0.1.0'. */
+static void sql_version(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    (void)argc;
+    (void)argv;
+    sqlite3_result_text(context, nd_version(), -1, SQLITE_TRANSIENT);
+}
+
+/* neardup_isa() -> name of the active tier of kernels, 'scalar', 'avx2', ... */
+static void sql_isa(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    (void)argc;
+    (void)argv;
+    sqlite3_result_text(context, nd_isa_name(), -1, SQLITE_TRANSIENT);
+}
+
+int nd_register_scalars(sqlite3 *db, nd_workspace *scratch)
+{
+    static const struct {
+        const char *name;
+        int argc;
+        void (*function)(sqlite3_context *, int, sqlite3_value **);
+    } functions[] = {
+        {"neardup_version", 0, sql_version},
+        {"neardup_isa", 0, sql_isa},
+        {"neardup_hamming", 2, sql_hamming},
+        {"neardup_jaccard", 2, sql_jaccard},
+        {"neardup_jaccard", 3, sql_jaccard},
+        {"neardup_jaccard_estimate", 3, sql_jaccard_estimate},
+        {"neardup_slot_share", 3, sql_slot_share},
+        {"neardup_simhash", 1, sql_simhash},
+        {"neardup_simhash", 2, sql_simhash},
+        {"neardup_simhash", 3, sql_simhash},
+        {"neardup_minhash", 1, sql_minhash},
+        {"neardup_minhash", 2, sql_minhash},
+        {"neardup_minhash", 3, sql_minhash},
+        {"neardup_minhash", 4, sql_minhash},
+    };
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+        scratch->references++; /* given back by SQLite even where registration fails */
+        int code = sqlite3_create_function_v2(db, functions[i].name, functions[i].argc,
+                                              SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, scratch,
+                                              functions[i].function, NULL, NULL, nd_workspace_release);
+        if (code != SQLITE_OK)
+            return code;
+    }
+    return SQLITE_OK;
+}

@@ -1,0 +1,181 @@
+/* sqlite_stored.c: scalar functions that read the settings of an index; DIRECTONLY, not deterministic. The settings are read
+ * once for each execution of a statement that names the index by a constant: they are kept beside that argument. */
+#include "sqlite_neardup.h"
+
+#include <string.h>
+
+typedef struct stored {
+    nd_settings settings;
+    nd_workspace *scratch;
+} stored;
+
+static void stored_free(void *pointer)
+{
+    stored *s = pointer;
+    nd_settings_clear(&s->settings);
+    if (s->scratch != NULL)
+        nd_workspace_release(s->scratch);
+    sqlite3_free(s);
+}
+
+/* Reads the settings; NULL where the function has ended with an error. */
+static stored *stored_load(sqlite3_context *context, const char *function, const char *index, int with_rules)
+{
+    char *message = NULL;
+    stored *s = sqlite3_malloc64(sizeof *s);
+    if (s == NULL) {
+        sqlite3_result_error_nomem(context);
+        return NULL;
+    }
+    memset(s, 0, sizeof *s);
+    int code = nd_settings_load(sqlite3_context_db_handle(context), index, with_rules, &s->settings, &message);
+    s->scratch = code == SQLITE_OK ? nd_workspace_new() : NULL;
+    if (s->scratch != NULL)
+        return s;
+    if (message != NULL)
+        nd_fail(context, "%s: %s", function, message);
+    if (code == SQLITE_OK || code == SQLITE_NOMEM)
+        sqlite3_result_error_nomem(context);
+    else
+        sqlite3_result_error_code(context, code);
+    sqlite3_free(message);
+    stored_free(s);
+    return NULL;
+}
+
+/* The index that argument 0 names; SQLite owns it until the function has returned, at least. */
+static stored *stored_find(sqlite3_context *context, const char *function, sqlite3_value *index, int with_rules)
+{
+    const char *name = sqlite3_value_type(index) == SQLITE_TEXT ? (const char *)sqlite3_value_text(index) : NULL;
+    if (name == NULL || strlen(name) != (size_t)sqlite3_value_bytes(index)) {
+        nd_fail(context, "%s: the name of an index must be text without NUL, not %s", function, nd_type_name(index));
+        return NULL;
+    }
+    stored *s = sqlite3_get_auxdata(context, 0);
+    if (s != NULL && strcmp(s->settings.index, name) == 0)
+        return s;
+    s = stored_load(context, function, name, with_rules);
+    if (s == NULL)
+        return NULL;
+    sqlite3_set_auxdata(context, 0, s, stored_free);
+    if (sqlite3_get_auxdata(context, 0) == s)
+        return s;
+    /* Memory is out: SQLite has freed it already. */
+    sqlite3_result_error_nomem(context);
+    return NULL;
+}
+
+/* neardup_similarity(index, a, b) -> similarity of two stored fingerprints as the scheme of the index measures it. A NULL
+ * fingerprint gives NULL. */
+static void sql_similarity(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    static const char function[] = "neardup_similarity";
+    const uint8_t *bytes[2];
+    size_t sizes[2];
+    (void)argc;
+    const stored *s = stored_find(context, function, argv[0], 0);
+    if (s == NULL)
+        return;
+    if (sqlite3_value_type(argv[1]) == SQLITE_NULL || sqlite3_value_type(argv[2]) == SQLITE_NULL)
+        return;
+    for (int i = 0; i < 2; i++) {
+        if (sqlite3_value_type(argv[i + 1]) != SQLITE_BLOB) {
+            nd_fail(context, "%s: a fingerprint must be a blob, not %s", function, nd_type_name(argv[i + 1]));
+            return;
+        }
+        (void)nd_value_bytes(argv[i + 1], &bytes[i], &sizes[i]);
+        if (nd_scheme_value_check(&s->settings.scheme, bytes[i], sizes[i]) != ND_OK) {
+            nd_fail(context, "%s: %lld bytes that are no fingerprint of index \"%s\": wrong length or order", function,
+                    (sqlite3_int64)sizes[i], s->settings.index);
+            return;
+        }
+    }
+    double similarity;
+    int64_t distance;
+    int status = nd_scheme_similarity(&s->settings.scheme, bytes[0], sizes[0], bytes[1], sizes[1], &similarity, &distance);
+    if (status != ND_OK)
+        nd_fail_status(context, function, status);
+    else
+        sqlite3_result_double(context, similarity);
+}
+
+/* Sorted distinct shingle hashes of a text into buffer 0; ND_OK or what went wrong. */
+static int text_numbers(stored *s, sqlite3_value *text, const uint64_t **numbers, size_t *count)
+{
+    const uint8_t *bytes;
+    size_t size;
+    if (!nd_value_bytes(text, &bytes, &size))
+        return ND_ERROR_PARAMETER;
+    nd_text *work = s->scratch->work;
+    int status = nd_text_tokenize(work, s->settings.rules, bytes, size);
+    if (status == ND_OK)
+        status = nd_text_hash(work, s->settings.rules);
+    if (status != ND_OK)
+        return status;
+    *count = nd_text_shingle_count(work, s->settings.rules);
+    uint64_t *copy = nd_workspace_numbers(s->scratch, 0, *count);
+    if (copy == NULL)
+        return ND_ERROR_MEMORY;
+    if (*count > 0)
+        memcpy(copy, nd_text_hashes(work), *count * sizeof *copy);
+    *count = nd_sort_distinct(copy, *count);
+    *numbers = copy;
+    return ND_OK;
+}
+
+/* neardup_text_jaccard(index, text, evidence, threshold) -> Jaccard similarity of the text's set of shingles, by the text rules
+ * of the index, with the evidence: the sorted distinct shingle hashes of another text, 64 bits little-endian each. 0.0 as soon
+ * as it is certain to be below threshold, and where the text is NULL. */
+static void sql_text_jaccard(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    static const char function[] = "neardup_text_jaccard";
+    const uint64_t *a;
+    const uint64_t *b;
+    size_t a_count;
+    size_t b_count;
+    (void)argc;
+    stored *s = stored_find(context, function, argv[0], 1);
+    if (s == NULL)
+        return;
+    int threshold_type = sqlite3_value_type(argv[3]);
+    if (s->settings.rules == NULL) {
+        nd_fail(context, "%s: index \"%s\" holds codes, not texts", function, s->settings.index);
+        return;
+    }
+    if (threshold_type != SQLITE_FLOAT && threshold_type != SQLITE_INTEGER) {
+        nd_fail(context, "%s: threshold must be a number, not %s", function, nd_type_name(argv[3]));
+        return;
+    }
+    double threshold = sqlite3_value_double(argv[3]);
+    if (threshold > 1.0) {
+        nd_fail(context, "%s: threshold must be at most 1, not %g", function, threshold);
+        return;
+    }
+    int status = nd_ascending_numbers(s->scratch, 1, argv[2], &b, &b_count);
+    if (status == ND_ERROR_DAMAGED) {
+        nd_fail(context, "%s: evidence must be a blob of ascending distinct 64-bit hashes", function);
+        return;
+    }
+    if (status == ND_OK && sqlite3_value_type(argv[1]) == SQLITE_NULL) {
+        sqlite3_result_double(context, 0.0);
+        return;
+    }
+    if (status == ND_OK)
+        status = text_numbers(s, argv[1], &a, &a_count);
+    if (status == ND_ERROR_PARAMETER)
+        nd_fail(context, "%s: text (or UTF-8 in a blob) is needed, not %s", function, nd_type_name(argv[1]));
+    else if (status != ND_OK)
+        nd_fail_status(context, function, status);
+    else
+        sqlite3_result_double(context, nd_jaccard(a, a_count, b, b_count, threshold));
+}
+
+int nd_register_stored(sqlite3 *db)
+{
+    int code = sqlite3_create_function_v2(db, "neardup_similarity", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, NULL, sql_similarity, NULL,
+                                          NULL, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_create_function_v2(db, "neardup_text_jaccard", 4, SQLITE_UTF8 | SQLITE_DIRECTONLY, NULL, sql_text_jaccard,
+                                          NULL, NULL, NULL);
+    return code;
+}

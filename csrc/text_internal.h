@@ -1,0 +1,133 @@
+/* text_internal.h: how a text becomes tokens, shared by text.c, text_rules.c, text_spans.c and text_tokens.c.
+ *
+ * A text is cut into spans, and each span goes through in one piece: ASCII spans byte by byte, all others as code points that are
+ * decoded, normalised, folded and stripped first (text_spans.c). What follows, a sink, sees the pieces one after another and
+ * keeps its state between them (text_tokens.c), so that nothing depends on where the spans end. */
+#ifndef ND_TEXT_INTERNAL_H
+#define ND_TEXT_INTERNAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "neardup_abi.h"
+
+/* ---- rules ------------------------------------------------------------------------------------------------------ */
+
+struct nd_rules {
+    nd_rules_spec spec; /* joiner and stopwords point into `joiner`; the stop words of the spec are not kept */
+    int32_t form;       /* of the text after stripping accents: what decides where spans may be cut; ND_NORMALIZE_* */
+    uint8_t *joiner;
+    uint8_t ascii_case[128]; /* what a byte becomes */
+    uint8_t ascii_word[128]; /* the same where it belongs to a word, 0 where not */
+    /* Stop words after normalisation: word i is stopword_bytes[stopword_ends[i-1] .. stopword_ends[i]); the table is open
+     * addressing over stopword_mask + 1 places, word number + 1, 0 = free. */
+    uint8_t *stopword_bytes;
+    size_t *stopword_ends;
+    uint32_t *stopword_table;
+    size_t stopword_mask;
+    size_t stopword_count;
+};
+
+/* 1 if the token is a stop word. Only to be asked where there are some. */
+int nd_rules_is_stopword(const nd_rules *rules, const uint8_t *token, size_t size);
+
+/* ---- growing buffers -------------------------------------------------------------------------------------------------- */
+
+typedef struct nd_bytes {
+    uint8_t *items;
+    size_t count;
+    size_t capacity;
+} nd_bytes;
+
+typedef struct nd_code_points {
+    uint32_t *items;
+    size_t count;
+    size_t capacity;
+} nd_code_points;
+
+/* Makes room for `more` elements behind *count elements of element_size; amortised. ND_ERROR_MEMORY. */
+int nd_grow(void **items, size_t *capacity, size_t count, size_t more, size_t element_size);
+
+static inline int nd_bytes_reserve(nd_bytes *bytes, size_t more)
+{
+    if (bytes->capacity - bytes->count >= more)
+        return ND_OK;
+    return nd_grow((void **)&bytes->items, &bytes->capacity, bytes->count, more, 1);
+}
+
+static inline int nd_code_points_reserve(nd_code_points *points, size_t more)
+{
+    if (points->capacity - points->count >= more)
+        return ND_OK;
+    return nd_grow((void **)&points->items, &points->capacity, points->count, more, sizeof points->items[0]);
+}
+
+/* ---- workspace -------------------------------------------------------------------------------------------------------- */
+
+/* What the last code point was to the rule for words. */
+#define ND_IN_NOTHING 0
+#define ND_IN_WORD 1
+#define ND_IN_CLUSTER 2  /* a grapheme that is a token of its own: emoji */
+#define ND_IN_UNSPACED 3 /* the same, of a script without spaces */
+
+/* A grapheme cluster that is being read. */
+typedef struct nd_cluster {
+    uint8_t last;         /* ND_GCB_* of its last code point */
+    uint8_t odd_regional; /* ends in an odd number of regional indicators */
+} nd_cluster;
+
+typedef struct nd_token_state {
+    int in;              /* ND_IN_* */
+    nd_cluster cluster;  /* of ND_IN_CLUSTER, ND_IN_UNSPACED */
+    nd_cluster grapheme; /* of tokens = CHARS: the token that is being written */
+    int started;         /* CHARS: something was written */
+    int space;           /* CHARS: characters of no word since then */
+} nd_token_state;
+
+/* Tokens: token i is bytes[starts[i] .. starts[i + 1] - joiner_size), the joiner stands behind each. So a shingle of k tokens is
+ * one slice. While a text is read, starts[token_count] .. bytes.count is the token that is being written. */
+struct nd_text {
+    nd_bytes bytes;
+    uint32_t *starts;
+    size_t starts_capacity;
+    size_t token_count;
+    size_t joiner_size;
+    nd_token_state state;
+    nd_code_points points; /* the span; `spare` takes the result of each step, then the two change places */
+    nd_code_points spare;
+    uint64_t *hashes;
+    size_t hashes_capacity;
+    uint8_t *digests;
+    size_t digests_capacity;
+    size_t digest_size; /* 0: no digests */
+};
+
+/* ---- spans ----------------------------------------------------------------------------------------------------------- */
+
+/* Both take what follows what they got before; both return a status. Code points may include ignorable ones. */
+typedef struct nd_sink {
+    int (*ascii)(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size); /* not case-mapped yet */
+    int (*code_points)(nd_text *work, const nd_rules *rules, const uint32_t *points, size_t count);
+} nd_sink;
+
+/* Normalises, folds and strips a text, span by span, into the sink. */
+int nd_text_each_span(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, const nd_sink *sink);
+
+/* ---- tokens ------------------------------------------------------------------------------------------------------------ */
+
+extern const nd_sink nd_words_sink;
+extern const nd_sink nd_chars_sink;
+
+/* Ends the token that is being written, if there is one: drops it if it is a stop word, else puts the joiner behind it.
+ * Leaves room for `room` bytes. */
+int nd_token_close(nd_text *work, const nd_rules *rules, size_t room);
+
+static inline int nd_token_is_open(const nd_text *work)
+{
+    return work->bytes.count > work->starts[work->token_count];
+}
+
+/* Room for `more` tokens and the end of the last. */
+int nd_tokens_reserve(nd_text *work, size_t more);
+
+#endif

@@ -1,0 +1,182 @@
+/* text_spans.c: a text in spans of about 64 KB, so that a text of any size needs no copy of itself in code points.
+ *
+ * A span may end before any code point that nothing in front of it can change or be changed by: one that is stable under the
+ * normal form, before and after folding. That is every ASCII character and nearly every letter; a span grows where there is none
+ * (a million combining marks). Where a text has only ASCII for a while it goes to the sink as bytes; the last ASCII character
+ * before something else does not, because a mark may follow it. */
+#include <string.h>
+
+#include "text_internal.h"
+#include "unicode_internal.h"
+#include "utf8.h"
+
+#define SPAN_SIZE 65536
+#define ASCII_RUN 32 /* a shorter run between other characters stays in their span */
+
+static int may_cut_before(const nd_rules *rules, uint32_t code_point)
+{
+    if (rules->form == ND_NORMALIZE_NONE || code_point < 0x80)
+        return 1;
+    if (!nd_unicode_is_stable(rules->form, code_point))
+        return 0;
+    if (rules->spec.fold == ND_CASE_NONE)
+        return 1;
+    uint32_t mapped[3];
+    nd_unicode_case(rules->spec.fold, code_point, mapped);
+    return nd_unicode_is_stable(rules->form, mapped[0]);
+}
+
+/* End of the span of code points that begins at `start`: where ASCII_RUN bytes of ASCII begin, or, once it is long enough, the
+ * first place where it may be cut. There is something other than ASCII within its first ASCII_RUN bytes. */
+static size_t find_span_end(const nd_rules *rules, const uint8_t *text, size_t size, size_t start)
+{
+    size_t at = start + ASCII_RUN / 2;
+    for (; size > at && size - at >= ASCII_RUN && at - start < SPAN_SIZE; at += ASCII_RUN / 2)
+        if (nd_ascii_end(text, at + ASCII_RUN, at) == at + ASCII_RUN)
+            return at;
+    while (at < size) {
+        size_t next = at;
+        const uint32_t code_point = nd_utf8_next(text, size, &next);
+        if (at - start >= SPAN_SIZE && !nd_utf8_is_continuation(text[at]) && may_cut_before(rules, code_point))
+            return at;
+        at++;
+    }
+    return size;
+}
+
+static void swap_points(nd_text *work)
+{
+    const nd_code_points points = work->points;
+    work->points = work->spare;
+    work->spare = points;
+}
+
+static int decode(nd_text *work, const uint8_t *text, size_t size)
+{
+    work->points.count = 0;
+    const int status = nd_code_points_reserve(&work->points, size);
+    if (status != ND_OK)
+        return status;
+    uint32_t *out = work->points.items;
+    for (size_t at = 0; at < size;)
+        *out++ = nd_utf8_next(text, size, &at);
+    work->points.count = (size_t)(out - work->points.items);
+    return ND_OK;
+}
+
+/* Most text is in its form already; only what follows the part that is gets normalised. */
+static int normalize(nd_text *work, int32_t form)
+{
+    const nd_code_points *const points = &work->points;
+    if (form == ND_NORMALIZE_NONE || points->count == 0)
+        return ND_OK;
+    const size_t prefix = nd_unicode_normal_prefix(form, points->items, points->count);
+    if (prefix == points->count)
+        return ND_OK;
+    size_t room = (points->count - prefix) + 64;
+    for (;;) {
+        work->spare.count = 0;
+        int status = nd_code_points_reserve(&work->spare, prefix + room);
+        if (status != ND_OK)
+            return status;
+        size_t needed;
+        status = nd_unicode_normalize(form, points->items + prefix, points->count - prefix, work->spare.items + prefix,
+                                      work->spare.capacity - prefix, &needed);
+        if (status == ND_OK) {
+            memcpy(work->spare.items, points->items, prefix * sizeof points->items[0]);
+            work->spare.count = prefix + needed;
+            swap_points(work);
+            return ND_OK;
+        }
+        if (status != ND_ERROR_CAPACITY || needed <= room)
+            return status;
+        room = needed;
+    }
+}
+
+/* Sets *changed where a code point was mapped to another or to several. */
+static int map_case(nd_text *work, int32_t fold, int *changed)
+{
+    const size_t count = work->points.count;
+    work->spare.count = 0;
+    int status = nd_code_points_reserve(&work->spare, count + 64);
+    if (status != ND_OK)
+        return status;
+    const int folded = fold == ND_CASE_FOLD;
+    uint32_t difference = 0;
+    size_t out = 0;
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t code_point = work->points.items[i];
+        const uint32_t single = nd_unicode_case_single(folded, code_point);
+        if (single != 0 || code_point == 0) {
+            difference |= single ^ code_point;
+            work->spare.items[out++] = single;
+            continue;
+        }
+        uint32_t mapped[3];
+        const size_t length = nd_unicode_case(fold, code_point, mapped);
+        difference = 1;
+        work->spare.count = out;
+        status = nd_code_points_reserve(&work->spare, length + (count - i));
+        if (status != ND_OK)
+            return status;
+        for (size_t j = 0; j < length; j++)
+            work->spare.items[out++] = mapped[j];
+    }
+    work->spare.count = out;
+    swap_points(work);
+    *changed = difference != 0;
+    return ND_OK;
+}
+
+static int strip_accents(nd_text *work)
+{
+    const int status = normalize(work, ND_NORMALIZE_NFD);
+    if (status != ND_OK)
+        return status;
+    size_t kept = 0;
+    for (size_t i = 0; i < work->points.count; i++) {
+        work->points.items[kept] = work->points.items[i];
+        kept += !(nd_record_flags(nd_unicode_record(work->points.items[i])) & ND_CP_ACCENT);
+    }
+    work->points.count = kept;
+    return normalize(work, ND_NORMALIZE_NFC);
+}
+
+/* A span that is not ASCII, through everything up to the sink. */
+static int process_span(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, const nd_sink *sink)
+{
+    const nd_rules_spec *const spec = &rules->spec;
+    int status = decode(work, text, size);
+    if (status == ND_OK)
+        status = normalize(work, spec->normalize);
+    if (status == ND_OK && spec->fold != ND_CASE_NONE) {
+        int changed;
+        status = map_case(work, spec->fold, &changed);
+        if (status == ND_OK && changed)
+            status = normalize(work, spec->normalize);
+    }
+    if (status == ND_OK && spec->strip_accents)
+        status = strip_accents(work);
+    if (status == ND_OK)
+        status = sink->code_points(work, rules, work->points.items, work->points.count);
+    return status;
+}
+
+int nd_text_each_span(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, const nd_sink *sink)
+{
+    int status = ND_OK;
+    for (size_t at = 0; status == ND_OK && at < size;) {
+        const size_t limit = size - at > SPAN_SIZE ? at + SPAN_SIZE + 1 : size;
+        size_t end = nd_ascii_end(text, limit, at);
+        if (end == size || end - at >= ASCII_RUN) {
+            end -= end != size; /* the last one may take a mark, or it is the one beyond the span */
+            status = sink->ascii(work, rules, text + at, end - at);
+        } else {
+            end = find_span_end(rules, text, size, at);
+            status = process_span(work, rules, text + at, end - at, sink);
+        }
+        at = end;
+    }
+    return status;
+}

@@ -1,0 +1,350 @@
+"""The only door to the C core: bytes and buffers in, bytes and numpy arrays out, status to exception.
+
+Every call into C releases the interpreter lock. Workspaces belong to one thread at a time, so each thread has its own; compiled
+rules and schemes are immutable and shared.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ._core import ffi, lib
+from .errors import CorruptIndexError, ParameterError
+
+__all__ = [
+    "HASHES", "Values", "check", "copied", "digests_of_hash", "ffi", "hash_size", "hashes_of", "is_value", "keys", "lib", "minhash",
+    "normalize", "pairs", "pointer", "rules_new", "scheme_new", "set_tokens", "shingles_of", "signed_hash",
+    "similarity", "text_bytes", "text_of", "tokenize", "tokens_of", "values_of_digests", "values_of_texts", "workspace",
+]  # fmt: skip
+
+Array = npt.NDArray[Any]
+
+_SLICE_TEXTS = 4096  # texts handed to C in one call: between two calls Ctrl-C is heard
+_SLICE_BYTES = 8 << 20
+_KEPT_BYTES = 32 << 20  # a thread's list of values that grew beyond this is given back
+
+
+def check(status: int, subject: str = "") -> None:
+    """Raises what a status of the C core stands for; `subject` says what was being done with which value."""
+    if status == lib.ND_OK:
+        return
+    after = f": {subject}" if subject else ""
+    if status == lib.ND_ERROR_MEMORY:
+        raise MemoryError(f"out of memory{after}")
+    if status == lib.ND_ERROR_DAMAGED:
+        raise CorruptIndexError(f"a stored value has the wrong length or order{after}; run check(repair=True)")
+    if status == lib.ND_ERROR_CAPACITY:
+        raise ParameterError(f"too large{after}; split it into smaller parts")
+    raise ParameterError(f"a parameter is out of its range{after}")
+
+
+def text_bytes(text: Any) -> bytes:
+    """A text as the UTF-8 that the C core reads; lone surrogates pass and become U+FFFD there."""
+    if isinstance(text, str):
+        return text.encode("utf-8", "surrogatepass")
+    if isinstance(text, bytes):
+        return text
+    if isinstance(text, (bytearray, memoryview)):
+        return bytes(text)
+    raise ParameterError(f"a text must be str or UTF-8 bytes, not {type(text).__name__} ({text!r:.60})")
+
+
+def pointer(array: Array, c_type: str) -> Any:
+    """A C pointer into an array, which must be contiguous and stay alive as long as the pointer is used."""
+    return ffi.from_buffer(c_type, array)
+
+
+def copied(data: Any, count: int, dtype: npt.DTypeLike) -> Array:
+    """count elements behind a C pointer as an array of its own."""
+    kind = np.dtype(dtype)
+    if not count:
+        return np.empty(0, kind)
+    return np.frombuffer(ffi.buffer(data, count * kind.itemsize), kind).copy()
+
+
+# ---- handles ---------------------------------------------------------------------------------------------------------
+
+
+def _owned(handle: Any, free: Any) -> Any:
+    if handle == ffi.NULL:
+        raise MemoryError("out of memory")
+    return ffi.gc(handle, free)
+
+
+class _Thread(threading.local):
+    """What one thread keeps: a text workspace and a list of values."""
+
+    def __init__(self) -> None:
+        self.text = _owned(lib.nd_text_new(), lib.nd_text_free)
+        self.values = _owned(lib.nd_values_new(), lib.nd_values_free)
+
+
+_thread: _Thread | None = None
+_thread_lock = threading.Lock()
+
+
+def _mine() -> _Thread:
+    global _thread
+    if _thread is None:
+        with _thread_lock:
+            if _thread is None:
+                _thread = _Thread()
+    return _thread
+
+
+def workspace() -> Any:
+    """This thread's `nd_text *`. Callers' functions may use it too: read what is needed before one of those is called."""
+    return _mine().text
+
+
+def rules_new(spec: dict[str, int], joiner: bytes, stopwords: Sequence[bytes]) -> Any:
+    """A compiled `nd_rules *`; spec has the integer fields of nd_rules_spec."""
+    native = ffi.new("nd_rules_spec *", spec)
+    words = b"".join(stopwords)
+    joiner_data, words_data = ffi.from_buffer("uint8_t[]", joiner), ffi.from_buffer("uint8_t[]", words)
+    sizes = ffi.new("size_t[]", [len(word) for word in stopwords] or [0])
+    native.joiner, native.joiner_size = joiner_data, len(joiner)
+    native.stopwords, native.stopword_sizes, native.stopword_count = words_data, sizes, len(stopwords)
+    out = ffi.new("nd_rules **")
+    check(lib.nd_rules_new(native, out), "text rules")
+    return _owned(out[0], lib.nd_rules_free)
+
+
+def scheme_new(fields: dict[str, Any]) -> Any:
+    """A checked `nd_scheme *`; ParameterError with the core's own sentence where the fields are no scheme."""
+    scheme = ffi.new("nd_scheme *", fields)
+    message = ffi.new("char[256]")
+    if lib.nd_scheme_check(scheme, message, 256) != lib.ND_OK:
+        raise ParameterError(ffi.string(message).decode("utf-8", "replace"))
+    return scheme
+
+
+# ---- hashes ----------------------------------------------------------------------------------------------------------
+
+
+def digests_of_hash(name_number: int, seed: int, data: bytes) -> bytes:
+    """The digest of data by a built-in hash, big-endian."""
+    digest = ffi.new("uint8_t[]", lib.ND_DIGEST_MAX)
+    check(lib.nd_hash_bytes(name_number, seed, ffi.from_buffer("uint8_t[]", data), len(data), digest), f"hash {name_number}")
+    return bytes(ffi.buffer(digest, lib.nd_hash_size(name_number)))
+
+
+HASHES = ("xxh3_64", "fnv1a_32", "fnv1a_64", "djb2a", "md5", "sha1", "sha256")
+"""The built-in hashes; a name's place is its number in C (ND_HASH_*)."""
+
+
+def hash_size(number: int) -> int:
+    """Bytes of a built-in hash's digest."""
+    return int(lib.nd_hash_size(number))
+
+
+def signed_hash(value: bytes) -> int:
+    """XXH3-64 of bytes as a signed number, as SQLite holds it."""
+    number = int(lib.nd_xxh3_64(ffi.from_buffer("uint8_t[]", value), len(value), 0))
+    return number - (1 << 64) if number >> 63 else number
+
+
+def text_of(string: Any) -> str:
+    """A C string as str."""
+    return str(ffi.string(string).decode("utf-8"))
+
+
+# ---- one text --------------------------------------------------------------------------------------------------------
+
+
+def normalize(rules: Any, text: bytes) -> bytes:
+    """Text normalised and folded, ignorables dropped, before tokenising."""
+    out, size = ffi.new("const uint8_t **"), ffi.new("size_t *")
+    check(lib.nd_text_normalize(workspace(), rules, ffi.from_buffer("uint8_t[]", text), len(text), out, size))
+    return bytes(ffi.buffer(out[0], size[0])) if size[0] else b""
+
+
+def tokenize(rules: Any, text: bytes) -> Any:
+    """Runs the built-in tokenizer; the workspace that holds the tokens."""
+    work = workspace()
+    check(lib.nd_text_tokenize(work, rules, ffi.from_buffer("uint8_t[]", text), len(text)))
+    return work
+
+
+def set_tokens(rules: Any, tokens: Sequence[bytes]) -> Any:
+    """Puts tokens of the caller's own into the workspace."""
+    work = workspace()
+    sizes = np.array([len(token) for token in tokens] or [0], dtype=np.uintp)
+    data = b"".join(tokens)
+    status = lib.nd_text_set_tokens(work, rules, ffi.from_buffer("uint8_t[]", data), pointer(sizes, "size_t[]"), len(tokens))
+    check(status)
+    return work
+
+
+def tokens_of(work: Any) -> list[bytes]:
+    """The tokens that the workspace holds."""
+    out, size = ffi.new("const uint8_t **"), ffi.new("size_t *")
+    tokens = []
+    for index in range(lib.nd_text_token_count(work)):
+        lib.nd_text_token(work, index, out, size)
+        tokens.append(bytes(ffi.buffer(out[0], size[0])))
+    return tokens
+
+
+def shingles_of(work: Any, rules: Any) -> list[bytes]:
+    """The shingles of the tokens that the workspace holds."""
+    out, size = ffi.new("const uint8_t **"), ffi.new("size_t *")
+    shingles = []
+    for index in range(lib.nd_text_shingle_count(work, rules)):
+        lib.nd_text_shingle(work, rules, index, out, size)
+        shingles.append(bytes(ffi.buffer(out[0], size[0])) if size[0] else b"")
+    return shingles
+
+
+def hashes_of(work: Any, rules: Any, size: int) -> Array:
+    """The shingles' hashes: uint64[n], uint32[n] where size is 4, uint8[n, size] where it is above 8."""
+    check(lib.nd_text_hash(work, rules))
+    count = lib.nd_text_shingle_count(work, rules)
+    if size > 8:
+        return copied(lib.nd_text_digests(work), count * size, np.uint8).reshape(count, size)
+    hashes = copied(lib.nd_text_hashes(work), count, np.uint64)
+    return hashes.astype(np.uint32) if size == 4 else hashes
+
+
+# ---- values of many texts --------------------------------------------------------------------------------------------
+
+
+class Values:
+    """Stored values of texts one after another: `data`, where each ends, and the tokens of each text.
+
+    data: bytes; ends: uint64[n]; tokens: uint64[n]. A text without shingles has a value of size 0.
+    """
+
+    __slots__ = ("data", "ends", "tokens")
+
+    def __init__(self, data: bytes, ends: Array, tokens: Array) -> None:
+        self.data, self.ends, self.tokens = data, ends, tokens
+
+    def split(self) -> list[bytes | None]:
+        """The values, None for one of size 0."""
+        data, start, out = self.data, 0, []
+        for end in self.ends.tolist():
+            out.append(data[start:end] if end > start else None)
+            start = end
+        return out
+
+    def sizes(self) -> Array:
+        """Bytes of each value, int64[n]."""
+        return np.diff(self.ends.astype(np.int64), prepend=0)
+
+
+def _taken(values: Any) -> Values:
+    count = lib.nd_values_count(values)
+    ends = copied(lib.nd_values_ends(values), count, np.uint64)
+    size = int(ends[-1]) if count else 0
+    data = bytes(ffi.buffer(lib.nd_values_bytes(values), size)) if size else b""
+    return Values(data, ends, copied(lib.nd_values_tokens(values), count, np.uint64))
+
+
+def _slices(texts: Iterable[str | bytes]) -> Iterable[list[bytes]]:
+    part: list[bytes] = []
+    size = 0
+    for text in texts:
+        data = text_bytes(text)
+        part.append(data)
+        size += len(data)
+        if size >= _SLICE_BYTES or len(part) >= _SLICE_TEXTS:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+def values_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes]) -> Values:
+    """The stored values of texts under built-in rules."""
+    mine = _mine()
+    values = mine.values
+    lib.nd_values_clear(values)
+    for part in _slices(texts):
+        sizes = np.fromiter(map(len, part), dtype=np.uintp, count=len(part))
+        joined = part[0] if len(part) == 1 else b"".join(part)
+        data = ffi.from_buffer("uint8_t[]", joined)
+        starts = np.cumsum(sizes) - sizes + np.uintp(int(ffi.cast("uintptr_t", data)))
+        status = lib.nd_scheme_append_texts(
+            scheme, rules, mine.text, ffi.cast("const uint8_t *const *", pointer(starts, "uintptr_t[]")),
+            pointer(sizes, "size_t[]"), len(part), values,
+        )  # fmt: skip
+        check(status, "fingerprints of texts")
+    taken = _taken(values)
+    if len(taken.data) > _KEPT_BYTES:
+        mine.values = _owned(lib.nd_values_new(), lib.nd_values_free)
+    return taken
+
+
+def values_of_digests(scheme: Any, texts: Iterable[tuple[Array, int]]) -> Values:
+    """The stored values of texts that were hashed already: (digests uint8[n, size] big-endian, tokens) of each."""
+    values = _owned(lib.nd_values_new(), lib.nd_values_free)
+    for digests, token_count in texts:
+        count, size = digests.shape
+        flat = np.ascontiguousarray(digests, dtype=np.uint8).reshape(-1)
+        data = pointer(flat, "uint8_t[]") if flat.size else ffi.NULL
+        check(lib.nd_scheme_append_digests(scheme, data, size, count, token_count, values), f"digests of {size} bytes")
+    return _taken(values)
+
+
+def similarity(scheme: Any, a: bytes, b: bytes) -> tuple[float, int]:
+    """(similarity, distance) of two stored values; distance -1 where the scheme has none."""
+    result, distance = ffi.new("double *"), ffi.new("int64_t *")
+    data_a, data_b = ffi.from_buffer("uint8_t[]", a), ffi.from_buffer("uint8_t[]", b)
+    check(lib.nd_scheme_similarity(scheme, data_a, len(a), data_b, len(b), result, distance), "comparing fingerprints")
+    return float(result[0]), int(distance[0])
+
+
+def is_value(scheme: Any, value: bytes) -> bool:
+    """True if bytes can be a stored value of the scheme."""
+    return bool(lib.nd_scheme_value_check(scheme, ffi.from_buffer("uint8_t[]", value), len(value)) == lib.ND_OK)
+
+
+def keys(scheme: Any, value: bytes, *, probe: bool) -> list[tuple[int, Any, Any]]:
+    """(table_no, low, high) of the rows that a value is filed under, or of the ranges that a query looks up.
+
+    low and high are bytes where block tables hold codes of more than 64 bits."""
+    keys = _owned(lib.nd_keys_new(), lib.nd_keys_free)
+    run = lib.nd_scheme_probe_keys if probe else lib.nd_scheme_file_keys
+    check(run(scheme, ffi.from_buffer("uint8_t[]", value), len(value), keys), "keys of a fingerprint")
+    rows, data = lib.nd_keys_rows(keys), lib.nd_keys_bytes(keys)
+    found: list[tuple[int, Any, Any]] = []
+    for index in range(lib.nd_keys_count(keys)):
+        row = rows[index]
+        if row.size:
+            low = bytes(ffi.buffer(data + row.offset, row.size))
+            found.append((row.table_no, low, bytes(ffi.buffer(data + row.offset + row.size, row.size))))
+        else:
+            found.append((row.table_no, row.low, row.high))
+    return found
+
+
+# ---- fingerprints from hashes ------------------------------------------------------------------------------------------
+
+
+def minhash(hashes: Array, num_perm: int, seed: int, family: str, slot_bits: int) -> Array:
+    """Signature of at least one hash (uint64[n]): uint16[num_perm], or uint32[num_perm] where slot_bits is 32."""
+    number = ("affine32", "java32").index(family)
+    a, b, slots = (np.zeros(num_perm, np.uint32) for _ in range(3))
+    a_data, b_data, out = pointer(a, "uint32_t[]"), pointer(b, "uint32_t[]"), pointer(slots, "uint32_t[]")
+    check(lib.nd_minhash_coefficients(number, seed, num_perm, a_data, b_data), f"family {family}, num_perm={num_perm}")
+    check(lib.nd_minhash(number, a_data, b_data, num_perm, pointer(hashes, "uint64_t[]"), len(hashes), out), "minhash")
+    return slots if slot_bits == 32 else (slots & np.uint32(0xFFFF)).astype(np.uint16)
+
+
+# ---- all pairs -------------------------------------------------------------------------------------------------------
+
+
+def pairs(run: Any) -> tuple[Array, Array]:
+    """What run(nd_pairs *) found: int64[m, 2] and float64[m] (zeros where the function measures none)."""
+    handle = _owned(lib.nd_pairs_new(), lib.nd_pairs_free)
+    check(run(handle), "all pairs")
+    count = lib.nd_pairs_count(handle)
+    ids = copied(lib.nd_pairs_ids(handle), 2 * count, np.int64).reshape(count, 2)
+    similarities = lib.nd_pairs_similarities(handle)
+    return ids, copied(similarities, count, np.float64) if similarities != ffi.NULL else np.zeros(count)

@@ -1,0 +1,34 @@
+"""The schemes, and the scheme that a file's settings describe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import CorruptIndexError
+from .base import Scheme, Values
+from .binarycode import BinaryCode
+from .bitsampling import BitSampling
+from .bottomk import BottomK
+from .common import CommonScheme
+from .minhash import MinHash
+from .simhash import SimHash
+
+__all__ = ["SCHEMES", "BinaryCode", "BitSampling", "BottomK", "MinHash", "Scheme", "SimHash", "Values", "scheme_from_settings"]
+
+SCHEMES: dict[str, type[CommonScheme]] = {
+    scheme.name: scheme for scheme in (SimHash, MinHash, BottomK, BitSampling, BinaryCode)
+}
+"""Schemes by the names that files have for them."""
+
+
+def scheme_from_settings(settings: Mapping[str, Any]) -> Scheme:
+    """The scheme of a file. Raises CorruptIndexError where a setting is missing or out of range.
+
+    >>> scheme_from_settings(BinaryCode(bits=64, max_distance=3).settings())
+    BinaryCode(bits=64, max_distance=3)
+    """
+    name = settings.get("scheme")
+    if name not in SCHEMES:
+        raise CorruptIndexError(f"the setting 'scheme' of the file is {name!r}, not one of {', '.join(SCHEMES)}")
+    return SCHEMES[name].from_settings(settings)

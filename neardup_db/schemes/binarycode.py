@@ -1,0 +1,52 @@
+"""Codes that the application brings: perceptual hashes (PDQ, pHash), or any other locality-sensitive code of bits."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from ..errors import ParameterError
+from ..parameters import integer, records_given
+from ..text import TextRules
+from . import plans
+from .base import Values
+from .codes import CodeScheme, distance_of, plan_state, width
+from .common import EXPECTED_MAX
+
+_NO_TEXT = "BinaryCode has no fingerprint of texts: compute the code yourself and use add_code and query_code, or another scheme"
+
+
+class BinaryCode(CodeScheme):
+    """Codes of the application that differ in at most `max_distance` bits; every such pair is found.
+
+    bits: of a code, a multiple of 8. max_distance: bits that may differ. expected: codes that the index is planned for: it
+    decides between block tables, chunk tables and a scan. A code is uint8[bits // 8], bytes, an int, hex digits, or uint64 for
+    64 bits: bit 63 of the number is the first byte's most significant bit. similarity = 1 - distance / bits.
+
+    >>> scheme = BinaryCode(bits=64, max_distance=7)
+    >>> scheme.similarity(0x0123456789ABCDEF, "0123456789abcdee")
+    0.984375
+    """
+
+    name: ClassVar[str] = "binarycode"
+    takes_text: ClassVar[bool] = False
+    names: ClassVar[tuple[str, ...]] = ("bits", "max_distance", "expected")
+
+    @records_given()
+    def __init__(self, bits: int = 256, max_distance: int = 31, expected: int = 1_000_000) -> None:
+        bits = width("bits", bits)
+        distance = distance_of(max_distance, bits)
+        expected = integer("expected", expected, 1, EXPECTED_MAX, "codes")
+        plan = plan_state(plans.hamming_plan(bits, distance, expected))
+        self._set(bits=bits, max_distance=distance, expected=expected, **plan)
+        self.native  # noqa: B018 (checks the rest)
+
+    def values(self, texts: Any, rules: TextRules) -> Values:
+        raise ParameterError(_NO_TEXT)
+
+    def fingerprint(self, text: Any, rules: TextRules | None = None) -> Any:
+        """Raises ParameterError: there is no fingerprint of a text."""
+        raise ParameterError(_NO_TEXT)
+
+    def fingerprints(self, texts: Any, rules: TextRules | None = None, *, return_empty: bool = False) -> Any:
+        """Raises ParameterError: there is no fingerprint of a text."""
+        raise ParameterError(_NO_TEXT)

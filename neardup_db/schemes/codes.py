@@ -1,0 +1,176 @@
+"""Schemes whose fingerprint is a code of bits and whose rule is a Hamming distance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from .. import native
+from ..errors import ParameterError
+from ..parameters import Stored, fraction, integer, restore
+from ..text import TextRules
+from . import plans
+from .common import EXPECTED_MAX, CommonScheme, stored_scheme
+
+Self = TypeVar("Self", bound="CodeScheme")
+
+BITS_MAX = 4096
+
+
+class CodeScheme(CommonScheme):
+    """A scheme whose fingerprint is a code; two match where at most max_distance bits differ."""
+
+    takes_codes: ClassVar[bool] = True
+    slope: ClassVar[float] = 1.0
+    """similarity = max(0, 1 - slope * distance / bits)"""
+
+    bits: int | None
+    max_distance: int
+    blocks: int | None
+    chunks: int | None
+    row_names: ClassVar[tuple[str, ...]] = ("plan", "bits", "max_distance", "blocks", "chunks", "expected")
+
+    same_values: ClassVar[tuple[str, ...]] = ("bits",)
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (*super()._identity(), self.plan, self.blocks, self.chunks)
+
+    @classmethod
+    def from_settings(cls: type[Self], settings: Mapping[str, Any]) -> Self:
+        stored = Stored(settings)
+        plan = stored.text("plan", ("scan", "blocks", "chunks"))
+        state = {
+            "plan": plan,
+            "bits": stored.integer("bits", 8, BITS_MAX),
+            "max_distance": stored.integer("max_distance", 0, BITS_MAX),
+            "blocks": stored.integer("blocks", 1, 64) if plan == "blocks" else None,
+            "chunks": stored.integer("chunks", 1, 256) if plan == "chunks" else None,
+            "expected": stored.integer("expected", 1, EXPECTED_MAX),
+            **cls._more_state(stored),
+        }
+        scheme = restore(cls, state)
+        stored_scheme(scheme)
+        return scheme
+
+    @classmethod
+    def _more_state(cls, stored: Stored) -> dict[str, Any]:
+        return {}
+
+    @property
+    def native(self) -> Any:
+        self._width()
+        return super().native
+
+    @property
+    def table(self) -> str | None:
+        return {"blocks": "simhash_block", "chunks": "code_chunk"}.get(self.plan)
+
+    def query_name(self, fingerprints: int) -> str:
+        if self.plan != "scan" and native.lib.nd_scheme_prefers_scan(self.native, fingerprints):
+            return "scan"
+        return self.plan
+
+    def query_parameters(self) -> dict[str, Any]:
+        return {"bits": self.bits, "slope": self.slope}
+
+    def query_bounds(self, threshold: float | None, max_distance: int | None) -> tuple[float, int]:
+        distance = self.max_distance
+        if max_distance is not None:
+            distance = integer("max_distance", max_distance, 0, BITS_MAX)
+            if distance > self.max_distance:
+                raise ParameterError(
+                    f"max_distance={max_distance} is above {self.max_distance}, the one that the index was built for; "
+                    f"ask for {self.max_distance} or less, or rebuild the index with a larger distance"
+                )
+        if threshold is None:
+            return -1.0, distance
+        asked = fraction("threshold", threshold)
+        own = max(0.0, 1.0 - self.slope * self.max_distance / self._width())
+        if asked < own:
+            raise ParameterError(
+                f"threshold={threshold} is below {own:.6g}, the similarity at {self.max_distance} differing bits, "
+                "for which the index was built; ask for more, or rebuild the index with a larger distance"
+            )
+        return asked, distance
+
+    # ---- values ------------------------------------------------------------------------------------------------------
+
+    def code_value(self, code: Any) -> bytes:
+        return code_bytes(code, self._width())
+
+    def fingerprint_of(self, value: bytes) -> Any:
+        return self.decoded(value, None)
+
+    def decoded(self, value: bytes, rules: TextRules | None) -> Any:
+        return np.frombuffer(value, np.uint8).copy()
+
+    @property
+    def value_size(self) -> int:
+        return self._width() // 8
+
+    def encoded(self, name: str, fingerprint: Any) -> bytes:
+        return code_bytes(fingerprint, self._width(), name)
+
+    def _width(self) -> int:
+        if self.bits is None:
+            raise ParameterError(f"{type(self).__name__}(bits=None) takes its bits from the hash of the text rules; give bits")
+        return self.bits
+
+
+def plan_state(plan: plans.Plan) -> dict[str, Any]:
+    """A plan as the attributes plan, blocks and chunks."""
+    return {
+        "plan": plan.kind,
+        "blocks": plan.parts if plan.kind == "blocks" else None,
+        "chunks": plan.parts if plan.kind == "chunks" else None,
+    }
+
+
+def width(name: str, value: Any) -> int:
+    """value as the bits of a code: a multiple of 8 from 8 to 4096."""
+    bits = integer(name, value, 8, BITS_MAX, "a multiple of 8")
+    if bits % 8:
+        raise ParameterError(f"{name} must be a multiple of 8, not {bits}; take {bits + 8 - bits % 8}")
+    return bits
+
+
+def distance_of(value: Any, bits: int) -> int:
+    """value as a distance between codes of so many bits."""
+    return integer("max_distance", value, 0, bits - 1, f"of {bits} bits")
+
+
+def code_bytes(code: Any, bits: int, name: str = "code") -> bytes:
+    """A code as bytes, most significant bit first.
+
+    code: uint8[bits // 8], bytes, an int in 0 .. 2^bits - 1 (a numpy integer too), or its hex digits.
+    """
+    size = bits // 8
+    if isinstance(code, (bytes, bytearray)):
+        data = bytes(code)
+    elif isinstance(code, np.ndarray):
+        if code.dtype != np.uint8 or code.ndim != 1:
+            raise ParameterError(f"{name} must be uint8[{size}], not {code.dtype}{list(code.shape)}; for uint64 pass one number")
+        data = code.tobytes()
+    elif isinstance(code, (int, np.integer)) and not isinstance(code, bool):
+        if not 0 <= int(code) < 1 << bits:
+            raise ParameterError(f"{name}={code} is no code of {bits} bits; it must be from 0 to 2^{bits} - 1")
+        data = int(code).to_bytes(size, "big")
+    elif isinstance(code, str):
+        data = _hex_bytes(code, name)
+    else:
+        raise ParameterError(f"{name} must be uint8[{size}], bytes, an int or hex digits, not {type(code).__name__}")
+    if len(data) != size:
+        raise ParameterError(f"{name} has {8 * len(data)} bits, but codes here have {bits} ({size} bytes, {2 * size} hex digits)")
+    return data
+
+
+def _hex_bytes(code: str, name: str) -> bytes:
+    digits = code[2:] if code[:2] in ("0x", "0X") else code
+    try:
+        if not digits.isalnum():
+            raise ValueError("not only hex digits")
+        return bytes.fromhex(digits)
+    except ValueError as error:
+        raise ParameterError(f"{name}={code!r} is not an even number of hex digits") from error

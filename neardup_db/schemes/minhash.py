@@ -1,0 +1,203 @@
+"""MinHash signatures (Broder 1997) with a band table (Indyk and Motwani 1998; Leskovec, Rajaraman and Ullman, chapter 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .. import native
+from ..errors import ParameterError
+from ..parameters import SEED_LIMIT, Stored, choice, flag, fraction, integer, records_given, restore, seed
+from ..text import TextRules
+from . import plans
+from .base import Scheme
+from .common import EVIDENCES, EXPECTED_MAX, FAMILIES, SetScheme, native_scheme, stored_scheme, values_of
+
+_NUM_PERM_MAX = 4096
+_DEFAULT_RECALL = 0.99
+
+
+class MinHash(SetScheme):
+    """Texts that share so much of their shingles: Jaccard similarity at or above the threshold, found with the stated recall.
+
+    num_perm: hash functions, slots of a signature. threshold: above 0, at most 1. bands, rows: a pair is looked at if all `rows`
+    slots of one of the `bands` are equal, probability 1 - (1 - similarity^rows)^bands; None for the cheapest choice that finds a
+    pair at the threshold with probability `recall`. seed: 0 to 2^63 - 1, or "random". exact: candidates are verified by their
+    true Jaccard similarity; otherwise by the share of equal slots, which varies around it (standard deviation 0.035 at 0.8 with
+    128 slots). slot_bits: 16 or 32 kept of each slot. family: "affine32", or "java32", the linear functions of the article
+    "MinHashing and LSH". expected: documents that the index is planned for.
+
+    `fingerprint` gives uint16[num_perm] (uint32 with slot_bits=32).
+
+    >>> scheme = MinHash(threshold=0.8)
+    >>> scheme.bands, scheme.rows
+    (16, 6)
+    >>> scheme.fingerprint("the cat sat on the mat").shape
+    (128,)
+    """
+
+    name: ClassVar[str] = "minhash"
+    names: ClassVar[tuple[str, ...]] = (
+        "num_perm", "threshold", "bands", "rows", "recall", "seed", "exact", "slot_bits", "family", "expected",
+    )  # fmt: skip
+    row_names: ClassVar[tuple[str, ...]] = ("plan", *names, "evidence")
+    same_values: ClassVar[tuple[str, ...]] = ("evidence_kind", "num_perm", "slot_bits", "seed", "family")
+
+    num_perm: int
+    bands: int
+    rows: int
+    recall: float
+    seed: int
+    exact: bool
+    slot_bits: int
+    family: str
+    evidence_kind: str
+
+    @records_given(automatic=("bands", "rows"))
+    def __init__(
+        self,
+        num_perm: int = 128,
+        threshold: float = 0.8,
+        bands: int | None = None,
+        rows: int | None = None,
+        recall: float = _DEFAULT_RECALL,
+        seed: int | str = 1,
+        exact: bool = False,
+        slot_bits: int = 16,
+        family: str = "affine32",
+        expected: int = 1_000_000,
+    ) -> None:
+        self._set(
+            num_perm=integer("num_perm", num_perm, 1, _NUM_PERM_MAX, "hash functions"),
+            threshold=fraction("threshold", threshold),
+            recall=fraction("recall", recall, include_one=False),
+            seed=_seed("seed", seed),
+            exact=flag("exact", exact),
+            slot_bits=choice("slot_bits", slot_bits, (16, 32)),
+            family=choice("family", family, FAMILIES),
+            expected=integer("expected", expected, 1, EXPECTED_MAX, "documents"),
+            plan="bands",
+            evidence_kind="hashes" if exact else "none",
+        )
+        self._set_bands(bands, rows)
+        self.native  # noqa: B018 (checks the rest)
+
+    def _set_bands(self, bands: Any, rows: Any) -> None:
+        """Sets bands, rows, and the recall that they reach where it is less than the default one."""
+        for name, value in (("bands", bands), ("rows", rows)):
+            if value is not None:
+                integer(name, value, 1, self.num_perm, f"of num_perm={self.num_perm} slots")
+        if bands is None or rows is None:
+            bands, rows = plans.cheapest_bands(self.threshold, self.num_perm, self.recall, self.expected, bands, rows)
+        elif bands * rows > self.num_perm:
+            raise ParameterError(
+                f"bands={bands} of rows={rows} take {bands * rows} slots, but num_perm={self.num_perm}; "
+                f"raise num_perm, or take rows={self.num_perm // bands}"
+            )
+        self._set(bands=int(bands), rows=int(rows))
+        reached = plans.band_probability(self.threshold, bands, rows)
+        if reached >= self.recall:
+            return
+        if self.recall != _DEFAULT_RECALL or reached == 0.0:
+            raise ParameterError(
+                f"bands={bands} of rows={rows} find a pair at threshold={self.threshold} with probability {reached:.6g}, "
+                f"below recall={self.recall}; leave bands and rows out, or lower the recall"
+            )
+        self._set(recall=reached)
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> MinHash:
+        stored = Stored(settings)
+        state = {
+            "plan": stored.text("plan", ("bands",)),
+            "num_perm": stored.integer("num_perm", 1, _NUM_PERM_MAX),
+            "threshold": stored.number("threshold"),
+            "bands": stored.integer("bands", 1, _NUM_PERM_MAX),
+            "rows": stored.integer("rows", 1, _NUM_PERM_MAX),
+            "recall": stored.number("recall"),
+            "seed": stored.integer("seed", 0, SEED_LIMIT - 1),
+            "exact": bool(stored.integer("exact", 0, 1)),
+            "slot_bits": stored.integer("slot_bits", 16, 32),
+            "family": stored.text("family", FAMILIES),
+            "expected": stored.integer("expected", 1, EXPECTED_MAX),
+            "evidence_kind": stored.text("evidence", EVIDENCES),
+        }
+        if state["exact"] != (state["evidence_kind"] != "none"):
+            raise stored.wrong("evidence", "'none' with exact=0, 'hashes' or 'text' with exact=1")
+        scheme = restore(cls, state)
+        stored_scheme(scheme)
+        return scheme
+
+    def _setting(self, name: str) -> Any:
+        return self.evidence_kind if name == "evidence" else super()._setting(name)
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (*super()._identity(), self.evidence_kind)
+
+    def for_index(self, rules: TextRules, store_text: bool) -> MinHash:
+        kind = "none" if not self.exact else "text" if store_text and not rules.custom else "hashes"
+        return self if kind == self.evidence_kind else self._copy(evidence_kind=kind)
+
+    @property
+    def table(self) -> str | None:
+        return "minhash_band"
+
+    def query_name(self, fingerprints: int) -> str:
+        return {"none": "bands", "hashes": "bands_hashes", "text": "bands_text"}[self.evidence_kind]
+
+    def query_parameters(self) -> dict[str, Any]:
+        return {"slot_bits": self.slot_bits}
+
+    # ---- values ------------------------------------------------------------------------------------------------------
+
+    @property
+    def fingerprint_native(self) -> Any:
+        return self._cached("fingerprint_native", lambda: native_scheme({**self.settings(), "evidence": "none"}))
+
+    def evidence(self, texts: Sequence[str | bytes], rules: TextRules) -> list[bytes | None] | None:
+        if self.evidence_kind != "text":
+            return None
+        scheme = self._cached("hashes_native", lambda: native_scheme({**self.settings(), "evidence": "hashes"}))
+        return values_of(scheme, texts, rules).split()
+
+    def reads_values_of(self, other: Scheme) -> bool:
+        if isinstance(other, MinHash) and self.evidence_kind == other.evidence_kind == "hashes":
+            return True  # the shingle hashes themselves, whatever is made of them
+        return super().reads_values_of(other)
+
+    def compare(self, a: bytes, b: bytes, evidence_a: bytes | None, evidence_b: bytes | None) -> tuple[float, int | None]:
+        if self.evidence_kind == "text":
+            scheme = self._cached("hashes_native", lambda: native_scheme({**self.settings(), "evidence": "hashes"}))
+            return native.similarity(scheme, evidence_a or b"", evidence_b or b"")[0], None
+        return super().compare(a, b, evidence_a, evidence_b)
+
+    def fingerprint_of(self, value: bytes) -> Any:
+        if self.evidence_kind == "hashes":
+            hashes = np.frombuffer(value, "<u8").astype(np.uint64)
+            return native.minhash(hashes, self.num_perm, self.seed, self.family, self.slot_bits)
+        return self.decoded(value[: self.value_size], None)
+
+    @property
+    def value_size(self) -> int:
+        return self.num_perm * self.slot_bits // 8
+
+    def decoded(self, value: bytes, rules: TextRules | None) -> Any:
+        return np.frombuffer(value, f"<u{self.slot_bits // 8}").astype(self._dtype)
+
+    def encoded(self, name: str, fingerprint: Any) -> bytes:
+        array = np.asarray(fingerprint)
+        if array.dtype != self._dtype or array.shape != (self.num_perm,):
+            raise ParameterError(
+                f"{name} must be {self._dtype}[{self.num_perm}], not {array.dtype}{list(array.shape)}; "
+                "both fingerprints must come from this scheme"
+            )
+        return array.astype(f"<u{self.slot_bits // 8}").tobytes()
+
+    @property
+    def _dtype(self) -> np.dtype[Any]:
+        return np.dtype(np.uint16 if self.slot_bits == 16 else np.uint32)
+
+
+_seed = seed

@@ -1,0 +1,211 @@
+"""Which candidate tables a scheme gets: a cost model, used once when an index is created and stored with it.
+
+The cost of a plan is the time of one add (a query and the rows written) in an index of `expected` fingerprints, in nanoseconds of
+the machine on which the constants were measured. Only their proportions matter.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from fractions import Fraction
+from typing import NamedTuple
+
+from ..errors import ParameterError
+
+PROBE_NS = 2000.0  # one range or bucket looked up in a table of tens of millions of rows
+CANDIDATE_NS = 150.0  # one row of that range, with its code beside it
+FETCH_NS = 1000.0  # one candidate whose fingerprint is looked up by its id
+ROW_NS = 1500.0  # one row written, its share of the commit included
+SCAN_NS = 120.0  # one stored code compared where there is no table
+
+SKEW = 4.0
+"""Bits of real codes lean and hang together: a bucket holds about so many times what independent fair bits would put there."""
+
+SCAN_PREFERENCE = 0.5
+"""Tables must take at most this share of a scan's time: they need several times the space, and a scan knows no bad codes."""
+
+EXPECTED_MIN = 10_000
+"""Plans are made for at least so many fingerprints: an index that was begun small may grow."""
+
+TABLES_MAX = 4096  # block tables, as nd_scheme_check allows
+PROBES_MAX = 1_000_000  # values probed by a query of a chunk plan
+CHUNK_BITS_MAX = 64
+
+RELATED_SIMILARITY = 0.02
+RELATED_SHARE = 1 / 2000
+
+
+class Plan(NamedTuple):
+    """kind: "blocks", "chunks" or "scan"; parts: how many blocks or chunks (0 for a scan); cost in nanoseconds."""
+
+    kind: str
+    parts: int
+    cost: float
+
+
+# ---- Hamming distance --------------------------------------------------------------------------------------------------
+
+
+def block_bounds(bits: int, blocks: int) -> list[int]:
+    """Block i, from the least significant end, is bits bounds[i] .. bounds[i + 1] - 1."""
+    return [i * bits // blocks for i in range(blocks + 1)]
+
+
+def hamming_plan(bits: int, max_distance: int, expected: int) -> Plan:
+    """The cheapest plan that finds every code within max_distance."""
+    expected = max(expected, EXPECTED_MIN)
+    plans = [_scan_plan(expected)]
+    for blocks in range(max_distance + 1, min(bits, 64) + 1):
+        cost = block_cost(bits, blocks, max_distance, expected)
+        if cost is None:
+            break
+        plans.append(Plan("blocks", blocks, cost))
+    plans += _chunk_plans(bits, max_distance, expected)
+    return min(plans, key=lambda plan: plan.cost)
+
+
+def chunk_plan(bits: int, max_distance: int, expected: int) -> Plan:
+    """The cheapest of chunk tables and a scan."""
+    expected = max(expected, EXPECTED_MIN)
+    return min([_scan_plan(expected), *_chunk_plans(bits, max_distance, expected)], key=lambda plan: plan.cost)
+
+
+def block_count(bits: int, max_distance: int, expected: int) -> int:
+    """How many blocks a block plan of least cost has. ParameterError where there is none."""
+    expected = max(expected, EXPECTED_MIN)
+    costs = {m: block_cost(bits, m, max_distance, expected) for m in range(max_distance + 1, min(bits, 64) + 1)}
+    possible = {m: cost for m, cost in costs.items() if cost is not None}
+    if not possible:
+        raise ParameterError(
+            f"no block tables reach {max_distance} of {bits} bits with at most {TABLES_MAX} tables; use a smaller distance"
+        )
+    return min(possible, key=lambda m: possible[m])
+
+
+def block_cost(bits: int, blocks: int, max_distance: int, expected: int) -> float | None:
+    """Cost of block tables: C(m, m - d) ranges and rows, and the codes that share each table's prefix. None: too many tables."""
+    tables = math.comb(blocks, max_distance)
+    if tables > TABLES_MAX:
+        return None
+    # The tables' prefixes differ by a bit a block at most: the mean prefix stands for them all.
+    prefix_bits = bits * (blocks - max_distance) / blocks
+    candidates = tables * expected * 2.0**-prefix_bits * SKEW
+    return float(tables * (PROBE_NS + ROW_NS) + candidates * CANDIDATE_NS)
+
+
+def chunk_cost(bits: int, chunks: int, max_distance: int, expected: int) -> float | None:
+    """Cost of chunk tables: a probe for each value within a chunk's radius, a row a chunk. None: too many probes."""
+    bounds, (radius, wide) = block_bounds(bits, chunks), (max_distance // chunks, max_distance % chunks + 1)
+    cost, probes = chunks * ROW_NS, 0
+    for chunk in range(chunks):
+        width = bounds[chunks - chunk] - bounds[chunks - chunk - 1]
+        reach = radius if chunk < wide else radius - 1
+        values = sum(math.comb(width, flips) for flips in range(min(reach, width) + 1))
+        probes += values
+        if width > CHUNK_BITS_MAX or probes > PROBES_MAX:
+            return None
+        cost += values * (PROBE_NS + expected * 2.0**-width * SKEW * CANDIDATE_NS)
+    return cost
+
+
+def _scan_plan(expected: int) -> Plan:
+    return Plan("scan", 0, expected * SCAN_NS * SCAN_PREFERENCE)
+
+
+def _chunk_plans(bits: int, max_distance: int, expected: int) -> list[Plan]:
+    fewest = -(-bits // CHUNK_BITS_MAX)
+    costs = {chunks: chunk_cost(bits, chunks, max_distance, expected) for chunks in range(fewest, min(bits // 4, 256) + 1)}
+    return [Plan("chunks", chunks, cost) for chunks, cost in costs.items() if cost is not None]
+
+
+def sample_distance(bits: int, threshold: float, recall: float) -> int:
+    """Smallest R with P(Binomial(bits, (1 - threshold) / 2) <= R) >= recall, in exact arithmetic.
+
+    Two one-bit samples of texts of Jaccard similarity `threshold` differ in a bit with that probability. Numbers stand for
+    their shortest decimal form, 0.8 for 4/5.
+
+    >>> sample_distance(256, 0.8, 0.99)
+    37
+    """
+    share = (1 - Fraction(repr(threshold)).limit_denominator(1_000_000)) / 2
+    hit, miss, wanted = share.numerator, share.denominator - share.numerator, Fraction(repr(recall)).limit_denominator(10**9)
+    needed = wanted.numerator * share.denominator**bits
+    term = total = miss**bits
+    distance = 0
+    while total * wanted.denominator < needed:
+        term = term * (bits - distance) * hit // ((distance + 1) * miss)
+        distance += 1
+        total += term
+    return distance
+
+
+# ---- bands -------------------------------------------------------------------------------------------------------------
+
+
+def band_probability(similarity: float, bands: int, rows: int) -> float:
+    """P(a pair of this similarity shares a bucket) = 1 - (1 - s^rows)^bands, accurate near 0 and 1."""
+    if similarity >= 1.0:
+        return 1.0
+    return -math.expm1(bands * math.log1p(-(similarity**rows)))
+
+
+def cheapest_bands(
+    threshold: float, num_perm: int, recall: float, expected: int, bands: int | None = None, rows: int | None = None
+) -> tuple[int, int]:
+    """(bands, rows) of least `band_cost` among those with bands * rows <= num_perm that keep the recall at the threshold.
+
+    One of the two may be given. ParameterError where none keeps the recall.
+    """
+    possible = []
+    for height in range(1, num_perm + 1) if rows is None else (rows,):
+        most = num_perm // height
+        count = _fewest_bands(threshold, height, most, recall) if bands is None else bands
+        if 0 < count <= most and band_probability(threshold, count, height) >= recall:
+            possible.append((band_cost(threshold, count, height, max(expected, EXPECTED_MIN)), count, height))
+    if possible:
+        return min(possible)[1:]
+    height = rows or 1
+    count = bands or num_perm // height
+    reachable = band_probability(threshold, count, height)
+    raise ParameterError(
+        f"recall={recall} cannot be reached at threshold={threshold} with num_perm={num_perm}: bands={count}, rows={height} "
+        f"reach {reachable:.6f}; raise num_perm or the threshold, or ask for recall={math.floor(reachable * 1e4) / 1e4}"
+    )
+
+
+def _fewest_bands(threshold: float, rows: int, most: int, recall: float) -> int:
+    """The fewest bands of so many rows that reach the recall, 0 where `most` do not. More bands always find more."""
+    if most < 1 or band_probability(threshold, most, rows) < recall:
+        return 0
+    low, high = 1, most
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if band_probability(threshold, middle, rows) >= recall else (middle + 1, high)
+    return low
+
+
+def band_cost(threshold: float, bands: int, rows: int, expected: int) -> float:
+    """Cost of an add with so many bands: a row and a probe each, and the false candidates among `expected` texts.
+
+    What real texts share with a given text (shingles of three words) is taken to be: for most an exponential with mean
+    RELATED_SIMILARITY, the upper end of what chapters of one book, news and contracts of one trade showed; for RELATED_SHARE of
+    them, made from the same template or quoting the same passage, anything below the threshold alike. The few of the second
+    kind are most of the false candidates, so steep curves (more rows) pay for their bands.
+    """
+    false_share = _mean_probability(threshold, bands, rows)
+    return bands * (PROBE_NS + ROW_NS) + expected * false_share * FETCH_NS
+
+
+@functools.lru_cache(maxsize=4096)
+def _mean_probability(threshold: float, bands: int, rows: int) -> float:
+    steps = 200
+    alike = plain = weights = 0.0
+    for step in range(steps):
+        similarity = threshold * (step + 0.5) / steps
+        probability = band_probability(similarity, bands, rows)
+        weight = math.exp(-similarity / RELATED_SIMILARITY)
+        alike += probability / steps
+        plain += probability * weight
+        weights += weight
+    return RELATED_SHARE * alike + (1 - RELATED_SHARE) * plain / weights

@@ -1,0 +1,93 @@
+"""SimHash (Charikar 2002): one code of bits a text, found exactly by permuted block tables (Manku, Jain, Das Sarma 2007)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from ..errors import ParameterError
+from ..parameters import integer, records_given
+from ..text import TextRules
+from . import plans
+from .codes import CodeScheme, distance_of, plan_state, width
+from .common import EXPECTED_MAX
+
+_DEFAULT_BITS = 64
+
+
+class SimHash(CodeScheme):
+    """Texts whose SimHash codes differ in at most `max_distance` bits; every such pair is found.
+
+    bits: of the code, a multiple of 8 up to the width of the shingle hash; None for all of it (64 with the default text rules).
+    max_distance: bits that may differ, 0 to bits - 1. blocks: the code is cut into so many blocks, and each choice of
+    blocks - max_distance of them is a table; None for the number that suits `expected` documents. Where no block tables would
+    do, chunk tables or a scan are chosen.
+
+    `fingerprint` gives uint8[bits // 8], most significant bit first. similarity = 1 - distance / bits. Three bits of 64 mean
+    nearly equal texts: of pairs with a Jaccard similarity of 0.9 one in ten is that near; MinHash is for looser likeness.
+
+    >>> scheme = SimHash(max_distance=3)
+    >>> code = scheme.fingerprint("the cat sat on the mat")
+    >>> code.dtype, code.shape
+    (dtype('uint8'), (8,))
+    >>> scheme.similarity(code, scheme.fingerprint("The cat sat on the mat!"))
+    1.0
+    """
+
+    name: ClassVar[str] = "simhash"
+    names: ClassVar[tuple[str, ...]] = ("bits", "max_distance", "blocks", "expected")
+
+    @records_given(automatic=("bits", "blocks"))
+    def __init__(
+        self, bits: int | None = None, max_distance: int = 3, blocks: int | None = None, expected: int = 1_000_000
+    ) -> None:
+        self._set(
+            bits=None if bits is None else width("bits", bits),
+            max_distance=distance_of(max_distance, 4096 if bits is None else bits),
+            blocks=None if blocks is None else integer("blocks", blocks, 1, 64),
+            chunks=None,
+            plan="blocks",
+            expected=integer("expected", expected, 1, EXPECTED_MAX, "documents"),
+        )
+        if self.blocks is not None and self.blocks <= self.max_distance:
+            raise ParameterError(f"blocks={blocks} must be above max_distance={max_distance}; take {max_distance + 2}")
+        if bits is not None:
+            self._resolve()
+
+    def _resolve(self) -> None:
+        """Sets the plan; bits are known."""
+        bits = self._width()
+        if self.blocks is None:
+            self._set(**plan_state(plans.hamming_plan(bits, self.max_distance, self.expected)))
+        elif self.blocks > bits:
+            raise ParameterError(f"blocks={self.blocks} must be at most the bits of the code, {bits}")
+        self.native  # noqa: B018 (checks the rest)
+
+    def for_fingerprints(self, rules: TextRules) -> SimHash:
+        hash_bits = 8 * rules.hash_size
+        if self.bits is not None:
+            if self.bits > hash_bits:
+                raise ParameterError(
+                    f"bits={self.bits} is more than the {hash_bits} bits of hash={rules.hash!r}; "
+                    "use hash='md5' (128 bits), 'sha1' (160) or 'sha256' (256), or fewer bits"
+                )
+            return self
+        return self._cached(f"resolved_{hash_bits}", lambda: self._with_bits(hash_bits))  # type: ignore[no-any-return]
+
+    def for_index(self, rules: TextRules, store_text: bool) -> SimHash:
+        return self.for_fingerprints(rules)
+
+    def similarity(self, a: Any, b: Any) -> float:
+        if self.bits is None and a is not None and b is not None:
+            return self._with_bits(8 * _size(a)).similarity(a, b)
+        return super().similarity(a, b)
+
+    def _with_bits(self, bits: int) -> SimHash:
+        distance_of(self.max_distance, width("bits", bits))
+        made = self._copy(bits=bits)
+        made._resolve()
+        return made
+
+
+def _size(code: Any) -> int:
+    """Bytes of a code that says so itself."""
+    return len(code) if hasattr(code, "__len__") and not isinstance(code, str) else _DEFAULT_BITS // 8

@@ -1,0 +1,12 @@
+-- The verified fingerprints and, of each, the newest visible document before :before_id: what an added document is connected to.
+-- Documents of one fingerprint are in one cluster, so that one of them stands for all.
+SELECT d.id, d.cluster_id, v.similarity, v.distance, v.fingerprint_id
+FROM ({verified} LIMIT -1) AS v
+CROSS JOIN {index}_document AS d
+WHERE v.similarity >= :threshold
+    AND d.id = (
+        SELECT max(x.id) FROM {index}_document AS x
+        WHERE x.fingerprint_id = v.fingerprint_id AND x.id < :before_id
+            AND (x.expires_at IS NULL OR x.expires_at > :now)
+    )
+ORDER BY v.similarity DESC, d.id DESC

@@ -1,0 +1,282 @@
+"""Recorded matches and clusters.
+
+A cluster is a connected component of the graph of pairs that queries return. The match table holds enough edges to connect each
+cluster, never a wrong one; `cluster_id` labels the components. Adding joins, removing may split: then the parts that the
+remaining edges leave ask again by their stored fingerprints, all but the largest, since any edge between two parts has an end in
+one that asks.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from ..values import Cluster, Key
+from .documents import Documents
+from .search import Neighbour, Search
+from .state import Store
+
+EXTRA_EDGES = 3
+"""Edges recorded for an added document beside the one to each cluster that it touches."""
+
+Edge = tuple[int, int, float, "int | None"]  # later document, earlier document, similarity, distance
+
+
+class UnionFind:
+    """Disjoint sets of anything hashable; unknown members are sets of their own."""
+
+    def __init__(self) -> None:
+        self.parent: dict[Any, Any] = {}
+
+    def find(self, member: Any) -> Any:
+        """The set's present name."""
+        parent = self.parent
+        root = member
+        while (above := parent.get(root, root)) != root:
+            root = above
+        while (above := parent.get(member, member)) != root:
+            parent[member] = root
+            member = above
+        return root
+
+    def union(self, a: Any, b: Any) -> bool:
+        """Join two sets; False if they were one already."""
+        a, b = self.find(a), self.find(b)
+        if a == b:
+            return False
+        self.parent[a] = b
+        self.parent.setdefault(b, b)
+        return True
+
+    def sets(self) -> list[list[Any]]:
+        """All sets of members that were ever joined."""
+        found: dict[Any, list[Any]] = defaultdict(list)
+        for member in self.parent:
+            found[self.find(member)].append(member)
+        return list(found.values())
+
+
+def choose_edges(document_id: int, neighbours: Sequence[Neighbour], label: Callable[[int], Any]) -> list[Edge]:
+    """One edge to the best neighbour in every cluster touched, and the best few more. Neighbours come best first."""
+    seen: set[Any] = set()
+    edges: list[Edge] = []
+    spare: list[Edge] = []
+    for one in neighbours:
+        cluster = label(one.cluster_id)
+        edge = (document_id, one.id, one.similarity, one.distance)
+        if cluster not in seen:
+            seen.add(cluster)
+            edges.append(edge)
+        elif len(spare) < EXTRA_EDGES:
+            spare.append(edge)
+    return edges + spare
+
+
+class Clusters:
+    """Keeps the match table and the labels; runs inside the store's transactions."""
+
+    def __init__(self, store: Store, documents: Documents, search: Search) -> None:
+        self.store = store
+        self.db = store.db
+        self.documents = documents
+        self.search = search
+
+    # ---- adding ------------------------------------------------------------------------------------------------------
+
+    def record(self, edges: Iterable[Edge], now: int) -> None:
+        """Write edges."""
+        sql = """INSERT OR IGNORE INTO {index}_match (document_id, other_id, similarity, distance, found_at)
+                 VALUES (?, ?, ?, ?, ?)"""
+        rows = [(*edge, now) for edge in edges]
+        if rows:
+            self.db.connection.executemany(self.store.sql(sql), rows)
+
+    def connect(self, document_id: int, neighbours: Sequence[Neighbour], now: int) -> None:
+        """Record the edges of an added document and join the clusters that it touches."""
+        if not neighbours:
+            return
+        self.record(choose_edges(document_id, neighbours, lambda label: label), now)
+        self.join({one.cluster_id for one in neighbours} | {document_id})
+
+    def join(self, labels: set[int]) -> None:
+        """Make one cluster of several: the smaller ones take the largest one's label."""
+        sizes = {label: self._size(label) for label in labels}
+        largest = max(labels, key=lambda label: (sizes[label], -label))
+        sql = self.store.sql("UPDATE {index}_document SET cluster_id = ? WHERE cluster_id = ?")
+        self.db.connection.executemany(sql, [(largest, label) for label in labels if label != largest])
+
+    def _size(self, label: int) -> int:
+        size: int = self.db.value(self.store.sql("SELECT count(*) FROM {index}_document WHERE cluster_id = ?"), (label,))
+        return size
+
+    # ---- removing ----------------------------------------------------------------------------------------------------
+
+    def remove(self, document_ids: Sequence[int], now: int) -> int:
+        """Delete documents with all that is theirs, then mend the clusters they held together. Returns how many there were."""
+        seeds: dict[int, set[int]] = defaultdict(set)
+        removed = 0
+        for document_id in document_ids:
+            row = self.db.execute(
+                self.store.sql("SELECT fingerprint_id, cluster_id FROM {index}_document WHERE id = ?"), (document_id,)
+            ).fetchone()
+            if row is None:
+                continue
+            fingerprint_id, label = row
+            if label is not None:
+                seeds[label].update(self.adjacent(document_id))
+                self._drop_edges(document_id)
+            self.db.execute(self.store.sql("DELETE FROM {index}_document WHERE id = ?"), (document_id,))
+            if fingerprint_id is not None:
+                self.documents.drop_unused_fingerprint(fingerprint_id)
+            removed += 1
+        gone = set(document_ids)
+        for label, neighbours in seeds.items():
+            self._mend(label, neighbours - gone, now)
+        return removed
+
+    def adjacent(self, document_id: int) -> list[int]:
+        """Documents that share a recorded edge with this one."""
+        sql = """SELECT other_id FROM {index}_match WHERE document_id = ?1
+                 UNION ALL SELECT document_id FROM {index}_match WHERE other_id = ?1"""
+        return [row[0] for row in self.db.execute(self.store.sql(sql), (document_id,))]
+
+    def _drop_edges(self, document_id: int) -> None:
+        self.db.execute(self.store.sql("DELETE FROM {index}_match WHERE document_id = ?"), (document_id,))
+        self.db.execute(self.store.sql("DELETE FROM {index}_match WHERE other_id = ?"), (document_id,))
+
+    def _mend(self, label: int, seeds: set[int], now: int) -> None:
+        """Split a cluster if removing documents left it unconnected. `seeds` were neighbours of the removed ones."""
+        parts = self._loose_parts(seeds)
+        groups, edges = self._reconnect(parts, now)
+        self.record(edges, now)
+        for group in groups:
+            label = self.store.setting("next_cluster")
+            self.store.set(next_cluster=label - 1)
+            sql = self.store.sql("UPDATE {index}_document SET cluster_id = ? WHERE id = ?")
+            self.db.connection.executemany(sql, [(label, document_id) for document_id in group])
+
+    def _loose_parts(self, seeds: set[int]) -> list[set[int]]:
+        """The parts that the recorded edges leave of a component, all but one, which is never walked to its end.
+
+        The parts are walked in turns, one document each, so that the cost is that of the smaller ones."""
+        owner: dict[int, int] = {}
+        members: dict[int, set[int]] = {}
+        frontier: dict[int, deque[int]] = {}
+        for number, seed in enumerate(sorted(seeds)):
+            owner[seed], members[number], frontier[number] = number, {seed}, deque([seed])
+        finished: list[set[int]] = []
+        while len(frontier) > 1:
+            for part in list(frontier):
+                if part not in frontier or len(frontier) == 1:
+                    continue
+                if not frontier[part]:
+                    del frontier[part]
+                    finished.append(members[part])
+                    continue
+                for document_id in self.adjacent(frontier[part].popleft()):
+                    other = owner.get(document_id)
+                    if other is None:
+                        owner[document_id] = part
+                        members[part].add(document_id)
+                        frontier[part].append(document_id)
+                    elif other != part:  # two walks have met: the smaller becomes part of the larger
+                        small, part = sorted((part, other), key=lambda one: len(members[one]))
+                        for member in members[small]:
+                            owner[member] = part
+                        members[part] |= members.pop(small)
+                        frontier[part].extend(frontier.pop(small))
+        return finished
+
+    def _reconnect(self, parts: list[set[int]], now: int) -> tuple[list[list[int]], list[Edge]]:
+        """Ask for the parts whether they belong to each other or to the rest of their cluster.
+
+        Returns the groups that stay apart from the rest, and the edges found."""
+        rest = len(parts)
+        owner = {document_id: number for number, part in enumerate(parts) for document_id in part}
+        joined = UnionFind()
+        edges: list[Edge] = []
+        for number, part in sorted(enumerate(parts), key=lambda item: len(item[1])):
+            for document_id in sorted(part, reverse=True):
+                if joined.find(number) == joined.find(rest):
+                    break
+                for edge in self._edges_of(document_id, now):
+                    other = edge[0] if edge[1] == document_id else edge[1]
+                    if joined.union(number, owner.get(other, rest)):
+                        edges.append(edge)
+        groups: dict[int, list[int]] = defaultdict(list)
+        for number, part in enumerate(parts):
+            groups[joined.find(number)] += part
+        groups.pop(joined.find(rest), None)
+        return list(groups.values()), edges
+
+    def _edges_of(self, document_id: int, now: int) -> Iterator[Edge]:
+        """All pairs of a visible document, by its stored fingerprint."""
+        sql = """SELECT fingerprint_id, group_id FROM {index}_document
+                 WHERE id = ? AND fingerprint_id IS NOT NULL AND (expires_at IS NULL OR expires_at > ?)"""
+        row = self.db.execute(self.store.sql(sql), (document_id, now)).fetchone()
+        if row is None:
+            return
+        sketch = self.search.stored_sketch(document_id, row[0])
+        for match in self.search.matches(sketch, row[1], now, except_id=document_id):
+            yield (max(document_id, match.id), min(document_id, match.id), match.similarity, match.distance)
+
+    # ---- listing -----------------------------------------------------------------------------------------------------
+
+    def listing(self, min_size: int, now: int) -> list[Cluster]:
+        """Clusters of visible documents, largest first, ties by the earliest document."""
+        groups = self._labelled(min_size, now) if self.store.record_matches else self._joined(now)
+        listed = [group for group in groups if len(group) >= min_size]
+        listed.sort(key=lambda group: (-len(group), group[0][0]))
+        return [Cluster(group[0][1], tuple(key for _, key in group)) for group in listed]
+
+    def _labelled(self, min_size: int, now: int) -> Iterator[list[tuple[int, Key]]]:
+        """(id, key) of each label's visible documents; a label that an invisible document may hold together is looked at."""
+        sql = """SELECT cluster_id, id, key FROM {index}_document
+                 WHERE (expires_at IS NULL OR expires_at > ?) AND cluster_id IN (
+                     SELECT cluster_id FROM {index}_document GROUP BY cluster_id HAVING count(*) >= ?)
+                 ORDER BY cluster_id, id"""
+        unsure = {
+            row[0]
+            for row in self.db.execute(
+                self.store.sql("SELECT DISTINCT cluster_id FROM {index}_document WHERE expires_at <= ?"), (now,)
+            )
+        }
+        for label, rows in groupby(self.db.rows(self.store.sql(sql), (now, min_size)), key=lambda row: row[0]):
+            group = [(document_id, key) for _, document_id, key in rows]
+            if label in unsure and len(group) > 1:
+                yield from self._visible_parts(group, now)
+            else:
+                yield group
+
+    def _visible_parts(self, group: list[tuple[int, Key]], now: int) -> Iterator[list[tuple[int, Key]]]:
+        keys = dict(group)
+        edges = UnionFind()
+        for document_id in keys:
+            edges.parent.setdefault(document_id, document_id)
+            for other in self.adjacent(document_id):
+                if other in keys:
+                    edges.union(document_id, other)
+        parts = sorted((set(part) for part in edges.sets()), key=len)
+        apart, _ = self._reconnect(parts[:-1], now)
+        loose = {document_id for part in apart for document_id in part}
+        for part in [*apart, [document_id for document_id in keys if document_id not in loose]]:
+            yield sorted((document_id, keys[document_id]) for document_id in part)
+
+    def _joined(self, now: int) -> Iterator[list[tuple[int, Key]]]:
+        """Components where no matches are recorded: every visible fingerprint asks."""
+        sql = """SELECT fingerprint_id, group_id, max(id) FROM {index}_document
+                 WHERE fingerprint_id IS NOT NULL AND (expires_at IS NULL OR expires_at > ?) GROUP BY fingerprint_id"""
+        joined = UnionFind()
+        for fingerprint_id, group_id, document_id in self.db.rows(self.store.sql(sql), (now,)):
+            sketch = self.search.stored_sketch(document_id, fingerprint_id)
+            for one in self.search.neighbours(sketch, group_id, now):
+                joined.union(fingerprint_id, one.fingerprint_id)
+        groups: dict[Any, list[tuple[int, Key]]] = defaultdict(list)
+        page_sql = """SELECT id, key, fingerprint_id FROM {index}_document
+                      WHERE expires_at IS NULL OR expires_at > ? ORDER BY id"""
+        for document_id, key, fingerprint_id in self.db.execute(self.store.sql(page_sql), (now,)):
+            name = ("empty", document_id) if fingerprint_id is None else joined.find(fingerprint_id)
+            groups[name].append((document_id, key))
+        yield from groups.values()

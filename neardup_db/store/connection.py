@@ -1,0 +1,237 @@
+"""One SQLite connection: how it is opened, what a transaction is, and which of our errors an SQLite error becomes."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import apsw
+
+from ..errors import BusyError, ClosedError, CorruptIndexError, FormatError, NearDupError, ParameterError, ReadOnlyError
+
+APPLICATION_ID = 0x4E445550
+"""Of a file that this package created ("NDUP")."""
+
+_SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL"}
+
+_ERRORS: tuple[tuple[type[Exception], type[NearDupError]], ...] = (
+    (apsw.BusyError, BusyError),
+    (apsw.LockedError, BusyError),
+    (apsw.ReadOnlyError, ReadOnlyError),
+    (apsw.NotADBError, FormatError),
+    (apsw.CorruptError, CorruptIndexError),
+    (apsw.ConnectionClosedError, ClosedError),
+)
+
+
+def translate(error: apsw.Error) -> NearDupError:
+    """Our error for an error of SQLite."""
+    if isinstance(error, apsw.BusyError) and getattr(error, "extendedresult", 0) == apsw.SQLITE_BUSY_SNAPSHOT:
+        return BusyError(
+            "the transaction has read an older state than another connection has written since, so it cannot write any more: "
+            "roll it back, and begin transactions that will write with BEGIN IMMEDIATE"
+        )
+    if isinstance(error, (apsw.BusyError, apsw.LockedError)):
+        return BusyError(f"another connection holds the database ({error}): try again, or give a larger timeout")
+    if isinstance(error, apsw.ReadOnlyError):
+        return ReadOnlyError(f"the database cannot be written ({error}): open it without read_only, in a folder you may write to")
+    for theirs, ours in _ERRORS:
+        if isinstance(error, theirs):
+            return ours(str(error))
+    return NearDupError(f"SQLite: {type(error).__name__}: {error}")
+
+
+def extension_path() -> str:
+    """Path of the SQLite extension `neardup.so`, for `load_extension` in any SQLite client.
+
+    >>> extension_path().endswith("neardup.so")
+    True
+    """
+    from importlib.resources import files
+
+    return str(files("neardup_db") / "neardup.so")
+
+
+def load(connection: Any) -> None:
+    """Register the SQL functions (`neardup_search` and the others) on an open `apsw` or `sqlite3` connection.
+
+    Raises ParameterError for another kind of object, or where this Python's sqlite3 cannot load extensions.
+
+    >>> import apsw
+    >>> connection = apsw.Connection(":memory:")
+    >>> load(connection)
+    >>> connection.execute("SELECT neardup_hamming(1, 2)").get
+    2
+    """
+    if isinstance(connection, apsw.Connection):
+        allowed = connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, -1)
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 1)
+        try:
+            connection.load_extension(extension_path(), "sqlite3_neardup_init")
+        finally:
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, allowed)
+    elif isinstance(connection, sqlite3.Connection):
+        if not hasattr(connection, "enable_load_extension"):
+            raise ParameterError("this Python's sqlite3 module was built without extension loading: use an apsw.Connection")
+        connection.enable_load_extension(True)
+        try:
+            connection.load_extension(extension_path())
+        finally:
+            connection.enable_load_extension(False)
+    else:
+        raise ParameterError(f"connection must be an apsw.Connection or a sqlite3.Connection, not {type(connection).__name__}")
+
+
+def _open_read_only(path: Path, timeout: float) -> apsw.Connection:
+    """Read-only; where the folder cannot be written and no log is waiting, the file is taken as one that does not change."""
+    plain = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    plain.set_busy_timeout(int(timeout * 1000))
+    try:
+        plain.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
+        return plain
+    except apsw.CantOpenError:
+        plain.close()
+        if path.with_name(path.name + "-wal").exists():
+            raise
+    uri = f"file:{quote(str(path.absolute()))}?immutable=1"
+    return apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+
+
+def open_file(target: str, *, read_only: bool, create: bool, durability: str, timeout: float) -> apsw.Connection:
+    """A connection of our own to a path or ':memory:'."""
+    try:
+        if read_only:
+            connection = _open_read_only(Path(target), timeout)
+        else:
+            flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+            connection = apsw.Connection(target, flags=flags)
+    except apsw.CantOpenError as error:
+        raise ParameterError(f"{target!r} cannot be opened ({error}): check the path and its permissions") from error
+    except apsw.Error as error:
+        raise translate(error) from error
+    try:
+        connection.set_busy_timeout(int(timeout * 1000))
+        connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+        connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+        connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}")
+    except apsw.Error as error:
+        connection.close()
+        raise translate(error) from error
+    return connection
+
+
+class Database:
+    """A connection with nested transactions, safe to share among threads: one of them uses it at a time."""
+
+    def __init__(self, connection: apsw.Connection, *, owned: bool, read_only: bool, timeout: float = 0.0) -> None:
+        self.connection = connection
+        self.timeout = timeout
+        self.owned = owned
+        self.read_only = read_only
+        self.lock = threading.RLock()
+        self._depth = 0
+        self._process_id = os.getpid()
+        self._closed = False
+
+    def require_open(self) -> None:
+        """Raise ClosedError, or NearDupError in a forked child."""
+        if self._closed:
+            raise ClosedError("the index is closed: open it again with Index(path)")
+        if os.getpid() != self._process_id:
+            raise NearDupError("this index was opened in the parent process: open it again in the child, after the fork")
+
+    def execute(self, sql: str, bindings: Any = None) -> apsw.Cursor:
+        """Run SQL; the caller holds the lock through `reading` or `writing`."""
+        return self.connection.execute(sql, bindings)
+
+    def rows(self, sql: str, bindings: Any = None) -> list[tuple[Any, ...]]:
+        """All rows of a query."""
+        return self.connection.execute(sql, bindings).fetchall()
+
+    def value(self, sql: str, bindings: Any = None) -> Any:
+        """The first column of the first row, None where there is no row."""
+        row = self.connection.execute(sql, bindings).fetchone()
+        return None if row is None else row[0]
+
+    @contextmanager
+    def reading(self) -> Iterator[bool]:
+        """One consistent state for everything inside. Yields True where this began a transaction."""
+        with self.lock:
+            self.require_open()
+            with translated():
+                began = not self.connection.in_transaction
+                if began:
+                    self.connection.execute("BEGIN")
+                try:
+                    yield began
+                finally:
+                    if began and self.connection.in_transaction:
+                        self.connection.execute("COMMIT")
+
+    @contextmanager
+    def writing(self) -> Iterator[bool]:
+        """All or nothing for everything inside; nests. Yields True where this began a transaction."""
+        with self.lock:
+            self.require_open()
+            if self.read_only:
+                raise ReadOnlyError("the index was opened with read_only=True: open it without, to write")
+            with translated():
+                began = not self.connection.in_transaction
+                savepoint = f"neardup_{self._depth}"
+                self.connection.execute("BEGIN IMMEDIATE" if began else f"SAVEPOINT {savepoint}")
+                self._depth += 1
+                try:
+                    yield began
+                except BaseException:
+                    self._roll_back(began, savepoint)
+                    raise
+                else:
+                    self._commit(began, savepoint)
+                finally:
+                    self._depth -= 1
+
+    def _commit(self, began: bool, savepoint: str) -> None:
+        try:
+            self.connection.execute("COMMIT" if began else f"RELEASE {savepoint}")
+        except BaseException:
+            self._roll_back(began, savepoint)
+            raise
+
+    def _roll_back(self, began: bool, savepoint: str) -> None:
+        if not self.connection.in_transaction:  # SQLite has rolled back by itself
+            return
+        self.connection.execute("ROLLBACK" if began else f"ROLLBACK TO {savepoint}; RELEASE {savepoint}")
+
+    def truncate_log(self) -> None:
+        """Move the write-ahead log into the file and cut it, unless others are at work just now: they are not waited for."""
+        self.connection.set_busy_timeout(0)
+        try:
+            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        finally:
+            self.connection.set_busy_timeout(int(self.timeout * 1000))
+
+    def close(self) -> None:
+        """Close a connection of our own; a caller's stays open."""
+        with self.lock:
+            if self._closed:
+                return
+            if self.owned and os.getpid() == self._process_id:
+                if self._depth:
+                    raise NearDupError("the index cannot be closed inside its own transaction: leave the transaction first")
+                self.connection.close()
+            self._closed = True
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Errors of SQLite come out as errors of this package."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise translate(error) from error

@@ -1,0 +1,183 @@
+"""Documents, fingerprints and groups: one row each, found by key, by value, by name."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ..errors import CorruptIndexError
+from ..native import signed_hash
+from ..values import Document, Key
+from . import tables
+from .state import Store
+
+
+class Found(NamedTuple):
+    """A document's row as far as writing needs it."""
+
+    id: int
+    group_id: int
+    fingerprint_id: int | None
+    cluster_id: int | None
+    expires_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One document to add, checked: `text` is what is stored with it, `metadata` JSON, `expires_at` milliseconds."""
+
+    key: Key
+    text: str | None
+    metadata: str | None
+    group: Key | None
+    expires_at: int | None
+
+
+NEVER_SEEN = -1
+"""Group id that no document has: of a group name that the index does not know."""
+
+
+class Documents:
+    """Reading and writing single documents; runs inside the store's transactions and decides nothing about matches."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.db = store.db
+
+    # ---- reading -----------------------------------------------------------------------------------------------------
+
+    def find(self, key: Key) -> Found | None:
+        """The row of a key, visible or not."""
+        sql = "SELECT id, group_id, fingerprint_id, cluster_id, expires_at FROM {index}_document WHERE key = ?"
+        row = self.db.execute(self.store.sql(sql), (key,)).fetchone()
+        return None if row is None else Found(*row)
+
+    def visible(self, key: Key, now: int) -> Found | None:
+        """The row of a key that has not expired."""
+        found = self.find(key)
+        return found if found is not None and (found.expires_at is None or found.expires_at > now) else None
+
+    def read(self, document_id: int) -> Document:
+        """A whole document."""
+        sql = """SELECT d.key, g.name, d.metadata, d.text, d.token_count, d.added_at, d.last_seen, d.times_seen, d.expires_at
+                 FROM {index}_document AS d LEFT JOIN {index}_group AS g ON g.id = d.group_id WHERE d.id = ?"""
+        key, group, metadata, text, tokens, added, seen, times, expires = self.db.rows(self.store.sql(sql), (document_id,))[0]
+        return Document(
+            key=key,
+            group=group,
+            metadata=None if metadata is None else json.loads(metadata),
+            text=text,
+            token_count=tokens,
+            added_at=added / 1000,
+            last_seen=seen / 1000,
+            times_seen=times,
+            expires_at=None if expires is None else expires / 1000,
+        )
+
+    def count(self, now: int) -> int:
+        """Visible documents."""
+        total: int = self.db.value(self.store.sql("SELECT count(*) FROM {index}_document"))
+        gone: int = self.db.value(self.store.sql("SELECT count(*) FROM {index}_document WHERE expires_at <= ?"), (now,))
+        return total - gone
+
+    def page(self, after_id: int, now: int, size: int) -> list[tuple[int, Key, int | None, int]]:
+        """(id, key, fingerprint_id, group_id) of the next visible documents in the order of insertion."""
+        sql = """SELECT id, key, fingerprint_id, group_id FROM {index}_document
+                 WHERE id > ? AND (expires_at IS NULL OR expires_at > ?) ORDER BY id LIMIT ?"""
+        return self.db.rows(self.store.sql(sql), (after_id, now, size))  # type: ignore[return-value]
+
+    def group_id(self, group: Key | None, *, create: bool = False) -> int:
+        """Number of a group; NEVER_SEEN for an unknown one that is not to be created."""
+        if group is None:
+            return 0
+        number = self.db.value(self.store.sql("SELECT id FROM {index}_group WHERE name = ?"), (group,))
+        if number is None and create:
+            self.db.execute(self.store.sql("INSERT INTO {index}_group (name) VALUES (?)"), (group,))
+            number = self.db.connection.last_insert_rowid()
+        return NEVER_SEEN if number is None else number
+
+    def value(self, fingerprint_id: int) -> bytes:
+        """A stored value, checked against its hash."""
+        sql = self.store.sql("SELECT value, value_hash FROM {index}_fingerprint WHERE id = ?")
+        row = self.db.execute(sql, (fingerprint_id,)).fetchone()
+        if row is None or signed_hash(row[0]) != row[1]:
+            raise CorruptIndexError(
+                f"fingerprint {fingerprint_id} of index {self.store.name!r} is missing or damaged: run check(repair=True), "
+                "or restore a backup"
+            )
+        return bytes(row[0])
+
+    def text(self, document_id: int) -> str | None:
+        """The stored text of a document."""
+        text: str | None = self.db.value(self.store.sql("SELECT text FROM {index}_document WHERE id = ?"), (document_id,))
+        return text
+
+    # ---- fingerprints ------------------------------------------------------------------------------------------------
+
+    def fingerprint_id(self, group_id: int, value: bytes) -> int | None:
+        """The fingerprint with this value, if there is one."""
+        sql = self.store.sql("SELECT id FROM {index}_fingerprint WHERE group_id = ? AND value_hash = ? AND value = ?")
+        number: int | None = self.db.value(sql, (group_id, signed_hash(value), value))
+        return number
+
+    def add_fingerprint(self, group_id: int, value: bytes) -> int:
+        """A new fingerprint with its rows in the candidate table."""
+        sql = self.store.sql("INSERT INTO {index}_fingerprint (group_id, value, value_hash) VALUES (?, ?, ?)")
+        self.db.execute(sql, (group_id, value, signed_hash(value)))
+        number = self.db.connection.last_insert_rowid()
+        self.file(number, number)
+        return number
+
+    def file(self, first_id: int, last_id: int) -> None:
+        """Write the candidate rows of fingerprints first_id to last_id."""
+        if self.store.scheme.table is not None:
+            sql = self.store.sql(tables.file_sql(self.store.scheme.table))
+            self.db.execute(sql, {"first_id": first_id, "last_id": last_id})
+
+    def drop_unused_fingerprint(self, fingerprint_id: int) -> None:
+        """Remove a fingerprint and its rows if no document points at it any more."""
+        sql = self.store.sql("SELECT 1 FROM {index}_document WHERE fingerprint_id = ? LIMIT 1")
+        if self.db.value(sql, (fingerprint_id,)):
+            return
+        if self.store.scheme.table is not None:
+            sql = self.store.sql(tables.unfile_sql(self.store.scheme.table))
+            self.db.execute(sql, {"first_id": fingerprint_id, "last_id": fingerprint_id})
+        self.db.execute(self.store.sql("DELETE FROM {index}_fingerprint WHERE id = ?"), (fingerprint_id,))
+
+    # ---- documents ---------------------------------------------------------------------------------------------------
+
+    INSERT = """INSERT INTO {index}_document (id, key, group_id, fingerprint_id, cluster_id, token_count, added_at, last_seen,
+                times_seen, expires_at, metadata, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?)"""
+
+    def next_id(self) -> int:
+        """The id that the next document gets; ids are never used twice."""
+        sql = "SELECT seq FROM sqlite_sequence WHERE name = ?"
+        return (self.db.value(sql, (f"{self.store.name}_document",)) or 0) + 1
+
+    def row(
+        self, document_id: int, record: Record, group_id: int, fingerprint_id: int | None, token_count: int | None, now: int
+    ) -> tuple[Any, ...]:
+        """The values of INSERT; a document begins as a cluster of its own."""
+        cluster = document_id if self.store.record_matches else None
+        text = record.text if self.store.store_text else None
+        return (
+            *(document_id, record.key, group_id, fingerprint_id, cluster, token_count, now, now),
+            *(record.expires_at, record.metadata, text),
+        )
+
+    def insert(self, row: tuple[Any, ...]) -> None:
+        """Write one document."""
+        self.db.execute(self.store.sql(self.INSERT), row)
+
+    def update(self, document_id: int, changes: dict[str, Any]) -> None:
+        """Overwrite columns; the names are this package's own."""
+        assignments = ", ".join(f"{name} = :{name}" for name in changes)
+        sql = self.store.sql(f"UPDATE {{index}}_document SET {assignments} WHERE id = :id")
+        self.db.execute(sql, {**changes, "id": document_id})
+
+    def touch(self, document_id: int, now: int, expires_at: int | None) -> None:
+        """Count one more sighting of a document, and let it live longer where an expiry is given."""
+        sql = """UPDATE {index}_document SET last_seen = :now, times_seen = times_seen + 1,
+                 expires_at = CASE WHEN :expires IS NULL THEN expires_at ELSE :expires END WHERE id = :id"""
+        self.db.execute(self.store.sql(sql), {"now": now, "expires": expires_at, "id": document_id})

@@ -1,0 +1,130 @@
+"""`add_many`: a stream of records in large batches, in the order given, with the outcome of adding them one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import DuplicateKeyError, NearDupError
+from ..records import Incoming, incoming, now_ms
+from ..values import AddReport, Key
+from .documents import Documents
+from .state import Sketch, Store
+from .writer import Writer
+
+BATCH_RECORDS = 8192
+BATCH_SIZE = 16 << 20
+"""Characters of text in a batch: what bounds the memory that a batch needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class IngestOptions:
+    """The keyword arguments of `add_many`."""
+
+    content: str
+    if_exists: str
+    on_error: str
+    only_new: bool
+    commit_every: int | None
+    progress: Callable[[int], Any] | None
+
+
+class Ingest:
+    """One run of `add_many`."""
+
+    def __init__(self, store: Store, documents: Documents, writer: Writer, options: IngestOptions) -> None:
+        self.store = store
+        self.documents = documents
+        self.writer = writer
+        self.options = options
+        self.counts = dict.fromkeys(("added", "replaced", "ignored", "skipped", "matched"), 0)
+        self.taken = 0
+
+    def run(self, records: Iterable[Any]) -> AddReport:
+        """Take all records; one transaction, or one for every `commit_every` of them."""
+        batches = self._batches(records)
+        batch = next(batches, None)
+        while batch is not None:
+            with self.store.writing():
+                start = self.taken
+                while batch is not None and (self.options.commit_every is None or self.taken - start < self.options.commit_every):
+                    self._take(batch, self._sketch(batch))
+                    batch = next(batches, None)
+        return AddReport(**self.counts)
+
+    # ---- reading the records -----------------------------------------------------------------------------------------
+
+    def _batches(self, records: Iterable[Any]) -> Iterator[list[Incoming]]:
+        """Checked records, so many that a batch pays and so few that its memory is bounded."""
+        every = self.options.commit_every or BATCH_RECORDS
+        sent = 0
+        batch: list[Incoming] = []
+        size = 0
+        for number, record in enumerate(records):
+            try:
+                one = incoming(
+                    record, content=self.options.content, if_exists=self.options.if_exists, store_text=self.store.store_text
+                )
+                if self.options.content == "code":
+                    self.store.scheme.code_value(one.content)
+            except NearDupError as error:
+                if self.options.on_error == "skip":
+                    self.counts["skipped"] += 1
+                    continue
+                raise type(error)(f"record {number}: {error}") from error
+            batch.append(one)
+            size += len(one.content) if isinstance(one.content, (str, bytes)) else 0
+            if len(batch) >= min(BATCH_RECORDS, every - sent % every) or size >= BATCH_SIZE:
+                yield batch
+                sent += len(batch)
+                batch, size = [], 0
+        if batch:
+            yield batch
+
+    # ---- writing a batch ---------------------------------------------------------------------------------------------
+
+    def _sketch(self, batch: list[Incoming]) -> list[Sketch]:
+        if self.options.content == "code":
+            return [self.store.sketch_code(one.content) for one in batch]
+        evidence = self.store.record_matches or self.options.only_new
+        return self.store.sketch_texts([one.content for one in batch], evidence=evidence)
+
+    def _take(self, batch: list[Incoming], sketches: list[Sketch]) -> None:
+        """Write a batch: runs of records with new keys at once, the others one by one between them."""
+        now = now_ms()
+        run: list[int] = []
+        keys: set[Key] = set()
+        for i, one in enumerate(batch):
+            if self.options.only_new or one.record.key in keys or self.documents.find(one.record.key) is not None:
+                self._write_run(batch, sketches, run, now)
+                run, keys = [], set()
+                self._write_one(one, sketches[i], now)
+            else:
+                run.append(i)
+                keys.add(one.record.key)
+        self._write_run(batch, sketches, run, now)
+        self.taken += len(batch)
+        if self.options.progress is not None:
+            self.options.progress(self.taken + self.counts["skipped"])
+
+    def _write_run(self, batch: list[Incoming], sketches: list[Sketch], run: list[int], now: int) -> None:
+        if run:
+            self.counts["matched"] += self.writer.add_batch([batch[i].record for i in run], [sketches[i] for i in run], now)
+            self.counts["added"] += len(run)
+
+    def _write_one(self, one: Incoming, sketch: Sketch, now: int) -> None:
+        try:
+            if self.options.only_new:
+                outcome, matches = self.writer.add_if_new(
+                    one.record, sketch, now, if_exists=one.if_exists, limit=1, on_match=None
+                )
+            else:
+                outcome, matches = self.writer.add(one.record, sketch, now, if_exists=one.if_exists, limit=1)
+        except DuplicateKeyError:
+            if self.options.on_error != "skip":
+                raise
+            outcome, matches = "skipped", []
+        if outcome != "matched":
+            self.counts[outcome] += 1
+        self.counts["matched"] += bool(matches)

@@ -1,0 +1,149 @@
+"""From the arguments of `Index(...)` to an open store: create, open, refuse."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from ..errors import FormatError, ParameterError
+from ..records import check_choice, now_ms
+from ..schemes.base import Scheme
+from ..text import TextRules
+from . import schema
+from .connection import APPLICATION_ID, Database, load, open_file, translated
+from .state import Given, Store
+
+
+def open_store(
+    target: Any,
+    scheme: Scheme | None,
+    *,
+    text: TextRules | None,
+    name: str,
+    store_text: bool | None,
+    record_matches: bool | None,
+    durability: str,
+    read_only: bool,
+    attach: bool,
+    timeout: float,
+) -> Store:
+    """An open index. What was opened or created on the way is closed or removed again if this fails."""
+    given = _check(scheme, text, name, store_text, record_matches, durability, timeout)
+    if isinstance(target, apsw.Connection):
+        db = Database(target, owned=False, read_only=read_only)
+        return _open_in(db, given, name, attach=True, new_file=False)
+    path = _path(target)
+    new_file = path != ":memory:" and (not os.path.exists(path) or os.path.getsize(path) == 0)
+    if (new_file or path == ":memory:") and (scheme is None or read_only):
+        why = "read_only=True cannot create it" if scheme is not None else "give a scheme, e.g. MinHash(threshold=0.8), to create it"
+        raise ParameterError(f"{path!r} holds no index yet: {why}")
+    existed = os.path.exists(path)
+    connection = open_file(path, read_only=read_only, create=scheme is not None, durability=durability, timeout=timeout)
+    db = Database(connection, owned=True, read_only=read_only, timeout=timeout)
+    try:
+        return _open_in(db, given, name, attach=attach, new_file=new_file or path == ":memory:")
+    except BaseException:
+        db.close()
+        if new_file and not existed:
+            for suffix in ("", "-wal", "-shm", "-journal"):
+                Path(path + suffix).unlink(missing_ok=True)
+        raise
+
+
+def _check(
+    scheme: Any, text: Any, name: str, store_text: Any, record_matches: Any, durability: str, timeout: float
+) -> Given:
+    schema.check_name(name)
+    check_choice("durability", durability, ("full", "normal"))
+    if scheme is not None and not isinstance(scheme, Scheme):
+        raise ParameterError(f"scheme={scheme!r}: it is one of SimHash(), MinHash(), BottomK(), BitSampling(), BinaryCode()")
+    if text is not None and not isinstance(text, TextRules):
+        raise ParameterError(f"text={text!r}: it is a TextRules, e.g. TextRules.words(shingle=3)")
+    for label, value in (("store_text", store_text), ("record_matches", record_matches)):
+        if value is not None and not isinstance(value, bool):
+            raise ParameterError(f"{label}={value!r}: it is True or False")
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 <= timeout <= 2_000_000:
+        raise ParameterError(f"timeout={timeout!r}: it is a number of seconds from 0 to 2,000,000")
+    return Given(scheme, text, store_text, record_matches)
+
+
+def _path(target: Any) -> str:
+    if isinstance(target, sqlite3.Connection):
+        raise ParameterError(
+            "target is a sqlite3.Connection, but one file must not be opened through two SQLite libraries in one process: "
+            "give the path, or an apsw.Connection (neardup_db.load(connection) adds the SQL functions to a sqlite3.Connection)"
+        )
+    try:
+        path = os.fspath(target)
+    except TypeError as error:
+        raise ParameterError(f"target={target!r}: it is a path, ':memory:' or an apsw.Connection") from error
+    if isinstance(path, bytes):
+        path = os.fsdecode(path)
+    if not path or "\0" in path:
+        raise ParameterError(f"target={path!r} is no path")
+    if os.path.isdir(path):
+        raise ParameterError(f"{path!r} is a folder: give the path of a file in it")
+    return path
+
+
+def _open_in(db: Database, given: Given, name: str, *, attach: bool, new_file: bool) -> Store:
+    with translated():
+        load(db.connection)
+        if new_file and not db.read_only:
+            db.connection.execute("PRAGMA journal_mode = WAL").fetchall()
+    store = Store(db, name, given)
+    with db.reading():
+        found = schema.has_index(db, name)
+        if not found:
+            _require_room(db, name, given, attach)
+    if not found:
+        _create(store, given)
+    with db.reading():
+        store.load()
+        outdated = store.settings["schema_version"] < schema.SCHEMA_VERSION
+    if outdated and not db.read_only:
+        with db.writing():
+            if schema.migrate(db, name, schema.read_settings(db, name), store.scheme.table):
+                store.load()
+    elif outdated:
+        raise FormatError(f"index {name!r} has an older schema version: open it once without read_only, to migrate it")
+    return store
+
+
+def _require_room(db: Database, name: str, given: Given, attach: bool) -> None:
+    """Whether an index may be created in this database."""
+    names = schema.index_names(db)
+    there = f" It holds: {', '.join(names)}." if names else ""
+    foreign = db.owned and not schema.is_empty(db) and db.value("PRAGMA application_id") != APPLICATION_ID
+    if foreign and not attach and not names:
+        raise FormatError(
+            "the file is another program's database: give another path, or attach=True to put an index into it beside its tables"
+        )
+    if given.scheme is None:
+        raise FormatError(f"the database holds no index named {name!r}.{there} Give name=, or a scheme to create one")
+    if foreign and not attach:
+        raise FormatError(f"the database holds no index named {name!r}.{there} Give attach=True to create one in it")
+    if db.read_only:
+        raise ParameterError(f"the database holds no index named {name!r}, and read_only=True cannot create it.{there}")
+
+
+def _create(store: Store, given: Given) -> None:
+    """Create the index, unless another process has done so meanwhile."""
+    db = store.db
+    rules = given.rules if given.rules is not None else TextRules()
+    assert given.scheme is not None
+    keep_text = bool(given.store_text)
+    scheme = given.scheme.for_index(rules, keep_text)
+    with db.writing():
+        if schema.has_index(db, store.name):
+            return
+        if db.owned and schema.is_empty(db):
+            db.execute(f"PRAGMA application_id = {APPLICATION_ID}").fetchall()
+        record = True if given.record_matches is None else given.record_matches
+        store.create(scheme, rules, keep_text, record, now_ms())
+
+

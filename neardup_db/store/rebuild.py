@@ -1,0 +1,73 @@
+"""Giving an index another scheme, or its tables anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import ParameterError
+from ..native import signed_hash
+from ..schemes.base import Scheme
+from ..text import TextRules
+from . import schema, tables
+from .state import Store
+from .writer import Writer
+
+PAGE = 2000
+
+
+def rebuild(store: Store, writer: Writer, scheme: Scheme, rules: TextRules, now: int, step: Callable[[int], None]) -> None:
+    """Everything that follows from the documents, for `scheme` and `rules`; inside a write transaction.
+
+    Stored values are kept where the new scheme reads them as they are; else texts are fingerprinted again."""
+    db = store.db
+    keep_values = scheme.reads_values_of(store.scheme) and rules.settings() == store.rules.settings()
+    if not keep_values:
+        _require_texts(store)
+    if store.scheme.table is not None:
+        db.execute(f"DROP TABLE {store.name}_{store.scheme.table}")
+    schema.create_candidate_table(db, store.name, scheme.table)
+    old = {*store.scheme.settings(), *store.rules.settings()}
+    new: dict[str, Any] = {**scheme.settings(), **rules.settings()}
+    for name in old - set(new):
+        db.execute(store.sql("DELETE FROM {index}_setting WHERE name = ?"), (name,))
+    store.set(**new)
+    store.bump_generation()
+    store.scheme, store.rules = scheme, rules
+    if not keep_values:
+        _fingerprint_again(store, step)
+    writer.documents.file(0, tables.FINGERPRINT_COUNT_LIMIT)
+    writer.reconnect_all(now, step)
+
+
+def _require_texts(store: Store) -> None:
+    lacking = store.db.value(store.sql("SELECT count(*) FROM {index}_document WHERE text IS NULL"))
+    if lacking:
+        raise ParameterError(
+            f"the new scheme or text rules need new fingerprints, but {lacking} documents have no stored text: "
+            "build a new index from the texts (store_text=True keeps them in the file)"
+        )
+
+
+def _fingerprint_again(store: Store, step: Callable[[int], None]) -> None:
+    db = store.db
+    db.execute(store.sql("UPDATE {index}_document SET fingerprint_id = NULL"))
+    db.execute(store.sql("DELETE FROM {index}_fingerprint"))
+    insert = store.sql("INSERT INTO {index}_fingerprint (group_id, value, value_hash) VALUES (?, ?, ?)")
+    find = store.sql("SELECT id FROM {index}_fingerprint WHERE group_id = ? AND value_hash = ? AND value = ?")
+    point = store.sql("UPDATE {index}_document SET fingerprint_id = ?, token_count = ? WHERE id = ?")
+    page_sql = store.sql("SELECT id, group_id, text FROM {index}_document WHERE id > ? ORDER BY id LIMIT ?")
+    after, done = 0, 0
+    while page := db.rows(page_sql, (after, PAGE)):
+        made = store.scheme.values([text for _, _, text in page], store.rules)
+        for (document_id, group_id, _), value, count in zip(page, made.values, made.token_counts, strict=True):
+            number = None
+            if value is not None:
+                number = db.value(find, (group_id, signed_hash(value), value))
+                if number is None:
+                    db.execute(insert, (group_id, value, signed_hash(value)))
+                    number = db.connection.last_insert_rowid()
+            db.execute(point, (number, count, document_id))
+        after = page[-1][0]
+        done += len(page)
+        step(done)

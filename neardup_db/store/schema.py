@@ -1,0 +1,111 @@
+"""The schema of an index inside a database: creating it, migrating it, its settings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from ..errors import CorruptIndexError, FormatError, ParameterError
+from ..native import lib
+from .connection import Database
+
+SCHEMA_VERSION = 1
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}\Z")
+
+
+def check_name(name: Any) -> str:
+    """The name, if it is one that may be put into SQL."""
+    if not isinstance(name, str) or not _NAME.match(name):
+        raise ParameterError(f"name={name!r}: the name of an index is a letter and then at most 39 letters, digits or underscores")
+    return name
+
+
+@cache
+def sql_text(name: str) -> str:
+    """A file of sql/ without its leading comment lines."""
+    lines = (files("neardup_db") / "sql" / f"{name}.sql").read_text("utf-8").splitlines()
+    return "\n".join(line for line in lines if not line.startswith("--"))
+
+
+def _migration(version: int, part: str) -> str | None:
+    path = files("neardup_db") / "migrations" / f"{version:04}_{part}.sql"
+    return path.read_text("utf-8") if path.is_file() else None
+
+
+def apply_migration(db: Database, name: str, version: int, part: str) -> None:
+    """Run the step to `version` of the common tables (part "index") or of a candidate table; nothing where there is none."""
+    text = _migration(version, part)
+    if text is not None:
+        db.execute(text.replace("{index}", name)).fetchall()
+
+
+def create_tables(db: Database, name: str, table: str | None) -> None:
+    """All tables of an index, at the newest version."""
+    for version in range(1, SCHEMA_VERSION + 1):
+        apply_migration(db, name, version, "index")
+    create_candidate_table(db, name, table)
+
+
+def create_candidate_table(db: Database, name: str, table: str | None) -> None:
+    """The candidate table of a scheme, at the newest version; None where the scheme has none."""
+    if table is not None:
+        for version in range(1, SCHEMA_VERSION + 1):
+            apply_migration(db, name, version, table)
+
+
+def has_index(db: Database, name: str) -> bool:
+    """Whether the database holds an index of that name."""
+    return db.value("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ? COLLATE NOCASE", (f"{name}_setting",)) == 1
+
+
+def index_names(db: Database) -> list[str]:
+    """Names of all indexes in the database."""
+    sql = """SELECT substr(a.name, 1, length(a.name) - 8) FROM sqlite_schema AS a JOIN sqlite_schema AS b
+             ON b.name = substr(a.name, 1, length(a.name) - 8) || '_fingerprint'
+             WHERE a.type = 'table' AND b.type = 'table' AND a.name LIKE '%\\_setting' ESCAPE '\\' ORDER BY 1"""
+    return [row[0] for row in db.rows(sql)]
+
+
+def is_empty(db: Database) -> bool:
+    """Whether the database has no tables at all."""
+    return db.value("SELECT 1 FROM sqlite_schema LIMIT 1") is None
+
+
+def read_settings(db: Database, name: str) -> dict[str, Any]:
+    """All settings of an index, after a look at its versions."""
+    settings = dict(db.rows(f"SELECT name, value FROM {name}_setting"))
+    version = settings.get("schema_version")
+    if not isinstance(version, int) or version < 1:
+        raise CorruptIndexError(f"index {name!r}: the setting schema_version is {version!r}")
+    if version > SCHEMA_VERSION:
+        raise FormatError(
+            f"index {name!r} has schema version {version}, this package knows {SCHEMA_VERSION}: install a newer neardup-db"
+        )
+    algorithm = settings.get("algorithm_version")
+    if algorithm != lib.ND_ALGORITHM_VERSION:
+        raise FormatError(
+            f"index {name!r} holds fingerprints of algorithm version {algorithm!r}, this package computes version "
+            f"{lib.ND_ALGORITHM_VERSION}: open it with the neardup-db that wrote it, or build it again from the texts"
+        )
+    return settings
+
+
+def write_settings(db: Database, name: str, settings: Mapping[str, Any]) -> None:
+    """Insert or overwrite settings."""
+    db.connection.executemany(f"INSERT OR REPLACE INTO {name}_setting (name, value) VALUES (?, ?)", list(settings.items()))
+
+
+def migrate(db: Database, name: str, settings: dict[str, Any], table: str | None) -> bool:
+    """Bring an older schema up to date; True where there was something to do. Inside the caller's transaction."""
+    old = settings["schema_version"]
+    for version in range(old + 1, SCHEMA_VERSION + 1):
+        apply_migration(db, name, version, "index")
+        if table is not None:
+            apply_migration(db, name, version, table)
+    if old == SCHEMA_VERSION:
+        return False
+    write_settings(db, name, {"schema_version": SCHEMA_VERSION, "generation": settings["generation"] + 1})
+    return True

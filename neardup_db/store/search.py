@@ -1,0 +1,130 @@
+"""Queries: the shared SQL with its parameters."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..values import Key, Match
+from .documents import Documents
+from .state import Sketch, Store
+
+MAX_ID = 2**62
+
+
+class Neighbour(NamedTuple):
+    """A document that a new one is connected to, standing for all visible documents of its fingerprint."""
+
+    id: int
+    cluster_id: int
+    similarity: float
+    distance: int | None
+    fingerprint_id: int
+
+
+class MatchRow(NamedTuple):
+    """A row of matches.sql."""
+
+    key: Key
+    similarity: float
+    distance: int | None
+    id: int
+    cluster_id: int | None
+
+    @property
+    def match(self) -> Match:
+        """As the caller sees it."""
+        return Match(self.key, self.similarity, self.distance)
+
+
+class Search:
+    """Asks the candidate tables; runs inside the store's transactions."""
+
+    def __init__(self, store: Store, documents: Documents) -> None:
+        self.store = store
+        self.documents = documents
+        self.db = store.db
+
+    def _verify(self) -> str:
+        scheme = self.store.scheme
+        count = 0
+        if scheme.takes_codes:  # where a scan may be cheaper than probing
+            count = self.db.value(self.store.sql("SELECT max(id) FROM {index}_fingerprint")) or 0
+        return scheme.query_name(count)
+
+    def parameters(
+        self, sketch: Sketch, group_id: int, now: int, threshold: float | None = None, max_distance: int | None = None
+    ) -> dict[str, Any]:
+        """The parameters that every query of a sketch has."""
+        bound, radius = self.store.scheme.query_bounds(threshold, max_distance)
+        return {
+            **self.store.scheme.query_parameters(),
+            "fingerprint": sketch.value,
+            "evidence": sketch.evidence,
+            "group_id": group_id,
+            "now": now,
+            "threshold": bound,
+            "max_distance": radius,
+        }
+
+    def matches(
+        self,
+        sketch: Sketch,
+        group_id: int,
+        now: int,
+        *,
+        threshold: float | None = None,
+        max_distance: int | None = None,
+        limit: int | None = None,
+        first: bool = False,
+        after_id: int = 0,
+        except_id: int = 0,
+    ) -> list[MatchRow]:
+        """Visible documents that match, best first, ties in the order of insertion; with `first` any `limit` of them."""
+        parameters = self.parameters(sketch, group_id, now, threshold, max_distance)
+        if sketch.value is None:
+            return []
+        parameters.update(limit=-1 if limit is None else limit, after_id=after_id, except_id=except_id)
+        sql = self.store.query_sql("matches_any" if first else "matches", self._verify())
+        return [MatchRow(*row) for row in self.db.execute(sql, parameters)]
+
+    def neighbours(self, sketch: Sketch, group_id: int, now: int, before_id: int = MAX_ID) -> list[Neighbour]:
+        """Each verified fingerprint's newest visible document before `before_id`, best first."""
+        if sketch.value is None:
+            return []
+        parameters = self.parameters(sketch, group_id, now)
+        parameters["before_id"] = before_id
+        sql = self.store.query_sql("neighbours", self._verify())
+        return [Neighbour(*row) for row in self.db.execute(sql, parameters)]
+
+    def best_of(self, neighbours: list[Neighbour], limit: int, now: int, before_id: int = MAX_ID) -> list[MatchRow]:
+        """The first `limit` matches among the documents of these fingerprints, as `matches` would order them.
+
+        Looks at no more documents than it needs: thousands of equal copies share one fingerprint."""
+        sql = self.store.sql(
+            """SELECT key, id, cluster_id FROM {index}_document WHERE fingerprint_id = ? AND id < ?
+               AND (expires_at IS NULL OR expires_at > ?) ORDER BY id LIMIT ?"""
+        )
+        rows: list[MatchRow] = []
+        start = 0
+        while start < len(neighbours) and len(rows) < limit:
+            end = start
+            while end < len(neighbours) and neighbours[end].similarity == neighbours[start].similarity:
+                end += 1
+            tied = [
+                MatchRow(key, one.similarity, one.distance, number, cluster)
+                for one in neighbours[start:end]
+                for key, number, cluster in self.db.execute(sql, (one.fingerprint_id, before_id, now, limit))
+            ]
+            rows += sorted(tied, key=lambda row: row.id)
+            start = end
+        return rows[:limit]
+
+    def stored_sketch(self, document_id: int, fingerprint_id: int) -> Sketch:
+        """The sketch of a stored document, for asking again."""
+        value = self.documents.value(fingerprint_id)
+        evidence = None
+        text = self.documents.text(document_id)
+        if text is not None:
+            proofs = self.store.scheme.evidence([text], self.store.rules)
+            evidence = None if proofs is None else proofs[0]
+        return Sketch(value, evidence, None, self.store.generation)

@@ -1,0 +1,174 @@
+"""What an open index knows of its file: settings, scheme, text rules; and the SQL with the index's name in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..errors import MismatchError
+from ..schemes import scheme_from_settings
+from ..schemes.base import Scheme
+from ..text import TextRules
+from . import schema
+from .connection import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the caller said when opening; None = not said. Only this is compared with the file."""
+
+    scheme: Scheme | None = None
+    rules: TextRules | None = None
+    store_text: bool | None = None
+    record_matches: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """A text as the index sees it: stored value, evidence for exact verification, tokens. `value` None = an empty text."""
+
+    value: bytes | None
+    evidence: bytes | None
+    token_count: int | None
+    generation: int
+
+
+class Store:
+    """The index inside its database. Methods that read or write run inside `reading` or `writing`."""
+
+    scheme: Scheme
+    rules: TextRules
+    store_text: bool
+    record_matches: bool
+    generation: int
+
+    def __init__(self, db: Database, name: str, given: Given) -> None:
+        self.db = db
+        self.name = name
+        self.given = given
+        self.generation = -1
+        self._statements: dict[str, str] = {}
+        self._composed: dict[tuple[str, str], str] = {}
+
+    # ---- settings ----------------------------------------------------------------------------------------------------
+
+    def create(self, scheme: Scheme, rules: TextRules, store_text: bool, record_matches: bool, now: int) -> None:
+        """All tables and settings of a new index. Inside `Database.writing`."""
+        schema.create_tables(self.db, self.name, scheme.table)
+        settings = {
+            "schema_version": schema.SCHEMA_VERSION,
+            "algorithm_version": schema.lib.ND_ALGORITHM_VERSION,
+            "generation": 1,
+            "created_at": now,
+            "next_cluster": -1,
+            "store_text": int(store_text),
+            "record_matches": int(record_matches),
+            **scheme.settings(),
+            **rules.settings(),
+        }
+        schema.write_settings(self.db, self.name, settings)
+
+    def load(self) -> None:
+        """Read the settings and compare them with what the caller gave."""
+        settings = schema.read_settings(self.db, self.name)
+        scheme = scheme_from_settings(settings)
+        rules = TextRules.from_settings(settings, self.given.rules)
+        problems: list[str] = []
+        if self.given.scheme is not None:
+            problems += self.given.scheme.mismatches(scheme)
+        if self.given.rules is not None:
+            problems += self.given.rules.mismatches(rules)
+        for name in ("store_text", "record_matches"):
+            said = getattr(self.given, name)
+            if said is not None and bool(said) != bool(settings[name]):
+                problems.append(f"{name}={said}, the file has {bool(settings[name])}")
+        if problems:
+            raise MismatchError(
+                f"index {self.name!r} was made with other parameters: {'; '.join(problems)}. "
+                "Leave them out to use the file's, or change the file with rebuild()"
+            )
+        self.scheme, self.rules = scheme, rules
+        self.store_text, self.record_matches = bool(settings["store_text"]), bool(settings["record_matches"])
+        self.settings = settings
+        self.generation = settings["generation"]
+
+    def adopt(self, scheme: Scheme | None, rules: TextRules | None) -> None:
+        """Go on with what a rebuild has written: what was given when opening no longer binds where it was replaced."""
+        self.given = replace(
+            self.given,
+            scheme=self.given.scheme if scheme is None else None,
+            rules=self.given.rules if rules is None else rules,
+        )
+        self.load()
+
+    def set(self, **settings: Any) -> None:
+        """Overwrite settings."""
+        schema.write_settings(self.db, self.name, settings)
+
+    def setting(self, name: str) -> Any:
+        """A setting as the file has it now."""
+        return self.db.value(self.sql("SELECT value FROM {index}_setting WHERE name = ?"), (name,))
+
+    def bump_generation(self) -> None:
+        """Make every open index of this file, this one too, read its settings again."""
+        self.db.execute(self.sql("UPDATE {index}_setting SET value = value + 1 WHERE name = 'generation'"))
+
+    def refresh(self) -> None:
+        """Follow a rebuild, repair or migration by another connection."""
+        if self.setting("generation") != self.generation:
+            self.load()
+
+    # ---- transactions ------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """A consistent state, with settings that belong to it."""
+        with self.db.reading():
+            self.refresh()
+            yield
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """A transaction, with settings that belong to it."""
+        try:
+            with self.db.writing():
+                self.refresh()
+                yield
+        except BaseException:
+            self.generation = -1  # what was loaded inside is rolled back: read it again
+            raise
+
+    # ---- SQL ---------------------------------------------------------------------------------------------------------
+
+    def sql(self, template: str) -> str:
+        """A statement with the index's name in it."""
+        text = self._statements.get(template)
+        if text is None:
+            text = self._statements[template] = template.replace("{index}", self.name)
+        return text
+
+    def query_sql(self, frame: str, verify: str) -> str:
+        """A query of sql/: a frame ('matches', 'neighbours', ...) around the verification of a plan ('bands', ...)."""
+        text = self._composed.get((frame, verify))
+        if text is None:
+            verified = schema.sql_text(f"verify_{verify}")
+            text = schema.sql_text(frame).replace("{verified}", verified).replace("{index}", self.name)
+            self._composed[frame, verify] = text
+        return text
+
+    # ---- sketches ----------------------------------------------------------------------------------------------------
+
+    def sketch_texts(self, texts: list[str | bytes], *, evidence: bool) -> list[Sketch]:
+        """Stored values of texts; with `evidence` also what verification needs of a query. No transaction needed."""
+        made = self.scheme.values(texts, self.rules)
+        proofs = self.scheme.evidence(texts, self.rules) if evidence else None
+        return [
+            Sketch(value, None if proofs is None else proofs[i], count, self.generation)
+            for i, (value, count) in enumerate(zip(made.values, made.token_counts, strict=True))
+        ]
+
+    def sketch_code(self, code: Any) -> Sketch:
+        """The stored value of a code that the application brings."""
+        return Sketch(self.scheme.code_value(code), None, None, self.generation)

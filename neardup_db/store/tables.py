@@ -1,0 +1,77 @@
+"""The candidate tables: which rows a fingerprint has in them, how these are written, taken out and checked.
+
+The rows follow from the stored value alone (`neardup_keys`), so that filing, taking out, rebuilding and checking are one
+statement each, for one fingerprint or for all.
+"""
+
+from __future__ import annotations
+
+from .schema import sql_text
+
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "simhash_block": ("group_id", "table_no", "permuted", "fingerprint_id"),
+    "minhash_band": ("group_id", "bucket", "fingerprint_id"),
+    "bottomk_prefix": ("group_id", "hash", "fingerprint_id"),
+    "code_chunk": ("group_id", "chunk_no", "value", "fingerprint_id", "code"),
+}
+
+_PROBED: dict[str, str] = {
+    "simhash_block": "t.table_no = p.table_no AND t.permuted BETWEEN p.low AND p.high",
+    "minhash_band": "t.bucket = p.low",
+    "bottomk_prefix": "t.hash = p.low",
+    "code_chunk": "t.chunk_no = p.table_no AND t.value = p.low",
+}
+
+FINGERPRINT_COUNT_LIMIT = 2**62
+"""Above every fingerprint id: the end of "all of them"."""
+
+
+def file_sql(table: str) -> str:
+    """Write the rows of fingerprints :first_id to :last_id, sorted, so that a large batch is written in the table's order."""
+    columns = ", ".join(COLUMNS[table])
+    order = ", ".join(str(number) for number in range(1, len(COLUMNS[table]) + 1))
+    return f"INSERT INTO {{index}}_{table} ({columns}) {sql_text('keys_' + table)} ORDER BY {order}"
+
+
+def unfile_sql(table: str) -> str:
+    """Take out the rows of fingerprints :first_id to :last_id (before the fingerprints themselves go)."""
+    key = [name for name in COLUMNS[table] if name != "code"]
+    expected = ", ".join(key)
+    return (
+        f"DELETE FROM {{index}}_{table} WHERE ({expected}) IN (SELECT {', '.join(f'e.{name}' for name in key)} "
+        f"FROM ({_named_keys(table)}) AS e)"
+    )
+
+
+def missing_sql(table: str) -> str:
+    """Fingerprints that lack rows."""
+    columns = ", ".join(COLUMNS[table])
+    return f"SELECT DISTINCT fingerprint_id FROM ({_named_keys(table)} EXCEPT SELECT {columns} FROM {{index}}_{table}) LIMIT :limit"
+
+
+def excess_sql(table: str) -> str:
+    """Fingerprint ids of rows that no fingerprint has."""
+    columns = ", ".join(COLUMNS[table])
+    return f"SELECT DISTINCT fingerprint_id FROM (SELECT {columns} FROM {{index}}_{table} EXCEPT {_named_keys(table)}) LIMIT :limit"
+
+
+def candidates_sql(table: str) -> str:
+    """How many rows, and how many different fingerprints, the probes of :fingerprint meet."""
+    return (
+        f"SELECT count(*), count(DISTINCT t.fingerprint_id) FROM neardup_probe('{{index}}', :fingerprint) AS p "
+        f"CROSS JOIN {{index}}_{table} AS t WHERE t.group_id = :group_id AND {_PROBED[table]}"
+    )
+
+
+def met_sql(table: str) -> str:
+    """The probes of :fingerprint that meet the fingerprint :other_id: where two documents became candidates."""
+    return (
+        f"SELECT p.table_no, p.low FROM neardup_probe('{{index}}', :fingerprint) AS p CROSS JOIN {{index}}_{table} AS t "
+        f"WHERE t.group_id = :group_id AND {_PROBED[table]} AND t.fingerprint_id = :other_id"
+    )
+
+
+def _named_keys(table: str) -> str:
+    """The keys query as a SELECT whose columns have the table's names."""
+    columns = COLUMNS[table]
+    return f"SELECT * FROM (WITH k({', '.join(columns)}) AS ({sql_text('keys_' + table)}) SELECT * FROM k)"

@@ -1,0 +1,353 @@
+"""Text rules: how a text becomes shingles, and shingles hashes. Built-in rules run in C, callers' functions through Python."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from . import native
+from .errors import MismatchError, ParameterError
+from .parameters import (
+    SEED_LIMIT,
+    Parameters,
+    Stored,
+    callable_name,
+    choice,
+    differences,
+    flag,
+    integer,
+    records_given,
+    restore,
+    seed,
+)
+
+_NORMALIZE: dict[str | None, int] = {None: 0, "NFC": 1, "NFKC": 2}
+_CASE: dict[str | None, int] = {None: 0, "lower": 1, "fold": 2}
+_TOKENS = {"words": 0, "chars": 1}
+_NONWORD = {"space": 0, "keep": 1, "drop": 2}
+_SHORT = {"whole": 0, "drop": 1}
+_SHINGLE_MAX = 1000
+_CALLABLE = "callable:"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+Tokenizer = Callable[[str], Iterable[str]]
+TokenFilter = Callable[[str], bool]
+ShingleHash = Callable[[bytes], bytes]
+
+
+class TextRules(Parameters):
+    """How texts are cut into shingles and hashed. Immutable; equal rules give equal fingerprints on every machine.
+
+    A text is normalised, folded, normalised again, freed of default-ignorable code points (soft hyphens, zero-width spaces) and
+    cut into tokens; `shingle` consecutive tokens are a shingle, and each shingle is hashed.
+
+    normalize: "NFC", "NFKC" or None. case: "fold" (full case folding), "lower" or None. tokens: "words" (words, one token for
+    each grapheme of scripts written without spaces, one for each emoji), "chars" (graphemes), or a callable from the normalised
+    text to its tokens (str). shingle: tokens in a shingle, 1 to 1000. joiner: what stands between them, None for one space
+    (nothing for "chars"). nonword: what "chars" makes of a run of non-word characters: one "space" with the ends trimmed, "keep"
+    or "drop". short: a text of fewer tokens is one shingle ("whole") or none ("drop"). stopwords: tokens to drop; each goes
+    through normalisation and folding itself. filter: a callable that keeps the tokens for which it is true. strip_accents: drop
+    accents. hash: "xxh3_64", "fnv1a_32", "fnv1a_64", "djb2a", "md5", "sha1", "sha256", or a callable from bytes to at least four
+    bytes, always as many. hash_seed: 0 to 2^63 - 1, of "xxh3_64" only; "random" draws one.
+
+    Raises ParameterError for a value that is none of these.
+
+    >>> TextRules(shingle=5)
+    TextRules(shingle=5)
+    >>> TextRules(shingle=5) == TextRules.words(shingle=5)
+    True
+    """
+
+    names: ClassVar[tuple[str, ...]] = (
+        "normalize", "case", "tokens", "shingle", "joiner", "nonword", "short", "stopwords", "filter", "strip_accents", "hash",
+        "hash_seed",
+    )  # fmt: skip
+
+    normalize: str | None
+    case: str | None
+    tokens: str | Tokenizer
+    shingle: int
+    joiner: str | None
+    nonword: str
+    short: str
+    stopwords: tuple[str, ...]
+    filter: TokenFilter | None
+    strip_accents: bool
+    hash: str | ShingleHash
+    hash_seed: int
+
+    @records_given()
+    def __init__(
+        self,
+        normalize: str | None = "NFKC",
+        case: str | None = "fold",
+        tokens: str | Tokenizer = "words",
+        shingle: int = 3,
+        joiner: str | None = None,
+        nonword: str = "space",
+        short: str = "whole",
+        stopwords: Iterable[str] = (),
+        filter: TokenFilter | None = None,
+        strip_accents: bool = False,
+        hash: str | ShingleHash = "xxh3_64",
+        hash_seed: int | str = 0,
+    ) -> None:
+        self._set(
+            normalize=choice("normalize", normalize, tuple(_NORMALIZE)),
+            case=choice("case", case, tuple(_CASE)),
+            tokens=_name_or_callable("tokens", tokens, tuple(_TOKENS)),
+            shingle=integer("shingle", shingle, 1, _SHINGLE_MAX, "consecutive tokens in a shingle"),
+            joiner=_text_or_none("joiner", joiner),
+            nonword=choice("nonword", nonword, tuple(_NONWORD)),
+            short=choice("short", short, tuple(_SHORT)),
+            stopwords=_words(stopwords),
+            filter=_callable_or_none("filter", filter),
+            strip_accents=flag("strip_accents", strip_accents),
+            hash=_name_or_callable("hash", hash, native.HASHES),
+            hash_seed=seed("hash_seed", hash_seed),
+        )
+        if self.hash_seed and self.hash != "xxh3_64":
+            raise ParameterError(f"hash_seed={self.hash_seed} goes with hash='xxh3_64' only, not {hash!r}; leave it out")
+
+    # ---- presets -----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def words(cls, **changes: Any) -> TextRules:
+        """Rules for prose: shingles of three words. `changes` are parameters of `TextRules`.
+
+        >>> TextRules.words(stopwords=["the"]).shingle
+        3
+        """
+        return cls(**{"tokens": "words", "shingle": 3, **changes})
+
+    @classmethod
+    def chars(cls, **changes: Any) -> TextRules:
+        """Rules for short texts, names, typing errors and mixed languages: shingles of five graphemes.
+
+        Five is what "Mining of Massive Datasets" (section 3.2.2) advises for texts of an e-mail's length; with fewer, unrelated
+        texts of one language share many shingles. `changes` are parameters of `TextRules`.
+
+        >>> TextRules.chars().shingle
+        5
+        """
+        return cls(**{"tokens": "chars", "shingle": 5, **changes})
+
+    # ---- for the layers above ----------------------------------------------------------------------------------------
+
+    @property
+    def native(self) -> Any:
+        """The compiled `nd_rules *` (of the built-in parts, where some are callables)."""
+        return self._cached("native", self._compile)
+
+    @property
+    def custom(self) -> bool:
+        """True if tokens, filter or hash is a callable: then texts go through Python, and SQL cannot hash them."""
+        return callable(self.tokens) or self.filter is not None or callable(self.hash)
+
+    @property
+    def hash_size(self) -> int:
+        """Bytes of a shingle's digest."""
+        if callable(self.hash):
+            return int(self._cached("hash_size", lambda: len(_digest(self.hash, b""))))
+        return native.hash_size(native.HASHES.index(self.hash))
+
+    def run(self, text: str | bytes) -> Any:
+        """Cuts a text into tokens; returns this thread's workspace, which holds them."""
+        data = native.text_bytes(text)
+        if not callable(self.tokens) and self.filter is None:
+            return native.tokenize(self.native, data)
+        if callable(self.tokens):
+            tokens = self._own_tokens(self.tokens, data)
+        else:
+            tokens = native.tokens_of(native.tokenize(self.native, data))
+        if self.filter is not None:
+            keep = self.filter
+            tokens = [token for token in tokens if keep(token.decode("utf-8"))]
+        return native.set_tokens(self.native, tokens)
+
+    def shingles(self, text: str | bytes) -> list[str]:
+        """The shingles of a text, in their order."""
+        return [shingle.decode("utf-8", "replace") for shingle in native.shingles_of(self.run(text), self.native)]
+
+    def digests(self, text: str | bytes) -> tuple[npt.NDArray[np.uint8], int]:
+        """(digests, tokens) of a text: uint8[shingles, hash_size], big-endian, and the number of its tokens."""
+        work = self.run(text)
+        token_count = int(native.lib.nd_text_token_count(work))
+        if callable(self.hash):
+            size, function = self.hash_size, self.hash
+            digests = [_digest(function, shingle, size) for shingle in native.shingles_of(work, self.native)]
+            return np.frombuffer(b"".join(digests), np.uint8).reshape(len(digests), size), token_count
+        hashes = native.hashes_of(work, self.native, self.hash_size)
+        if hashes.ndim == 2:
+            return hashes, token_count
+        return hashes.astype(hashes.dtype.newbyteorder(">")).view(np.uint8).reshape(len(hashes), self.hash_size), token_count
+
+    # ---- the file ----------------------------------------------------------------------------------------------------
+
+    def settings(self) -> dict[str, Any]:
+        """These rules as rows of the setting table. ParameterError for a callable that has no importable name."""
+        return {
+            "text.normalize": self.normalize or "none",
+            "text.case": self.case or "none",
+            "text.tokens": self._stored_callable("tokens"),
+            "text.shingle": self.shingle,
+            "text.joiner": self.joiner,
+            "text.nonword": self.nonword,
+            "text.short": self.short,
+            "text.stopwords": json.dumps(list(self.stopwords)),
+            "text.filter": self._stored_callable("filter"),
+            "text.strip_accents": int(self.strip_accents),
+            "text.hash": self._stored_callable("hash"),
+            "text.hash_seed": self.hash_seed,
+        }
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any], given: TextRules | None = None) -> TextRules:
+        """The rules of a file; callables are taken from `given`.
+
+        Raises MismatchError where the file names a callable that `given` does not have, CorruptIndexError where a setting is
+        missing or wrong.
+        """
+        stored = Stored(settings)
+        normalize = stored.text("text.normalize", ("NFC", "NFKC", "none"))
+        case = stored.text("text.case", ("fold", "lower", "none"))
+        joiner = stored.value("text.joiner")
+        if joiner is not None:
+            joiner = stored.text("text.joiner")
+        state = {
+            "normalize": None if normalize == "none" else normalize,
+            "case": None if case == "none" else case,
+            "tokens": _from_name(stored, "tokens", tuple(_TOKENS), given),
+            "shingle": stored.integer("text.shingle", 1, _SHINGLE_MAX),
+            "joiner": joiner,
+            "nonword": stored.text("text.nonword", _NONWORD),
+            "short": stored.text("text.short", _SHORT),
+            "stopwords": _stored_words(stored),
+            "filter": None if stored.value("text.filter") is None else _from_name(stored, "filter", (), given),
+            "strip_accents": bool(stored.integer("text.strip_accents", 0, 1)),
+            "hash": _from_name(stored, "hash", native.HASHES, given),
+            "hash_seed": stored.integer("text.hash_seed", 0, SEED_LIMIT - 1),
+        }
+        if state["hash_seed"] and state["hash"] != "xxh3_64":
+            raise stored.wrong("text.hash_seed", "0 with any hash but xxh3_64")
+        return restore(cls, state)
+
+    def mismatches(self, stored: TextRules) -> list[str]:
+        """One clause ("shingle=5, the file has 3") for each parameter given here that the stored rules have otherwise."""
+        return differences(self.given, stored)
+
+    # ---- private -----------------------------------------------------------------------------------------------------
+
+    def _compile(self) -> Any:
+        spec = {
+            "normalize": _NORMALIZE[self.normalize],
+            "fold": _CASE[self.case],
+            "tokens": 0 if callable(self.tokens) else _TOKENS[self.tokens],
+            "nonword": _NONWORD[self.nonword],
+            "short_text": _SHORT[self.short],
+            "strip_accents": int(self.strip_accents),
+            "hash": 0 if callable(self.hash) else native.HASHES.index(self.hash),
+            "shingle": self.shingle,
+            "hash_seed": self.hash_seed,
+        }
+        joiner = self.joiner if self.joiner is not None else "" if self.tokens == "chars" else " "
+        return native.rules_new(spec, native.text_bytes(joiner), [native.text_bytes(word) for word in self.stopwords])
+
+    def _own_tokens(self, tokenizer: Tokenizer, data: bytes) -> list[bytes]:
+        """Tokens by the caller's tokenizer, stop words dropped (the built-in tokenizers drop them in C)."""
+        text = native.normalize(self.native, data).decode("utf-8")
+        tokens = []
+        for token in tokenizer(text):
+            if not isinstance(token, str):
+                raise ParameterError(f"the tokenizer {tokenizer!r} gave {token!r}; it must give an iterable of str")
+            tokens.append(_SURROGATE.sub("\ufffd", token).encode("utf-8"))
+        dropped = self._cached("dropped", self._normalized_stopwords)
+        return [token for token in tokens if token not in dropped] if dropped else tokens
+
+    def _normalized_stopwords(self) -> frozenset[bytes]:
+        return frozenset(native.normalize(self.native, native.text_bytes(word)) for word in self.stopwords)
+
+    def _stored_callable(self, parameter: str) -> str | None:
+        value = getattr(self, parameter)
+        if not callable(value):
+            return value  # type: ignore[no-any-return]
+        name = callable_name(value)
+        if name is None:
+            raise ParameterError(
+                f"{parameter}={value!r} has no name by which a file could remember it; "
+                "use a function defined at the top level of a module"
+            )
+        return _CALLABLE + name
+
+
+def _digest(function: Any, data: bytes, size: int | None = None) -> bytes:
+    digest = function(data)
+    if not isinstance(digest, bytes) or len(digest) < 4:
+        raise ParameterError(f"the hash {function!r} gave {digest!r}; it must give at least 4 bytes (type bytes)")
+    if size is not None and len(digest) != size:
+        raise ParameterError(f"the hash {function!r} gave {len(digest)} bytes after {size}; it must always give as many")
+    return digest
+
+
+def _name_or_callable(name: str, value: Any, names: tuple[str, ...]) -> Any:
+    if callable(value) or value in names:
+        return value
+    raise ParameterError(f"{name} must be one of {', '.join(map(repr, names))} or a callable, not {value!r}")
+
+
+def _words(words: Any) -> tuple[str, ...]:
+    if isinstance(words, (str, bytes)) or not isinstance(words, Iterable):
+        raise ParameterError(f"stopwords must be a list of words (str), not {words!r}")
+    listed = list(words)
+    for word in listed:
+        if not isinstance(word, str):
+            raise ParameterError(f"stopwords must be a list of words (str); {word!r} is none")
+        _text_or_none("stopwords", word)
+    return tuple(sorted(set(listed)))
+
+
+def _text_or_none(name: str, value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise ParameterError(f"{name} must be a str or None, not {value!r}")
+    if value is not None and _SURROGATE.search(value):
+        raise ParameterError(f"{name} has a lone surrogate ({value!r}), which a file cannot hold; leave it out")
+    return value
+
+
+def _callable_or_none(name: str, value: Any) -> Any:
+    if value is not None and not callable(value):
+        raise ParameterError(f"{name} must be a callable or None, not {value!r}")
+    return value
+
+
+def _stored_words(stored: Stored) -> tuple[str, ...]:
+    try:
+        words = json.loads(stored.text("text.stopwords"))
+    except ValueError as error:
+        raise stored.wrong("text.stopwords", "a JSON array of words") from error
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise stored.wrong("text.stopwords", "a JSON array of words")
+    return tuple(words)
+
+
+def _from_name(stored: Stored, parameter: str, names: tuple[str, ...], given: TextRules | None) -> Any:
+    """The built-in name that a file holds, or the callable of `given` that has the stored name."""
+    value = stored.text("text." + parameter)
+    if value in names:
+        return value
+    if not value.startswith(_CALLABLE):
+        raise stored.wrong("text." + parameter, "one of " + ", ".join(map(repr, (*names, _CALLABLE + "module:name"))))
+    wanted = value[len(_CALLABLE) :]
+    offered = None if given is None else getattr(given, parameter)
+    if callable(offered) and callable_name(offered) == wanted:
+        return offered
+    has = "none was given" if offered is None or parameter not in (given.given if given else {}) else f"{offered!r} was given"
+    raise MismatchError(
+        f"the index was made with {parameter}={wanted}, but {has}; open it with text=TextRules({parameter}=...) "
+        f"where ... is the function {wanted}"
+    )

@@ -1,0 +1,359 @@
+"""The functions of the SQLite extension that need no index: values, errors, and what may call them."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import random
+import re
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import apsw
+import pytest
+import xxhash
+
+import neardup_db
+
+SCALARS = {
+    ("neardup_hamming", 2),
+    ("neardup_isa", 0),
+    ("neardup_jaccard", 2),
+    ("neardup_jaccard", 3),
+    ("neardup_jaccard_estimate", 3),
+    ("neardup_minhash", 1),
+    ("neardup_minhash", 2),
+    ("neardup_minhash", 3),
+    ("neardup_minhash", 4),
+    ("neardup_simhash", 1),
+    ("neardup_simhash", 2),
+    ("neardup_simhash", 3),
+    ("neardup_similarity", 3),
+    ("neardup_slot_share", 3),
+    ("neardup_text_jaccard", 4),
+    ("neardup_version", 0),
+}
+TABLES = {"neardup_bands", "neardup_keys", "neardup_probe", "neardup_search", "neardup_shingles"}
+
+
+@pytest.fixture
+def db() -> Iterator[apsw.Connection]:
+    connection = apsw.Connection(":memory:")
+    connection.enable_load_extension(True)
+    connection.load_extension(str(neardup_db.extension_path()), "sqlite3_neardup_init")
+    yield connection
+    connection.close()
+
+
+def one(db: apsw.Connection, sql: str, *values: Any) -> Any:
+    rows = db.execute(sql, values).fetchall()
+    assert len(rows) == 1 and len(rows[0]) == 1
+    return rows[0][0]
+
+
+def refused(db: apsw.Connection, sql: str, *values: Any) -> str:
+    with pytest.raises(apsw.SQLError) as caught:
+        db.execute(sql, values).fetchall()
+    return str(caught.value)
+
+
+def numbers(*values: int) -> bytes:
+    return struct.pack(f"<{len(values)}Q", *values)
+
+
+def shingles(text: str, k: int) -> list[str]:
+    words = re.findall("[a-z0-9]+", text.lower())
+    if len(words) < k:
+        return [" ".join(words)] if words else []
+    return [" ".join(words[i : i + k]) for i in range(len(words) - k + 1)]
+
+
+def simhash(text: str, k: int, bits: int) -> bytes | None:
+    hashes = [xxhash.xxh3_64_intdigest(s.encode()) for s in shingles(text, k)]
+    sums = [sum(1 if h >> (63 - bit) & 1 else -1 for h in hashes) for bit in range(bits)]
+    code = int("".join("1" if s > 0 else "0" for s in sums), 2)
+    return code.to_bytes(bits // 8, "big") if hashes else None
+
+
+def test_registered_functions_are_exactly_these(db: apsw.Connection) -> None:
+    """No function more, none less."""
+    rows = db.execute("SELECT name, narg FROM pragma_function_list WHERE name GLOB 'neardup*'")
+    assert set(rows) == SCALARS
+    assert {name for (name,) in db.execute("SELECT name FROM pragma_module_list WHERE name GLOB 'neardup*'")} == TABLES
+
+
+def test_pure_functions_are_deterministic_and_innocuous(db: apsw.Connection) -> None:
+    """Only the two that read an index are kept from views, triggers and generated columns."""
+    deterministic, direct_only, innocuous = 0x800, 0x80000, 0x200000
+    for name, flags in db.execute("SELECT name, flags FROM pragma_function_list WHERE name GLOB 'neardup*'"):
+        mask = flags & (deterministic | direct_only | innocuous)
+        reads = name in ("neardup_similarity", "neardup_text_jaccard")
+        assert mask == (direct_only if reads else deterministic | innocuous), name
+
+
+def test_only_the_entry_point_is_exported() -> None:
+    """Nothing of ours can be taken for a symbol of the host program."""
+    if shutil.which("nm") is None:
+        return
+    command = ["nm", "-D", "--defined-only", str(neardup_db.extension_path())]
+    out = subprocess.run(command, capture_output=True, text=True, check=True)
+    names = [line.split()[-1] for line in out.stdout.splitlines()]
+    assert [name for name in names if not name.startswith("_")] == ["sqlite3_neardup_init"]
+
+
+def test_version_is_the_package_s(db: apsw.Connection) -> None:
+    """Three numbers, and the tier of kernels has a name."""
+    assert re.fullmatch(r"\d+\.\d+\.\d+", one(db, "SELECT neardup_version()"))
+    assert one(db, "SELECT neardup_isa()") in ("scalar", "avx2", "avx512", "neon")
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "distance"),
+    [
+        (0, 0, 0),
+        (1, 2, 2),
+        (-1, 0, 64),
+        (-1, 1, 63),
+        (-(2**63), 2**63 - 1, 64),
+        (b"", b"", 0),
+        (b"\xff\x00", b"\x0f\x01", 5),
+        (b"\xff" * 33, b"\x00" * 33, 264),
+        (None, 1, None),
+        (b"a", None, None),
+    ],
+)
+def test_hamming(db: apsw.Connection, a: Any, b: Any, distance: int | None) -> None:
+    """Differing bits of two 64-bit patterns or of two blobs; NULL of NULL."""
+    assert one(db, "SELECT neardup_hamming(?, ?)", a, b) == distance
+
+
+@pytest.mark.parametrize(("a", "b"), [(1, b"a"), (b"a", b"ab"), ("a", "b"), (1.0, 2), ("1", 1)])
+def test_hamming_refuses_what_cannot_be_compared(db: apsw.Connection, a: Any, b: Any) -> None:
+    """Other types and unequal sizes are an error that names the function."""
+    assert "neardup_hamming" in refused(db, "SELECT neardup_hamming(?, ?)", a, b)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "similarity"),
+    [
+        (numbers(), numbers(), 0.0),
+        (numbers(1), numbers(), 0.0),
+        (numbers(1), numbers(1), 1.0),
+        (numbers(1, 2, 3, 4, 5, 6, 7), numbers(1, 2, 3, 4, 5, 6, 8), 0.75),
+        (numbers(1, 2**63, 2**64 - 1), numbers(2**63, 2**64 - 1), 2 / 3),
+    ],
+)
+def test_jaccard(db: apsw.Connection, a: bytes, b: bytes, similarity: float) -> None:
+    """Common over all, of unsigned ascending numbers; with a threshold the value or 0.0."""
+    assert one(db, "SELECT neardup_jaccard(?, ?)", a, b) == similarity
+    assert one(db, "SELECT neardup_jaccard(?, ?, ?)", a, b, 0.0) == similarity
+    if similarity:
+        assert one(db, "SELECT neardup_jaccard(?, ?, ?)", a, b, similarity) == similarity
+    assert one(db, "SELECT neardup_jaccard(?, NULL)", a) is None
+
+
+def test_jaccard_reads_blobs_wherever_they_stand(db: apsw.Connection) -> None:
+    """A blob inside a row begins at any address."""
+    db.execute("CREATE TABLE t(pad, value BLOB)")
+    for width in range(9):
+        db.execute("INSERT INTO t VALUES (?, ?)", ("x" * width, numbers(*range(1, 20))))
+    other = numbers(*range(1, 39))
+    rows = db.execute("SELECT neardup_jaccard(value, ?), neardup_jaccard_estimate(value, ?, 8) FROM t", (other, other))
+    assert rows.fetchall() == [(0.5, 1.0)] * 9
+
+
+@pytest.mark.parametrize("damaged", [b"1234567", numbers(2, 1), numbers(1, 1), numbers(2**63, 1)])
+def test_jaccard_refuses_damaged_blobs(db: apsw.Connection, damaged: bytes) -> None:
+    """Half a number, a descent and a repeat are errors on either side."""
+    for a, b in ((damaged, numbers(1)), (numbers(1), damaged)):
+        assert "ascending" in refused(db, "SELECT neardup_jaccard(?, ?)", a, b)
+        assert "ascending" in refused(db, "SELECT neardup_jaccard(?, ?, 0.5)", a, b)
+        assert "ascending" in refused(db, "SELECT neardup_jaccard_estimate(?, ?, 3)", a, b)
+
+
+def test_jaccard_estimate_counts_the_smallest_of_the_union(db: apsw.Connection) -> None:
+    """Of the union's k = 4 smallest (1, 2, 3, 4) two are common."""
+    a, b = numbers(1, 2, 4, 6), numbers(2, 3, 4, 9)
+    assert one(db, "SELECT neardup_jaccard_estimate(?, ?, 4)", a, b) == 0.5
+    assert one(db, "SELECT neardup_jaccard_estimate(?, ?, 1)", a, b) == 0.0
+    assert "k must be 1" in refused(db, "SELECT neardup_jaccard_estimate(?, ?, 0)", a, b)
+
+
+def test_slot_share(db: apsw.Connection) -> None:
+    """Equal slots over slots, at either width of a slot."""
+    a, b = struct.pack("<4H", 1, 2, 3, 4), struct.pack("<4H", 1, 9, 3, 4)
+    assert one(db, "SELECT neardup_slot_share(?, ?, 16)", a, b) == 0.75
+    assert one(db, "SELECT neardup_slot_share(?, ?, 32)", a, b) == 0.5
+    assert one(db, "SELECT neardup_slot_share(NULL, ?, 16)", b) is None
+    assert "slot_bits" in refused(db, "SELECT neardup_slot_share(?, ?, 24)", a, b)
+    assert "8 and 7 bytes" in refused(db, "SELECT neardup_slot_share(?, ?, 16)", a, b[:-1])
+    assert "whole" in refused(db, "SELECT neardup_slot_share(?, ?, 32)", a[:6], b[:6])
+    assert "blobs" in refused(db, "SELECT neardup_slot_share('a', ?, 16)", b)
+
+
+@pytest.mark.parametrize("text", ["", "!?", "one", "One two", "the quick brown fox", "The quick, brown fox jumps over it " * 9])
+@pytest.mark.parametrize(("k", "bits"), [(3, 64), (1, 64), (2, 32), (4, 8)])
+def test_simhash(db: apsw.Connection, text: str, k: int, bits: int) -> None:
+    """The sign of the sum of the bits of the shingles' XXH3-64, most significant first; NULL without words."""
+    expected = simhash(text, k, bits)
+    assert one(db, "SELECT neardup_simhash(?, ?, ?)", text, k, bits) == expected
+    assert one(db, "SELECT neardup_simhash(?, ?, ?)", text.encode(), k, bits) == expected
+    if (k, bits) == (3, 64):
+        assert one(db, "SELECT neardup_simhash(?)", text) == expected
+        assert one(db, "SELECT neardup_simhash(?, ?)", text, k) == expected
+
+
+def test_minhash(db: apsw.Connection) -> None:
+    """16-bit slots, the same for the same words, near the Jaccard similarity for others; NULL without words."""
+    text = "one two three four five six seven eight nine ten"
+    signature = one(db, "SELECT neardup_minhash(?)", text)
+    assert len(signature) == 256
+    assert signature == one(db, "SELECT neardup_minhash(?, 128, 1, 3)", text.upper())
+    assert signature != one(db, "SELECT neardup_minhash(?, 128, 2)", text)
+    assert len(one(db, "SELECT neardup_minhash(?, 7)", text)) == 14
+    assert one(db, "SELECT neardup_minhash('...')") is None
+    other = one(db, "SELECT neardup_minhash(?, 4096, 1, 1)", text.replace("ten", "eleven"))
+    share = one(db, "SELECT neardup_slot_share(neardup_minhash(?, 4096, 1, 1), ?, 16)", text, other)
+    assert abs(share - 9 / 11) < 0.03  # five standard deviations
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT neardup_simhash(1)",
+        "SELECT neardup_simhash('a', 0)",
+        "SELECT neardup_simhash('a', '3')",
+        "SELECT neardup_simhash('a', 3, 12)",
+        "SELECT neardup_simhash('a', 3, 72)",
+        "SELECT neardup_minhash(2.5)",
+        "SELECT neardup_minhash('a', 0)",
+        "SELECT neardup_minhash('a', 9223372036854775807)",
+        "SELECT neardup_minhash('a', 128, -1)",
+        "SELECT neardup_minhash('a', 128, 1, 1001)",
+        "SELECT * FROM neardup_shingles(5)",
+        "SELECT * FROM neardup_shingles('a', 0)",
+        "SELECT * FROM neardup_shingles('a', NULL)",
+        "SELECT * FROM neardup_shingles",
+        "SELECT * FROM neardup_bands(x'0000', 1)",
+        "SELECT * FROM neardup_bands('ab', 1, 1)",
+        "SELECT * FROM neardup_bands(x'0000', 1, 2)",
+        "SELECT * FROM neardup_bands(x'0000', 65536, 65536)",
+        "SELECT * FROM neardup_bands(x'000000', 1, 1)",
+        "SELECT * FROM neardup_bands(x'0000', 1, 1, 24)",
+    ],
+)
+def test_wrong_arguments_name_the_function(db: apsw.Connection, sql: str) -> None:
+    """An error that says which function was called wrongly."""
+    match = re.search(r"neardup_\w+", sql)
+    assert match is not None and match.group() in refused(db, sql)
+
+
+def test_shingles(db: apsw.Connection) -> None:
+    """Each shingle in its place with its XXH3-64, repeats included; k is 3 unless given."""
+    text = "A rose is a rose is a rose"
+    expected = [
+        (s, struct.unpack("<q", struct.pack("<Q", xxhash.xxh3_64_intdigest(s.encode())))[0], i)
+        for i, s in enumerate(shingles(text, 3))
+    ]
+    assert db.execute("SELECT * FROM neardup_shingles(?)", (text,)).fetchall() == expected
+    assert len(expected) == 6 and expected[0][0] == "a rose is"
+    assert db.execute("SELECT shingle FROM neardup_shingles(?, 5)", (b"Two words",)).fetchall() == [("two words",)]
+    assert db.execute("SELECT * FROM neardup_shingles(NULL, 2)").fetchall() == []
+    assert db.execute("SELECT * FROM neardup_shingles('', 2)").fetchall() == []
+
+
+def test_shingles_of_each_row_of_a_table(db: apsw.Connection) -> None:
+    """The argument may come from a row further left, whichever way round the tables are named."""
+    db.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, text); INSERT INTO t VALUES (1, 'a b'), (2, 'c d e'), (3, '')")
+    expected = [(1, "a b"), (2, "c d"), (2, "d e")]
+    assert db.execute("SELECT t.id, s.shingle FROM t, neardup_shingles(t.text, 2) AS s ORDER BY 1, 2").fetchall() == expected
+    assert db.execute("SELECT t.id, s.shingle FROM neardup_shingles(t.text, 2) AS s, t ORDER BY 1, 2").fetchall() == expected
+    rows = db.execute("SELECT t.id, s.shingle FROM t LEFT JOIN neardup_shingles(t.text, 2) AS s ON true WHERE t.id = 3")
+    assert rows.fetchall() == [(3, None)]
+
+
+def test_inputs_are_columns(db: apsw.Connection) -> None:
+    """An input given twice must agree with itself; it can be read back."""
+    sql = "SELECT text, k FROM neardup_shingles('a b', 2)"
+    assert db.execute(sql).fetchall() == [("a b", 2)]
+    assert db.execute(sql + " WHERE text = 'a b'").fetchall() == [("a b", 2)]
+    assert db.execute(sql + " WHERE text = 'c d'").fetchall() == []
+    rows = db.execute("SELECT shingle FROM neardup_shingles WHERE text IN ('x y', 'z') AND k = 2 ORDER BY 1")
+    assert rows.fetchall() == [("x y",), ("z",)]
+
+
+@pytest.mark.parametrize(("slot_bits", "bands", "rows"), [(16, 9, 4), (16, 36, 1), (32, 9, 2), (32, 1, 18)])
+def test_bands(db: apsw.Connection, slot_bits: int, bands: int, rows: int) -> None:
+    """Bucket = low 32 bits of the XXH3-64 of the band's slots, seeded with the band's number, as a signed number."""
+    signature = hashlib.sha512(b"any").digest() + b"12345678"
+    size = rows * slot_bits // 8
+    expected = []
+    for band in range(bands):
+        bucket = xxhash.xxh3_64_intdigest(signature[band * size : (band + 1) * size], seed=band) & 0xFFFFFFFF
+        expected.append((band, bucket - 2**32 if bucket >= 2**31 else bucket))
+    assert db.execute("SELECT * FROM neardup_bands(?, ?, ?, ?)", (signature, bands, rows, slot_bits)).fetchall() == expected
+    if slot_bits == 16:
+        assert db.execute("SELECT * FROM neardup_bands(?, ?, ?)", (signature, bands, rows)).fetchall() == expected
+    assert db.execute("SELECT * FROM neardup_bands(NULL, 1, 1)").fetchall() == []
+
+
+def test_pure_functions_work_in_views_triggers_and_indexes(db: apsw.Connection) -> None:
+    """They are innocuous and deterministic, so a schema that trusts nothing may use them."""
+    db.execute("PRAGMA trusted_schema = OFF")
+    db.execute("CREATE TABLE t(text, code AS (neardup_simhash(text)) STORED); CREATE INDEX i ON t(neardup_simhash(text))")
+    db.execute("CREATE VIEW v AS SELECT s.shingle FROM t, neardup_shingles(t.text, 2) AS s")
+    db.execute("INSERT INTO t VALUES ('a b c')")
+    assert db.execute("SELECT code FROM t").fetchall() == [(simhash("a b c", 3, 64),)]
+    assert db.execute("SELECT * FROM v ORDER BY 1").fetchall() == [("a b",), ("b c",)]
+
+
+def test_functions_are_registered_twice_without_harm(db: apsw.Connection) -> None:
+    """A host may load the extension into a connection that has it."""
+    db.load_extension(str(neardup_db.extension_path()), "sqlite3_neardup_init")
+    assert one(db, "SELECT neardup_hamming(1, 3)") == 1
+    assert len(db.execute("SELECT * FROM neardup_shingles('a b c', 1)").fetchall()) == 3
+
+
+def random_argument(source: random.Random) -> Any:
+    kind = source.randrange(8)
+    if kind == 0:
+        return None
+    if kind == 1:
+        return source.choice([0, 1, 2, 3, 16, 32, 64, -1, 2**63 - 1, -(2**63)])
+    if kind == 2:
+        return source.choice([0.0, 0.5, 1.0, -1.0, 1e308, float("inf")])
+    if kind == 3:
+        return source.choice(["", "a", "a b c d", "\0", "\ufffd", "neardup", "x" * 300])
+    return source.randbytes(source.choice([0, 1, 2, 7, 8, 9, 16, 32, 63, 64, 256]))
+
+
+def test_any_arguments_give_a_value_or_an_error(db: apsw.Connection) -> None:
+    """200 random argument lists for every function: SQLite survives, and every error is SQLite's."""
+    source = random.Random(20240607)
+    tables = [("neardup_shingles", 2), ("neardup_bands", 3), ("neardup_bands", 4), ("neardup_probe", 2), ("neardup_keys", 2)]
+    tables += [("neardup_search", 2), ("neardup_search", 4)]
+    calls = [(f"SELECT {name}", count) for name, count in sorted(SCALARS)]
+    calls += [(f"SELECT * FROM {name}", count) for name, count in tables]
+    for head, count in calls:
+        sql = f"{head}({', '.join('?' * count)})"
+        for _ in range(200):
+            arguments = [random_argument(source) for _ in range(count)]
+            with contextlib.suppress(apsw.SQLError):
+                db.execute(sql, arguments).fetchall()
+
+
+def test_stock_shell_loads_it() -> None:
+    """The sqlite3 command of the system gives the same answers as the SQLite of apsw."""
+    shell = shutil.which("sqlite3")
+    if shell is None:
+        return
+    script = f".load {neardup_db.extension_path()}\nSELECT hex(neardup_simhash('the quick brown fox')), neardup_hamming(1, 2);\n"
+    script += "SELECT shingle FROM neardup_shingles('the quick brown fox', 3);\nSELECT * FROM neardup_probe('nothing', x'00');\n"
+    done = subprocess.run([shell, ":memory:"], input=script, capture_output=True, text=True)
+    code = simhash("the quick brown fox", 3, 64)
+    assert code is not None
+    assert done.stdout.splitlines() == [f"{code.hex().upper()}|2", "the quick brown", "quick brown fox"]
+    assert 'no index named "nothing"' in done.stderr

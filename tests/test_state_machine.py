@@ -1,0 +1,221 @@
+"""Any history of an index leaves what a plain dictionary with brute force has."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from support import CASES, Case, Model
+
+from neardup_db import DuplicateKeyError, Index, KeyNotFoundError
+
+KEYS = st.sampled_from(["a", "b", "c", "d", "e", "f", b"a", 1, "1", 2, 3, 4])
+GROUPS = st.sampled_from([None, None, None, "g", 7])
+NOW = time.time()
+PAST = NOW - 1000
+EXPIRIES = st.sampled_from([None, None, NOW + 10_000, NOW + 20_000, NOW + 30_000])
+TEXTS = st.lists(st.sampled_from(["oak", "elm", "ash", "fir", "yew", "box", "bay"]), min_size=0, max_size=7).map(" ".join)
+BASES = [bytes(32), bytes([255] * 32), bytes(range(32))]
+
+
+@st.composite
+def codes(draw: st.DrawFn, size: int) -> bytes:
+    """Codes that differ from one of a few bases in a few bits, often in neighbouring ones."""
+    code = bytearray(draw(st.sampled_from(BASES))[:size])
+    for bit in draw(st.lists(st.integers(0, min(size * 8, 40) - 1), max_size=12)):
+        code[bit // 8] ^= 128 >> bit % 8
+    return bytes(code)
+
+
+class IndexMachine(RuleBasedStateMachine):
+    """The real index and the model, side by side."""
+
+    case: Case
+    record_matches = True
+
+    @initialize()
+    def start(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = Path(self.folder.name) / "index.db"
+        self.model = Model(self.case)
+        self.index = Index(
+            self.path,
+            self.case.scheme,
+            text=self.case.rules,
+            store_text=self.case.store_text,
+            record_matches=self.record_matches,
+            durability="normal",
+        )
+
+    def teardown(self) -> None:
+        if hasattr(self, "index"):
+            self.index.close()
+            self.folder.cleanup()
+
+    def content(self, data: st.DataObject) -> Any:
+        return data.draw(codes(self.case.scheme.bits // 8) if self.case.codes else TEXTS, label="content")
+
+    def put(self, key: Any, content: Any, **more: Any) -> list[tuple[Any, ...]]:
+        add = self.index.add_code if self.case.codes else self.index.add
+        return tuples(add(key, content, **more))
+
+    # ---- rules ---------------------------------------------------------------------------------------------------
+
+    @rule(data=st.data(), key=KEYS, group=GROUPS, expires_at=EXPIRIES, if_exists=st.sampled_from(["error", "replace", "ignore"]))
+    def add(self, data: st.DataObject, key: Any, group: Any, expires_at: Any, if_exists: str) -> None:
+        content = self.content(data)
+        more = {"group": group, "expires_at": expires_at, "if_exists": if_exists}
+        if key in self.model.entries and if_exists == "error":
+            with pytest.raises(DuplicateKeyError):
+                self.put(key, content, **more)
+        elif key in self.model.entries and if_exists == "ignore":
+            assert self.put(key, content, **more) == []
+        else:
+            expected = self.model.matches(content, group, without=key)[:10] if self.record_matches else []
+            assert self.put(key, content, **more) == expected
+            self.model.put(key, content, group, expires_at)
+
+    @rule(data=st.data(), key=KEYS, group=GROUPS)
+    def add_invisible(self, data: st.DataObject, key: Any, group: Any) -> None:
+        """A document that has expired already is stored, and nobody sees it."""
+        self.put(key, self.content(data), group=group, expires_at=PAST, if_exists="replace")
+        self.model.entries.pop(key, None)
+
+    @precondition(lambda self: not self.case.codes)
+    @rule(data=st.data(), key=KEYS, group=GROUPS, replace=st.booleans())
+    def add_if_new(self, data: st.DataObject, key: Any, group: Any, replace: bool) -> None:
+        content = self.content(data)
+        if key in self.model.entries and not replace:
+            with pytest.raises(DuplicateKeyError):
+                self.index.add_if_new(key, content, group=group)
+            return
+        expected = self.model.matches(content, group, without=key)[:10]
+        found = self.index.add_if_new(key, content, group=group, if_exists="replace" if replace else "error")
+        assert tuples(found) == expected
+        if not expected:
+            self.model.put(key, content, group)
+
+    @rule(data=st.data(), keys=st.lists(KEYS, max_size=8), group=GROUPS, only_new=st.booleans())
+    def add_many(self, data: st.DataObject, keys: list[Any], group: Any, only_new: bool) -> None:
+        contents = [self.content(data) for _ in keys]
+        stored = matched = 0
+        for key, content in zip(keys, contents, strict=True):
+            found = self.model.matches(content, None if self.case.codes else group, without=key)
+            matched += bool(found) and (self.record_matches or only_new)
+            if not (only_new and found):
+                self.model.put(key, content, None if self.case.codes else group)
+                stored += 1
+        if self.case.codes:
+            report = self.index.add_codes(keys, contents, if_exists="replace", only_new=only_new)
+        else:
+            records = [{"key": k, "text": c, "group": group} for k, c in zip(keys, contents, strict=True)]
+            report = self.index.add_many(records, if_exists="replace", only_new=only_new, commit_every=3)
+        assert (report.total, report.matched) == (stored, matched)
+
+    @rule(key=KEYS)
+    def delete(self, key: Any) -> None:
+        assert self.index.delete(key) == (self.model.entries.pop(key, None) is not None)
+
+    @rule(keys=st.lists(KEYS, max_size=5))
+    def delete_many(self, keys: list[Any]) -> None:
+        there = {key for key in keys if key in self.model.entries}
+        assert self.index.delete_many(keys) == len(there)
+        for key in there:
+            del self.model.entries[key]
+
+    @rule(moment=st.sampled_from([NOW + 10_000, NOW + 20_000, NOW + 30_000]))
+    def expire(self, moment: float) -> None:
+        gone = [k for k, entry in self.model.entries.items() if entry.expires_at is not None and entry.expires_at <= moment]
+        assert self.index.expire(moment) >= len(gone)
+        for key in gone:
+            del self.model.entries[key]
+
+    @rule(n=st.integers(0, 8))
+    def keep_newest(self, n: int) -> None:
+        gone = self.model.in_order()[: max(0, len(self.model.entries) - n)]
+        assert self.index.keep_newest(n) == len(gone)
+        for key in gone:
+            del self.model.entries[key]
+
+    @rule(data=st.data(), group=GROUPS, limit=st.sampled_from([None, 0, 1, 2]))
+    def query(self, data: st.DataObject, group: Any, limit: int | None) -> None:
+        content = self.content(data)
+        query = self.index.query_code if self.case.codes else self.index.query
+        expected = self.model.matches(content, group)
+        assert tuples(query(content, group=group, limit=limit)) == expected[:limit]
+        some = tuples(query(content, group=group, limit=limit, any=True))
+        assert len(some) == len(expected[:limit])
+        assert set(some) <= set(expected)
+
+    @rule(key=KEYS)
+    def matches(self, key: Any) -> None:
+        if key not in self.model.entries:
+            with pytest.raises(KeyNotFoundError):
+                self.index.matches(key)
+        else:
+            entry = self.model.entries[key]
+            assert tuples(self.index.matches(key)) == self.model.matches(entry.content, entry.group, without=key)
+
+    @rule(data=st.data(), key=KEYS)
+    def rolled_back(self, data: st.DataObject, key: Any) -> None:
+        """What a failed transaction did has not happened."""
+        with pytest.raises(ZeroDivisionError), self.index.transaction():
+            self.put(key, self.content(data), if_exists="replace")
+            with self.index.transaction():
+                self.index.keep_newest(1)
+            raise ZeroDivisionError
+
+    @rule()
+    def reopen(self) -> None:
+        self.index.close()
+        self.index = Index(self.path)
+
+    @rule()
+    def rebuild(self) -> None:
+        self.index.rebuild()
+
+    # ---- what must hold ------------------------------------------------------------------------------------------
+
+    @invariant()
+    def same_documents(self) -> None:
+        if hasattr(self, "index"):
+            assert list(self.index) == self.model.in_order()
+            assert len(self.index) == len(self.model.entries)
+
+    @invariant()
+    def same_pairs_and_clusters(self) -> None:
+        if hasattr(self, "index"):
+            assert {(p.key_a, p.key_b, p.similarity, p.distance) for p in self.index.pairs()} == self.model.pairs()
+            assert [one.keys for one in self.index.clusters()] == self.model.clusters()
+
+    @invariant()
+    def sound(self) -> None:
+        if hasattr(self, "index"):
+            assert self.index.check().problems == ()
+
+
+def tuples(matches: Any) -> list[tuple[Any, ...]]:
+    return [(one.key, one.similarity, one.distance) for one in matches]
+
+
+@pytest.mark.parametrize("record_matches", [True, False], ids=["recorded", "unrecorded"])
+@pytest.mark.parametrize("name", CASES)
+def test_any_history(name: str, record_matches: bool) -> None:
+    """Answers, pairs, clusters and check() after any history equal those of a fresh build of the survivors."""
+    machine = type("Machine", (IndexMachine,), {"case": CASES[name], "record_matches": record_matches})
+    examples = 25 if record_matches else 8
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=30,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        ),
+    )
