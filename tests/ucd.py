@@ -50,4 +50,5 @@ def _fetch(target: Path) -> None:
         for command in (["apt-get", *places, "update"], ["apt-get", *places, "download", PACKAGE]):
             subprocess.run(command, cwd=name, check=True, capture_output=True, text=True, timeout=300)
         (package,) = Path(name).glob("*.deb")
+        target.mkdir(parents=True, exist_ok=True)
         subprocess.run(["dpkg-deb", "-x", str(package), str(target)], check=True, capture_output=True, text=True)
