@@ -87,7 +87,8 @@ static int join_narrow(const code_join *join, const uint8_t *order, size_t prefi
         join->records[i].key = order == NULL ? code : nd_permute_number(code, join->bits, join->blocks, order);
         join->records[i].item = i;
     }
-    const nd_record *sorted = nd_sort_records(join->records, join->other, join->count, (unsigned)(join->bits - prefix), (unsigned)join->bits);
+    const nd_record *sorted = nd_sort_records(join->records, join->other, join->count, (unsigned)(join->bits - prefix),
+        (unsigned)join->bits);
     size_t count;
     do {
         count = nd_kernels_active()->near_pairs(sorted, join->count, &near, found, FOUND_BLOCK);
