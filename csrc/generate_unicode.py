@@ -201,7 +201,7 @@ def read_case(database: Database, characters: Characters) -> tuple[dict[int, tup
 
 
 def expand(code_point: int, mappings: Sequence[dict[int, tuple[int, ...]]]) -> tuple[int, ...]:
-    """Full decomposition: mappings applied until none fits. (Their order by combining class is canonical already, as asserted.)"""
+    """Full decomposition: mappings applied until none fits. It is in canonical order; check_boundaries makes sure."""
     for mapping in mappings:
         if code_point in mapping:
             return tuple(part for target in mapping[code_point] for part in expand(target, mappings))
@@ -220,7 +220,9 @@ def read_compositions(database: Database, characters: Characters) -> list[tuple[
     return sorted((target[0], target[1], code) for target, code in pairs)
 
 
-def check_boundaries(form: str, records: Sequence[int], classes_of: list[int], decompositions: dict[int, tuple[int, ...]]) -> None:
+def check_boundaries(
+    form: str, records: Sequence[int], classes_of: list[int], decompositions: dict[int, tuple[int, ...]]
+) -> None:
     """What nd_unicode_is_stable promises: before a code point of class 0 whose quick check is "yes" is a boundary."""
     check_bit = CHECK_SHIFT + read_constants("ND_NORMALIZE_")[form]
     for code_point, target in decompositions.items():

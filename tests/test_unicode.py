@@ -1,0 +1,614 @@
+"""The Unicode part of the C core against the files of the Unicode Character Database and against unicodedata2.
+
+The files are those of Debian's package unicode-data 15.0.0. They are read here by a parser of its own, from the derived files
+where there are some, so that a mistake of the generator of the tables is not repeated.
+"""
+
+from __future__ import annotations
+
+import bz2
+import random
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+import pytest
+import unicodedata2
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neardup_db.native import ffi, lib
+
+UCD = Path("/usr/share/unicode")
+SOURCES = Path(__file__).resolve().parents[1] / "csrc"
+CODE_POINTS = range(0x110000)
+BEYOND = (0x110000, 0x110041, 0x1FFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
+FORMS = {"NFC": lib.ND_NORMALIZE_NFC, "NFKC": lib.ND_NORMALIZE_NFKC, "NFD": lib.ND_NORMALIZE_NFD, "NFKD": lib.ND_NORMALIZE_NFKD}
+
+
+# ---- the database, read independently ---------------------------------------------------------------------------------
+
+
+def read_lines(name: str) -> Iterator[list[str]]:
+    """Fields of the lines of a file, without comments."""
+    path = UCD / name
+    if not path.exists():
+        pytest.fail(f"{path} is missing: these tests need the Unicode Character Database (Debian: apt-get install unicode-data)")
+    text = bz2.decompress(path.read_bytes()).decode() if path.suffix == ".bz2" else path.read_text(encoding="utf-8")
+    for line in text.splitlines():
+        fields = [part.strip() for part in line.partition("#")[0].split(";")]
+        if fields != [""]:
+            yield fields
+
+
+@cache
+def read_property(name: str, column: int = 1) -> dict[int, str]:
+    """Code point -> value of a file of ranges. Code points that the file does not name are not in it."""
+    values: dict[int, str] = {}
+    for fields in read_lines(name):
+        ends = [int(end, 16) for end in fields[0].split("..")]
+        values.update((code_point, fields[column]) for code_point in range(ends[0], ends[-1] + 1))
+    return values
+
+
+def read_set(name: str, value: str) -> set[int]:
+    """Code points that have a value in a file that lists several properties."""
+    found: set[int] = set()
+    for fields in read_lines(name):
+        if fields[1] == value:
+            ends = [int(end, 16) for end in fields[0].split("..")]
+            found.update(range(ends[0], ends[-1] + 1))
+    return found
+
+
+def to_text(hexadecimal: str) -> str:
+    """The text of code points written in hexadecimal."""
+    return "".join(chr(int(part, 16)) for part in hexadecimal.split())
+
+
+@cache
+def combining_classes() -> dict[int, int]:
+    return {code_point: int(value) for code_point, value in read_property("extracted/DerivedCombiningClass.txt").items()}
+
+
+@cache
+def decompositions(compatible: bool) -> dict[int, str]:
+    """Full decompositions by UnicodeData.txt, Hangul not included."""
+    steps = {}
+    for fields in read_lines("UnicodeData.txt"):
+        if fields[5] and (compatible or not fields[5].startswith("<")):
+            steps[int(fields[0], 16)] = to_text(fields[5].rpartition(">")[2])
+    full = dict(steps)
+    while True:
+        further = {code: "".join(steps.get(ord(part), part) for part in text) for code, text in full.items()}
+        if further == full:
+            return full
+        full = further
+
+
+def hangul_decomposition(code_point: int) -> str:
+    """By section 3.12 of the standard."""
+    lead, rest = divmod(code_point - 0xAC00, 21 * 28)
+    vowel, trail = divmod(rest, 28)
+    return chr(0x1100 + lead) + chr(0x1161 + vowel) + (chr(0x11A7 + trail) if trail else "")
+
+
+# ---- the functions under test, on Python values --------------------------------------------------------------------------
+
+
+def encode(text: str | Sequence[int]) -> list[int]:
+    return [ord(character) for character in text] if isinstance(text, str) else list(text)
+
+
+def normalize_into(form: int, code_points: list[int], capacity: int) -> tuple[int, int, list[int], bool]:
+    """Status, count, output and whether what follows the capacity was left alone."""
+    out = ffi.new("uint32_t[]", [0xABCDABCD] * (capacity + 8))
+    needed = ffi.new("size_t *")
+    status = lib.nd_unicode_normalize(form, ffi.new("uint32_t[]", code_points), len(code_points), out, capacity, needed)
+    count = needed[0]
+    return status, count, list(out[0 : min(count, capacity)]), all(out[capacity + i] == 0xABCDABCD for i in range(8))
+
+
+def normalize(form: str, text: str | Sequence[int]) -> list[int]:
+    """The normal form; room is made as the function asks for it."""
+    code_points = encode(text)
+    status, count, result, clean = normalize_into(FORMS[form], code_points, len(code_points))
+    if status == lib.ND_ERROR_CAPACITY:
+        assert count > len(code_points)
+        status, count, result, clean = normalize_into(FORMS[form], code_points, count)
+    assert status == lib.ND_OK
+    assert clean
+    return result
+
+
+def mapping_differences(got: dict[int, str], expected: dict[int, str]) -> list[str]:
+    """The first differences, readable."""
+    different = [code for code in got.keys() | expected.keys() if got.get(code) != expected.get(code)]
+    return [f"U+{code:04X}: {got.get(code)!r} instead of {expected.get(code)!r}" for code in sorted(different)[:10]]
+
+
+def differences(got: Sequence[int], expected: Sequence[int]) -> list[str]:
+    assert len(got) == len(expected) == len(CODE_POINTS)
+    found = [code for code in CODE_POINTS if got[code] != expected[code]]
+    return [f"U+{code:04X}: {got[code]} instead of {expected[code]}" for code in found[:10]]
+
+
+# ---- properties of every code point ------------------------------------------------------------------------------------
+
+
+def test_version_is_that_of_the_database() -> None:
+    """The tables come from release 15.0.0, which is also the oracle's."""
+    assert ffi.string(lib.nd_unicode_version()) == b"15.0.0"
+    assert unicodedata2.unidata_version == "15.0.0"
+
+
+def run_check(folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(folder / "generate_unicode.py"), "--ucd", str(UCD), "--check"]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_generated_tables_are_up_to_date() -> None:
+    """The generator, run again, gives the checked-in files to the byte."""
+    run = run_check(SOURCES)
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_generator_check_notices_a_change(tmp_path: Path) -> None:
+    """--check fails, and names the file, if one digit of the tables is another."""
+    for name in ("generate_unicode.py", "neardup_abi.h", "unicode_data.c", "unicode_data.h"):
+        shutil.copy(SOURCES / name, tmp_path / name)
+    data = tmp_path / "unicode_data.c"
+    data.write_text(data.read_text(encoding="utf-8").replace(" 7,", " 8,", 1), encoding="utf-8")
+    run = run_check(tmp_path)
+    assert run.returncode == 1
+    assert str(data) in run.stderr
+
+
+def expected_flags() -> list[int]:
+    categories = read_property("extracted/DerivedGeneralCategory.txt")
+    classes = combining_classes()
+    flags = [0] * len(CODE_POINTS)
+    for code, category in categories.items():
+        flags[code] |= {"L": lib.ND_CP_LETTER, "N": lib.ND_CP_NUMBER, "M": lib.ND_CP_MARK}.get(category[0], 0)
+        if category == "Mn" and (10 <= classes.get(code, 0) <= 36 or classes.get(code, 0) >= 200):
+            flags[code] |= lib.ND_CP_ACCENT
+    long_names = {short: name for kind, short, name, *_ in read_lines("PropertyValueAliases.txt") if kind == "sc"}
+    unspaced = {"Han", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar"}
+    extensions = read_property("ScriptExtensions.txt")
+    for code, script in read_property("Scripts.txt").items():
+        scripts = {long_names[short] for short in extensions[code].split()} if code in extensions else {script}
+        if scripts & unspaced:
+            flags[code] |= lib.ND_CP_UNSPACED
+    pictographs = read_set("emoji/emoji-data.txt", "Extended_Pictographic") | read_set("PropList.txt", "Regional_Indicator")
+    for code in pictographs:
+        flags[code] |= lib.ND_CP_PICTOGRAPH
+    for code in read_set("DerivedCoreProperties.txt", "Default_Ignorable_Code_Point"):
+        flags[code] |= lib.ND_CP_IGNORABLE
+    return flags
+
+
+def test_flags_of_every_code_point() -> None:
+    """Letters, numbers, marks, scripts without spaces, pictographs, ignorables and accents are those of the database."""
+    assert differences([lib.nd_unicode_flags(code) for code in CODE_POINTS], expected_flags()) == []
+
+
+@pytest.mark.parametrize(
+    ("character", "flags"),
+    [
+        ("a", {"LETTER"}),
+        ("7", {"NUMBER"}),
+        ("Ⅷ", {"NUMBER"}),
+        ("_", set()),
+        ("\u0301", {"MARK", "ACCENT"}),
+        ("\u093e", {"MARK"}),  # Devanagari vowel sign
+        ("\u094d", {"MARK"}),  # virama, class 9: kept
+        ("\u05b0", {"MARK", "ACCENT"}),  # Hebrew point, class 10
+        ("漢", {"LETTER", "UNSPACED"}),
+        ("、", {"UNSPACED"}),
+        ("ー", {"LETTER", "UNSPACED"}),
+        ("ไ", {"LETTER", "UNSPACED"}),
+        ("한", {"LETTER"}),
+        ("😀", {"PICTOGRAPH"}),
+        ("🇩", {"PICTOGRAPH"}),
+        ("\u00ad", {"IGNORABLE"}),
+        ("\ufe0f", {"MARK", "IGNORABLE"}),
+        ("\ufffd", set()),
+        ("\0", set()),
+    ],
+)
+def test_flags_of_well_known_characters(character: str, flags: set[str]) -> None:
+    """The flags of a few characters are what a reader of the rules expects."""
+    assert lib.nd_unicode_flags(ord(character)) == sum(getattr(lib, f"ND_CP_{name}") for name in flags)
+
+
+def break_name(value: str) -> str:
+    """ND_GCB_ name of a value of Grapheme_Cluster_Break."""
+    return {"SpacingMark": "SPACING_MARK"}.get(value, value.upper())
+
+
+def expected_breaks() -> list[int]:
+    values = read_property("auxiliary/GraphemeBreakProperty.txt")
+    return [getattr(lib, f"ND_GCB_{break_name(values.get(code, 'Other'))}") for code in CODE_POINTS]
+
+
+def test_grapheme_break_of_every_code_point() -> None:
+    """Grapheme_Cluster_Break is that of the database."""
+    assert differences([lib.nd_unicode_grapheme_break(code) for code in CODE_POINTS], expected_breaks()) == []
+
+
+def test_combining_class_of_every_code_point() -> None:
+    """Canonical_Combining_Class is that of the database."""
+    expected = [combining_classes().get(code, 0) for code in CODE_POINTS]
+    assert differences([lib.nd_unicode_combining_class(code) for code in CODE_POINTS], expected) == []
+
+
+# ---- mappings of every code point ----------------------------------------------------------------------------------------
+
+
+def all_case_mappings(fold: int) -> dict[int, str]:
+    """The mappings that change something."""
+    out = ffi.new("uint32_t[3]")
+    found = {}
+    for code in CODE_POINTS:
+        count = lib.nd_unicode_case(fold, code, out)
+        if count != 1 or out[0] != code:
+            found[code] = "".join(map(chr, out[0:count]))
+    return found
+
+
+def test_lower_case_of_every_code_point() -> None:
+    """Lower case is UnicodeData.txt with the unconditional entries of SpecialCasing.txt: no context, no locale."""
+    expected = {int(fields[0], 16): to_text(fields[13]) for fields in read_lines("UnicodeData.txt") if fields[13]}
+    for code, lower, _title, _upper, *conditions in read_lines("SpecialCasing.txt"):
+        if conditions == [""]:
+            expected[int(code, 16)] = to_text(lower)
+    expected = {code: text for code, text in expected.items() if text != chr(code)}
+    assert expected[0x130] == "i\u0307"
+    assert expected[0x3A3] == "σ"
+    assert mapping_differences(all_case_mappings(lib.ND_CASE_LOWER), expected) == []
+
+
+def test_folding_of_every_code_point() -> None:
+    """Case folding is CaseFolding.txt, status C and F."""
+    lines = read_lines("CaseFolding.txt")
+    expected = {int(code, 16): to_text(target) for code, status, target, *_ in lines if status in ("C", "F")}
+    assert expected[0xDF] == "ss"
+    assert expected[0xFB03] == "ffi"
+    assert mapping_differences(all_case_mappings(lib.ND_CASE_FOLD), expected) == []
+
+
+def test_no_case_mapping_changes_nothing() -> None:
+    """ND_CASE_NONE and unknown mappings give the code point itself."""
+    out = ffi.new("uint32_t[3]")
+    for fold in (lib.ND_CASE_NONE, 3, -1):
+        for code in (0x41, 0xDF, 0x130, 0xFFFFFFFF):
+            assert (lib.nd_unicode_case(fold, code, out), out[0]) == (1, code)
+
+
+@pytest.mark.parametrize("compatible", [False, True])
+def test_decomposition_of_every_code_point(compatible: bool) -> None:
+    """Full decompositions are UnicodeData.txt followed to the end, and Hangul by rule."""
+    expected = decompositions(compatible) | {code: hangul_decomposition(code) for code in range(0xAC00, 0xD7A4)}
+    out = ffi.new("uint32_t[18]")
+    got = {}
+    for code in CODE_POINTS:
+        count = lib.nd_unicode_decompose(compatible, code, out)
+        if count != 1 or out[0] != code:
+            got[code] = "".join(map(chr, out[0:count]))
+    assert mapping_differences(got, expected) == []
+
+
+def test_longest_decomposition_fills_eighteen() -> None:
+    """U+FDFA has the longest compatibility decomposition, 18 code points; canonically it is itself."""
+    out = ffi.new("uint32_t[18]")
+    assert lib.nd_unicode_decompose(1, 0xFDFA, out) == 18
+    assert "".join(map(chr, out[0:18])) == "صلى الله عليه وسلم"
+    assert (lib.nd_unicode_decompose(0, 0xFDFA, out), out[0]) == (1, 0xFDFA)
+
+
+@cache
+def canonical_steps() -> dict[int, str]:
+    """One-step canonical decompositions as they are written in the file."""
+    lines = read_lines("UnicodeData.txt")
+    return {int(fields[0], 16): fields[5] for fields in lines if fields[5] and not fields[5].startswith("<")}
+
+
+def test_compositions_are_exactly_the_primary_composites() -> None:
+    """Of all pairs of a first and a second part only those of a composite that is not excluded compose, and to it."""
+    excluded = {int(code, 16) for code, *_ in read_lines("CompositionExclusions.txt")}
+    classes = combining_classes()
+    pairs = {}
+    for code, text in canonical_steps().items():
+        parts = tuple(int(part, 16) for part in text.split())
+        if len(parts) == 2 and code not in excluded and not classes.get(code, 0) and not classes.get(parts[0], 0):
+            pairs[parts] = code
+    firsts = sorted({int(text.split()[0], 16) for text in canonical_steps().values()})
+    seconds = sorted({int(text.split()[1], 16) for text in canonical_steps().values() if " " in text})
+    assert {pair: lib.nd_unicode_compose(*pair) for pair in pairs} == pairs
+    wrong = [
+        (hex(first), hex(second))
+        for first in firsts
+        for second in seconds
+        if lib.nd_unicode_compose(first, second) != pairs.get((first, second), 0)
+    ]
+    assert wrong == []
+    assert len(pairs) == 941
+
+
+def test_hangul_composes_by_rule() -> None:
+    """All 11,172 syllables compose from their two parts, and neighbours of the ranges do not."""
+    for code in range(0xAC00, 0xD7A4):
+        lead, *rest = map(ord, hangul_decomposition(code))
+        step = lib.nd_unicode_compose(lead, rest[0])
+        assert (step if len(rest) == 1 else lib.nd_unicode_compose(step, rest[1])) == code
+    for pair in ((0x10FF, 0x1161), (0x1113, 0x1161), (0x1100, 0x1160), (0x1100, 0x1176)):
+        assert lib.nd_unicode_compose(*pair) == 0
+    for pair in ((0xAC00, 0x11A7), (0xAC00, 0x11C3), (0xAC01, 0x11A8), (0xABE4, 0x11A8), (0xD7A4, 0x11A8)):
+        assert lib.nd_unicode_compose(*pair) == 0
+
+
+@pytest.mark.parametrize("code", BEYOND)
+def test_values_above_the_last_code_point(code: int) -> None:
+    """A value above U+10FFFF has no property, maps to itself and passes every normal form."""
+    out = ffi.new("uint32_t[18]")
+    assert lib.nd_unicode_flags(code) == lib.nd_unicode_grapheme_break(code) == lib.nd_unicode_combining_class(code) == 0
+    for function in (lib.nd_unicode_case, lib.nd_unicode_decompose):
+        for choice in (0, 1, 2):
+            assert (function(choice, code, out), out[0]) == (1, code)
+    assert lib.nd_unicode_compose(code, 0x301) == lib.nd_unicode_compose(0x41, code) == 0
+    for form in FORMS:
+        assert normalize(form, [0x65, code, 0x301, 0x327, code]) == [0x65, code, 0x327, 0x301, code]
+
+
+# ---- normal forms --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_normal_form_of_every_code_point(form: str) -> None:
+    """Every code point, surrogates and unassigned ones included, has the normal form that unicodedata2 gives."""
+    for start in range(0, len(CODE_POINTS), 0x4000):
+        text = "\n".join(map(chr, range(start, start + 0x4000)))
+        got = "".join(map(chr, normalize(form, text)))
+        expected = unicodedata2.normalize(form, text)
+        if got != expected:
+            lines = zip(got.split("\n"), expected.split("\n"), strict=True)
+            assert [line for line in lines if line[0] != line[1]] == [], f"from U+{start:04X}"
+
+
+def test_normalization_test_file() -> None:
+    """The conformance test of the database, every line and every relation that it demands."""
+    count = 0
+    for fields in read_lines("NormalizationTest.txt.bz2"):
+        if fields[0].startswith("@"):
+            continue
+        count += 1
+        source, nfc, nfd, nfkc, nfkd = (encode(to_text(text)) for text in fields[:5])
+        for text in (source, nfc, nfd):
+            assert (normalize("NFC", text), normalize("NFD", text)) == (nfc, nfd)
+        for text in (nfkc, nfkd):
+            assert (normalize("NFC", text), normalize("NFD", text)) == (nfkc, nfkd)
+        for text in (source, nfc, nfd, nfkc, nfkd):
+            assert (normalize("NFKC", text), normalize("NFKD", text)) == (nfkc, nfkd)
+    assert count > 19_000
+
+
+@cache
+def interesting() -> dict[str, list[str]]:
+    """Characters with which normalisation can go wrong, by kind."""
+    steps = canonical_steps()
+    seconds = {text.split()[1] for text in steps.values() if " " in text}
+    firsts = {text.split()[0] for text in steps.values() if " " in text}
+    return {
+        "marks": [chr(code) for code, value in combining_classes().items() if value],
+        "common marks": list("\u0300\u0301\u0302\u0304\u0306\u0307\u0308\u030a\u031b\u0323\u0327\u0328\u0345\u0f71\u0f72\u3099"),
+        "jamo": [chr(code) for code in (0x1100, 0x1112, 0x1113, 0x1160, 0x1161, 0x1175, 0x1176, 0x11A7, 0x11A8, 0x11C2, 0x11C3)],
+        "syllables": list("\uac00\uac01\uac1b\uac1c\ud788\ud7a3"),
+        "excluded": [chr(int(fields[0], 16)) for fields in read_lines("CompositionExclusions.txt")],
+        "singletons": [chr(code) for code, text in steps.items() if " " not in text],
+        "composites": [chr(code) for code, text in steps.items() if " " in text],
+        "firsts": sorted(map(to_text, firsts)),
+        "seconds": sorted(map(to_text, seconds)),
+        "compatible": [chr(code) for code in decompositions(True) if code not in steps],
+        "plain": list("aez \n\0漢あя\ud800\udfff\U0010ffff\ufffd"),
+    }
+
+
+@st.composite
+def difficult_texts(draw: st.DrawFn, max_size: int = 60) -> str:
+    character = st.one_of([st.sampled_from(kind) for kind in interesting().values()])
+    return "".join(draw(st.lists(character, max_size=max_size)))
+
+
+@settings(max_examples=600, deadline=None)
+@given(data=st.data())
+def test_normal_forms_of_difficult_texts(data: st.DataObject) -> None:
+    """Any sequence of marks, jamo, exclusions, singletons and compatibility characters normalises as in unicodedata2."""
+    text = data.draw(difficult_texts())
+    for form in FORMS:
+        assert normalize(form, text) == encode(unicodedata2.normalize(form, text))
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_capacity_is_respected(data: st.DataObject) -> None:
+    """With any capacity the result is right or ND_ERROR_CAPACITY with a count that is enough; nothing is written beyond."""
+    text = data.draw(difficult_texts(max_size=20))
+    form = data.draw(st.sampled_from(sorted(FORMS)))
+    capacity = data.draw(st.integers(0, 40))
+    expected = encode(unicodedata2.normalize(form, text))
+    status, count, result, clean = normalize_into(FORMS[form], encode(text), capacity)
+    assert clean
+    if status == lib.ND_OK:
+        assert (count, result) == (len(expected), expected)
+    else:
+        assert status == lib.ND_ERROR_CAPACITY
+        assert count > capacity
+        if form in ("NFD", "NFKD"):
+            assert count == len(expected)
+        assert normalize_into(FORMS[form], encode(text), count) == (lib.ND_OK, len(expected), expected, True)
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "capacity", "status", "count"),
+    [
+        ("NFC", "", 0, "OK", 0),
+        ("NFC", "abc", 3, "OK", 3),
+        ("NFC", "abc", 2, "ERROR_CAPACITY", 3),
+        ("NFC", "é", 1, "OK", 1),
+        ("NFC", "e\u0301", 2, "OK", 1),
+        ("NFC", "e\u0301", 1, "ERROR_CAPACITY", 2),
+        ("NFD", "é", 1, "ERROR_CAPACITY", 2),
+        ("NFD", "é", 2, "OK", 2),
+        ("NFKD", "\ufdfa", 17, "ERROR_CAPACITY", 18),
+        ("NFKD", "\ufdfa", 18, "OK", 18),
+    ],
+)
+def test_capacity_at_its_edges(form: str, text: str, capacity: int, status: str, count: int) -> None:
+    """Exactly enough room is enough; one less is an error with the count that is needed."""
+    got = normalize_into(FORMS[form], encode(text), capacity)
+    assert got[:2] == (getattr(lib, f"ND_{status}"), count)
+    assert got[3]
+
+
+def test_no_normalization_copies() -> None:
+    """ND_NORMALIZE_NONE copies whatever it is given; an unknown form is a parameter error."""
+    text = [0x65, 0x301, 0xFFFFFFFF, 0xAC00, 0x11A8]
+    assert normalize_into(lib.ND_NORMALIZE_NONE, text, 5) == (lib.ND_OK, 5, text, True)
+    assert normalize_into(lib.ND_NORMALIZE_NONE, text, 4)[:2] == (lib.ND_ERROR_CAPACITY, 5)
+    for form in (-1, 5):
+        assert normalize_into(form, text, 5)[:2] == (lib.ND_ERROR_PARAMETER, 0)
+
+
+@pytest.mark.parametrize("count", [1, 2, 31, 32, 33, 34, 64, 65, 100_000])
+def test_runs_of_marks_of_any_length(count: int) -> None:
+    """A run of marks of mixed classes is sorted stably by class, short or 100,000 long, after a letter or at the start.
+
+    unicodedata2 needs quadratic time for such a run, so it is given the run in order; the order itself comes from sorted().
+    """
+    randomness = random.Random(count)
+    kinds = interesting()
+    marks = randomness.choices(kinds["marks"] + 50 * kinds["common marks"] + 20 * ["\u0344", "\u0f73", "\u0f81"], k=count)
+    for before in ("", "e", "क", "각", "ﷺ"):
+        for after in ("", "e", "\u1161"):
+            parts = "".join(unicodedata2.normalize("NFD", mark) for mark in marks)
+            ordered = "".join(sorted(parts, key=unicodedata2.combining))
+            for form in FORMS:
+                expected = unicodedata2.normalize(form, before + ordered + after)
+                assert normalize(form, before + "".join(marks) + after) == encode(expected)
+            if count > 100:
+                return
+
+
+def test_many_runs_between_starters() -> None:
+    """Runs longer than the short sort's limit, one after another, each start anew after a starter."""
+    randomness = random.Random(7)
+    pieces = []
+    for length in (0, 1, 33, 32, 40, 5, 100, 2):
+        pieces.append(randomness.choice("aeou각ｶ") + "".join(randomness.choices(interesting()["marks"], k=length)))
+    text = "".join(pieces)
+    for form in FORMS:
+        assert normalize(form, text) == encode(unicodedata2.normalize(form, text))
+
+
+# ---- grapheme clusters -----------------------------------------------------------------------------------------------------
+
+
+def clusters(text: str | Sequence[int]) -> list[list[int]]:
+    """The text cut by nd_unicode_grapheme_end."""
+    code_points = encode(text)
+    buffer = ffi.new("uint32_t[]", code_points)
+    found, start = [], 0
+    while start < len(code_points):
+        end = lib.nd_unicode_grapheme_end(buffer, len(code_points), start)
+        assert end > start
+        found.append(code_points[start:end])
+        start = end
+    return found
+
+
+def test_grapheme_break_test_file() -> None:
+    """The conformance test of the database, every line."""
+    count = 0
+    for (line,) in read_lines("auxiliary/GraphemeBreakTest.txt"):
+        expected = [encode(to_text(piece.replace("×", " "))) for piece in line.strip("÷ ").split("÷")]
+        assert clusters([code for piece in expected for code in piece]) == expected, line
+        count += 1
+    assert count == 602
+
+
+@cache
+def break_letters() -> dict[int, str]:
+    """A letter for the class of every code point that is not Other: the alphabet of CLUSTER."""
+    letters = dict.fromkeys(read_set("emoji/emoji-data.txt", "Extended_Pictographic"), "x")
+    names = {"CR": "r", "LF": "n", "Control": "c", "Extend": "e", "ZWJ": "z", "Regional_Indicator": "R", "Prepend": "p"}
+    names |= {"SpacingMark": "s", "L": "L", "V": "V", "T": "T", "LV": "v", "LVT": "t"}
+    return letters | {code: names[value] for code, value in read_property("auxiliary/GraphemeBreakProperty.txt").items()}
+
+
+# The regular expression of UAX #29, table 1c, over these letters.
+CLUSTER = re.compile("rn|[rnc]|p*(?:L*(?:V+|vV*|t)T*|L+|T+|RR|x(?:e*zx)*|[^rnc])[ezs]*")
+
+
+@cache
+def break_kinds() -> list[list[str]]:
+    """A few characters of each class."""
+    kinds: dict[str, list[str]] = {"o": list("a漢\u0378\ud7a4")}
+    for code, letter in break_letters().items():
+        if len(kinds.setdefault(letter, [])) < 8:
+            kinds[letter].append(chr(code))
+    return list(kinds.values())
+
+
+@st.composite
+def difficult_graphemes(draw: st.DrawFn) -> str:
+    character = st.one_of([st.sampled_from(kind) for kind in break_kinds()])
+    return "".join(draw(st.lists(character, max_size=24)))
+
+
+@settings(max_examples=1000, deadline=None)
+@given(text=difficult_graphemes())
+def test_grapheme_clusters_of_difficult_texts(text: str) -> None:
+    """Any sequence of classes is cut as the regular expression of UAX #29 cuts it."""
+    letters = "".join(break_letters().get(ord(character), "o") for character in text)
+    expected = [encode(text[found.start() : found.end()]) for found in CLUSTER.finditer(letters)]
+    assert clusters(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("", 0),
+        ("a", 1),
+        ("ab", 2),
+        ("e\u0301", 1),
+        ("\r\n", 1),
+        ("\n\r", 2),
+        ("👩‍👩‍👧‍👦", 1),
+        ("👍🏽", 1),
+        ("🇩🇪🇫🇷🇮", 3),
+        ("한국어", 3),
+        ("क्षि", 2),  # release 15.0 does not yet join at a virama
+        ("\u0301a", 2),
+        ("~\x7f", 2),
+        ("\x1f ", 2),
+    ],
+)
+def test_number_of_graphemes(text: str, count: int) -> None:
+    """Well-known texts have the number of clusters that a reader sees (by release 15.0)."""
+    assert len(clusters(text)) == count
+
+
+def test_grapheme_end_at_the_end() -> None:
+    """A start at or after the end gives the count."""
+    buffer = ffi.new("uint32_t[]", [0x61, 0x301])
+    assert [lib.nd_unicode_grapheme_end(buffer, 2, start) for start in (0, 1, 2, 3)] == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("code", BEYOND)
+def test_values_above_the_last_code_point_are_clusters(code: int) -> None:
+    """A value above U+10FFFF is a cluster with the marks after it."""
+    assert clusters([code, 0x301, code, code]) == [[code, 0x301], [code], [code]]
