@@ -275,7 +275,7 @@ def block_tables(bits: int, blocks: int, distance: int) -> list[BlockTable]:
     distance = integer("distance", distance, 0, blocks - 1, f"below blocks={blocks}")
     count = math.comb(blocks, distance)
     if count > 100_000:
-        raise ParameterError(f"blocks={blocks} and distance={distance} make {count} tables; take fewer blocks or a smaller distance")
+        raise ParameterError(f"blocks={blocks} and distance={distance} make {count} tables; take fewer blocks")
     bounds = plans.block_bounds(bits, blocks)
     tables = []
     for leading in combinations(range(blocks - 1, -1, -1), blocks - distance):
@@ -347,7 +347,7 @@ def neighbours(chunk: str | int, bits: int, radius: int) -> list[str] | list[int
     radius = integer("radius", radius, 0, bits)
     capacity = int(native.lib.nd_neighbour_count(bits, radius))
     if capacity > _NEIGHBOURS_MAX:
-        raise ParameterError(f"{capacity} values are within radius={radius} of {bits} bits; more than {_NEIGHBOURS_MAX} are not listed")
+        raise ParameterError(f"{capacity} values are within radius={radius} of {bits} bits; take a smaller radius")
     out, count = np.zeros(capacity, np.uint64), native.ffi.new("size_t *")
     native.check(native.lib.nd_neighbours(number, bits, radius, native.pointer(out, "uint64_t[]"), capacity, count))
     values: list[int] = out[: int(count[0])].tolist()
@@ -422,7 +422,7 @@ def _unsigned(name: str, values: Any) -> Array:
     """values as a 1-D array of unsigned integers; a list becomes uint64."""
     if isinstance(values, np.ndarray):
         if values.ndim != 1 or values.dtype.kind != "u":
-            raise ParameterError(f"{name} must be a one-dimensional array of uint64 or uint32, not {values.dtype}{list(values.shape)}")
+            raise ParameterError(f"{name} must be a one-dimensional array of uint64 or uint32, not {_kind(values)}")
         return values
     if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
         raise ParameterError(f"{name} must be an array or a list of int, not {type(values).__name__}")
