@@ -137,7 +137,7 @@ def bottom_k(hashes: Any, k: int) -> Array:
     values = _hashes(hashes)
     k = integer("k", k, 1, (1 << 31) - 1, "hashes to keep")
     out, count = np.zeros(min(k, max(len(values), 1)), np.uint64), native.ffi.new("size_t *")
-    data = native.pointer(values, "uint64_t[]") if len(values) else native.ffi.NULL
+    data = native.pointer(values, "uint64_t[]")
     native.check(native.lib.nd_bottom_k(data, len(values), len(out), native.pointer(out, "uint64_t[]"), count), f"k={k}")
     smallest = out[: int(count[0])].copy()
     return smallest.astype(np.uint32) if getattr(hashes, "dtype", None) == np.uint32 else smallest
@@ -222,7 +222,7 @@ def jaccard_pairs(fingerprints: Any, threshold: float) -> tuple[npt.NDArray[np.i
     values = values if len(values) else np.zeros(1, np.uint64)
     ends = np.cumsum([len(array) for array in arrays], dtype=np.uint64) if arrays else np.zeros(1, np.uint64)
     value_data, end_data = native.pointer(values, "uint64_t[]"), native.pointer(ends, "uint64_t[]")
-    return native.pairs(lambda out: native.lib.nd_jaccard_pairs(value_data, end_data, len(arrays), bound, out))
+    return native.pairs(lambda out: native.lib.nd_jaccard_pairs(value_data, end_data, len(arrays), bound, out), measured=True)
 
 
 def find_all(codes: Any, max_distance: int, blocks: int | None = None) -> npt.NDArray[np.int64]:

@@ -287,7 +287,7 @@ def values_of_digests(scheme: Any, texts: Iterable[tuple[Array, int]]) -> Values
     for digests, token_count in texts:
         count, size = digests.shape
         flat = np.ascontiguousarray(digests, dtype=np.uint8).reshape(-1)
-        data = pointer(flat, "uint8_t[]") if flat.size else ffi.NULL
+        data = pointer(flat, "uint8_t[]")
         check(lib.nd_scheme_append_digests(scheme, data, size, count, token_count, values), f"digests of {size} bytes")
     return _taken(values)
 
@@ -337,11 +337,10 @@ def minhash(hashes: Array, num_perm: int, seed: int, family: str, slot_bits: int
 # ---- all pairs -------------------------------------------------------------------------------------------------------
 
 
-def pairs(run: Any) -> tuple[Array, Array]:
-    """What run(nd_pairs *) found: int64[m, 2] and float64[m] (zeros where the function measures none)."""
+def pairs(run: Any, measured: bool = False) -> tuple[Array, Array]:
+    """What run(nd_pairs *) found: int64[m, 2], and float64[m] where the function measures similarities, else float64[0]."""
     handle = _owned(lib.nd_pairs_new(), lib.nd_pairs_free)
     check(run(handle), "all pairs")
     count = lib.nd_pairs_count(handle)
     ids = copied(lib.nd_pairs_ids(handle), 2 * count, np.int64).reshape(count, 2)
-    similarities = lib.nd_pairs_similarities(handle)
-    return ids, copied(similarities, count, np.float64) if similarities != ffi.NULL else np.zeros(count)
+    return ids, copied(lib.nd_pairs_similarities(handle), count if measured else 0, np.float64)
