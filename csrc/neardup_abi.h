@@ -84,7 +84,8 @@ size_t nd_unicode_case(int32_t fold, uint32_t code_point, uint32_t out[3]);     
 size_t nd_unicode_decompose(int32_t compatible, uint32_t code_point, uint32_t out[18]);        /* full, one code point */
 uint32_t nd_unicode_compose(uint32_t first, uint32_t second);                                  /* 0 where there is none */
 /* Normal form of a whole sequence. *out_count is always set to the count needed; ND_ERROR_CAPACITY if that is above capacity
- * (nothing usable is in out then). in and out may not overlap. */
+ * (nothing usable is in out then). NFC and NFKC need room for a decomposition on the way: after ND_ERROR_CAPACITY the count is
+ * a capacity that is enough, not the length of the result. in and out may not overlap. */
 int nd_unicode_normalize(int32_t form, const uint32_t *in, size_t count, uint32_t *out, size_t capacity, size_t *out_count);
 /* End (exclusive) of the extended grapheme cluster that starts at `start`. */
 size_t nd_unicode_grapheme_end(const uint32_t *code_points, size_t count, size_t start);

@@ -343,9 +343,13 @@ size_t nd_unicode_grapheme_end(const uint32_t *code_points, size_t count, size_t
         return count;
     if (is_printable_ascii(code_points[start]) && is_printable_ascii(code_points[start + 1]))
         return start + 1;
+    /* Nearly all text: between two of class Other there is always a boundary (GB999; GB11 wants a ZWJ between them). */
+    if (nd_unicode_grapheme_break(code_points[start]) == ND_GCB_OTHER &&
+        nd_unicode_grapheme_break(code_points[start + 1]) == ND_GCB_OTHER)
+        return start + 1;
     uint32_t before = ND_GCB_CONTROL;
-    int pictograph = 0;       /* GB11: Extended_Pictographic and then nothing but Extend and one ZWJ were seen */
-    size_t indicators = 0;    /* GB12, GB13: Regional_Indicators just before, counted from start */
+    int pictograph = 0;    /* GB11: Extended_Pictographic and then nothing but Extend and one ZWJ were seen */
+    size_t indicators = 0; /* GB12, GB13: Regional_Indicators just before, counted from start */
     size_t end = start;
     for (; end < count; end++) {
         const uint32_t record = nd_unicode_record(code_points[end]);

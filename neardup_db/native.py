@@ -17,8 +17,8 @@ from ._core import ffi, lib
 from .errors import CorruptIndexError, ParameterError
 
 __all__ = [
-    "HASHES", "Values", "check", "copied", "digests_of_hash", "ffi", "hash_size", "hashes_of", "is_value", "lib", "minhash",
-    "normalize", "pairs", "pointer", "probe_keys", "rules_new", "scheme_new", "set_tokens", "shingles_of", "signed_hash",
+    "HASHES", "Values", "check", "copied", "digests_of_hash", "ffi", "hash_size", "hashes_of", "is_value", "keys", "lib", "minhash",
+    "normalize", "pairs", "pointer", "rules_new", "scheme_new", "set_tokens", "shingles_of", "signed_hash",
     "similarity", "text_bytes", "text_of", "tokenize", "tokens_of", "values_of_digests", "values_of_texts", "workspace",
 ]  # fmt: skip
 
@@ -305,10 +305,13 @@ def is_value(scheme: Any, value: bytes) -> bool:
     return bool(lib.nd_scheme_value_check(scheme, ffi.from_buffer("uint8_t[]", value), len(value)) == lib.ND_OK)
 
 
-def probe_keys(scheme: Any, value: bytes) -> list[tuple[int, Any, Any]]:
-    """(table_no, low, high) of each range that a query looks up; low and high are bytes where codes are wider than 64 bits."""
+def keys(scheme: Any, value: bytes, *, probe: bool) -> list[tuple[int, Any, Any]]:
+    """(table_no, low, high) of the rows that a value is filed under, or of the ranges that a query looks up.
+
+    low and high are bytes where block tables hold codes of more than 64 bits."""
     keys = _owned(lib.nd_keys_new(), lib.nd_keys_free)
-    check(lib.nd_scheme_probe_keys(scheme, ffi.from_buffer("uint8_t[]", value), len(value), keys), "keys of a fingerprint")
+    run = lib.nd_scheme_probe_keys if probe else lib.nd_scheme_file_keys
+    check(run(scheme, ffi.from_buffer("uint8_t[]", value), len(value), keys), "keys of a fingerprint")
     rows, data = lib.nd_keys_rows(keys), lib.nd_keys_bytes(keys)
     found: list[tuple[int, Any, Any]] = []
     for index in range(lib.nd_keys_count(keys)):

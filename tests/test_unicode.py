@@ -606,3 +606,9 @@ def test_grapheme_end_at_the_end() -> None:
     """A start at or after the end gives the count."""
     buffer = ffi.new("uint32_t[]", [0x61, 0x301])
     assert [lib.nd_unicode_grapheme_end(buffer, 2, start) for start in (0, 1, 2, 3)] == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("code", BEYOND)
+def test_values_above_the_last_code_point_are_clusters(code: int) -> None:
+    """A value above U+10FFFF is a cluster with the marks after it."""
+    assert clusters([code, 0x301, code, code]) == [[code, 0x301], [code], [code]]

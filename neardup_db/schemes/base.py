@@ -25,6 +25,18 @@ class Values:
     token_counts: list[int]
 
 
+@dataclass(frozen=True, slots=True)
+class CandidateKey:
+    """A range low..high of a candidate table: integers, or bytes where block tables hold codes of more than 64 bits.
+
+    When filing, low and high are the same. table_no: block table or chunk; 0 for bands and prefixes.
+    """
+
+    table_no: int
+    low: int | bytes
+    high: int | bytes
+
+
 class Scheme(ABC):
     """Parameters of a scheme, immutable and complete: what was not given is chosen when it is made."""
 
@@ -108,8 +120,12 @@ class Scheme(ABC):
         """True if these bytes can be a stored value: length and order."""
 
     @abstractmethod
-    def probe_keys(self, value: bytes) -> list[tuple[int, Any, Any]]:
-        """(table_no, low, high) of each range that a query for this value looks up."""
+    def file_keys(self, value: bytes) -> list[CandidateKey]:
+        """The rows of the candidate table that a stored value has."""
+
+    @abstractmethod
+    def probe_keys(self, value: bytes) -> list[CandidateKey]:
+        """The ranges of the candidate table in which everything that matches a value is found."""
 
     @abstractmethod
     def compare(self, a: bytes, b: bytes, evidence_a: bytes | None, evidence_b: bytes | None) -> tuple[float, int | None]:

@@ -13,7 +13,7 @@ from ..errors import CorruptIndexError, ParameterError
 from ..native import Values as NativeValues
 from ..parameters import Parameters, differences, fraction
 from ..text import TextRules
-from .base import Scheme, Values
+from .base import CandidateKey, Scheme, Values
 
 KINDS = ("simhash", "minhash", "bottomk", "bitsampling", "binarycode")
 PLANS = ("scan", "blocks", "chunks", "bands", "prefix")
@@ -80,8 +80,11 @@ class CommonScheme(Parameters, Scheme):
     def is_value(self, value: bytes) -> bool:
         return native.is_value(self.native, value)
 
-    def probe_keys(self, value: bytes) -> list[tuple[int, Any, Any]]:
-        return native.probe_keys(self.native, value)
+    def file_keys(self, value: bytes) -> list[CandidateKey]:
+        return [CandidateKey(*key) for key in native.keys(self.native, value, probe=False)]
+
+    def probe_keys(self, value: bytes) -> list[CandidateKey]:
+        return [CandidateKey(*key) for key in native.keys(self.native, value, probe=True)]
 
     def compare(self, a: bytes, b: bytes, evidence_a: bytes | None, evidence_b: bytes | None) -> tuple[float, int | None]:
         similarity, distance = native.similarity(self.native, a, b)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from ..compute import shingles
 from ..values import Key
 from . import tables
 from .documents import Found
@@ -116,7 +117,7 @@ def explain_pair(store: Store, search: Search, key_a: Key, a: Found, key_b: Key,
         is_match = close and a.group_id == b.group_id and (table is None or bool(met) or distance is not None)
     shared = only_a = only_b = None
     if texts[0] is not None and texts[1] is not None:
-        sets = [dict.fromkeys(store.rules.shingles(text)) for text in texts if text is not None]
+        sets = [dict.fromkeys(shingles(text, store.rules)) for text in texts if text is not None]
         shared = tuple(one for one in sets[0] if one in sets[1])
         only_a = tuple(one for one in sets[0] if one not in sets[1])
         only_b = tuple(one for one in sets[1] if one not in sets[0])

@@ -1,0 +1,5 @@
+"""The command line: `neardup`."""
+
+from .app import main
+
+__all__ = ["main"]

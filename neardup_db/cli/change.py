@@ -1,0 +1,135 @@
+"""Commands that change an index: delete, expire, rebuild, check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .options import (
+    index_argument,
+    json_option,
+    key_type_option,
+    name_option,
+    open_index,
+    parse_key,
+    scheme_of,
+    scheme_options,
+    text_options,
+    text_rules,
+)
+from .output import counted, emit, emit_json, note, shown
+
+
+@click.command()
+@index_argument
+@click.argument("keys", metavar="KEY...", nargs=-1)
+@click.option(
+    "--file", "file", type=click.File(encoding="utf-8-sig"), help="Read keys from a file, one a line; - is standard input."
+)
+@name_option
+@key_type_option
+@json_option
+def delete(index_path: Path, keys: tuple[str, ...], file: Any, name: str, key_type: str, as_json: bool) -> int:
+    """Delete documents by their keys, in one transaction.
+
+    Exit code 1 if none of them was there.
+
+    \b
+    neardup delete articles.db a1 a2
+    """
+    wanted = [parse_key(key, key_type) for key in (*keys, *(line.rstrip("\r\n") for line in file or ()))]
+    if not wanted:
+        raise click.UsageError("Give at least one KEY, or --file")
+    with open_index(index_path, name, write=True) as index:
+        missing = [key for key in dict.fromkeys(wanted) if key not in index]
+        count = index.delete_many(wanted)
+    if as_json:
+        emit_json({"deleted": count, "missing": [key.hex() if isinstance(key, bytes) else key for key in missing]})
+    else:
+        emit(f"{counted(count, 'document')} deleted")
+        for key in missing:
+            note(f"not there: {shown(key)}")
+    return 0 if count else 1
+
+
+@click.command()
+@index_argument
+@name_option
+@click.option("--keep-newest", type=click.IntRange(min=0), help="Also delete all but the newest so many documents.")
+@json_option
+def expire(index_path: Path, name: str, keep_newest: int | None, as_json: bool) -> int:
+    """Remove the documents whose time is over.
+
+    They are invisible already; this frees their space. Exit code 1 if there was nothing to remove.
+
+    \b
+    neardup expire articles.db --keep-newest 100000
+    """
+    with open_index(index_path, name, write=True) as index:
+        expired = index.expire()
+        older = index.keep_newest(keep_newest) if keep_newest is not None else 0
+    if as_json:
+        emit_json({"expired": expired, "older": older})
+    else:
+        emit(f"{counted(expired, 'expired document')} removed" + (f", {older:,} older ones" if keep_newest is not None else ""))
+    return 0 if expired or older else 1
+
+
+@click.command()
+@index_argument
+@name_option
+@scheme_options
+@text_options
+@click.option("--compact", is_flag=True, help="Then give free space back to the file system.")
+@json_option
+def rebuild(index_path: Path, name: str, compact: bool, as_json: bool, **options: Any) -> None:
+    """Build the tables of INDEX anew.
+
+    With another scheme or other text rules, if given. Another fingerprint needs the texts: an index made with --store-text.
+    Without options the same tables are made again.
+
+    \b
+    neardup rebuild articles.db --scheme minhash --threshold 0.9 --compact
+    """
+    with open_index(index_path, name, write=True) as index:
+        index.rebuild(scheme=scheme_of(options), text=text_rules(options))
+        if compact:
+            index.compact()
+        documents = len(index)
+    if as_json:
+        emit_json({"documents": documents})
+    else:
+        emit(f"rebuilt: {counted(documents, 'document')}, {index_path.stat().st_size:,} bytes")
+
+
+@click.command()
+@index_argument
+@name_option
+@click.option("--repair", is_flag=True, help="Build anew what can be built from the rest.")
+@json_option
+def check(index_path: Path, name: str, repair: bool, as_json: bool) -> int:
+    """Check that INDEX is in order.
+
+    Every invariant of the file is looked at, and one line printed for each that does not hold. Exit code 0 if all hold (after
+    --repair: hold now), 1 if not.
+
+    \b
+    neardup check articles.db
+    """
+    with open_index(index_path, name, write=repair) as index:
+        report = index.check(repair=repair)
+    if as_json:
+        emit_json({"ok": report.ok, "problems": list(report.problems), "repaired": list(report.repaired)})
+    else:
+        for problem in report.problems:
+            emit(problem)
+        for repaired in report.repaired:
+            emit(f"repaired: {repaired}")
+        emit("in order" if report.ok else _problems(len(report.problems), repair))
+    return 0 if report.ok else 1
+
+
+def _problems(count: int, repaired: bool) -> str:
+    return counted(count, "problem") + (" left" if repaired else "; --repair builds anew what it can")

@@ -1,0 +1,336 @@
+"""`neardup dedup`: a file without its near-duplicates.
+
+Two passes over the input. The first adds every record to an index under its running number, a bounded piece at a time, and the
+index verifies each match by the true Jaccard similarity and records clusters. Of each cluster one record is chosen; a bit for
+each record says whether it stays. The second pass copies the bytes of the records that stay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import shutil
+import sys
+import tempfile
+import time
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+from ..errors import ParameterError
+from ..index import Index
+from ..schemes import MinHash
+from ..text import TextRules
+from .feed import feed
+from .files import InputError, check_output, open_output, packing_by_content, packing_of, replacing, spool_stdin
+from .options import input_options, json_option, read_options, text_options, text_rules
+from .output import Meter, bytes_text, counted, emit, emit_json, note
+from .records import FORMATS, ReadOptions, Record, RecordSource, format_of
+
+COMMIT_EVERY = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What `deduplicate` is asked to do. `output` None is standard output; `folder` holds the temporary files."""
+
+    source: RecordSource
+    output: Path | None
+    folder: Path
+    threshold: float = 0.8
+    recall: float = 0.99
+    rules: TextRules | None = None
+    keep: str = "first"
+    drop_empty: bool = False
+    pairs: Path | None = None
+    clusters: Path | None = None
+    index: Path | None = None
+
+    @property
+    def names_wanted(self) -> bool:
+        """True where records are named by their ids, so that the index must know them."""
+        return any(path is not None for path in (self.pairs, self.clusters, self.index))
+
+
+@dataclass(slots=True)
+class Summary:
+    """What became of the records. Sizes are those of the input on disk; MB are 10^6 bytes."""
+
+    records: int = 0
+    kept: int = 0
+    duplicates: int = 0
+    empty: int = 0
+    empty_dropped: int = 0
+    clusters: int = 0
+    largest_cluster: int = 0
+    skipped: int = 0
+    invalid_utf8: int = 0
+    input_bytes: int = 0
+    seconds: float = 0.0
+    records_per_second: float = 0.0
+    mb_per_second: float = 0.0
+
+
+def deduplicate(plan: Plan) -> Summary:
+    """Does what the plan says. Outputs appear only when everything went well."""
+    started = time.monotonic()
+    summary = Summary(input_bytes=plan.source.size_bytes)
+    with contextlib.ExitStack() as stack:
+
+        def place(path: Path | None) -> Path | None:
+            return None if path is None else stack.enter_context(replacing(path))
+
+        output, pairs, clusters = place(plan.output), place(plan.pairs), place(plan.clusters)
+        path = place(plan.index) or plan.folder / "index.db"
+        scheme = MinHash(threshold=plan.threshold, recall=plan.recall, exact=True)
+        with Index(path, scheme, text=plan.rules, durability="normal") as index:
+            lengths = _first_pass(plan, index, summary)
+            leaves = _choose(plan, index, lengths, summary)
+            _second_pass(plan, leaves, output, summary)
+            if pairs is not None:
+                _write_pairs(index, pairs, plan.pairs)
+            if clusters is not None:
+                _write_clusters(index, clusters, plan.clusters, leaves)
+    summary.seconds = time.monotonic() - started
+    summary.records_per_second = summary.records / max(summary.seconds, 1e-9)
+    summary.mb_per_second = summary.input_bytes / 1e6 / max(summary.seconds, 1e-9)
+    return summary
+
+
+def _first_pass(plan: Plan, index: Index, summary: Summary) -> array[int]:
+    """Fills the index; the length of each text in characters, where the longest of a cluster is to stay."""
+    lengths = array("Q")
+
+    def arguments(record: Record) -> dict[str, Any]:
+        if plan.keep == "longest":
+            lengths.append(len(record.text))
+        found: dict[str, Any] = {"key": record.number, "text": record.text}
+        if plan.names_wanted:
+            found["metadata"] = {"id": record.key, "line": record.line}
+        return found
+
+    with Meter("Compare", plan.source.size_bytes) as meter:
+        feed(index, plan.source, meter, arguments, commit_every=COMMIT_EVERY)
+        summary.records = meter.records
+    summary.skipped, summary.invalid_utf8 = plan.source.skipped, plan.source.replaced
+    return lengths
+
+
+def _choose(plan: Plan, index: Index, lengths: array[int], summary: Summary) -> bytearray:
+    """One byte for each record, 1 where it does not stay; record n at place n."""
+    leaves = bytearray(summary.records + 1)
+    for cluster in index.clusters():
+        numbers = sorted(int(key) for key in cluster.keys)
+        stays = numbers[0] if plan.keep == "first" else max(numbers, key=lambda number: (lengths[number - 1], -number))
+        for number in numbers:
+            leaves[number] = number != stays
+        summary.clusters += 1
+        summary.largest_cluster = max(summary.largest_cluster, len(numbers))
+        summary.duplicates += len(numbers) - 1
+    for (number,) in index.connection.execute("SELECT key FROM neardup_documents WHERE token_count = 0"):
+        summary.empty += 1
+        if plan.drop_empty:
+            leaves[number] = 1
+            summary.empty_dropped += 1
+    summary.kept = len(leaves) - 1 - sum(leaves)
+    return leaves
+
+
+# ---- the outputs -------------------------------------------------------------------------------------------------------
+
+
+def _second_pass(plan: Plan, leaves: bytearray, output: Path | None, summary: Summary) -> None:
+    source = plan.source
+    with Meter("Write", source.size_bytes) as meter, _record_writer(source, plan.output, output) as write:
+        for record in source:
+            meter.advance(source.position)
+            if record.number >= len(leaves):
+                break
+            if not leaves[record.number]:
+                write(record)
+    if meter.records != summary.records:
+        raise InputError(f"{source.name} changed while it was read; nothing was written. Run it again on a file at rest")
+
+
+@contextlib.contextmanager
+def _record_writer(source: RecordSource, target: Path | None, output: Path | None) -> Iterator[Callable[[Record], None]]:
+    """A function that writes one record: a file's copy in a folder, or the bytes of a line or row."""
+    if source.folder and output is not None:
+        output.mkdir()
+
+        def copy(record: Record) -> None:
+            copied = output / record.path.relative_to(source.path)
+            copied.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(record.path, copied)
+
+        yield copy
+        return
+    with contextlib.ExitStack() as stack:
+        file: IO[bytes] = sys.stdout.buffer
+        if output is not None and target is not None:
+            file = stack.enter_context(open_output(output, packing_of(target)))
+        header_due = True
+
+        def write(record: Record) -> None:
+            nonlocal header_due
+            if header_due:
+                file.write(source.header)
+                header_due = False
+            file.write(record.raw)
+
+        yield write
+        if header_due:
+            file.write(source.header)
+        file.flush()
+
+
+def _names(index: Index, number: int) -> tuple[Any, int]:
+    """Id and line of a record."""
+    metadata = index.get(number).metadata
+    return metadata["id"], metadata["line"]
+
+
+@contextlib.contextmanager
+def _table_writer(path: Path, target: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """A function that writes one row, as JSON lines or as CSV or TSV with a header, by the target's name."""
+    kind = format_of(target)
+    with open_output(path, packing_of(target)) as raw, io.TextIOWrapper(raw, encoding="utf-8", newline="") as file:
+        if kind in (None, "jsonl"):
+            yield lambda row: print(json.dumps(row, ensure_ascii=False), file=file)
+            return
+        writer = csv.writer(file, delimiter="\t" if kind == "tsv" else ",", lineterminator="\n")
+        header_due = True
+
+        def write(row: dict[str, Any]) -> None:
+            nonlocal header_due
+            if header_due:
+                writer.writerow(row)
+                header_due = False
+            writer.writerow(row.values())
+
+        yield write
+
+
+def _write_pairs(index: Index, path: Path, target: Path | None) -> None:
+    with _table_writer(path, target or path) as write:
+        for pair in index.pairs():
+            id_a, line_a = _names(index, int(pair.key_a))
+            id_b, line_b = _names(index, int(pair.key_b))
+            write({"id_a": id_a, "id_b": id_b, "similarity": pair.similarity, "line_a": line_a, "line_b": line_b})
+
+
+def _write_clusters(index: Index, path: Path, target: Path | None, leaves: bytearray) -> None:
+    with _table_writer(path, target or path) as write:
+        for number, cluster in enumerate(index.clusters(), 1):
+            for key in cluster.keys:
+                name, line = _names(index, int(key))
+                write({"cluster": number, "id": name, "kept": int(not leaves[int(key)]), "line": line})
+
+
+# ---- the command -------------------------------------------------------------------------------------------------------
+
+_path = click.Path(path_type=Path)
+
+
+_place = click.Path(path_type=Path, allow_dash=True)
+_folder = click.Path(path_type=Path, exists=True, file_okay=False)
+_above_0 = click.FloatRange(0, 1, min_open=True)
+_between = click.FloatRange(0, 1, min_open=True, max_open=True)
+
+
+@click.command()
+@click.argument("source", metavar="IN", type=_place)
+@click.option("-o", "--output", required=True, type=_place, help="Where the rest goes; - is standard output.")
+@click.option("--threshold", type=_above_0, default=0.8, show_default=True, help="Least Jaccard similarity of near-duplicates.")
+@click.option("--recall", type=_between, default=0.99, show_default=True, help="Share of the pairs at the threshold found.")
+@click.option("--keep", type=click.Choice(["first", "longest"]), default="first", show_default=True, help="What stays.")
+@click.option("--drop-empty", is_flag=True, help="Leave out records without a word; otherwise all of them stay.")
+@click.option("--pairs", type=_path, help="Also write the pairs found (.jsonl, .csv or .tsv).")
+@click.option("--clusters", type=_path, help="Also write the clusters found, a member a row.")
+@click.option("--index", "index_path", type=_path, help="Keep the index in this file; its keys are running numbers.")
+@click.option("--tmp", type=_folder, help="Folder for temporary files.  [default: that of the output]")
+@click.option("--force", is_flag=True, help="Replace outputs that exist.")
+@text_options
+@input_options
+@json_option
+def dedup(
+    source: Path, output: Path, index_path: Path | None, tmp: Path | None, force: bool, as_json: bool, **options: Any
+) -> None:
+    """Copy the records of IN without near-duplicates.
+
+    IN is a file of JSON lines, CSV or TSV (.gz and .zst too), a folder of text files, or - for standard input (with --format).
+    Texts are near-duplicates if they share enough of their runs of three words; each such pair was compared exactly. Of every
+    cluster of near-duplicates one record stays, its bytes unchanged and the order kept. Neither memory nor a transaction grows
+    with the input; the temporary index needs about as much disk as the texts.
+
+    \b
+    neardup dedup posts.jsonl -o unique.jsonl
+    neardup dedup posts.csv.gz -o unique.csv.gz --text-field body --keep longest --pairs pairs.csv
+    zcat dump.gz | neardup dedup - --format jsonl -o -
+    """
+    to_stdout = str(output) == "-"
+    if to_stdout and as_json:
+        raise click.UsageError("--json and -o - both write to standard output; name a file for one of them")
+    rules, reading = text_rules(options), read_options(options)
+    pairs, clusters = options["pairs"], options["clusters"]
+    files = [path for path in (None if to_stdout else output, pairs, clusters, index_path) if path is not None]
+    for path in files:
+        check_output(path, force, (source,))
+    if len({path.absolute() for path in files}) != len(files):
+        raise ParameterError("two outputs have the same name; give each its own")
+    beside = tmp or (Path.cwd() if to_stdout else output.absolute().parent)
+    with tempfile.TemporaryDirectory(prefix=".neardup-", dir=beside) as folder:
+        opened = _open(source, reading, Path(folder))
+        _check_kinds(opened, None if to_stdout else output)
+        summary = deduplicate(Plan(opened, None if to_stdout else output, Path(folder), rules=rules, index=index_path, **options))
+    _report(summary, opened, as_json, to_stdout)
+
+
+def _open(source: Path, reading: ReadOptions, folder: Path) -> RecordSource:
+    if str(source) != "-":
+        return RecordSource(source, reading)
+    if reading.format is None:
+        raise ParameterError(f"standard input has no name that tells its format; add --format {'|'.join(FORMATS)}")
+    path = spool_stdin(folder)
+    return RecordSource(path, reading, name="standard input", packing=packing_by_content(path))
+
+
+def _check_kinds(source: RecordSource, output: Path | None) -> None:
+    """Records are copied as they are, so the output's name must fit the input's format."""
+    if source.folder:
+        if output is None:
+            raise ParameterError("a folder cannot go to standard output; name an output folder")
+        here, there = source.path.resolve(), output.resolve()
+        if here in there.parents or there in here.parents:
+            raise ParameterError(f"{output} and {source.path} lie one in the other; name an output folder elsewhere")
+        return
+    kind = None if output is None else format_of(output)
+    if kind is not None and kind != source.format:
+        raise ParameterError(f"{output}: records are copied as they are, so its name must end in .{source.format}")
+
+
+def _report(summary: Summary, source: RecordSource, as_json: bool, to_stdout: bool) -> None:
+    if summary.invalid_utf8:
+        note(f"{source.name}: {counted(summary.invalid_utf8, 'line')} with invalid UTF-8, compared with U+FFFD in its place")
+    if source.first_skipped:
+        note(f"{counted(summary.skipped, 'record')} left out; the first: {source.first_skipped}")
+    if as_json:
+        emit_json(asdict(summary))
+        return
+    tell = note if to_stdout else emit
+    tell(
+        f"{counted(summary.records, 'record')}: {summary.kept:,} kept, {counted(summary.duplicates, 'near-duplicate')} removed"
+        + (f", {summary.empty_dropped:,} empty dropped" if summary.empty_dropped else "")
+    )
+    if summary.clusters:
+        tell(f"{counted(summary.clusters, 'cluster')}, the largest of {counted(summary.largest_cluster, 'record')}")
+    tell(
+        f"{bytes_text(summary.input_bytes)} in {summary.seconds:.1f} s: "
+        f"{summary.records_per_second:,.0f} records/s, {summary.mb_per_second:.1f} MB/s"
+    )

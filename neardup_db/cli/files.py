@@ -1,0 +1,169 @@
+"""Files that commands read and write: packed or not, bounded lines, and outputs that appear whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import os
+import shutil
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import IO, Any, BinaryIO, cast
+
+from ..errors import ParameterError
+
+PACKED_SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
+"""What the end of a file's name says about its packing."""
+
+_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+
+
+class InputError(ParameterError):
+    """An input file cannot be read; the message names the file and, where there is one, the line."""
+
+
+def packing_of(path: Path) -> str | None:
+    """'gzip', 'zstd' or None, by the end of the name."""
+    return PACKED_SUFFIXES.get(path.suffix.lower())
+
+
+def packing_by_content(path: Path) -> str | None:
+    """'gzip', 'zstd' or None, by the first bytes."""
+    with open(path, "rb") as file:
+        head = file.read(4)
+    return next((packing for magic, packing in _MAGIC.items() if head.startswith(magic)), None)
+
+
+def _zstandard(path: Path) -> ModuleType:
+    try:
+        import zstandard
+    except ImportError as error:
+        raise InputError(
+            f"{path}: .zst files need the package zstandard; install it with: pip install 'neardup-db[zstd]'"
+        ) from error
+    return zstandard
+
+
+class InputFile:
+    """A file opened for reading, unpacked on the way.
+
+    `name` is how messages call it, `size_bytes` its size on disk and `position` how much of that has been read.
+    """
+
+    def __init__(self, path: Path, name: str | None = None, packing: str | None = None) -> None:
+        self.name = name or str(path)
+        self._raw: BinaryIO = open(path, "rb")  # noqa: SIM115 (closed by __exit__)
+        self.size_bytes = os.fstat(self._raw.fileno()).st_size
+        self._stream: Any = self._raw
+        packing = packing or packing_of(path)
+        try:
+            if packing == "gzip":
+                self._stream = io.BufferedReader(cast(io.RawIOBase, gzip.GzipFile(fileobj=self._raw, mode="rb")), 1 << 18)
+            elif packing == "zstd":
+                reader = _zstandard(path).ZstdDecompressor().stream_reader(self._raw, read_across_frames=True)
+                self._stream = io.BufferedReader(reader, 1 << 18)
+        except BaseException:
+            self._raw.close()
+            raise
+
+    @property
+    def position(self) -> int:
+        """Bytes of the file on disk that were read so far."""
+        return 0 if self._raw.closed else self._raw.tell()
+
+    def readline(self, limit: int) -> bytes:
+        """The next line with its end, at most `limit` bytes of it; b"" at the end of the file."""
+        with self._readable():
+            return cast(bytes, self._stream.readline(limit))
+
+    def read(self, size: int) -> bytes:
+        """At most `size` bytes; b"" at the end of the file."""
+        with self._readable():
+            return cast(bytes, self._stream.read(size))
+
+    @contextlib.contextmanager
+    def _readable(self) -> Iterator[None]:
+        """Damage of the packing, as an InputError."""
+        try:
+            yield
+        except gzip.BadGzipFile as error:
+            raise InputError(f"{self.name}: no gzip data ({error}); unpack it or give it the right name") from error
+        except (EOFError, zlib.error) as error:
+            raise InputError(f"{self.name}: the packed data is damaged or ends early ({error})") from error
+        except Exception as error:
+            if type(error).__module__.partition(".")[0] in ("zstandard", "zstd"):
+                raise InputError(f"{self.name}: no zstd data, or damaged ({error})") from error
+            raise
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._stream.close()
+        self._raw.close()
+
+    def __enter__(self) -> InputFile:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def open_output(path: Path, packing: str | None) -> IO[bytes]:
+    """A new file for writing bytes, packed as `packing` says. The same bytes always give the same file."""
+    if packing == "gzip":
+        return cast(IO[bytes], _GzipOutput(path))
+    if packing == "zstd":
+        return cast(IO[bytes], _zstandard(path).open(path, "wb"))
+    return open(path, "wb")
+
+
+class _GzipOutput(gzip.GzipFile):
+    """A gzip file without name and time in its head."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = open(path, "wb")  # noqa: SIM115 (closed by close)
+        super().__init__(filename="", mode="wb", fileobj=self._file, compresslevel=6, mtime=0)
+
+    def close(self) -> None:
+        super().close()
+        self._file.close()
+
+
+def check_output(path: Path, force: bool, inputs: tuple[Path, ...] = ()) -> None:
+    """Refuses an output that is one of the inputs, exists (unless `force`), or has no folder to be in."""
+    for other in inputs:
+        if path.exists() and other.exists() and path.samefile(other):
+            raise ParameterError(f"{path} is the input: name another output")
+    if path.exists() and not force:
+        raise ParameterError(f"{path} exists already: name another output, or add --force to replace it")
+    if not path.absolute().parent.is_dir():
+        raise ParameterError(f"{path}: the folder {path.absolute().parent} does not exist; create it first")
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path` that takes its place when the block ends well, and is removed when it does not.
+
+    The block may create a file or a folder there.
+    """
+    scratch = Path(tempfile.mkdtemp(prefix=".neardup-", dir=path.absolute().parent))
+    try:
+        new = scratch / path.name
+        yield new
+        if path.is_dir() and not path.is_symlink():
+            os.rename(path, scratch / "replaced")
+        os.replace(new, path)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def spool_stdin(folder: Path) -> Path:
+    """Copies standard input to a file in `folder`, for commands that must read it twice or know its packing."""
+    path = folder / "stdin"
+    with open(path, "wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
+    return path

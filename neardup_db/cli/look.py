@@ -1,0 +1,218 @@
+"""Commands that read an index: query, pairs, clusters, stats, explain."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..index import Index
+from ..values import Match
+from .difference import show_difference
+from .options import group_option, index_argument, json_option, key_type_option, limit_option, name_option, open_index, parse_key
+from .output import columns, emit, emit_json, json_key, match_json, measure, plain, shown
+
+
+@click.command()
+@index_argument
+@click.argument("text", required=False)
+@click.option("--file", "file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Read the text from a file.")
+@click.option("--key", help="Ask with a stored document instead of a text.")
+@name_option
+@key_type_option
+@click.option("--threshold", type=float, help="Least similarity, at or above that of the index.")
+@click.option("--max-distance", type=int, help="Most differing bits, at or below that of the index.")
+@limit_option
+@click.option("--any", "any_", is_flag=True, help="With --limit: the first that turn up, not the best.")
+@group_option
+@json_option
+def query(index_path: Path, text: str | None, file: Path | None, key: str | None, **options: Any) -> int:
+    """Print the near-duplicates of TEXT, best first.
+
+    TEXT is an argument, - for standard input, the content of --file, or the stored document --key. Each line has similarity,
+    distance where the scheme has one, and key. Exit code 1 if there is none.
+
+    \b
+    neardup query articles.db "It was a bright cold day in April"
+    neardup query articles.db --file new.txt --limit 5 --json
+    """
+    if sum(source is not None for source in (text, file, key)) != 1:
+        raise click.UsageError("Give one of TEXT, --file and --key")
+    with open_index(index_path, options["name"]) as index:
+        found = _ask(index, text, file, key, options)
+    if options["as_json"]:
+        emit_json({"matches": [match_json(match) for match in found]})
+    else:
+        for match in found:
+            emit(f"{measure(match.similarity, match.distance)}  {shown(match.key)}")
+    return 0 if found else 1
+
+
+def _ask(index: Index, text: str | None, file: Path | None, key: str | None, options: dict[str, Any]) -> list[Match]:
+    limit = options["limit"]
+    if key is not None:
+        if options["max_distance"] is not None or options["any_"] or options["group"] is not None:
+            raise click.UsageError("--key goes with --threshold and --limit only; its group is the document's own")
+        return index.matches(parse_key(key, options["key_type"]), threshold=options["threshold"], limit=limit)
+    content: str | bytes
+    content = file.read_bytes() if file is not None else sys.stdin.buffer.read() if text == "-" else text or ""
+    how = {name: options[name] for name in ("threshold", "max_distance", "limit", "group")}
+    if index.scheme.takes_text:
+        return list(index.query(content, any=options["any_"], **how))
+    code = content.decode("ascii", "replace") if isinstance(content, bytes) else content
+    return list(index.query_code(code.strip(), any=options["any_"], **how))
+
+
+@click.command()
+@index_argument
+@name_option
+@click.option("--threshold", type=float, help="Least similarity, at or above that of the index.")
+@limit_option
+@json_option
+def pairs(index_path: Path, name: str, threshold: float | None, limit: int | None, as_json: bool) -> int:
+    """Print all pairs of near-duplicates.
+
+    One a line, as they are found. Columns, split by tabs: similarity, distance (empty where the scheme has none), the earlier
+    key, the later key. With --json each line is a document. Exit code 1 if there is none.
+
+    \b
+    neardup pairs articles.db --threshold 0.9
+    """
+    count = 0
+    with open_index(index_path, name) as index:
+        for pair in itertools.islice(index.pairs(threshold), limit):
+            count += 1
+            if as_json:
+                keys = {"key_a": json_key(pair.key_a), "key_b": json_key(pair.key_b)}
+                emit_json({**keys, "similarity": pair.similarity, "distance": pair.distance})
+            else:
+                distance = "" if pair.distance is None else str(pair.distance)
+                emit(f"{pair.similarity:.4f}\t{distance}\t{shown(pair.key_a)}\t{shown(pair.key_b)}")
+    return 0 if count else 1
+
+
+@click.command()
+@index_argument
+@name_option
+@click.option("--min-size", type=click.IntRange(min=2), default=2, show_default=True, help="Smallest cluster.")
+@click.option("--members", type=click.IntRange(min=1), help="Name at most so many members of each.")
+@limit_option
+@json_option
+def clusters(index_path: Path, name: str, min_size: int, members: int | None, limit: int | None, as_json: bool) -> int:
+    """Print the clusters, the largest first.
+
+    A cluster holds all documents that a chain of near-duplicates joins. The earliest document is its first line, the others stand
+    below it. With --json each line is one cluster. Exit code 1 if there is none.
+
+    \b
+    neardup clusters articles.db --min-size 3 --limit 10
+    """
+    count = 0
+    with open_index(index_path, name) as index:
+        for cluster in itertools.islice(index.clusters(min_size=min_size), limit):
+            count += 1
+            keys = cluster.keys[:members]
+            if as_json:
+                named = {"representative": json_key(cluster.representative), "keys": [json_key(key) for key in keys]}
+                emit_json({"size": len(cluster), **named})
+                continue
+            emit(f"{len(cluster):6,}  {shown(keys[0])}")
+            _indented(shown(key) for key in keys[1:])
+            if len(keys) < len(cluster):
+                _indented([f"... and {len(cluster) - len(keys):,} more"])
+    return 0 if count else 1
+
+
+def _indented(lines: Iterable[str]) -> None:
+    for line in lines:
+        emit(f"        {line}")
+
+
+@click.command()
+@index_argument
+@name_option
+@json_option
+def stats(index_path: Path, name: str, as_json: bool) -> None:
+    """Print counts, sizes and settings of INDEX.
+
+    \b
+    neardup stats articles.db
+    """
+    with open_index(index_path, name) as index:
+        found = plain(index.stats())
+    if as_json:
+        emit_json(found)
+    else:
+        columns(_rows(found))
+
+
+def _rows(value: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """Nested names and values as flat rows: 'text.shingle', 3."""
+    rows: list[tuple[str, Any]] = []
+    for name, item in value.items():
+        if isinstance(item, dict):
+            rows += _rows(item, f"{prefix}{name}.")
+        elif isinstance(item, float):
+            rows.append((prefix + name, f"{item:,.6g}"))
+        else:
+            counted = isinstance(item, int) and not isinstance(item, bool) and not prefix
+            rows.append((prefix + name, "none" if item is None else f"{item:,}" if counted else item))
+    return rows
+
+
+@click.command()
+@index_argument
+@click.argument("text", required=False)
+@click.option("--match", "match", nargs=2, metavar="KEY KEY", help="Two stored documents: how they were compared.")
+@name_option
+@key_type_option
+@json_option
+def explain(index_path: Path, text: str | None, match: tuple[str, str] | None, name: str, key_type: str, as_json: bool) -> None:
+    """Show how a query runs, or two documents compare.
+
+    With a text (or - for standard input): how a query for it runs, what each step looked at and how long it took. With --match:
+    similarity, the candidate rows that both share, the verdict, and, where the index stores texts, the words that differ.
+
+    \b
+    neardup explain articles.db "some text"
+    neardup explain articles.db --match a1 a2
+    """
+    if (text is None) == (match is None):
+        raise click.UsageError("Give either TEXT or --match KEY KEY")
+    with open_index(index_path, name) as index:
+        if match is None:
+            explained = plain(index.explain(_argument(text)))
+            if as_json:
+                emit_json(explained)
+            else:
+                columns(_rows(explained))
+            return
+        first, second = (parse_key(key, key_type) for key in match)
+        found = index.explain_match(first, second)
+    value = {**plain(found), "jaccard": found.jaccard}
+    if as_json:
+        emit_json(value)
+        return
+    columns([(name, _shortened(item)) for name, item in value.items() if item is not None and not name.startswith("text_")])
+    if found.text_a is not None and found.text_b is not None:
+        emit()
+        show_difference(found.text_a, found.text_b)
+
+
+def _argument(text: str | None) -> str:
+    if text != "-":
+        return text or ""
+    return sys.stdin.buffer.read().decode("utf-8", "replace")
+
+
+def _shortened(value: Any) -> str:
+    """A value that fits a screen: of a long list the beginning."""
+    if isinstance(value, list):
+        first = ", ".join(shown(item if not isinstance(item, dict) else item.get("hex", item)) for item in value[:8])
+        return first + (f", ... ({len(value):,} in all)" if len(value) > 8 else "")
+    text = str(value)
+    return text if len(text) <= 400 else f"{text[:400]}... ({len(text):,} characters)"

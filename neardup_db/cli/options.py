@@ -1,0 +1,176 @@
+"""Options that several commands share, and what is made of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ..errors import FormatError, ParameterError
+from ..index import Index
+from ..schemes import BinaryCode, BitSampling, BottomK, MinHash, SimHash
+from ..schemes.base import Scheme
+from ..text import TextRules
+from ..values import Key
+from .records import FORMATS, ReadOptions
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+SCHEMES: Mapping[str, tuple[type[Scheme], tuple[str, ...]]] = {
+    "minhash": (MinHash, ("threshold", "num_perm", "recall", "exact")),
+    "simhash": (SimHash, ("max_distance", "bits")),
+    "bottomk": (BottomK, ("threshold", "k")),
+    "bitsampling": (BitSampling, ("threshold", "bits", "recall", "max_distance")),
+    "binarycode": (BinaryCode, ("bits", "max_distance")),
+}
+"""Schemes by their name on the command line, with the parameters that can be given there."""
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+def _all(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    def apply(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return apply
+
+
+index_argument = click.argument("index_path", metavar="INDEX", type=click.Path(path_type=Path))
+name_option = click.option("--name", default="neardup", show_default=True, help="Name of the index within the file.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+group_option = click.option("--group", help="Look only among documents of this group (a tenant, a language).")
+limit_option = click.option("--limit", type=click.IntRange(min=1), help="Print at most so many.")
+key_type_option = click.option(
+    "--key-type",
+    type=click.Choice(["text", "int", "hex"]),
+    default="text",
+    show_default=True,
+    help="How keys are to be read: 1 as text and 1 as an integer are different keys.",
+)
+
+input_options = _all(
+    click.option("--format", "format_", type=click.Choice(FORMATS), help="Format of the input, if its name does not tell it."),
+    click.option("--id-field", help="Field that holds the id.  [default: id, else key, else the running number]"),
+    click.option("--text-field", default="text", show_default=True, help="Field that holds the text."),
+    click.option("--glob", default="*", show_default=True, help="Which files of a folder: a pattern for name or path."),
+    click.option(
+        "--on-error",
+        type=click.Choice(["raise", "skip"]),
+        default="raise",
+        show_default=True,
+        help="A record that cannot be used: stop, or leave it out and go on.",
+    ),
+    click.option(
+        "--max-record-mb",
+        type=click.FloatRange(min=0.001),
+        default=64.0,
+        show_default=True,
+        help="Longest record; a longer one is an error.",
+    ),
+)
+"""Options of commands that read records; `read_options` makes a ReadOptions of them."""
+
+text_options = _all(
+    click.option("--tokens", type=click.Choice(["words", "chars"]), help="What texts are cut into.  [default: words]"),
+    click.option("--shingle", type=click.IntRange(1, 1000), help="Consecutive tokens in a shingle.  [default: 3 words]"),
+    click.option("--normalize", type=click.Choice(["NFC", "NFKC", "none"]), help="Unicode normal form.  [default: NFKC]"),
+    click.option("--case", type=click.Choice(["fold", "lower", "none"]), help="How upper case is treated.  [default: fold]"),
+    click.option("--strip-accents", is_flag=True, help="Compare without accents."),
+)
+"""Text rules; `text_rules` makes a TextRules of them."""
+
+scheme_options = _all(
+    click.option("--scheme", type=click.Choice(list(SCHEMES)), help="Scheme of a new index.  [default: minhash]"),
+    click.option("--threshold", type=float, help="Least similarity of near-duplicates, 0 to 1.  [default: 0.8; bottomk 0.5]"),
+    click.option("--max-distance", type=int, help="simhash, bitsampling, binarycode: most differing bits."),
+    click.option("--exact/--estimate", default=None, help="minhash: verify by true Jaccard, or by the share of equal slots."),
+    click.option(
+        "--recall", type=float, help="minhash, bitsampling: share of the pairs at the threshold found.  [default: 0.99]"
+    ),
+    click.option("--num-perm", type=int, help="minhash: slots of a signature.  [default: 128]"),
+    click.option("--bits", type=int, help="simhash, bitsampling, binarycode: bits of a code."),
+    click.option("--k", type=int, help="bottomk: hashes of a fingerprint.  [default: 128]"),
+)
+"""Scheme and parameters; `scheme_of` makes a Scheme of them."""
+
+_SCHEME_NAMES = ("scheme", "threshold", "max_distance", "exact", "recall", "num_perm", "bits", "k")
+_TEXT_NAMES = ("tokens", "shingle", "normalize", "case", "strip_accents")
+_INPUT_NAMES = ("format_", "id_field", "text_field", "glob", "on_error", "max_record_mb")
+
+
+def take(options: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Removes those names from the options and returns them."""
+    return {name: options.pop(name) for name in names}
+
+
+def text_rules(options: dict[str, Any]) -> TextRules | None:
+    """The text rules that the options ask for, None where none was given; takes its options out."""
+    given = {name: value for name, value in take(options, _TEXT_NAMES).items() if value is not None and value is not False}
+    if not given:
+        return None
+    for name in ("normalize", "case"):
+        if given.get(name) == "none":
+            given[name] = None
+    return TextRules.chars(**given) if given.pop("tokens", "words") == "chars" else TextRules.words(**given)
+
+
+def scheme_of(options: dict[str, Any]) -> Scheme | None:
+    """The scheme that the options ask for, None where none was given; takes its options out."""
+    given = {name: value for name, value in take(options, _SCHEME_NAMES).items() if value is not None}
+    if not given:
+        return None
+    name = given.pop("scheme", "minhash")
+    kind, allowed = SCHEMES[name]
+    for parameter in given:
+        if parameter not in allowed:
+            known = ", ".join("--" + other.replace("_", "-") for other in allowed)
+            raise ParameterError(f"--{parameter.replace('_', '-')} does not go with --scheme {name}, which has {known}")
+    return kind(**given)
+
+
+def read_options(options: dict[str, Any], key_type: str = "text") -> ReadOptions:
+    """How to read records; takes its options out."""
+    taken = take(options, _INPUT_NAMES)
+    return ReadOptions(
+        format=taken["format_"],
+        id_field=taken["id_field"],
+        text_field=taken["text_field"],
+        integer_keys=key_type == "int",
+        on_error=taken["on_error"],
+        max_bytes=int(taken["max_record_mb"] * 1_000_000),
+        glob=taken["glob"],
+    )
+
+
+def open_index(path: Path, name: str, *, write: bool = False) -> Index:
+    """An index that must be there."""
+    if not path.exists():
+        raise ParameterError(f"{path}: no such file; create an index with: neardup add {path} RECORDS")
+    try:
+        return Index(path, name=name, read_only=not write)
+    except FormatError as error:
+        raise FormatError(f"{path}: {error}") from error
+
+
+def parse_key(text: str, key_type: str) -> Key:
+    """A key as --key-type says."""
+    try:
+        if key_type == "int":
+            return int(text)
+        return bytes.fromhex(text) if key_type == "hex" else text
+    except ValueError as error:
+        wanted = "an integer" if key_type == "int" else "hexadecimal"
+        raise ParameterError(f"key {text!r} is not {wanted}, as --key-type {key_type} says") from error
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of '90s', '15m', '12h', '30d' or '2w'."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])\s*", text)
+    if not found:
+        raise ParameterError(f"{text!r} is no duration; write a number and s, m, h, d or w: 30d")
+    return float(found[1]) * _SECONDS[found[2]]

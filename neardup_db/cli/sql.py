@@ -1,0 +1,81 @@
+"""`neardup sql`: the file in SQL, with the functions of the extension."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import apsw
+import click
+
+from ..errors import ReadOnlyError
+from .options import index_argument, json_option, name_option, open_index
+from .output import emit, emit_json, plain, shown
+
+
+@click.command()
+@index_argument
+@click.argument("statement", required=False)
+@name_option
+@click.option("--write", is_flag=True, help="Allow statements that change the file.")
+@json_option
+def sql(index_path: Path, statement: str | None, name: str, write: bool, as_json: bool) -> None:
+    """Run a SQL statement on INDEX, or a shell without one.
+
+    The functions of the extension are loaded: neardup_search, neardup_simhash, neardup_jaccard and the rest. Good places to start
+    are the views NAME_documents, NAME_matches, NAME_clusters and NAME_settings. The file is read-only unless --write is given.
+    With --json each line is one row.
+
+    \b
+    neardup sql articles.db "SELECT * FROM neardup_clusters LIMIT 20"
+    neardup sql articles.db "SELECT key, similarity FROM neardup_search('neardup', 'some text', 0.8, 10)"
+    """
+    try:
+        _run(index_path, statement, name, write, as_json)
+    except apsw.ReadOnlyError as error:
+        raise ReadOnlyError(f"{index_path} is open for reading only; add --write to let the statement change it") from error
+
+
+def _run(index_path: Path, statement: str | None, name: str, write: bool, as_json: bool) -> None:
+    with open_index(index_path, name, write=write) as index:
+        connection = index.connection
+        if statement is None:
+            if as_json:
+                raise click.UsageError("--json needs a STATEMENT; in the shell, use .mode json")
+            import apsw.shell  # here, since it takes as long to import as all the rest
+
+            apsw.shell.Shell(stdin=sys.stdin, stdout=sys.stdout, stderr=sys.stderr, db=connection).cmdloop()  # type: ignore[no-untyped-call]
+        elif as_json:
+            for names, row in _rows(connection, statement):
+                emit_json(dict(zip(names, map(plain, row), strict=True)))
+        elif sys.stdout.isatty():
+            _table(connection, statement)
+        else:
+            _lines(connection, statement)
+
+
+def _rows(connection: Any, statement: str) -> Any:
+    """Column names and row, for each row; names are made different, since JSON objects have no two equal ones."""
+    cursor = connection.cursor()
+    for row in cursor.execute(statement):
+        names: list[str] = []
+        for name, *_ in cursor.get_description():
+            names.append(name if name not in names else f"{name}:{len(names)}")
+        yield names, row
+
+
+def _table(connection: Any, statement: str) -> None:
+    import apsw.ext
+
+    emit(apsw.ext.format_query_table(connection, statement, colour=True, text_width=100, use_unicode=True).rstrip())
+
+
+def _lines(connection: Any, statement: str) -> None:
+    """Columns split by tabs, their names first; NULL is empty."""
+    last: list[str] | None = None
+    for names, row in _rows(connection, statement):
+        if names != last:
+            emit("\t".join(map(shown, names)))
+            last = names
+        emit("\t".join("" if value is None else shown(value) for value in row))

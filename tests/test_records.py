@@ -1,0 +1,250 @@
+"""Reading records: formats, packings, broken input, limits."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from neardup_db.cli.files import InputError, check_output, replacing
+from neardup_db.cli.records import ReadOptions, RecordError, RecordSource, format_of
+from neardup_db.errors import ParameterError
+
+
+def write(path: Path, data: bytes | str) -> Path:
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return path
+
+
+def read(path: Path, **options: object) -> list[tuple[object, str]]:
+    return [(record.key, record.text) for record in RecordSource(path, ReadOptions(**options))]  # type: ignore[arg-type]
+
+
+JSONL = '{"id": "a", "text": "one"}\n{"id": "b", "text": "two", "lang": "en"}\n'
+
+
+def test_json_lines_give_keys_texts_and_other_fields(tmp_path: Path) -> None:
+    """A line of JSON is one record; what is neither id nor text stays in its fields, and raw is the line itself."""
+    records = list(RecordSource(write(tmp_path / "in.jsonl", JSONL), ReadOptions()))
+    assert [(record.key, record.text, record.number, record.line) for record in records] == [
+        ("a", "one", 1, 1),
+        ("b", "two", 2, 2),
+    ]
+    assert records[1].fields == {"lang": "en"}
+    assert b"".join(record.raw for record in records) == JSONL.encode()
+
+
+def test_a_source_can_be_read_twice(tmp_path: Path) -> None:
+    """Every iteration starts at the beginning and gives the same."""
+    source = RecordSource(write(tmp_path / "in.jsonl", JSONL), ReadOptions())
+    assert list(source) == list(source)
+
+
+@pytest.mark.parametrize("packing", ["gz", "zst"])
+def test_packed_files_are_unpacked(tmp_path: Path, packing: str) -> None:
+    """.gz and .zst are read like the file they hold."""
+    data = gzip.compress(JSONL.encode()) if packing == "gz" else zstandard.ZstdCompressor().compress(JSONL.encode())
+    assert read(write(tmp_path / f"in.jsonl.{packing}", data)) == [("a", "one"), ("b", "two")]
+
+
+def test_several_packed_pieces_are_one_file(tmp_path: Path) -> None:
+    """Frames and members written one after another are read to the last."""
+    lines = JSONL.encode().splitlines(keepends=True)
+    packed = b"".join(zstandard.ZstdCompressor().compress(line) for line in lines)
+    assert len(read(write(tmp_path / "in.jsonl.zst", packed))) == 2
+    assert len(read(write(tmp_path / "in.jsonl.gz", b"".join(map(gzip.compress, lines))))) == 2
+
+
+def test_csv_rows_keep_their_bytes(tmp_path: Path) -> None:
+    """Quoted line ends, doubled quotes and CRLF are read right, and raw is the row as it stands."""
+    header, first, second = b"id,text\r\n", b'a,"one\r\n ""two"""\r\n', b"b,three"
+    source = RecordSource(write(tmp_path / "in.csv", header + first + second), ReadOptions())
+    records = list(source)
+    assert source.header == header
+    assert [(record.key, record.text, record.raw, record.line) for record in records] == [
+        ("a", 'one\r\n "two"', first, 2),
+        ("b", "three", second, 4),
+    ]
+
+
+def test_tsv_is_split_at_tabs(tmp_path: Path) -> None:
+    """A TSV file has a header too, and commas are text."""
+    assert read(write(tmp_path / "in.tsv", "text\tid\none, two\t7\n")) == [("7", "one, two")]
+
+
+def test_a_folder_gives_its_files(tmp_path: Path) -> None:
+    """The key of a file is its path below the folder; hidden files are left out and the order is that of the paths."""
+    (tmp_path / "in" / "b").mkdir(parents=True)
+    write(tmp_path / "in" / "b" / "1.txt", "one")
+    write(tmp_path / "in" / "a.md", "two")
+    write(tmp_path / "in" / ".hidden", "three")
+    assert read(tmp_path / "in") == [("a.md", "two"), ("b/1.txt", "one")]
+    assert read(tmp_path / "in", glob="*.txt") == [("b/1.txt", "one")]
+    assert read(tmp_path / "in", glob="b/*") == [("b/1.txt", "one")]
+
+
+def test_records_without_an_id_are_numbered(tmp_path: Path) -> None:
+    """Where there is no id or key, the running number is the key, as text or as an integer."""
+    path = write(tmp_path / "in.jsonl", '{"text": "one"}\n\n{"key": "k", "text": "two"}\n{"text": "three"}\n')
+    assert [key for key, _ in read(path)] == ["1", "k", "3"]
+    path = write(tmp_path / "in2.jsonl", '{"text": "one"}\n{"id": 17, "text": "two"}\n{"id": "18", "text": "x"}\n')
+    assert [key for key, _ in read(path, integer_keys=True)] == [1, 17, 18]
+    assert [key for key, _ in read(path)] == ["1", "17", "18"]
+
+
+def test_fields_can_be_named(tmp_path: Path) -> None:
+    """--id-field and --text-field choose other fields."""
+    path = write(tmp_path / "in.jsonl", '{"url": "u", "body": "b", "id": 3}\n')
+    assert read(path, id_field="url", text_field="body") == [("u", "b")]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"id": "b", "text": ', "no JSON"),
+        ('["b"]', "a list"),
+        ('{"id": "b"}', "no field 'text'"),
+        ('{"id": "b", "text": 5}', "a number"),
+        ('{"id": [1], "text": "x"}', "field 'id' must be text or an integer"),
+        ('{"id": true, "text": "x"}', "true or false"),
+        ("[" * 100_000, "no JSON"),
+    ],
+)
+def test_a_broken_line_is_named(tmp_path: Path, line: str, message: str) -> None:
+    """The error names the file and the line; skipping leaves just that record out and counts it."""
+    path = write(tmp_path / "in.jsonl", f'{{"id": "a", "text": "one"}}\n{line}\n{{"id": "c", "text": "three"}}\n')
+    with pytest.raises(RecordError, match=r"in\.jsonl, line 2: ") as caught:
+        read(path)
+    assert message in str(caught.value)
+    source = RecordSource(path, ReadOptions(on_error="skip"))
+    assert [record.key for record in source] == ["a", "c"]
+    assert source.skipped == 1 and "line 2" in str(source.first_skipped)
+
+
+def test_a_key_that_is_no_integer_is_an_error(tmp_path: Path) -> None:
+    """--key-type int refuses text and what does not fit 64 bits."""
+    for value in ('"x"', str(1 << 63)):
+        path = write(tmp_path / "in.jsonl", f'{{"id": {value}, "text": "one"}}\n')
+        with pytest.raises(RecordError, match="--key-type"):
+            read(path, integer_keys=True)
+
+
+def test_a_line_beyond_the_limit_is_an_error_and_not_memory(tmp_path: Path) -> None:
+    """A line of exactly the limit passes, one byte more does not; the lines after it are read."""
+    line = '{"text": "' + "x" * 50 + '"}\n'
+    path = write(tmp_path / "in.jsonl", line + '{"text": "y"}\n')
+    assert len(read(path, max_bytes=len(line))) == 2
+    with pytest.raises(RecordError, match="line 1: longer than"):
+        read(path, max_bytes=len(line) - 1)
+    assert read(path, max_bytes=len(line) - 1, on_error="skip") == [("1", "y")]
+
+
+def test_a_csv_row_beyond_the_limit_is_an_error(tmp_path: Path) -> None:
+    """A quote that is never closed ends at the limit, not at the end of memory."""
+    path = write(tmp_path / "in.csv", 'id,text\na,"one\n' + "x\n" * 1000)
+    with pytest.raises(RecordError, match="line 2: longer than 100 bytes"):
+        read(path, max_bytes=100)
+    with pytest.raises(RecordError, match="line 2: no valid row"):
+        read(path)
+
+
+def test_long_csv_fields_are_read(tmp_path: Path) -> None:
+    """A field longer than the csv module's own limit is no error."""
+    path = write(tmp_path / "in.csv", "id,text\na," + "x" * 300_000 + "\n")
+    assert len(read(path)[0][1]) == 300_000
+
+
+def test_csv_rows_of_another_width_are_errors(tmp_path: Path) -> None:
+    """A row with too few or too many columns is named by its line; empty lines are none."""
+    path = write(tmp_path / "in.csv", "id,text\na,one\n\nb\nc,three\n")
+    with pytest.raises(RecordError, match="line 4: 1 columns, the header has 2"):
+        read(path)
+    assert [key for key, _ in read(path, on_error="skip")] == ["a", "c"]
+
+
+def test_an_unknown_column_is_named_with_those_there_are(tmp_path: Path) -> None:
+    """A field that the header does not have is an error at once, even when records are skipped."""
+    path = write(tmp_path / "in.csv", "id,body\na,one\n")
+    with pytest.raises(InputError, match="no column 'text'; the header has 'id', 'body'"):
+        read(path, on_error="skip")
+
+
+def test_byte_order_marks_and_invalid_utf8(tmp_path: Path) -> None:
+    """A byte order mark is dropped, a wrong byte becomes U+FFFD and is counted, the raw bytes stay."""
+    data = b'\xef\xbb\xbf{"id": "a", "text": "caf\xe9"}\n'
+    source = RecordSource(write(tmp_path / "in.jsonl", data), ReadOptions())
+    record = next(iter(source))
+    assert (record.key, record.text, record.raw) == ("a", "caf\ufffd", data)
+    assert source.replaced == 1
+    assert read(write(tmp_path / "in.csv", b"\xef\xbb\xbfid,text\na,b\n")) == [("a", "b")]
+
+
+def test_lone_surrogates_in_keys_become_replacement_characters(tmp_path: Path) -> None:
+    """A key is always text that UTF-8 can hold."""
+    assert read(write(tmp_path / "in.jsonl", '{"id": "a\\ud800", "text": "x"}\n'))[0][0] == "a\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("in.jsonl.gz", b"not packed at all", "no gzip data"),
+        ("in.jsonl.gz", gzip.compress(b'{"text": "x"}\n' * 1000)[:-20], "ends early"),
+        ("in.jsonl.zst", b"not packed at all", "no zstd data"),
+        ("in.what", b"", "add --format"),
+    ],
+)
+def test_files_that_are_not_what_they_seem(tmp_path: Path, name: str, data: bytes, message: str) -> None:
+    """Damaged packing and unknown names are errors that say so, never skipped."""
+    with pytest.raises(InputError, match=message):
+        read(write(tmp_path / name, data), on_error="skip")
+
+
+def test_empty_files_have_no_records(tmp_path: Path) -> None:
+    """Nothing in, nothing out."""
+    assert read(write(tmp_path / "in.jsonl", "")) == read(write(tmp_path / "in.csv", "")) == []
+
+
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
+    """The message names the path."""
+    with pytest.raises(InputError, match="nowhere.jsonl: no such file"):
+        RecordSource(tmp_path / "nowhere.jsonl", ReadOptions())
+
+
+def test_formats_follow_the_name() -> None:
+    """The packing's suffix is looked through."""
+    names = {
+        "a.jsonl": "jsonl",
+        "a.ndjson.gz": "jsonl",
+        "A.CSV": "csv",
+        "a.tsv.zst": "tsv",
+        "a.gz": None,
+        "a": None,
+        "a.txt": None,
+    }
+    assert {name: format_of(Path(name)) for name in names} == names
+
+
+def test_an_output_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    """A block that fails leaves the old file and nothing else."""
+    path = write(tmp_path / "out.jsonl", "old")
+    with pytest.raises(RuntimeError), replacing(path) as new:
+        new.write_text("half")
+        raise RuntimeError
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+    with replacing(path) as new:
+        new.write_text(json.dumps("new"))
+    assert path.read_text() == '"new"' and list(tmp_path.iterdir()) == [path]
+
+
+def test_outputs_are_checked_before_the_work(tmp_path: Path) -> None:
+    """An existing output needs --force, the input itself is never one, and the folder must be there."""
+    path = write(tmp_path / "a.jsonl", "")
+    with pytest.raises(ParameterError, match="--force"):
+        check_output(path, False)
+    with pytest.raises(ParameterError, match="is the input"):
+        check_output(path, True, (path,))
+    with pytest.raises(ParameterError, match="does not exist"):
+        check_output(tmp_path / "no" / "a.jsonl", False)
