@@ -137,7 +137,7 @@ def bottom_k(hashes: Any, k: int) -> Array:
     values = _hashes(hashes)
     k = integer("k", k, 1, (1 << 31) - 1, "hashes to keep")
     out, count = np.zeros(min(k, max(len(values), 1)), np.uint64), native.ffi.new("size_t *")
-    data = native.pointer(values, "uint64_t[]") if len(values) else native.ffi.NULL
+    data = native.pointer(values, "uint64_t[]")
     native.check(native.lib.nd_bottom_k(data, len(values), len(out), native.pointer(out, "uint64_t[]"), count), f"k={k}")
     smallest = out[: int(count[0])].copy()
     return smallest.astype(np.uint32) if getattr(hashes, "dtype", None) == np.uint32 else smallest
@@ -222,7 +222,7 @@ def jaccard_pairs(fingerprints: Any, threshold: float) -> tuple[npt.NDArray[np.i
     values = values if len(values) else np.zeros(1, np.uint64)
     ends = np.cumsum([len(array) for array in arrays], dtype=np.uint64) if arrays else np.zeros(1, np.uint64)
     value_data, end_data = native.pointer(values, "uint64_t[]"), native.pointer(ends, "uint64_t[]")
-    return native.pairs(lambda out: native.lib.nd_jaccard_pairs(value_data, end_data, len(arrays), bound, out))
+    return native.pairs(lambda out: native.lib.nd_jaccard_pairs(value_data, end_data, len(arrays), bound, out), measured=True)
 
 
 def find_all(codes: Any, max_distance: int, blocks: int | None = None) -> npt.NDArray[np.int64]:
@@ -275,7 +275,7 @@ def block_tables(bits: int, blocks: int, distance: int) -> list[BlockTable]:
     distance = integer("distance", distance, 0, blocks - 1, f"below blocks={blocks}")
     count = math.comb(blocks, distance)
     if count > 100_000:
-        raise ParameterError(f"blocks={blocks} and distance={distance} make {count} tables; take fewer blocks or a smaller distance")
+        raise ParameterError(f"blocks={blocks} and distance={distance} make {count} tables; take fewer blocks")
     bounds = plans.block_bounds(bits, blocks)
     tables = []
     for leading in combinations(range(blocks - 1, -1, -1), blocks - distance):
@@ -347,7 +347,7 @@ def neighbours(chunk: str | int, bits: int, radius: int) -> list[str] | list[int
     radius = integer("radius", radius, 0, bits)
     capacity = int(native.lib.nd_neighbour_count(bits, radius))
     if capacity > _NEIGHBOURS_MAX:
-        raise ParameterError(f"{capacity} values are within radius={radius} of {bits} bits; more than {_NEIGHBOURS_MAX} are not listed")
+        raise ParameterError(f"{capacity} values are within radius={radius} of {bits} bits; take a smaller radius")
     out, count = np.zeros(capacity, np.uint64), native.ffi.new("size_t *")
     native.check(native.lib.nd_neighbours(number, bits, radius, native.pointer(out, "uint64_t[]"), capacity, count))
     values: list[int] = out[: int(count[0])].tolist()
@@ -422,7 +422,7 @@ def _unsigned(name: str, values: Any) -> Array:
     """values as a 1-D array of unsigned integers; a list becomes uint64."""
     if isinstance(values, np.ndarray):
         if values.ndim != 1 or values.dtype.kind != "u":
-            raise ParameterError(f"{name} must be a one-dimensional array of uint64 or uint32, not {values.dtype}{list(values.shape)}")
+            raise ParameterError(f"{name} must be a one-dimensional array of uint64 or uint32, not {_kind(values)}")
         return values
     if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
         raise ParameterError(f"{name} must be an array or a list of int, not {type(values).__name__}")

@@ -76,8 +76,7 @@ def test_minhash_of_text():
     draw = splitmix(1)
     expected = []
     for _ in range(128):
-        a = next(draw) & 0xFFFFFFFF | 1
-        b = next(draw) >> 32
+        a, b = (lambda drawn: (drawn & 0xFFFFFFFF | 1, drawn >> 32))(next(draw))
         minimum = min((a * ((h ^ h >> 32) * 0x9E3779B97F4A7C15 % 2**64 >> 32) + b) % 2**32 for h in hashes_of(TEXT))
         for multiplier, shift in ((0x85EBCA6B, 16), (0xC2B2AE35, 13), (1, 16)):
             minimum = (minimum ^ minimum >> shift) * multiplier % 2**32
@@ -337,7 +336,8 @@ def test_every_plan_is_a_scheme(bits):
             for expected in (1, 10**6, 10**9):
                 scheme = BinaryCode(bits, distance, expected)
                 assert scheme.plan in ("blocks", "chunks", "scan")
-                assert (scheme.blocks is not None, scheme.chunks is not None) == (scheme.plan == "blocks", scheme.plan == "chunks")
+                assert (scheme.blocks is not None) == (scheme.plan == "blocks")
+                assert (scheme.chunks is not None) == (scheme.plan == "chunks")
 
 
 @pytest.mark.parametrize(("bits", "threshold", "recall"), [(64, 0.5, 0.9), (256, 0.8, 0.99), (128, 0.95, 0.999), (8, 1.0, 0.99)])
