@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import gzip
 import json
 import subprocess
@@ -450,24 +451,31 @@ def sample(path: Path) -> Path:
     return lines(path, [{"id": key, "text": text} for key, text in documents()])
 
 
+@functools.cache
+def exact_pairs() -> dict[tuple[str, str], float]:
+    """The Jaccard similarity of every two documents of the sample, by sets of shingles in plain Python."""
+    sets = {key: frozenset(shingles(text)) for key, text in documents()}
+    found = {}
+    for a, b in combinations(sets, 2):
+        common = len(sets[a] & sets[b])
+        found[a, b] = common / (len(sets[a]) + len(sets[b]) - common)
+    return found
+
+
 def exact_clusters(threshold: float) -> tuple[dict[tuple[str, str], float], list[list[str]]]:
-    """All pairs and clusters of the sample by sets of shingles, in plain Python: the oracle of dedup."""
-    sets = {key: set(shingles(text)) for key, text in documents()}
-    pairs = {}
-    parent = {key: key for key in sets}
+    """All pairs at or above the threshold and the clusters that they make: the oracle of dedup."""
+    pairs = {pair: similarity for pair, similarity in exact_pairs().items() if similarity >= threshold}
+    parent = {key: key for key, _ in documents()}
 
     def root(key: str) -> str:
         while parent[key] != key:
             key = parent[key]
         return key
 
-    for a, b in combinations(sets, 2):
-        similarity = len(sets[a] & sets[b]) / len(sets[a] | sets[b])
-        if similarity >= threshold:
-            pairs[a, b] = similarity
-            parent[root(b)] = root(a)
+    for a, b in pairs:
+        parent[root(b)] = root(a)
     groups: dict[str, list[str]] = {}
-    for key in sets:
+    for key in parent:
         groups.setdefault(root(key), []).append(key)
     return pairs, [group for group in groups.values() if len(group) > 1]
 
