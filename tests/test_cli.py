@@ -102,6 +102,20 @@ def test_the_program_runs_as_a_process(tmp_path: Path) -> None:
     assert failed.returncode == 2 and "Traceback" not in failed.stderr and "nowhere.db: no such file" in failed.stderr
 
 
+def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
+    """`neardup ... | head` ends with exit code 0 and says nothing."""
+    source = lines(tmp_path / "in.jsonl", [{"text": f"{number} " * 2000} for number in range(200)])
+    code = "from neardup_db.cli import main; main()"
+    command = [sys.executable, "-c", code, "dedup", str(source), "-o", "-"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path) as program:
+        assert program.stdout is not None and program.stderr is not None
+        assert program.stdout.read(10) == b'{"text": "'
+        program.stdout.close()
+        assert program.stderr.read() == b""
+    assert program.returncode == 0
+    assert list(tmp_path.iterdir()) == [source]
+
+
 def test_commands_are_those_of_the_design() -> None:
     """Every command is there, and nothing else."""
     assert list(main.commands) == COMMANDS
@@ -381,6 +395,13 @@ def test_sql_only_writes_when_told(index: Path) -> None:
     assert "add --write" in refused("sql", index, "DELETE FROM neardup_match")
     good("sql", index, "--write", "DELETE FROM neardup_match")
     assert "syntax error" in refused("sql", index, "SELEC 1")
+
+
+def test_reading_leaves_one_file(index: Path) -> None:
+    """After any command the index is a single file again."""
+    for arguments in (("stats", index), ("query", index, FOX), ("sql", index, "SELECT 1"), ("pairs", index)):
+        good(*arguments)
+        assert [path.name for path in index.parent.glob("index.db*")] == ["index.db"]
 
 
 # ---- curve -----------------------------------------------------------------------------------------------------------------
