@@ -94,10 +94,11 @@ static int check_code(const complaint *to, const nd_scheme *scheme)
     if (scheme->bits < 8 || scheme->bits > BITS_MAX || scheme->bits % 8 != 0)
         return refuse(to, "bits is %d; it must be a multiple of 8 from 8 to %d", scheme->bits, BITS_MAX);
     int status = check_range(to, "max_distance", scheme->max_distance, 0, scheme->bits);
-    if (status == ND_OK && scheme->kind == ND_SCHEME_BITSAMPLING)
-        status = check_family(to, scheme);
     if (status != ND_OK)
         return status;
+    /* java32 keeps its minima as they are; their lowest bits are those of a product and no samples. */
+    if (scheme->kind == ND_SCHEME_BITSAMPLING && scheme->family != ND_FAMILY_AFFINE32)
+        return refuse(to, "family is %d; one-bit samples need %d (affine32)", scheme->family, ND_FAMILY_AFFINE32);
     switch (scheme->plan) {
     case ND_PLAN_SCAN:
         return ND_OK;

@@ -17,11 +17,11 @@ SQLITE_EXTENSION_INIT1
 
 static int register_all(sqlite3 *db)
 {
-    nd_workspace *scratch = nd_workspace_new();
-    if (scratch == NULL)
+    nd_workspace *workspace = nd_workspace_new();
+    if (workspace == NULL)
         return SQLITE_NOMEM;
-    int code = nd_register_scalars(db, scratch);
-    nd_workspace_release(scratch);
+    int code = nd_register_scalars(db, workspace);
+    nd_workspace_release(workspace);
     if (code == SQLITE_OK)
         code = nd_register_stored(db);
     if (code == SQLITE_OK)

@@ -45,11 +45,11 @@ typedef struct nd_workspace {
 } nd_workspace;
 
 nd_workspace *nd_workspace_new(void);
-void nd_workspace_release(void *scratch); /* drops one reference */
+void nd_workspace_release(void *workspace); /* drops one reference */
 /* Room for `count` numbers in buffer 0 or 1; NULL if memory is out. */
-uint64_t *nd_workspace_numbers(nd_workspace *scratch, int which, size_t count);
+uint64_t *nd_workspace_numbers(nd_workspace *workspace, int which, size_t count);
 /* A blob as aligned, strictly ascending numbers; ND_ERROR_DAMAGED if it is none. */
-int nd_ascending_numbers(nd_workspace *scratch, int which, sqlite3_value *blob, const uint64_t **numbers, size_t *count);
+int nd_ascending_numbers(nd_workspace *workspace, int which, sqlite3_value *blob, const uint64_t **numbers, size_t *count);
 
 /* ---- settings of an index (sqlite_settings.c) ------------------------------------------------------------------------ */
 
@@ -102,7 +102,7 @@ typedef struct nd_table {
     const nd_table_spec *spec;
     nd_settings_cache cache;
     nd_keys *spare_keys; /* a closed cursor's, for the next one: it holds the coefficients that it drew */
-    nd_workspace *scratch; /* of neardup_search */
+    nd_workspace *workspace; /* of neardup_search */
 } nd_table;
 
 typedef struct nd_cursor {
@@ -138,7 +138,7 @@ int nd_input_integer(nd_cursor *cursor, int which, const char *name, int64_t low
 
 /* ---- registration ------------------------------------------------------------------------------------------------------ */
 
-int nd_register_scalars(sqlite3 *db, nd_workspace *scratch);   /* sqlite_scalars.c: pure functions */
+int nd_register_scalars(sqlite3 *db, nd_workspace *workspace);   /* sqlite_scalars.c: pure functions */
 int nd_register_stored(sqlite3 *db);                         /* sqlite_stored.c: neardup_similarity, neardup_text_jaccard */
 int nd_register_tables(sqlite3 *db);                         /* sqlite_tables.c: neardup_shingles, neardup_bands */
 int nd_register_probe(sqlite3 *db);                          /* sqlite_probe.c: neardup_probe, neardup_keys */

@@ -78,59 +78,61 @@ int nd_default_rules(int32_t shingle, nd_rules **out)
     return nd_rules_new(&spec, out);
 }
 
-/* ---- scratch ------------------------------------------------------------------------------------------------------- */
+/* ---- workspace ----------------------------------------------------------------------------------------------------- */
 
 nd_workspace *nd_workspace_new(void)
 {
-    nd_workspace *scratch = sqlite3_malloc64(sizeof *scratch);
-    if (scratch == NULL)
+    nd_workspace *workspace = sqlite3_malloc64(sizeof *workspace);
+    if (workspace == NULL)
         return NULL;
-    memset(scratch, 0, sizeof *scratch);
-    scratch->references = 1;
-    scratch->work = nd_text_new();
-    scratch->values = nd_values_new();
-    if (scratch->work == NULL || scratch->values == NULL) {
-        nd_workspace_release(scratch);
+    memset(workspace, 0, sizeof *workspace);
+    workspace->references = 1;
+    workspace->work = nd_text_new();
+    workspace->values = nd_values_new();
+    if (workspace->work == NULL || workspace->values == NULL) {
+        nd_workspace_release(workspace);
         return NULL;
     }
-    return scratch;
+    return workspace;
 }
 
 void nd_workspace_release(void *pointer)
 {
-    nd_workspace *scratch = pointer;
-    if (--scratch->references > 0)
+    nd_workspace *workspace = pointer;
+    if (--workspace->references > 0)
         return;
-    nd_rules_free(scratch->rules);
-    nd_text_free(scratch->work);
-    nd_values_free(scratch->values);
-    sqlite3_free(scratch->numbers[0]);
-    sqlite3_free(scratch->numbers[1]);
-    sqlite3_free(scratch);
+    nd_rules_free(workspace->rules);
+    nd_text_free(workspace->work);
+    nd_values_free(workspace->values);
+    sqlite3_free(workspace->numbers[0]);
+    sqlite3_free(workspace->numbers[1]);
+    sqlite3_free(workspace);
 }
 
-uint64_t *nd_workspace_numbers(nd_workspace *scratch, int which, size_t count)
+uint64_t *nd_workspace_numbers(nd_workspace *workspace, int which, size_t count)
 {
-    if (scratch->numbers[which] == NULL || scratch->capacity[which] < count) {
+    if (workspace->numbers[which] == NULL || workspace->capacity[which] < count) {
         size_t capacity = count < 256 ? 256 : count + count / 2;
-        uint64_t *grown = sqlite3_realloc64(scratch->numbers[which], capacity * sizeof *grown);
+        uint64_t *grown = sqlite3_realloc64(workspace->numbers[which], capacity * sizeof *grown);
         if (grown == NULL)
             return NULL;
-        scratch->numbers[which] = grown;
-        scratch->capacity[which] = capacity;
+        workspace->numbers[which] = grown;
+        workspace->capacity[which] = capacity;
     }
-    return scratch->numbers[which];
+    return workspace->numbers[which];
 }
 
 /* Blobs of a row stand anywhere in a page, so they are copied to where numbers may be read; the order is checked there. */
-int nd_ascending_numbers(nd_workspace *scratch, int which, sqlite3_value *blob, const uint64_t **numbers, size_t *count)
+int nd_ascending_numbers(nd_workspace *workspace, int which, sqlite3_value *blob, const uint64_t **numbers, size_t *count)
 {
     const void *data = sqlite3_value_blob(blob);
     size_t size = (size_t)sqlite3_value_bytes(blob);
     if (sqlite3_value_type(blob) != SQLITE_BLOB || size % sizeof(uint64_t) != 0)
         return ND_ERROR_DAMAGED;
+    if (data == NULL && size > 0) /* zeros that could not be written out */
+        return ND_ERROR_MEMORY;
     *count = size / sizeof(uint64_t);
-    uint64_t *copy = nd_workspace_numbers(scratch, which, *count);
+    uint64_t *copy = nd_workspace_numbers(workspace, which, *count);
     if (copy == NULL)
         return ND_ERROR_MEMORY;
     if (size > 0)
@@ -203,13 +205,13 @@ static void sql_hamming(sqlite3_context *context, int argc, sqlite3_value **argv
 static int two_number_blobs(sqlite3_context *context, const char *function, sqlite3_value **argv, const uint64_t **numbers,
                             size_t *counts)
 {
-    nd_workspace *scratch = sqlite3_user_data(context);
+    nd_workspace *workspace = sqlite3_user_data(context);
     for (int i = 0; i < 2; i++) {
         if (sqlite3_value_type(argv[i]) != SQLITE_BLOB) {
             nd_fail(context, "%s: a blob of hashes is needed, not %s", function, nd_type_name(argv[i]));
             return 0;
         }
-        int status = nd_ascending_numbers(scratch, i, argv[i], &numbers[i], &counts[i]);
+        int status = nd_ascending_numbers(workspace, i, argv[i], &numbers[i], &counts[i]);
         if (status == ND_ERROR_DAMAGED) {
             nd_fail(context, "%s: a blob of %d bytes does not hold ascending distinct 64-bit hashes", function,
                     sqlite3_value_bytes(argv[i]));
@@ -264,7 +266,7 @@ static void sql_jaccard_estimate(sqlite3_context *context, int argc, sqlite3_val
 /* neardup_slot_share(a, b, slot_bits) -> share of equal slots of two MinHash signatures of 16-bit or 32-bit slots. */
 static void sql_slot_share(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
-    nd_workspace *scratch = sqlite3_user_data(context);
+    nd_workspace *workspace = sqlite3_user_data(context);
     int64_t slot_bits;
     if (any_null(argc, argv) || !integer_argument(context, "neardup_slot_share", "slot_bits", argv[2], 16, 32, &slot_bits))
         return;
@@ -283,14 +285,16 @@ static void sql_slot_share(sqlite3_context *context, int argc, sqlite3_value **a
                 slot_bits, sqlite3_value_bytes(argv[0]), sqlite3_value_bytes(argv[1]));
         return;
     }
-    void *a = nd_workspace_numbers(scratch, 0, size / 8 + 1);
-    void *b = nd_workspace_numbers(scratch, 1, size / 8 + 1);
-    if (a == NULL || b == NULL) {
+    const void *a_blob = sqlite3_value_blob(argv[0]);
+    const void *b_blob = sqlite3_value_blob(argv[1]);
+    void *a = nd_workspace_numbers(workspace, 0, size / 8 + 1);
+    void *b = nd_workspace_numbers(workspace, 1, size / 8 + 1);
+    if (a == NULL || b == NULL || a_blob == NULL || b_blob == NULL) {
         sqlite3_result_error_nomem(context);
         return;
     }
-    memcpy(a, sqlite3_value_blob(argv[0]), size);
-    memcpy(b, sqlite3_value_blob(argv[1]), size);
+    memcpy(a, a_blob, size);
+    memcpy(b, b_blob, size);
     size_t count = size / slot_size;
     size_t equal = slot_size == 2 ? nd_equal_slots16(a, b, count) : nd_equal_slots32(a, b, count);
     sqlite3_result_double(context, (double)equal / (double)count);
@@ -302,7 +306,7 @@ static void sql_slot_share(sqlite3_context *context, int argc, sqlite3_value **a
 static void result_fingerprint(sqlite3_context *context, const char *function, sqlite3_value *text, int64_t shingle,
                                const nd_scheme *scheme)
 {
-    nd_workspace *scratch = sqlite3_user_data(context);
+    nd_workspace *workspace = sqlite3_user_data(context);
     const uint8_t *bytes;
     size_t size;
     char message[256];
@@ -315,22 +319,22 @@ static void result_fingerprint(sqlite3_context *context, const char *function, s
         return;
     }
     int status = ND_OK;
-    if (scratch->rules == NULL || scratch->shingle != (int32_t)shingle) {
-        nd_rules_free(scratch->rules);
-        scratch->rules = NULL;
-        status = nd_default_rules((int32_t)shingle, &scratch->rules);
-        scratch->shingle = (int32_t)shingle;
+    if (workspace->rules == NULL || workspace->shingle != (int32_t)shingle) {
+        nd_rules_free(workspace->rules);
+        workspace->rules = NULL;
+        status = nd_default_rules((int32_t)shingle, &workspace->rules);
+        workspace->shingle = (int32_t)shingle;
     }
-    nd_values_clear(scratch->values);
+    nd_values_clear(workspace->values);
     if (status == ND_OK)
-        status = nd_scheme_append_texts(scheme, scratch->rules, scratch->work, &bytes, &size, 1, scratch->values);
+        status = nd_scheme_append_texts(scheme, workspace->rules, workspace->work, &bytes, &size, 1, workspace->values);
     if (status != ND_OK) {
         nd_fail_status(context, function, status);
         return;
     }
-    uint64_t value_size = nd_values_ends(scratch->values)[0];
+    uint64_t value_size = nd_values_ends(workspace->values)[0];
     if (value_size > 0)
-        sqlite3_result_blob64(context, nd_values_bytes(scratch->values), value_size, SQLITE_TRANSIENT);
+        sqlite3_result_blob64(context, nd_values_bytes(workspace->values), value_size, SQLITE_TRANSIENT);
 }
 
 /* neardup_simhash(text [, shingle [, bits]]) -> SimHash code of the text, a blob of bits / 8 bytes, most significant bit first;
@@ -401,7 +405,7 @@ static void sql_isa(sqlite3_context *context, int argc, sqlite3_value **argv)
     sqlite3_result_text(context, nd_isa_name(), -1, SQLITE_TRANSIENT);
 }
 
-int nd_register_scalars(sqlite3 *db, nd_workspace *scratch)
+int nd_register_scalars(sqlite3 *db, nd_workspace *workspace)
 {
     static const struct {
         const char *name;
@@ -424,9 +428,9 @@ int nd_register_scalars(sqlite3 *db, nd_workspace *scratch)
         {"neardup_minhash", 4, sql_minhash},
     };
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
-        scratch->references++; /* given back by SQLite even where registration fails */
+        workspace->references++; /* given back by SQLite even where registration fails */
         int code = sqlite3_create_function_v2(db, functions[i].name, functions[i].argc,
-                                              SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, scratch,
+                                              SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, workspace,
                                               functions[i].function, NULL, NULL, nd_workspace_release);
         if (code != SQLITE_OK)
             return code;

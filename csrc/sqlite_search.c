@@ -140,7 +140,7 @@ static int set_code(search_cursor *cursor, question *q, uint8_t *code)
 static int set_text(search_cursor *cursor, question *q)
 {
     nd_table *table = (nd_table *)cursor->head.base.pVtab;
-    nd_workspace *scratch = table->scratch;
+    nd_workspace *workspace = table->workspace;
     const nd_scheme *scheme = &q->settings->scheme;
     const nd_rules *rules = q->settings->rules;
     const uint8_t *text;
@@ -148,23 +148,23 @@ static int set_text(search_cursor *cursor, question *q)
     if (!nd_value_bytes(cursor->head.inputs[1], &text, &size))
         return nd_table_fail(&table->base, "neardup_search: text (or UTF-8 in a blob) is needed, not %s",
                              nd_type_name(cursor->head.inputs[1]));
-    nd_values_clear(scratch->values);
-    int status = nd_text_tokenize(scratch->work, rules, text, size);
+    nd_values_clear(workspace->values);
+    int status = nd_text_tokenize(workspace->work, rules, text, size);
     if (status == ND_OK)
-        status = nd_text_hash(scratch->work, rules);
+        status = nd_text_hash(workspace->work, rules);
     if (status == ND_OK)
-        status = nd_scheme_append_work(scheme, rules, scratch->work, scratch->values);
+        status = nd_scheme_append_work(scheme, rules, workspace->work, workspace->values);
     if (status != ND_OK)
         return nd_table_fail_status(&table->base, status);
-    q->fingerprint = nd_values_bytes(scratch->values);
-    q->fingerprint_size = (size_t)nd_values_ends(scratch->values)[0];
+    q->fingerprint = nd_values_bytes(workspace->values);
+    q->fingerprint_size = (size_t)nd_values_ends(workspace->values)[0];
     if (scheme->kind == ND_SCHEME_MINHASH && scheme->evidence == ND_EVIDENCE_TEXT) {
-        size_t count = nd_text_shingle_count(scratch->work, rules);
-        uint64_t *hashes = nd_workspace_numbers(scratch, 0, count);
+        size_t count = nd_text_shingle_count(workspace->work, rules);
+        uint64_t *hashes = nd_workspace_numbers(workspace, 0, count);
         if (hashes == NULL)
             return SQLITE_NOMEM;
         if (count > 0)
-            memcpy(hashes, nd_text_hashes(scratch->work), count * sizeof *hashes);
+            memcpy(hashes, nd_text_hashes(workspace->work), count * sizeof *hashes);
         q->evidence = hashes;
         q->evidence_count = nd_sort_distinct(hashes, count);
     }
@@ -376,9 +376,9 @@ static int search_open(sqlite3_vtab *base, sqlite3_vtab_cursor **out)
 {
     nd_table *table = (nd_table *)base;
     table->cache.with_rules = 1;
-    if (table->scratch == NULL)
-        table->scratch = nd_workspace_new();
-    if (table->scratch == NULL)
+    if (table->workspace == NULL)
+        table->workspace = nd_workspace_new();
+    if (table->workspace == NULL)
         return SQLITE_NOMEM;
     return nd_cursor_open(sizeof(search_cursor), out);
 }

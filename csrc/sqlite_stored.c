@@ -6,15 +6,15 @@
 
 typedef struct stored {
     nd_settings settings;
-    nd_workspace *scratch;
+    nd_workspace *workspace;
 } stored;
 
 static void stored_free(void *pointer)
 {
     stored *s = pointer;
     nd_settings_clear(&s->settings);
-    if (s->scratch != NULL)
-        nd_workspace_release(s->scratch);
+    if (s->workspace != NULL)
+        nd_workspace_release(s->workspace);
     sqlite3_free(s);
 }
 
@@ -29,8 +29,8 @@ static stored *stored_load(sqlite3_context *context, const char *function, const
     }
     memset(s, 0, sizeof *s);
     int code = nd_settings_load(sqlite3_context_db_handle(context), index, with_rules, &s->settings, &message);
-    s->scratch = code == SQLITE_OK ? nd_workspace_new() : NULL;
-    if (s->scratch != NULL)
+    s->workspace = code == SQLITE_OK ? nd_workspace_new() : NULL;
+    if (s->workspace != NULL)
         return s;
     if (message != NULL)
         nd_fail(context, "%s: %s", function, message);
@@ -106,14 +106,14 @@ static int text_numbers(stored *s, sqlite3_value *text, const uint64_t **numbers
     size_t size;
     if (!nd_value_bytes(text, &bytes, &size))
         return ND_ERROR_PARAMETER;
-    nd_text *work = s->scratch->work;
+    nd_text *work = s->workspace->work;
     int status = nd_text_tokenize(work, s->settings.rules, bytes, size);
     if (status == ND_OK)
         status = nd_text_hash(work, s->settings.rules);
     if (status != ND_OK)
         return status;
     *count = nd_text_shingle_count(work, s->settings.rules);
-    uint64_t *copy = nd_workspace_numbers(s->scratch, 0, *count);
+    uint64_t *copy = nd_workspace_numbers(s->workspace, 0, *count);
     if (copy == NULL)
         return ND_ERROR_MEMORY;
     if (*count > 0)
@@ -151,7 +151,7 @@ static void sql_text_jaccard(sqlite3_context *context, int argc, sqlite3_value *
         nd_fail(context, "%s: threshold must be at most 1, not %g", function, threshold);
         return;
     }
-    int status = nd_ascending_numbers(s->scratch, 1, argv[2], &b, &b_count);
+    int status = nd_ascending_numbers(s->workspace, 1, argv[2], &b, &b_count);
     if (status == ND_ERROR_DAMAGED) {
         nd_fail(context, "%s: evidence must be a blob of ascending distinct 64-bit hashes", function);
         return;

@@ -160,15 +160,16 @@ static int bands_filter(sqlite3_vtab_cursor *base, int given, const char *plan, 
     if (slot_bits % 16 != 0)
         return nd_table_fail(base->pVtab, "neardup_bands: slot_bits must be 16 or 32, not %lld", slot_bits);
     int64_t slot_size = slot_bits / 8;
+    const void *signature = sqlite3_value_blob(fingerprint);
     int64_t size = sqlite3_value_bytes(fingerprint);
     if (size % slot_size != 0 || size / slot_size < bands * rows)
         return nd_table_fail(base->pVtab, "neardup_bands: %lld bands of %lld rows do not fit a fingerprint of %lld bytes", bands,
                              rows, size);
     int32_t *buckets = sqlite3_realloc64(cursor->buckets, (sqlite3_uint64)bands * sizeof *buckets);
-    if (buckets == NULL)
+    if (buckets == NULL || signature == NULL)
         return SQLITE_NOMEM;
     cursor->buckets = buckets;
-    int status = nd_band_buckets(sqlite3_value_blob(fingerprint), (size_t)(size / slot_size), (size_t)slot_size, (size_t)bands,
+    int status = nd_band_buckets(signature, (size_t)(size / slot_size), (size_t)slot_size, (size_t)bands,
                                  (size_t)rows, buckets);
     if (status != ND_OK)
         return nd_table_fail_status(base->pVtab, status);

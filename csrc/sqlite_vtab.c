@@ -31,8 +31,8 @@ int nd_table_disconnect(sqlite3_vtab *base)
     nd_table *table = (nd_table *)base;
     nd_cache_clear(&table->cache);
     nd_keys_free(table->spare_keys);
-    if (table->scratch != NULL)
-        nd_workspace_release(table->scratch);
+    if (table->workspace != NULL)
+        nd_workspace_release(table->workspace);
     sqlite3_free(table);
     return SQLITE_OK;
 }

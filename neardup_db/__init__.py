@@ -1,4 +1,11 @@
-"""neardup_db: an embedded, persistent near-duplicate index in one SQLite file."""
+"""An embedded, persistent near-duplicate index: one file, transactions, every match open to SQL.
+
+>>> with Index(":memory:", MinHash(threshold=0.8)) as index:
+...     first = index.add("a1", "the quick brown fox jumps over the lazy dog")
+...     second = index.add("a2", "The quick brown fox jumps over the lazy dog!")
+>>> first, second
+([], [Match(key='a1', similarity=1.0, distance=None)])
+"""
 
 from __future__ import annotations
 
@@ -19,9 +26,9 @@ from .native import lib, text_of
 from .schemes import BinaryCode, BitSampling, BottomK, MinHash, SimHash
 from .store.connection import extension_path, load
 from .text import TextRules
-from .values import AddReport, CheckReport, Cluster, Document, Match, Pair
+from .values import AddReport, CheckReport, Cluster, Document, Key, Match, Pair
 
-__version__ = text_of(lib.nd_version())
+__version__: str = text_of(lib.nd_version())
 
 __all__ = [
     "AddReport",
@@ -37,6 +44,7 @@ __all__ = [
     "DuplicateKeyError",
     "FormatError",
     "Index",
+    "Key",
     "KeyNotFoundError",
     "Match",
     "MinHash",

@@ -187,11 +187,11 @@ class Stored:
             raise self.wrong(name, f"an integer from {low} to {high}")
         return value
 
-    def number(self, name: str) -> float:
-        """A finite number."""
+    def fraction(self, name: str) -> float:
+        """A number above 0 and at most 1."""
         value = self.value(name)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise self.wrong(name, "a number")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
+            raise self.wrong(name, "a number above 0 and at most 1")
         return float(value)
 
     def text(self, name: str, options: Iterable[str] | None = None) -> str:

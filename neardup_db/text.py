@@ -153,7 +153,7 @@ class TextRules(Parameters):
     def hash_size(self) -> int:
         """Bytes of a shingle's digest."""
         if callable(self.hash):
-            return int(self._cached("hash_size", lambda: len(_digest(self.hash, b""))))
+            return int(self._cached("hash_size", lambda: len(_digest(self.hash, b"shingle"))))
         return native.hash_size(native.HASHES.index(self.hash))
 
     def run(self, text: str | bytes) -> Any:
@@ -179,8 +179,9 @@ class TextRules(Parameters):
         work = self.run(text)
         token_count = int(native.lib.nd_text_token_count(work))
         if callable(self.hash):
+            shingles = native.shingles_of(work, self.native)  # before the callable, which may use the workspace, is called
             size, function = self.hash_size, self.hash
-            digests = [_digest(function, shingle, size) for shingle in native.shingles_of(work, self.native)]
+            digests = [_digest(function, shingle, size) for shingle in shingles]
             return np.frombuffer(b"".join(digests), np.uint8).reshape(len(digests), size), token_count
         hashes = native.hashes_of(work, self.native, self.hash_size)
         if hashes.ndim == 2:

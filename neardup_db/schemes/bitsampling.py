@@ -68,8 +68,8 @@ class BitSampling(CodeScheme):
     @classmethod
     def _more_state(cls, stored: Stored) -> dict[str, Any]:
         return {
-            "threshold": stored.number("threshold"),
-            "recall": stored.number("recall"),
+            "threshold": stored.fraction("threshold"),
+            "recall": stored.fraction("recall"),
             "seed": stored.integer("seed", 0, SEED_LIMIT - 1),
             "family": stored.text("family", FAMILIES),
         }

@@ -58,7 +58,7 @@ class BottomK(SetScheme):
         state = {
             "plan": stored.text("plan", ("prefix",)),
             "k": stored.integer("k", 1, _K_MAX),
-            "threshold": stored.number("threshold"),
+            "threshold": stored.fraction("threshold"),
             "measure": stored.text("measure", MEASURES),
             "expected": stored.integer("expected", 1, EXPECTED_MAX),
         }

@@ -113,10 +113,10 @@ class MinHash(SetScheme):
         state = {
             "plan": stored.text("plan", ("bands",)),
             "num_perm": stored.integer("num_perm", 1, _NUM_PERM_MAX),
-            "threshold": stored.number("threshold"),
+            "threshold": stored.fraction("threshold"),
             "bands": stored.integer("bands", 1, _NUM_PERM_MAX),
             "rows": stored.integer("rows", 1, _NUM_PERM_MAX),
-            "recall": stored.number("recall"),
+            "recall": stored.fraction("recall"),
             "seed": stored.integer("seed", 0, SEED_LIMIT - 1),
             "exact": bool(stored.integer("exact", 0, 1)),
             "slot_bits": stored.integer("slot_bits", 16, 32),

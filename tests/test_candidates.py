@@ -1,0 +1,222 @@
+"""Candidate keys: block tables, chunks and their neighbours, bands. Guarantees tried out, published examples reproduced."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+
+import pytest
+import xxhash
+from hypothesis import given
+from hypothesis import strategies as st
+from neardup_db.native import ffi, lib
+
+
+def block_table(blocks: int, distance: int, index: int) -> list[int]:
+    order = ffi.new("uint8_t[]", blocks)
+    assert lib.nd_block_table(blocks, distance, index, order) == lib.ND_OK
+    return list(order)
+
+
+def permute(code: int, bits: int, order: list[int]) -> int:
+    out = ffi.new("uint8_t[]", bits // 8)
+    native = ffi.new("uint8_t[]", order)
+    assert lib.nd_permute(code.to_bytes(bits // 8, "big"), bits, len(order), native, out) == lib.ND_OK
+    return int.from_bytes(bytes(out), "big")
+
+
+def permute_bit_by_bit(code: int, bits: int, order: list[int]) -> int:
+    text = ""
+    for block in order:
+        low, high = block * bits // len(order), (block + 1) * bits // len(order)
+        text += "".join(str(code >> bit & 1) for bit in reversed(range(low, high)))
+    return int(text, 2)
+
+
+def neighbours(chunk: int, bits: int, radius: int) -> list[int]:
+    capacity = sum(math.comb(bits, r) for r in range(radius + 1))
+    out, count = ffi.new("uint64_t[]", capacity), ffi.new("size_t *")
+    assert lib.nd_neighbours(chunk, bits, radius, out, capacity, count) == lib.ND_OK
+    assert count[0] == capacity
+    return list(out)
+
+
+# ---- blocks
+
+
+@pytest.mark.parametrize(("blocks", "distance"), [(1, 0), (4, 3), (5, 3), (6, 3), (7, 0), (8, 5), (10, 9), (12, 4), (64, 1), (200, 1)])
+def test_block_tables_are_all_choices_in_lexicographic_order(blocks: int, distance: int) -> None:
+    """One table for each choice of leading blocks, in the order of itertools.combinations from the most significant block."""
+    names = range(blocks - 1, -1, -1)
+    leading = list(itertools.combinations(names, blocks - distance))
+    assert lib.nd_block_table_count(blocks, distance) == len(leading)
+    for index, chosen in enumerate(leading):
+        assert block_table(blocks, distance, index) == [*chosen, *(b for b in names if b not in chosen)]
+    order = ffi.new("uint8_t[]", blocks)
+    assert lib.nd_block_table(blocks, distance, len(leading), order) == lib.ND_ERROR_PARAMETER
+
+
+def test_block_tables_beyond_reason_are_none() -> None:
+    """No tables where the distance is not below the number of blocks, or where there would be more than 100,000."""
+    assert [lib.nd_block_table_count(*pair) for pair in ((0, 0), (3, 3), (3, 4), (64, 32), (30, 15), (256, 256), (257, 1))] == [0] * 7
+    assert lib.nd_block_table_count(256, 1) == 256
+    assert lib.nd_block_table_count(20, 6) == math.comb(20, 6) == 38_760
+    assert lib.nd_block_table_count(20, 8) == 0  # C(20, 8) = 125,970
+
+
+def test_table_that_finds_the_published_pair() -> None:
+    """The pair in the README of simhash-py differs in blocks B, D and E; in table A C F B D E its 31 leading bits agree."""
+    corpus = int("0100101110111011001000101111101110111100001010011101100110110101", 2)
+    query = corpus ^ int("0000000000000000010000000000000000100000000000000001000000000000", 2)
+    tables = [block_table(6, 3, i) for i in range(20)]
+    assert tables[0] == [5, 4, 3, 2, 1, 0]
+    order = [5, 3, 0, 4, 2, 1]
+    assert order in tables
+    prefix = lib.nd_block_prefix_bits(64, 6, 3, ffi.new("uint8_t[]", order))
+    assert prefix == 11 + 10 + 10
+    agreeing = []
+    for table in tables:
+        bits = lib.nd_block_prefix_bits(64, 6, 3, ffi.new("uint8_t[]", table))
+        if permute(corpus, 64, table) >> (64 - bits) == permute(query, 64, table) >> (64 - bits):
+            agreeing.append(table)
+    assert agreeing == [order]
+
+
+@given(st.integers(1, 40), st.data())
+def test_permuting_moves_blocks(size: int, data: st.DataObject) -> None:
+    """A permuted code is the blocks' bits in the order of the table, for widths of 8 to 320 bits and any number of blocks."""
+    bits = 8 * size
+    blocks = data.draw(st.integers(1, min(bits, 70)))
+    order = data.draw(st.permutations(range(blocks)))
+    code = data.draw(st.integers(0, 2**bits - 1))
+    assert permute(code, bits, list(order)) == permute_bit_by_bit(code, bits, list(order))
+
+
+def test_permute_refuses_what_is_no_permutation() -> None:
+    """Repeated or unknown blocks and widths that are no bytes are refused."""
+    out = ffi.new("uint8_t[]", 8)
+    for bits, order in ((64, [0, 0]), (64, [0, 2]), (12, [0, 1]), (0, [0])):
+        assert lib.nd_permute(bytes(8), bits, len(order), ffi.new("uint8_t[]", order), out) == lib.ND_ERROR_PARAMETER
+    assert lib.nd_permute(bytes(8), 64, 0, ffi.NULL, out) == lib.ND_ERROR_PARAMETER
+
+
+@pytest.mark.parametrize(("bits", "blocks", "distance"), [(16, 4, 2), (16, 5, 3), (24, 3, 1)])
+def test_two_codes_within_the_distance_share_a_prefix(bits: int, blocks: int, distance: int) -> None:
+    """Every pattern of so many flipped bits leaves the prefix of some table untouched."""
+    tables = [block_table(blocks, distance, i) for i in range(lib.nd_block_table_count(blocks, distance))]
+    prefixes = [bits - lib.nd_block_prefix_bits(bits, blocks, distance, ffi.new("uint8_t[]", t)) for t in tables]
+    for flips in itertools.combinations(range(bits), distance):
+        mask = sum(1 << b for b in flips)
+        assert any(permute(mask, bits, t) >> rest == 0 for t, rest in zip(tables, prefixes, strict=True))
+
+
+# ---- chunks
+
+
+def test_published_chunks() -> None:
+    """1001101110010011 in four chunks is 1001, 1011, 1001, 0011."""
+    out = ffi.new("uint64_t[]", 4)
+    assert lib.nd_split_chunks(0b1001101110010011.to_bytes(2, "big"), 16, 4, out) == lib.ND_OK
+    assert list(out) == [0b1001, 0b1011, 0b1001, 0b0011]
+
+
+def test_published_neighbours() -> None:
+    """The close chunks of 0000 and of 1011, in the order of the article (1111 in the place of its misprint)."""
+    assert neighbours(0b0000, 4, 1) == [0b0000, 0b1000, 0b0100, 0b0010, 0b0001]
+    assert neighbours(0b1011, 4, 1) == [0b1011, 0b0011, 0b1111, 0b1001, 0b1010]
+
+
+@given(st.integers(1, 40), st.data())
+def test_chunks_are_the_bits_of_the_code(size: int, data: st.DataObject) -> None:
+    """Chunks joined again, each as wide as nd_chunk_bits says, are the code; their bounds are those of blocks."""
+    bits = 8 * size
+    chunks = data.draw(st.integers(-(-bits // 64), bits))
+    code = data.draw(st.integers(0, 2**bits - 1))
+    out = ffi.new("uint64_t[]", chunks)
+    assert lib.nd_split_chunks(code.to_bytes(size, "big"), bits, chunks, out) == lib.ND_OK
+    joined = 0
+    for i in range(chunks):
+        block = chunks - 1 - i
+        width = (block + 1) * bits // chunks - block * bits // chunks
+        assert lib.nd_chunk_bits(bits, chunks, i) == width
+        assert out[i] < 2**width
+        joined = joined << width | out[i]
+    assert joined == code
+
+
+def test_chunks_wider_than_64_bits_or_narrower_than_one_are_refused() -> None:
+    """A chunk must fit a 64-bit number and have a bit at least."""
+    out = ffi.new("uint64_t[]", 80)
+    for bits, chunks, status in ((128, 1, lib.ND_ERROR_PARAMETER), (128, 2, lib.ND_OK), (72, 73, lib.ND_ERROR_PARAMETER), (64, 0, lib.ND_ERROR_PARAMETER)):
+        assert lib.nd_split_chunks(bytes(16), bits, chunks, out) == status
+    assert lib.nd_chunk_bits(64, 4, 4) == 0
+
+
+@pytest.mark.parametrize("bits", [1, 2, 5, 8, 13])
+@pytest.mark.parametrize("radius", [0, 1, 2, 3, 13])
+def test_neighbours_are_ordered_by_distance_and_place(bits: int, radius: int) -> None:
+    """Neighbours are the flips of every combination of places, most significant first, fewer flips first."""
+    chunk = 0x1A5A & (2**bits - 1)
+    expected = []
+    for flips in range(min(radius, bits) + 1):
+        for places in itertools.combinations(range(bits), flips):
+            expected.append(chunk ^ sum(1 << (bits - 1 - p) for p in places))
+    assert neighbours(chunk, bits, min(radius, bits)) == expected
+    assert lib.nd_neighbour_count(bits, radius) == len(expected)
+
+
+def test_neighbours_of_64_bits_and_too_small_buffers() -> None:
+    """A chunk of 64 bits works, a short buffer is told what it needs, widths beyond 64 are refused."""
+    assert neighbours(2**64 - 1, 64, 1)[:3] == [2**64 - 1, 2**63 - 1, 2**64 - 1 - 2**62]
+    out, count = ffi.new("uint64_t[]", 4), ffi.new("size_t *")
+    assert lib.nd_neighbours(0, 4, 1, out, 4, count) == lib.ND_ERROR_CAPACITY
+    assert count[0] == 5
+    assert lib.nd_neighbours(0, 65, 0, out, 4, count) == lib.ND_ERROR_PARAMETER
+    assert lib.nd_neighbours(0, 0, 0, out, 4, count) == lib.ND_ERROR_PARAMETER
+
+
+@pytest.mark.parametrize("bits", [1, 7, 16, 31, 32, 33, 62, 63, 64])
+def test_neighbour_counts_are_sums_of_binomials(bits: int) -> None:
+    """Counts are exact up to 2 ** 63 and saturate beyond."""
+    for radius in range(bits + 3):
+        exact = sum(math.comb(bits, r) for r in range(radius + 1))
+        assert lib.nd_neighbour_count(bits, radius) == (exact if exact <= 2**63 else 2**64 - 1), radius
+
+
+@pytest.mark.parametrize(("bits", "chunks"), [(12, 2), (12, 3), (14, 4), (13, 5)])
+def test_probing_with_the_radii_misses_nothing(bits: int, chunks: int) -> None:
+    """Every pattern of up to R flipped bits has a chunk within its radius, for every R."""
+    starts = [0]
+    for i in reversed(range(chunks)):
+        starts.append(starts[-1] + lib.nd_chunk_bits(bits, chunks, i))
+    bounds = list(reversed(list(itertools.pairwise(starts))))  # chunk 0 is the most significant
+    for distance in range(bits + 1):
+        radii = [lib.nd_chunk_radius(chunks, distance, i) for i in range(chunks)]
+        whole, first = divmod(distance, chunks)
+        assert radii == [whole] * (first + 1) + [whole - 1] * (chunks - first - 1)
+        for flips in itertools.combinations(range(bits), distance):
+            assert any(sum(low <= f < high for f in flips) <= radius for (low, high), radius in zip(bounds, radii, strict=True))
+    assert lib.nd_chunk_radius(chunks, 3, chunks) == -1
+
+
+# ---- bands
+
+
+@pytest.mark.parametrize("slot_size", [2, 4])
+def test_buckets_are_xxh3_of_the_bands_slots_seeded_by_its_number(slot_size: int) -> None:
+    """A bucket is the low 32 bits, as a signed number, of XXH3-64 of the band's bytes with the band's number as seed."""
+    signature = random.Random(slot_size).randbytes(30 * slot_size)
+    for bands, rows in ((1, 1), (9, 3), (30, 1), (1, 30), (4, 7)):
+        buckets = ffi.new("int32_t[]", bands)
+        assert lib.nd_band_buckets(signature, 30, slot_size, bands, rows, buckets) == lib.ND_OK
+        width = rows * slot_size
+        expected = [xxhash.xxh3_64_intdigest(signature[i * width : (i + 1) * width], i) & 0xFFFFFFFF for i in range(bands)]
+        assert [b & 0xFFFFFFFF for b in buckets] == expected
+
+
+def test_bands_beyond_the_signature_are_refused() -> None:
+    """bands * rows may not exceed the slots, and slots have 2 or 4 bytes."""
+    buckets = ffi.new("int32_t[]", 64)
+    for bands, rows, slot_size in ((7, 5, 2), (1, 31, 2), (31, 1, 2), (3, 0, 2), (3, 3, 8)):
+        assert lib.nd_band_buckets(bytes(240), 30, slot_size, bands, rows, buckets) == lib.ND_ERROR_PARAMETER

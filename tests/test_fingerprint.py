@@ -1,0 +1,380 @@
+"""Fingerprints and their comparison against plain Python, and against the published examples."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from neardup_db.native import ffi, lib
+
+MASK32, MASK64 = 2**32 - 1, 2**64 - 1
+U64 = st.integers(0, MASK64)
+
+
+def simhash(digests: list[bytes], bits: int, weights: list[int] | None = None) -> bytes:
+    size = len(digests[0]) if digests else 32
+    counters, code = ffi.new("int64_t[]", bits), ffi.new("uint8_t[]", bits // 8)
+    native = ffi.NULL if weights is None else ffi.new("int64_t[]", weights)
+    assert lib.nd_simhash(b"".join(digests), len(digests), size, bits, native, counters, code) == lib.ND_OK
+    return bytes(code)
+
+
+def coefficients(family: int, seed: int, num_perm: int) -> tuple[Any, Any]:
+    a, b = ffi.new("uint32_t[]", num_perm), ffi.new("uint32_t[]", num_perm)
+    assert lib.nd_minhash_coefficients(family, seed, num_perm, a, b) == lib.ND_OK
+    return a, b
+
+
+def minhash(family: int, seed: int, num_perm: int, hashes: list[int]) -> list[int]:
+    a, b = coefficients(family, seed, num_perm)
+    slots = ffi.new("uint32_t[]", num_perm)
+    assert lib.nd_minhash(family, a, b, num_perm, ffi.new("uint64_t[]", hashes), len(hashes), slots) == lib.ND_OK
+    return list(slots)
+
+
+def array(values: Any) -> Any:
+    return ffi.new("uint64_t[]", sorted(values))
+
+
+# ---- SimHash
+
+
+EXLSH = [
+    ("lorem ipsum dolor sit".split(), 4, "md5", "X2Vs9ee9Uk38p6pkUIhlZQ=="),
+    ("lorem ipsum dolor sit".split(), 1, "sha256", "BABBQURRDEiogqAAISKIKAWAQEQZAAgrUtTgXD5FDaA="),
+    ("lorem ipsum dolor sit".split(), 3, "md5", "OEAhAhKSgBAwgQEAgCCAEg=="),
+    (list("username"), 3, "md5", "FPIBaaBQGlKKARlqA9lb1g=="),
+    ("lorem ipsum dolor sit amet".split(), 3, "md5", "uX05itKaghA0gQHCwDCIFg=="),
+    ("lorem ipsum dolor sit amet".split(), 2, "sha1", "VhW06EEJyWQA1gKIAAlQgI4NHUE="),
+]
+
+
+@pytest.mark.parametrize(("tokens", "shingle", "name", "expected"), EXLSH)
+def test_simhash_gives_the_published_hashes_of_exlsh(tokens: list[str], shingle: int, name: str, expected: str) -> None:
+    """The six hashes in ExLSH's article and doctests come out bit for bit, at 128, 160 and 256 bits."""
+    shingles = ["".join(tokens[i : i + shingle]) for i in range(len(tokens) - shingle + 1)]
+    digests = [hashlib.new(name, s.encode()).digest() for s in shingles]
+    assert base64.b64encode(simhash(digests, 8 * len(digests[0]))).decode() == expected
+
+
+def test_simhash_ties_give_zero() -> None:
+    """A bit set in exactly half of the digests is 0, and so is every bit without any digest."""
+    assert simhash([b"\xf0", b"\x0f"], 8) == b"\x00"
+    assert simhash([b"\xf0", b"\x0f", b"\x81"], 8) == b"\x81"
+    assert simhash([], 256) == bytes(32)
+
+
+def test_simhash_narrower_than_the_digest_is_its_first_bits() -> None:
+    """Fewer bits are the beginning of the code of more bits."""
+    digests = [hashlib.sha256(bytes([i])).digest() for i in range(9)]
+    assert simhash(digests, 64) == simhash(digests, 256)[:8]
+    assert simhash(digests, 8) == simhash(digests, 256)[:1]
+
+
+@given(st.lists(st.tuples(st.binary(min_size=5, max_size=5), st.integers(-(2**40), 2**40)), max_size=30))
+def test_simhash_with_weights_is_the_sign_of_the_weighted_sum(weighted: list[tuple[bytes, int]]) -> None:
+    """Weights, negative ones too, count as often as they say."""
+    expected = 0
+    for i in range(40):
+        total = sum(w if d[i // 8] >> (7 - i % 8) & 1 else -w for d, w in weighted)
+        expected = expected << 1 | (total > 0)
+    digests = [d for d, _ in weighted] or [bytes(5)]
+    weights = [w for _, w in weighted] or [0]
+    assert simhash(digests, 40, weights) == expected.to_bytes(5, "big")
+
+
+@given(st.lists(U64, max_size=40), st.sampled_from([(64, 64), (64, 16), (32, 32), (32, 8)]), st.booleans())
+def test_simhash_of_numbers_is_that_of_their_big_endian_digests(hashes: list[int], widths: tuple[int, int], weighted: bool) -> None:
+    """Hashes held as numbers give what their big-endian bytes give, 64 and 32 bits wide, weighted or not."""
+    hash_bits, bits = widths
+    hashes = [h >> (64 - hash_bits) for h in hashes]
+    weights = [i % 5 - 1 for i in range(len(hashes))]
+    counters, code = ffi.new("int64_t[]", bits), ffi.new("uint8_t[]", bits // 8)
+    native = ffi.new("int64_t[]", weights) if weighted else ffi.NULL
+    status = lib.nd_simhash_u64(ffi.new("uint64_t[]", hashes), len(hashes), hash_bits, bits, native, counters, code)
+    assert status == lib.ND_OK
+    digests = [h.to_bytes(hash_bits // 8, "big") for h in hashes] or [bytes(8)]
+    assert bytes(code) == simhash(digests, bits, (weights or [0]) if weighted or not hashes else None)
+
+
+@pytest.mark.parametrize("bits", [0, 7, 12, 72])
+def test_simhash_refuses_widths_that_the_digest_lacks(bits: int) -> None:
+    """Bits must be a multiple of 8 and no more than the digest has."""
+    counters, code = ffi.new("int64_t[]", 128), ffi.new("uint8_t[]", 16)
+    assert lib.nd_simhash(bytes(8), 1, 8, bits, ffi.NULL, counters, code) == lib.ND_ERROR_PARAMETER
+    assert lib.nd_simhash_u64(ffi.new("uint64_t[]", 1), 1, 64, bits, ffi.NULL, counters, code) == lib.ND_ERROR_PARAMETER
+
+
+def test_simhash_refuses_weights_whose_sum_leaves_64_bits() -> None:
+    """Weights that could overflow a counter are refused, the largest ones that cannot are taken."""
+    counters, code = ffi.new("int64_t[]", 8), ffi.new("uint8_t[]", 1)
+    for weights, status in (([2**62, 2**62], lib.ND_ERROR_PARAMETER), ([-(2**63), 0], lib.ND_ERROR_PARAMETER), ([2**62, 2**62 - 1], lib.ND_OK)):
+        assert lib.nd_simhash(b"\xff\x00", 2, 1, 8, ffi.new("int64_t[]", weights), counters, code) == status
+    assert bytes(code) == b"\xff"
+
+
+# ---- MinHash
+
+
+def test_java32_gives_the_published_hashes() -> None:
+    """Coefficients of java.util.Random(1337) and the ten hashes of 'he' are those of the article."""
+    a, b = coefficients(lib.ND_FAMILY_JAVA32, 1337, 10)
+    signed = [(x - 2**32 if x >> 31 else x, y - 2**32 if y >> 31 else y) for x, y in zip(a, b, strict=True)]
+    assert signed[:3] == [(-1460590454, 747279288), (-1334692577, -539670452), (-501340078, -143413999)]
+    assert signed[9] == (-1559981388, -486785452)
+    published = [480357896, 1614176836, 543325601, -1459947919, 197787375, -1314960722, 1201186924, 1044615541, -789411859, -145694732]
+    assert minhash(lib.ND_FAMILY_JAVA32, 1337, 10, [5861128]) == [v & MASK32 for v in published]
+
+
+@given(st.lists(U64, min_size=1, max_size=20), st.integers(0, MASK64))
+def test_java32_keeps_the_signed_minimum(hashes: list[int], seed: int) -> None:
+    """java32 takes the low 32 bits of a hash and the smallest of the products as signed numbers, unmixed."""
+    a, b = coefficients(lib.ND_FAMILY_JAVA32, seed, 9)
+    expected = []
+    for x, y in zip(a, b, strict=True):
+        values = [(x * h + y) & MASK32 for h in hashes]
+        expected.append(min(values, key=lambda v: v - 2**32 if v >> 31 else v))
+    assert minhash(lib.ND_FAMILY_JAVA32, seed, 9, hashes) == expected
+
+
+def test_affine32_coefficients_come_from_splitmix64() -> None:
+    """The first outputs of SplitMix64(1234567), as published, give a (odd) from the low half and b from the high half."""
+    published = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431, 16408922859458223821]
+    a, b = coefficients(lib.ND_FAMILY_AFFINE32, 1234567, 5)
+    assert list(a) == [(v & MASK32) | 1 for v in published]
+    assert list(b) == [v >> 32 for v in published]
+
+
+@given(st.lists(U64, min_size=1, max_size=20), st.integers(0, MASK64))
+def test_affine32_equals_its_formula(hashes: list[int], seed: int) -> None:
+    """A slot is the finalised minimum of a * x + b over the premixed hashes, in plain integers."""
+    a, b = coefficients(lib.ND_FAMILY_AFFINE32, seed, 9)
+    mixed = [((h ^ h >> 32) * 0x9E3779B97F4A7C15 & MASK64) >> 32 for h in hashes]
+    expected = []
+    for x, y in zip(a, b, strict=True):
+        slot = min((x * m + y) & MASK32 for m in mixed)
+        slot = (slot ^ slot >> 16) * 0x85EBCA6B & MASK32
+        slot = (slot ^ slot >> 13) * 0xC2B2AE35 & MASK32
+        expected.append(slot ^ slot >> 16)
+    assert minhash(lib.ND_FAMILY_AFFINE32, seed, 9, hashes) == expected
+
+
+def test_minhash_needs_hashes_and_a_known_family() -> None:
+    """No hashes have no minimum, and an unknown family is refused."""
+    a, b = coefficients(lib.ND_FAMILY_AFFINE32, 1, 4)
+    slots = ffi.new("uint32_t[]", 4)
+    assert lib.nd_minhash(lib.ND_FAMILY_AFFINE32, a, b, 4, ffi.NULL, 0, slots) == lib.ND_ERROR_PARAMETER
+    assert lib.nd_minhash(2, a, b, 4, ffi.new("uint64_t[]", 1), 1, slots) == lib.ND_ERROR_PARAMETER
+    assert lib.nd_minhash_coefficients(2, 1, 4, a, b) == lib.ND_ERROR_PARAMETER
+
+
+@pytest.mark.parametrize("jaccard", [0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
+def test_min_hashes_of_random_sets_agree_as_independent_draws_would(jaccard: float) -> None:
+    """Share of equal slots, its variance, differing low bits and band candidates are those of independent draws at the true J."""
+    trials, size, num_perm = 1500, 200, 128
+    rng = np.random.default_rng(int(jaccard * 1000))
+    a, b = coefficients(lib.ND_FAMILY_AFFINE32, 1, num_perm)
+    common = round(jaccard * size)
+    true = common / size
+    equal, candidates, low_bits = [], {(9, 4): 0, (16, 6): 0, (9, 13): 0}, []
+    slots = np.empty((2, num_perm), np.uint32)
+    for _ in range(trials):
+        hashes = rng.integers(0, 2**64, size, dtype=np.uint64)
+        half = (size + common) // 2
+        for row, mine in zip(slots, (hashes[:half], np.concatenate([hashes[:common], hashes[half:]])), strict=True):
+            out = ffi.from_buffer("uint32_t[]", row, require_writable=True)
+            data = np.ascontiguousarray(mine)
+            lib.nd_minhash(lib.ND_FAMILY_AFFINE32, a, b, num_perm, ffi.from_buffer("uint64_t[]", data), len(data), out)
+        same = (slots[0] & 0xFFFF) == (slots[1] & 0xFFFF)
+        equal.append(same.mean())
+        low_bits.append(((slots[0] ^ slots[1]) & 1).mean())
+        for bands, rows in candidates:
+            candidates[bands, rows] += bool(same[: bands * rows].reshape(bands, rows).all(axis=1).any())
+
+    def within(measured: float, expected: float, deviation: float) -> bool:
+        return abs(measured - expected) <= 4.5 * deviation + 1 / trials
+
+    variance = true * (1 - true) / num_perm
+    assert within(float(np.mean(equal)), true, math.sqrt(variance / trials))
+    assert within(float(np.var(equal)), variance, variance * math.sqrt(2 / trials))
+    differ = (1 - true) / 2
+    assert within(float(np.mean(low_bits)), differ, math.sqrt(differ * (1 - differ) / num_perm / trials))
+    for (bands, rows), count in candidates.items():
+        p = 1 - (1 - true**rows) ** bands
+        assert within(count / trials, p, math.sqrt(p * (1 - p) / trials)), (bands, rows)
+
+
+# ---- bottom-k, samples, sorting
+
+
+@given(st.lists(st.integers(0, 60) | U64, max_size=200), st.integers(1, 70))
+def test_bottom_k_keeps_the_smallest_distinct(hashes: list[int], k: int) -> None:
+    """Bottom-k is the first k of the sorted distinct hashes."""
+    out, count = ffi.new("uint64_t[]", k), ffi.new("size_t *")
+    assert lib.nd_bottom_k(ffi.new("uint64_t[]", hashes), len(hashes), k, out, count) == lib.ND_OK
+    assert list(out)[: count[0]] == sorted(set(hashes))[:k]
+
+
+@pytest.mark.parametrize("order", ["random", "ascending", "descending", "equal", "few"])
+@pytest.mark.parametrize("k", [1, 2, 127, 128, 600, 5000, 30000])
+def test_bottom_k_of_many(order: str, k: int) -> None:
+    """Long inputs in any order and with many repeats give the same as sorting them all."""
+    hashes = np.random.default_rng(k).integers(0, 2**64, 20_000, dtype=np.uint64)
+    if order == "ascending":
+        hashes.sort()
+    elif order == "descending":
+        hashes = np.sort(hashes)[::-1].copy()
+    elif order == "equal":
+        hashes[:] = 7
+    elif order == "few":
+        hashes %= np.uint64(900)
+    expected = np.unique(hashes)[:k]
+    out, count = np.empty(k, np.uint64), ffi.new("size_t *")
+    status = lib.nd_bottom_k(
+        ffi.from_buffer("uint64_t[]", hashes), len(hashes), k, ffi.from_buffer("uint64_t[]", out, require_writable=True), count
+    )
+    assert status == lib.ND_OK
+    assert np.array_equal(out[: count[0]], expected)
+
+
+def test_bit_sample_takes_lowest_bits_most_significant_first() -> None:
+    """Slot 0 becomes the most significant bit of byte 0."""
+    slots = [3, 2, 1, 0, 4, 5, 6, 7, 1, 0, 0, 0, 0, 0, 0, 2]
+    code = ffi.new("uint8_t[]", 2)
+    assert lib.nd_bit_sample(ffi.new("uint32_t[]", slots), 16, code) == lib.ND_OK
+    assert bytes(code) == bytes([0b10100101, 0b10000000])
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 47, 48, 49, 50, 255, 256, 257, 5000])
+@pytest.mark.parametrize("span", [1, 40, 2**16, 2**64])
+def test_sort_distinct_sorts_and_removes_repeats(count: int, span: int) -> None:
+    """Whatever the length and however many repeats, the result is the sorted set."""
+    values = np.random.default_rng(count).integers(0, span, count, dtype=np.uint64) * np.uint64((2**64 - 1) // span)
+    expected = np.unique(values)
+    left = lib.nd_sort_distinct(ffi.from_buffer("uint64_t[]", values, require_writable=True), count)
+    assert np.array_equal(values[:left], expected)
+
+
+# ---- thresholds and similarities
+
+THRESHOLDS = [0.5, 0.55, 0.6, 2 / 3, 0.7, 0.8, 0.9, 0.95, 1.0, 0.1, 1e-9]
+
+
+@pytest.mark.parametrize("threshold", THRESHOLDS)
+def test_overlap_needed_is_the_first_that_passes_the_verdict(threshold: float) -> None:
+    """For every total up to 600 it is what trying one overlap after another finds."""
+    for total in range(601):
+        passing = (c for c in range(total // 2 + 1) if total > c and c / (total - c) >= threshold)
+        assert lib.nd_overlap_needed(total, threshold) == next(passing, total + 1), total
+
+
+@given(st.integers(1, 10**12), st.floats(1e-6, 1.0))
+def test_overlap_needed_of_large_totals(total: int, threshold: float) -> None:
+    """The overlap returned passes and the one below does not, in doubles, for any total and threshold."""
+    needed = lib.nd_overlap_needed(total, threshold)
+    largest = total // 2
+    if needed == total + 1:
+        assert not largest / (total - largest) >= threshold
+    else:
+        assert needed / (total - needed) >= threshold
+        assert needed == 0 or not (needed - 1) / (total - needed + 1) >= threshold
+
+
+@pytest.mark.parametrize("threshold", THRESHOLDS)
+def test_prefix_count_leaves_out_what_every_partner_must_reach(threshold: float) -> None:
+    """The prefix is count - o + 1 with the smallest o that passes o / count >= threshold."""
+    assert lib.nd_prefix_count(0, threshold) == 0
+    for count in range(1, 400):
+        needed = next(c for c in range(count + 1) if c / count >= threshold)
+        assert lib.nd_prefix_count(count, threshold) == count - needed + 1
+
+
+def test_prefix_counts_of_the_usual_sizes() -> None:
+    """128 hashes file 65 of them at a threshold of 0.5 and 26 at 0.8."""
+    assert lib.nd_prefix_count(128, 0.5) == 65
+    assert lib.nd_prefix_count(128, 0.8) == 26
+
+
+@pytest.mark.parametrize(("numerator", "denominator"), [(11, 20), (3, 5), (7, 10), (4, 5), (9, 10)])
+def test_jaccard_exactly_at_the_threshold_passes(numerator: int, denominator: int) -> None:
+    """Pairs at 0.55, 0.6, 0.7, 0.8 and 0.9 to the last bit are kept, for many sizes and splits, and one value less is not."""
+    threshold = numerator / denominator
+    for scale in range(1, 15):
+        common, union = numerator * scale, denominator * scale
+        for only_a in range(0, union - common + 1, 3):
+            a = array(range(0, 7 * (common + only_a), 7))
+            b_values = [*range(0, 7 * common, 7), *range(7 * (common + only_a), 7 * union, 7)]
+            assert lib.nd_jaccard(a, common + only_a, array(b_values), len(b_values), threshold) == threshold
+            moved = array([*b_values[1:], 10**9])
+            assert lib.nd_jaccard(a, common + only_a, moved, len(b_values), threshold) == 0.0
+
+
+def test_jaccard_of_the_published_texts_is_seven_elevenths() -> None:
+    """The two questions about the dress code share 7 of 11 words."""
+    a = {hash_of(w) for w in "is there a dress code for this event thanks".split()}
+    b = {hash_of(w) for w in "hi is there a dress code to this event".split()}
+    assert lib.nd_jaccard(array(a), len(a), array(b), len(b), 0.0) == 7 / 11
+    assert lib.nd_jaccard(array(a), len(a), array(b), len(b), 7 / 11) == 7 / 11
+    assert lib.nd_jaccard(array(a), len(a), array(b), len(b), 0.64) == 0.0
+
+
+def hash_of(word: str) -> int:
+    return int.from_bytes(hashlib.md5(word.encode()).digest()[:8], "big")
+
+
+@pytest.mark.parametrize("threshold", [-1.0, 0.0, 0.5, 1.0])
+def test_jaccard_of_empty_arrays_is_zero(threshold: float) -> None:
+    """Nothing is similar to nothing."""
+    some = array([1, 2])
+    for a_count, b_count in ((0, 0), (2, 0), (0, 2)):
+        assert lib.nd_jaccard(some, a_count, some, b_count, threshold) == 0.0
+        assert lib.nd_jaccard_estimate(some, a_count, some, b_count, 5) == 0.0
+
+
+SETS = st.sets(st.integers(0, 40) | st.sampled_from([2**63 - 1, 2**63, 2**64 - 1]), max_size=40)
+
+
+@given(SETS, SETS, st.sampled_from(THRESHOLDS) | st.floats(0.0, 1.0))
+def test_jaccard_is_the_ratio_of_sets(a: set[int], b: set[int], threshold: float) -> None:
+    """Jaccard is |A and B| / |A or B| where that reaches the threshold, else 0.0."""
+    expected = len(a & b) / len(a | b) if a and b else 0.0
+    got = lib.nd_jaccard(array(a), len(a), array(b), len(b), threshold)
+    assert got == (expected if expected >= threshold else 0.0)
+
+
+@given(SETS, SETS, st.integers(1, 45))
+def test_estimate_counts_common_ones_among_the_smallest_of_the_union(a: set[int], b: set[int], k: int) -> None:
+    """The unbiased estimate looks at the k smallest of the union of two bottom-k fingerprints."""
+    left, right = sorted(a)[:k], sorted(b)[:k]
+    smallest = sorted({*left, *right})[:k]
+    expected = sum(v in left and v in right for v in smallest) / len(smallest) if smallest else 0.0
+    assert lib.nd_jaccard_estimate(array(left), len(left), array(right), len(right), k) == expected
+
+
+def test_estimate_is_unbiased_where_the_ratio_of_fingerprints_is_not() -> None:
+    """Over random sets with J = 1/3 the mean of the estimate is J within four standard errors."""
+    rng = np.random.default_rng(3)
+    got = []
+    for _ in range(400):
+        values = rng.integers(0, 2**64, 1500, dtype=np.uint64)
+        left, right = np.sort(values[:1000])[:64].copy(), np.sort(np.concatenate([values[:500], values[1000:]]))[:64].copy()
+        estimate = lib.nd_jaccard_estimate(ffi.from_buffer("uint64_t[]", left), 64, ffi.from_buffer("uint64_t[]", right), 64, 64)
+        got.append(estimate)
+    true = 500 / 1500
+    assert abs(np.mean(got) - true) < 4 * math.sqrt(true * (1 - true) / 64 / 400)
+
+
+def test_every_pair_of_small_sets() -> None:
+    """All pairs of subsets of five values, all thresholds between their ratios: a complete check."""
+    subsets = [c for n in range(1, 6) for c in itertools.combinations(range(5), n)]
+    for a, b in itertools.product(subsets, subsets):
+        expected = len({*a} & {*b}) / len({*a} | {*b})
+        for threshold in (0.2, 0.25, 1 / 3, 0.4, 0.5, 0.6, 2 / 3, 0.75, 0.8, 1.0):
+            assert lib.nd_jaccard(array(a), len(a), array(b), len(b), threshold) == (expected if expected >= threshold else 0.0)

@@ -1,0 +1,188 @@
+"""All pairs against brute force: codes within a distance, sets at or above a similarity."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from neardup_db.native import ffi, lib
+
+
+def find_all(codes: Sequence[int], bits: int, distance: int, blocks: int = 0) -> list[tuple[int, int]]:
+    data = b"".join(c.to_bytes(bits // 8, "big") for c in codes)
+    pairs = ffi.gc(lib.nd_pairs_new(), lib.nd_pairs_free)
+    assert lib.nd_find_all(data, len(codes), bits, distance, blocks, pairs) == lib.ND_OK
+    ids = lib.nd_pairs_ids(pairs)
+    return [(ids[2 * i], ids[2 * i + 1]) for i in range(lib.nd_pairs_count(pairs))]
+
+
+def close_codes(codes: Sequence[int], distance: int) -> list[tuple[int, int]]:
+    indexed = list(enumerate(codes))
+    return [(i, j) for (i, a), (j, b) in itertools.combinations(indexed, 2) if (a ^ b).bit_count() <= distance]
+
+
+def jaccard_pairs(sets: Sequence[Any], threshold: float) -> list[tuple[int, int, float]]:
+    values = np.fromiter((v for s in sets for v in sorted(s)), np.uint64)
+    ends = np.cumsum([len(s) for s in sets], dtype=np.uint64)
+    pairs = ffi.gc(lib.nd_pairs_new(), lib.nd_pairs_free)
+    native = [ffi.from_buffer("uint64_t[]", values), ffi.from_buffer("uint64_t[]", ends)]
+    assert lib.nd_jaccard_pairs(*native, len(sets), threshold, pairs) == lib.ND_OK
+    ids, similarities = lib.nd_pairs_ids(pairs), lib.nd_pairs_similarities(pairs)
+    return [(ids[2 * i], ids[2 * i + 1], similarities[i]) for i in range(lib.nd_pairs_count(pairs))]
+
+
+def similar_sets(sets: Sequence[Any], threshold: float) -> list[tuple[int, int, float]]:
+    found = []
+    for (i, a), (j, b) in itertools.combinations(enumerate(sets), 2):
+        if a and b and len(a & b) / len(a | b) >= threshold:
+            found.append((i, j, len(a & b) / len(a | b)))
+    return found
+
+
+@st.composite
+def clustered_codes(draw: st.DrawFn) -> tuple[list[int], int]:
+    bits = 8 * draw(st.sampled_from([1, 2, 3, 7, 8, 9, 16, 32]))
+    centres = draw(st.lists(st.integers(0, 2**bits - 1), min_size=1, max_size=4))
+    codes = []
+    for _ in range(draw(st.integers(0, 30))):
+        code = draw(st.sampled_from(centres))
+        for flip in draw(st.lists(st.integers(0, bits - 1), max_size=5)):
+            code ^= 1 << flip
+        codes.append(code)
+    return codes, bits
+
+
+@settings(max_examples=300)
+@given(clustered_codes(), st.integers(0, 6), st.integers(0, 4))
+def test_find_all_equals_brute_force(drawn: tuple[list[int], int], distance: int, more_blocks: int) -> None:
+    """Clustered codes of every width, any distance, any number of blocks: the same pairs, each once, ascending."""
+    codes, bits = drawn
+    expected = close_codes(codes, distance)
+    assert find_all(codes, bits, distance) == expected
+    if distance + 1 + more_blocks <= bits:
+        assert find_all(codes, bits, distance, distance + 1 + more_blocks) == expected
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+def test_find_all_in_a_large_collection(bits: int) -> None:
+    """3,000 random codes with planted neighbours at the distance and one beyond: numpy's brute force agrees."""
+    rng = np.random.default_rng(bits)
+    codes = rng.integers(0, 256, (3000, bits // 8), dtype=np.uint8)
+    for row in range(2000, 3000):
+        codes[row] = codes[rng.integers(0, 2000)]
+        for flip in rng.choice(bits, row % 6, replace=False):
+            codes[row, flip // 8] ^= 1 << flip % 8
+    unpacked = np.unpackbits(codes, axis=1).astype(np.float32)
+    gram = unpacked @ unpacked.T
+    ones = unpacked.sum(axis=1)
+    first, second = np.nonzero(np.triu(ones[:, None] + ones[None, :] - 2 * gram <= 3, 1))
+    expected = list(zip(first.tolist(), second.tolist(), strict=True))
+    numbers = [int.from_bytes(row.tobytes(), "big") for row in codes]
+    assert len(expected) > 500
+    for blocks in (0, 4, 5, 6, 8):
+        assert find_all(numbers, bits, 3, blocks) == expected
+
+
+def test_find_all_of_equal_codes_and_of_one_block() -> None:
+    """All equal: every pair once. Differing within one block only: every pair within the distance."""
+    assert find_all([5] * 60, 64, 3) == list(itertools.combinations(range(60), 2))
+    assert find_all([5] * 60, 64, 3, 6) == list(itertools.combinations(range(60), 2))
+    codes = [i << 20 for i in range(64)]
+    assert find_all(codes, 64, 3, 4) == close_codes(codes, 3)
+
+
+def test_find_all_at_the_radius_and_one_beyond() -> None:
+    """Exactly the distance is found, one bit more is not, wherever the bits lie."""
+    for flips in itertools.combinations(range(0, 64, 7), 4):
+        within, beyond = sum(1 << f for f in flips[:3]), sum(1 << f for f in flips)
+        assert find_all([0, within], 64, 3, 6) == [(0, 1)]
+        assert find_all([0, beyond], 64, 3, 6) == []
+
+
+def test_find_all_with_a_distance_as_wide_as_the_code() -> None:
+    """Where everything is within the distance, every pair is found."""
+    assert find_all([0, 255, 7], 8, 8) == [(0, 1), (0, 2), (1, 2)]
+    assert find_all([0, 255, 7], 8, 1000) == [(0, 1), (0, 2), (1, 2)]
+
+
+def test_find_all_of_few_and_of_wrong_parameters() -> None:
+    """None or one code has no pairs; widths that are no bytes and impossible numbers of blocks are refused."""
+    assert find_all([], 64, 3) == []
+    assert find_all([1], 64, 3) == []
+    pairs = ffi.gc(lib.nd_pairs_new(), lib.nd_pairs_free)
+    for bits, distance, blocks in ((12, 3, 0), (0, 3, 0), (64, 3, 3), (64, 3, 65), (64, 20, 40)):
+        assert lib.nd_find_all(bytes(64), 2, bits, distance, blocks, pairs) == lib.ND_ERROR_PARAMETER
+        assert lib.nd_pairs_count(pairs) == 0
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(st.sets(st.integers(0, 14) | st.sampled_from([2**63, 2**64 - 1]), max_size=12), max_size=25),
+    st.sampled_from([0.05, 0.3, 0.5, 0.55, 0.6, 2 / 3, 0.7, 0.75, 0.8, 0.9, 1.0]) | st.floats(0.01, 1.0),
+)
+def test_jaccard_pairs_equal_brute_force(sets: list[set[int]], threshold: float) -> None:
+    """Sets of unequal lengths, equal ones and empty ones among them: the same pairs with the same similarities."""
+    assert jaccard_pairs(sets, threshold) == similar_sets(sets, threshold)
+
+
+@pytest.mark.parametrize(("numerator", "denominator"), [(11, 20), (3, 5), (7, 10), (4, 5), (9, 10)])
+def test_jaccard_pairs_exactly_at_the_threshold(numerator: int, denominator: int) -> None:
+    """Pairs at 0.55, 0.6, 0.7, 0.8 and 0.9 to the last bit are found, however unequal in length, and those one value below not."""
+    sets: list[set[int]] = []
+    for scale in range(1, 8):
+        common, union = numerator * scale, denominator * scale
+        for only_a in range(0, union - common + 1):
+            base = 10**6 * len(sets)
+            a = {base + 3 * v for v in range(common + only_a)}
+            b = {base + 3 * v for v in [*range(common), *range(common + only_a, union)]}
+            sets += [a, b, {*b} - {base} | {base + 1}]
+    expected = similar_sets(sets, numerator / denominator)
+    assert {s for _, _, s in expected} >= {numerator / denominator}
+    assert jaccard_pairs(sets, numerator / denominator) == expected
+
+
+@pytest.mark.parametrize("threshold", [0.3, 0.5, 0.8])
+def test_jaccard_pairs_among_sets_with_common_values(threshold: float) -> None:
+    """300 sets in clusters, drawn from values of very unequal frequency: brute force agrees."""
+    rng = np.random.default_rng(17)
+    sets: list[set[int]] = []
+    for i in range(300):
+        if i % 3 and sets:
+            old = sorted(sets[int(rng.integers(0, len(sets)))])
+            kept = {v for v in old if rng.random() < 0.9}
+            sets.append(kept | {int(v) for v in rng.zipf(1.3, 6) % 2**40})
+        else:
+            sets.append({int(v) for v in rng.zipf(1.3, int(rng.integers(1, 90))) % 2**40})
+    expected = similar_sets(sets, threshold)
+    assert len(expected) > 50
+    assert jaccard_pairs(sets, threshold) == expected
+
+
+def test_jaccard_pairs_of_many_equal_sets() -> None:
+    """Five hundred equal sets and one near copy: all pairs, each once."""
+    copy = set(range(0, 90, 3))
+    sets = [copy] * 250 + [copy | {1}] + [copy] * 250
+    found = jaccard_pairs(sets, 0.9)
+    assert [(i, j) for i, j, _ in found] == list(itertools.combinations(range(501), 2))
+    assert {s for i, j, s in found if 250 in (i, j)} == {30 / 31}
+    assert {s for i, j, s in found if 250 not in (i, j)} == {1.0}
+
+
+def test_jaccard_pairs_refuse_wrong_order_and_wrong_thresholds() -> None:
+    """Arrays that do not ascend are damaged, a threshold of 0 or none at all is out of range, one above 1 nothing reaches."""
+    pairs = ffi.gc(lib.nd_pairs_new(), lib.nd_pairs_free)
+    for values, ends in (([2, 1], [2]), ([1, 1], [2]), ([1, 2], [2, 1]), ([1, 2, 2], [1, 3])):
+        native = [ffi.new("uint64_t[]", values), ffi.new("uint64_t[]", ends)]
+        assert lib.nd_jaccard_pairs(*native, len(ends), 0.5, pairs) == lib.ND_ERROR_DAMAGED
+    native = [ffi.new("uint64_t[]", [1, 2, 1, 2]), ffi.new("uint64_t[]", [2, 4])]
+    for threshold in (0.0, -1.0, float("nan")):
+        assert lib.nd_jaccard_pairs(*native, 2, threshold, pairs) == lib.ND_ERROR_PARAMETER
+    assert lib.nd_jaccard_pairs(*native, 2, 1.5, pairs) == lib.ND_OK
+    assert lib.nd_pairs_count(pairs) == 0
+    assert jaccard_pairs([], 0.5) == []
+    assert jaccard_pairs([set(), set()], 0.5) == []

@@ -1,0 +1,437 @@
+"""The five schemes without an index: fingerprints, similarity, parameters, settings, plans, bounds of queries."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from fractions import Fraction
+from math import comb
+
+import numpy as np
+import pytest
+import xxhash
+
+from neardup_db import BinaryCode, BitSampling, BottomK, MinHash, ParameterError, SimHash, TextRules
+from neardup_db.errors import CorruptIndexError
+from neardup_db.schemes import SCHEMES, plans, scheme_from_settings
+
+TEXT = "the quick brown fox jumps over the lazy dog and then it sleeps all day"
+OTHER = "the quick brown fox jumps over the lazy cat and then it sleeps all day"
+SCHEMES_OF_TEXT = [SimHash(), MinHash(), MinHash(exact=True, slot_bits=32), BottomK(k=5), BitSampling(bits=64)]
+ALL = [*SCHEMES_OF_TEXT, BinaryCode(), SimHash(128, 7), BinaryCode(256, 100), BottomK(measure="estimate")]
+M64 = (1 << 64) - 1
+
+
+def hashes_of(text):
+    words = text.split()
+    return [xxhash.xxh3_64_intdigest(" ".join(words[i : i + 3]).encode()) for i in range(len(words) - 2)]
+
+
+def splitmix(seed):
+    while True:
+        seed = seed + 0x9E3779B97F4A7C15 & M64
+        z = (seed ^ seed >> 30) * 0xBF58476D1CE4E5B9 & M64
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & M64
+        yield z ^ z >> 31
+
+
+# ---- fingerprints ------------------------------------------------------------------------------------------------------
+
+
+def test_simhash_of_text():
+    """SimHash is the majority of each bit over the XXH3-64 hashes of the shingles, the first bit the most significant."""
+    hashes = hashes_of(TEXT)
+    code = sum(1 << bit for bit in range(64) if 2 * sum(h >> bit & 1 for h in hashes) > len(hashes))
+    assert SimHash().fingerprint(TEXT).tobytes() == code.to_bytes(8, "big")
+    assert SimHash(bits=24).fingerprint(TEXT).tobytes() == code.to_bytes(8, "big")[:3]
+
+
+def test_bottom_k_of_text():
+    """BottomK is the k smallest hashes, ascending; their similarity is the Jaccard similarity of the two arrays."""
+    a, b = (sorted(set(hashes_of(text)))[:5] for text in (TEXT, OTHER))
+    scheme = BottomK(k=5)
+    first, second = scheme.fingerprint(TEXT), scheme.fingerprint(OTHER)
+    assert first.dtype == np.uint64 and first.tolist() == a and second.tolist() == b
+    assert scheme.similarity(first, second) == len({*a} & {*b}) / len({*a} | {*b})
+
+
+def test_bottom_k_estimate():
+    """measure="estimate" counts common hashes among the k smallest of the union."""
+    a, b = ([1, 2, 3, 4], [2, 3, 4, 9])
+    scheme = BottomK(k=4, measure="estimate")
+    assert scheme.similarity(np.array(a, np.uint64), np.array(b, np.uint64)) == 3 / 4
+    assert BottomK(k=4).similarity(np.array(a, np.uint64), np.array(b, np.uint64)) == 3 / 5
+
+
+def test_bottom_k_of_32_bits():
+    """With a hash of 32 bits the fingerprint is uint32; with a wide one it is the digests' first eight bytes."""
+    narrow = BottomK().fingerprint("a b c", TextRules(hash="fnv1a_32"))
+    assert narrow.dtype == np.uint32
+    wide = BottomK().fingerprint("a b c", TextRules(hash="sha256"))
+    assert wide.tolist() == [int.from_bytes(hashlib.sha256(b"a b c").digest()[:8], "big")]
+
+
+def test_minhash_of_text():
+    """MinHash slots are those of the documented family: a premixed hash, affine functions, the minimum mixed again."""
+    draw = splitmix(1)
+    expected = []
+    for _ in range(128):
+        a = next(draw) & 0xFFFFFFFF | 1
+        b = next(draw) >> 32
+        minimum = min((a * ((h ^ h >> 32) * 0x9E3779B97F4A7C15 % 2**64 >> 32) + b) % 2**32 for h in hashes_of(TEXT))
+        for multiplier, shift in ((0x85EBCA6B, 16), (0xC2B2AE35, 13), (1, 16)):
+            minimum = (minimum ^ minimum >> shift) * multiplier % 2**32
+        expected.append(minimum)
+    wide = MinHash(slot_bits=32).fingerprint(TEXT)
+    assert wide.dtype == np.uint32 and wide.tolist() == expected
+    narrow = MinHash(exact=True).fingerprint(TEXT)
+    assert narrow.dtype == np.uint16 and narrow.tolist() == [slot & 0xFFFF for slot in expected]
+    bits = BitSampling(bits=64).fingerprint(TEXT)
+    assert bits.tobytes() == int("".join(str(slot & 1) for slot in expected[:64]), 2).to_bytes(8, "big")
+
+
+def test_minhash_similarity():
+    """The similarity of signatures is the share of equal slots."""
+    scheme = MinHash(num_perm=16, threshold=0.9)
+    a = np.arange(16, dtype=np.uint16)
+    b = a.copy()
+    b[:3] += 100
+    assert scheme.similarity(a, b) == 13 / 16
+
+
+def test_hamming_similarity():
+    """Codes are 1 - d / bits alike; one-bit samples max(0, 1 - 2 d / bits)."""
+    a, b = bytes(8), bytes([0xFF, 0x0F] + [0] * 6)
+    assert SimHash().similarity(a, b) == SimHash(64).similarity(a, b) == BinaryCode(64, 3).similarity(a, b) == 1 - 12 / 64
+    assert BitSampling(64).similarity(a, b) == 1 - 24 / 64
+    assert BitSampling(64).similarity(a, b"\xff" * 8) == 0.0
+
+
+@pytest.mark.parametrize("scheme", SCHEMES_OF_TEXT, ids=repr)
+def test_empty(scheme):
+    """An empty text has no fingerprint, a row of zeros among many, and no similarity to anything."""
+    assert scheme.fingerprint("...") is None and scheme.fingerprint("") is None
+    assert scheme.similarity(None, scheme.fingerprint(TEXT)) == scheme.similarity(None, None) == 0.0
+    rows, empty = scheme.fingerprints([TEXT, "", OTHER], return_empty=True)
+    assert empty.tolist() == [False, True, False]
+    assert np.array_equal(rows[0], scheme.fingerprint(TEXT)) and np.array_equal(rows[2], scheme.fingerprint(OTHER))
+    assert not np.any(rows[1])
+    assert len(scheme.fingerprints([])) == 0
+    if not isinstance(rows, list):
+        assert scheme.fingerprints(["", ""]).shape == (2, rows.shape[1]) and scheme.fingerprints([]).shape == (0, rows.shape[1])
+        assert scheme.fingerprints([]).dtype == rows.dtype
+
+
+class Arrow:
+    """As much of an Arrow array as is used."""
+
+    def __init__(self, items):
+        self.items = items
+
+    def to_pylist(self):
+        return self.items
+
+
+@pytest.mark.parametrize("scheme", SCHEMES_OF_TEXT, ids=repr)
+def test_kinds_of_texts(scheme):
+    """Lists of str or bytes, tuples, generators, numpy and Arrow arrays of the same texts give the same."""
+    texts = [TEXT, OTHER, "kurz", "日本語のテキスト"]
+    expected = scheme.fingerprints(texts)
+    offered = [
+        [text.encode() for text in texts], tuple(texts), (text for text in texts),
+        np.array(texts, dtype=object), np.array(texts), Arrow(texts),
+    ]  # fmt: skip
+    for other in offered:
+        for a, b in zip(expected, scheme.fingerprints(other), strict=True):
+            assert np.array_equal(a, b) and a.dtype == b.dtype
+
+
+def test_wrong_texts():
+    """One text in the place of many, a number, a null: ParameterError."""
+    for texts in ("one", b"one", 5, [None], [1.5], np.array([["a"]])):
+        with pytest.raises(ParameterError):
+            MinHash().fingerprints(texts)
+
+
+def test_many_texts():
+    """More texts than go into one call of the core come out in their order."""
+    texts = [f"text number {i} of many" for i in range(9000)]
+    rows = SimHash().fingerprints(texts)
+    for i in (0, 4095, 4096, 8191, 8192, 8999):
+        assert np.array_equal(rows[i], SimHash().fingerprint(texts[i]))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES_OF_TEXT, ids=repr)
+def test_custom_rules(scheme):
+    """Rules through Python give what the same rules give in C."""
+    custom = TextRules(tokens=str.split, hash=lambda data: xxhash.xxh3_64_digest(data), filter=lambda token: True)
+    a, b = scheme.fingerprints([TEXT, "", OTHER], custom), scheme.fingerprints([TEXT, "", OTHER])
+    assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+    assert scheme.fingerprint("", custom) is None
+
+
+def test_wide_custom_hash():
+    """SimHash is as wide as a callable's digest."""
+    rules = TextRules(hash=lambda data: hashlib.sha512(data).digest())
+    assert SimHash().fingerprint("one text", rules).tobytes() == hashlib.sha512(b"one text").digest()
+    assert SimHash().for_index(rules, False).bits == 512
+
+
+def test_bits_beyond_the_hash():
+    """More bits than the hash has is a ParameterError that names hashes that are wide enough."""
+    with pytest.raises(ParameterError, match="md5.*sha256"):
+        SimHash(bits=128).fingerprint(TEXT)
+    assert SimHash(bits=128).fingerprint(TEXT, TextRules(hash="md5")).shape == (16,)
+
+
+def test_binary_code_has_no_text():
+    """BinaryCode refuses texts and says what to use."""
+    for call in (BinaryCode().fingerprint, BinaryCode().fingerprints):
+        with pytest.raises(ParameterError, match="add_code"):
+            call(TEXT)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "a"),
+    [
+        (SimHash(64), np.zeros(7, np.uint8)), (SimHash(64), np.zeros(8, np.int8)), (SimHash(64), "zz" * 8), (SimHash(64), -1),
+        (SimHash(64), 1 << 64), (SimHash(64), 1.5), (MinHash(), np.zeros(128, np.uint32)), (MinHash(), np.zeros(64, np.uint16)),
+        (BottomK(k=2), np.array([2, 1], np.uint64)), (BottomK(k=2), np.array([1, 1], np.uint64)),
+        (BottomK(k=2), np.array([1, 2, 3], np.uint64)), (BottomK(k=2), np.array([1.0])), (BinaryCode(16, 3), b"abc"),
+    ],
+)  # fmt: skip
+def test_wrong_fingerprint(scheme, a):
+    """What is no fingerprint of the scheme is a ParameterError, on either side."""
+    good = {"simhash": 0, "binarycode": 0, "bottomk": np.array([1], np.uint64)}.get(scheme.name, np.zeros(128, np.uint16))
+    for pair in ((a, good), (good, a)):
+        with pytest.raises(ParameterError):
+            scheme.similarity(*pair)
+
+
+def test_code_kinds():
+    """A code may be bytes, an int, hex, uint8 or, for 64 bits, uint64: bit 63 is the first byte's most significant bit."""
+    scheme, number = BinaryCode(64, 3), 0x8000000000000001
+    data = b"\x80" + bytes(6) + b"\x01"
+    for code in (number, data, np.uint64(number), "8000000000000001", "0x8000000000000001", np.frombuffer(data, np.uint8)):
+        assert scheme.code_value(code) == data
+    assert np.array_equal(scheme.fingerprint_of(data), np.frombuffer(data, np.uint8))
+    for code in ("80", b"", 1 << 64, -1, "8" * 15, " 800000000000000", np.zeros(8, np.uint16), None, True):
+        with pytest.raises(ParameterError):
+            scheme.code_value(code)
+    with pytest.raises(ParameterError, match="BinaryCode"):
+        MinHash().code_value(number)
+
+
+# ---- parameters --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ALL, ids=repr)
+def test_value_object(scheme):
+    """A scheme is frozen, hashable, equal by parameters, and comes back from repr, pickle and settings."""
+    with pytest.raises(AttributeError):
+        scheme.expected = 5
+    assert eval(repr(scheme)) == scheme and hash(eval(repr(scheme))) == hash(scheme)
+    copy = pickle.loads(pickle.dumps(scheme))
+    assert copy == scheme and dict(copy.given) == dict(scheme.given)
+    ready = scheme.for_index(TextRules(hash="sha256"), store_text=False)
+    back = scheme_from_settings(ready.settings())
+    assert back == ready and back.settings() == ready.settings() and dict(back.given) == {}
+    assert scheme.mismatches(back) == []
+    assert ready.given == scheme.given
+
+
+def test_given():
+    """Given is what the caller wrote; None where that means "choose", and "random", say nothing."""
+    assert dict(MinHash(64, threshold=0.7, bands=None, seed="random").given) == {"num_perm": 64, "threshold": 0.7}
+    assert dict(SimHash(bits=None, blocks=5).given) == {"blocks": 5}
+    assert dict(BinaryCode().given) == {}
+
+
+def test_mismatches():
+    """One clause for each given parameter that differs, one for another scheme."""
+    stored = MinHash(threshold=0.8)
+    assert MinHash().mismatches(stored) == MinHash(threshold=0.8).mismatches(stored) == []
+    assert MinHash(threshold=0.5, seed=2).mismatches(stored) == ["threshold=0.5, the file has 0.8", "seed=2, the file has 1"]
+    assert SimHash().mismatches(stored) == ["the scheme SimHash, the file has MinHash"]
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: SimHash(bits=12), "12"), (lambda: SimHash(bits=4104), "4104"), (lambda: SimHash(max_distance=-1), "-1"),
+        (lambda: SimHash(64, 64), "64"), (lambda: SimHash(blocks=3), "blocks=3"), (lambda: SimHash(64, 20, 30), "30"),
+        (lambda: SimHash(expected=0), "expected"), (lambda: SimHash("64"), "'64'"),
+        (lambda: MinHash(num_perm=0), "num_perm"), (lambda: MinHash(threshold=0), "threshold"),
+        (lambda: MinHash(threshold=1.01), "1.01"), (lambda: MinHash(threshold=float("nan")), "nan"),
+        (lambda: MinHash(recall=1.0), "recall"), (lambda: MinHash(bands=20, rows=10), "200"), (lambda: MinHash(bands=0), "bands"),
+        (lambda: MinHash(threshold=0.01), "recall=0.99"), (lambda: MinHash(seed=-1), "-1"), (lambda: MinHash(seed="x"), "'x'"),
+        (lambda: MinHash(exact=1), "exact"), (lambda: MinHash(slot_bits=8), "8"), (lambda: MinHash(family="murmur"), "'murmur'"),
+        (lambda: MinHash(bands=2, rows=60, recall=0.9), "recall=0.9"),
+        (lambda: BottomK(k=0), "k"), (lambda: BottomK(measure="best"), "'best'"), (lambda: BottomK(threshold="0.5"), "'0.5'"),
+        (lambda: BitSampling(bits=100), "100"), (lambda: BitSampling(chunks=3), "chunks"),
+        (lambda: BitSampling(max_distance=256), "256"), (lambda: BinaryCode(256, 256), "256"), (lambda: BinaryCode(0), "0"),
+    ],
+)  # fmt: skip
+def test_wrong_parameter(make, named):
+    """A wrong parameter is a ParameterError that names it."""
+    with pytest.raises(ParameterError) as caught:
+        make()
+    assert named in str(caught.value)
+
+
+@pytest.mark.parametrize("scheme", ALL, ids=repr)
+def test_damaged_settings(scheme):
+    """A missing or damaged setting is a CorruptIndexError that names it."""
+    settings = scheme.for_index(TextRules(hash="md5"), False).settings()
+    for name in settings:
+        for damaged in ({**settings, name: "?"}, {**settings, name: -1}, {k: v for k, v in settings.items() if k != name}):
+            with pytest.raises(CorruptIndexError, match=name):
+                scheme_from_settings(damaged)
+    assert set(SCHEMES) == {"simhash", "minhash", "bottomk", "bitsampling", "binarycode"}
+
+
+# ---- bands and plans ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threshold", [0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0])
+@pytest.mark.parametrize("num_perm", [16, 64, 128, 256])
+@pytest.mark.parametrize("recall", [0.5, 0.9, 0.99, 0.999])
+def test_bands_keep_the_recall(threshold, num_perm, recall):
+    """The chosen bands fit num_perm and reach the recall at the threshold; one fewer band would not."""
+    possible = 1 - (1 - threshold) ** num_perm >= recall
+    if not possible:
+        with pytest.raises(ParameterError, match="cannot be reached"):
+            MinHash(num_perm, threshold, recall=recall)
+        return
+    scheme = MinHash(num_perm, threshold, recall=recall)
+    assert scheme.bands * scheme.rows <= num_perm
+    assert 1 - (1 - threshold**scheme.rows) ** scheme.bands >= recall - 1e-12
+    assert 1 - (1 - threshold**scheme.rows) ** (scheme.bands - 1) < recall
+
+
+def test_one_of_bands_and_rows():
+    """With bands or rows given the other fits; with both, the recall is the one that they reach."""
+    assert (MinHash(rows=4).bands, MinHash(rows=4).rows) == (9, 4)
+    assert MinHash(bands=9).rows == 4
+    both = MinHash(bands=9, rows=13)
+    assert both.recall == pytest.approx(1 - (1 - 0.8**13) ** 9) and round(both.recall, 3) == 0.399
+    assert MinHash(bands=20, rows=5).recall == 0.99
+
+
+def test_default_plans():
+    """SimHash of 64 bits and distance 3 has ten tables at a million; PDQ chunks at 31 bits, a scan at 63; 37 bits at 0.8."""
+    simhash = SimHash().for_index(TextRules(), False)
+    assert (simhash.plan, simhash.blocks, simhash.table) == ("blocks", 5, "simhash_block")
+    assert SimHash(64, 3, expected=100_000).blocks == 4
+    assert (BinaryCode(256, 31).plan, BinaryCode(256, 31).table) == ("chunks", "code_chunk")
+    assert (BinaryCode(256, 63).plan, BinaryCode(256, 63).table, BinaryCode(256, 63).query_name(10)) == ("scan", None, "scan")
+    assert (BitSampling().max_distance, BitSampling().plan) == (37, "chunks")
+    assert BitSampling(chunks=16).chunks == 16
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32, 64, 128, 256, 1024, 4096])
+def test_every_plan_is_a_scheme(bits):
+    """Whatever the distance and the size, the plan chosen is one that the core accepts."""
+    for distance in {0, 1, 3, 7, bits // 16, bits // 8, bits // 4, bits // 2, bits - 1}:
+        if distance < bits:
+            for expected in (1, 10**6, 10**9):
+                scheme = BinaryCode(bits, distance, expected)
+                assert scheme.plan in ("blocks", "chunks", "scan")
+                assert (scheme.blocks is not None, scheme.chunks is not None) == (scheme.plan == "blocks", scheme.plan == "chunks")
+
+
+@pytest.mark.parametrize(("bits", "threshold", "recall"), [(64, 0.5, 0.9), (256, 0.8, 0.99), (128, 0.95, 0.999), (8, 1.0, 0.99)])
+def test_sample_distance(bits, threshold, recall):
+    """The distance is the smallest that a pair at the threshold keeps with the recall, by the binomial sum."""
+    p = (1 - Fraction(str(threshold))) / 2
+    sums = [sum(comb(bits, i) * p**i * (1 - p) ** (bits - i) for i in range(r + 1)) for r in range(bits + 1)]
+    expected = next(r for r, total in enumerate(sums) if total >= Fraction(str(recall)))
+    assert plans.sample_distance(bits, threshold, recall) == expected
+
+
+# ---- queries -----------------------------------------------------------------------------------------------------------
+
+
+def test_bounds_of_sets():
+    """A threshold may be raised by a query, not lowered; a distance there is none."""
+    scheme = MinHash(threshold=0.8)
+    assert scheme.query_bounds(None, None) == (0.8, -1) and scheme.query_bounds(0.9, None) == (0.9, -1)
+    for threshold, named in ((0.7, "0.7.*0.8"), (0.0, "threshold"), (1.5, "1.5"), (True, "True")):
+        with pytest.raises(ParameterError, match=named):
+            scheme.query_bounds(threshold, None)
+    with pytest.raises(ParameterError, match="no distance; use threshold"):
+        BottomK().query_bounds(None, 3)
+
+
+def test_bounds_of_codes():
+    """A distance may be lowered by a query, not raised; a threshold must be at least the similarity at the distance."""
+    scheme = BinaryCode(64, 16)
+    assert scheme.query_bounds(None, None) == (-1.0, 16) and scheme.query_bounds(None, 0) == (-1.0, 0)
+    assert scheme.query_bounds(0.75, None) == (0.75, 16)
+    for threshold, distance in ((0.74, None), (None, 17), (None, -1), (None, 1.0)):
+        with pytest.raises(ParameterError):
+            scheme.query_bounds(threshold, distance)
+    assert BitSampling(64, max_distance=16).query_bounds(0.5, None) == (0.5, 16)
+
+
+def test_query_names():
+    """Each plan and kind of evidence has its query and constants."""
+    rules = TextRules()
+    assert MinHash().query_name(10) == "bands" and MinHash().query_parameters() == {"slot_bits": 16}
+    assert MinHash(exact=True).for_index(rules, False).query_name(10) == "bands_hashes"
+    assert MinHash(exact=True).for_index(rules, True).query_name(10) == "bands_text"
+    assert MinHash(exact=True).for_index(TextRules(tokens=str.split), True).query_name(10) == "bands_hashes"
+    assert (BottomK().query_name(1), BottomK(measure="estimate").query_name(1)) == ("prefix", "prefix_estimate")
+    assert BottomK(k=9).query_parameters() == {"k": 9}
+    assert SimHash(64).query_parameters() == {"bits": 64, "slope": 1.0}
+    assert BitSampling(64).query_parameters() == {"bits": 64, "slope": 2.0}
+    assert SimHash(64).query_name(10**6) == "blocks" and SimHash(64).query_name(1) == "scan"
+
+
+# ---- stored values -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", SCHEMES_OF_TEXT, ids=repr)
+@pytest.mark.parametrize("store_text", [False, True])
+def test_values(scheme, store_text):
+    """A stored value gives the fingerprint back; token counts are those of the text; an empty text has no value."""
+    ready = scheme.for_index(TextRules(), store_text)
+    made = ready.values([TEXT, "", "two words"], TextRules())
+    assert made.token_counts == [15, 0, 2] and made.values[1] is None
+    for text, value in ((TEXT, made.values[0]), ("two words", made.values[2])):
+        assert np.array_equal(ready.fingerprint_of(value), scheme.fingerprint(text))
+        assert ready.is_value(value) and not ready.is_value(value + b"x")
+        assert len(ready.probe_keys(value)) > 0 or ready.plan == "scan"
+
+
+def test_evidence():
+    """With exact=True and stored texts the evidence is the sorted distinct hashes, little-endian; otherwise there is none."""
+    ready = MinHash(exact=True).for_index(TextRules(), True)
+    expected = np.array(sorted(set(hashes_of(TEXT))), "<u8").tobytes()
+    evidence = ready.evidence([TEXT, ""], TextRules())
+    assert evidence == [expected, None]
+    assert MinHash().evidence([TEXT], TextRules()) is None
+    own = MinHash(exact=True).for_index(TextRules(), False)
+    assert own.evidence([TEXT], TextRules()) is None and own.values([TEXT], TextRules()).values == [expected]
+
+
+def test_compare():
+    """Comparison is by the rule: the true Jaccard similarity with exact=True, whatever the evidence."""
+    a, b = ({*hashes_of(text)} for text in (TEXT, OTHER))
+    true = len(a & b) / len(a | b)
+    for store_text in (False, True):
+        ready = MinHash(exact=True).for_index(TextRules(), store_text)
+        first, second = ready.values([TEXT, OTHER], TextRules()).values
+        proofs = ready.evidence([TEXT, OTHER], TextRules()) or [None, None]
+        assert ready.compare(first, second, *proofs) == (true, None)
+    assert BinaryCode(64, 3).compare(bytes(8), b"\x01" + bytes(7), None, None) == (1 - 1 / 64, 1)
+
+
+def test_reads_values_of():
+    """A scheme reads another's stored values where what decides them is the same."""
+    rules = TextRules()
+    assert MinHash(threshold=0.9).reads_values_of(MinHash(threshold=0.5))
+    assert not MinHash(seed=2).reads_values_of(MinHash()) and not MinHash().reads_values_of(MinHash(exact=True))
+    assert MinHash(64, exact=True).for_index(rules, False).reads_values_of(MinHash(seed=5, exact=True).for_index(rules, False))
+    assert SimHash(64, 7).reads_values_of(SimHash(64)) and not SimHash(64).reads_values_of(BinaryCode(64, 3))
+    assert BitSampling(max_distance=20).reads_values_of(BitSampling()) and not BottomK(k=64).reads_values_of(BottomK())

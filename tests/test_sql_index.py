@@ -1,0 +1,342 @@
+"""What the SQL functions ask of an index's settings, when they read them again, and what they leave open."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+import xxhash
+
+import neardup_db
+
+PACKAGE = Path(neardup_db.extension_path()).parent
+SETTINGS: dict[str, Any] = {
+    "schema_version": 1, "algorithm_version": 1, "generation": 1, "created_at": 1, "scheme": "binarycode", "plan": "blocks",
+    "bits": 16, "max_distance": 1, "blocks": 2,
+}  # fmt: skip
+TEXT_SETTINGS: dict[str, Any] = SETTINGS | {
+    "scheme": "simhash", "plan": "scan", "bits": 64, "max_distance": 3, "text.normalize": "NFKC", "text.case": "fold",
+    "text.tokens": "words", "text.shingle": 3, "text.joiner": None, "text.nonword": "space", "text.short": "whole",
+    "text.stopwords": "[]", "text.filter": None, "text.strip_accents": 0, "text.hash": "xxh3_64", "text.hash_seed": 0,
+}  # fmt: skip
+CODES = {"a": b"\x00\x00", "b": b"\x00\x01", "c": b"\xff\xff"}
+
+
+def open_database(path: str = ":memory:") -> apsw.Connection:
+    connection = apsw.Connection(path)
+    connection.enable_load_extension(True)
+    connection.load_extension(str(neardup_db.extension_path()), "sqlite3_neardup_init")
+    return connection
+
+
+@pytest.fixture
+def db() -> Iterator[apsw.Connection]:
+    connection = open_database()
+    yield connection
+    connection.close()
+
+
+def sql_file(folder: str, name: str, index: str) -> str:
+    lines = (PACKAGE / folder / f"{name}.sql").read_text("utf-8").splitlines()
+    return "\n".join(line for line in lines if not line.startswith("--")).replace("{index}", index)
+
+
+def create(db: apsw.Connection, index: str = "x", settings: dict[str, Any] = SETTINGS) -> None:
+    db.execute(sql_file("migrations", "0001_index", index))
+    db.execute(sql_file("migrations", "0001_simhash_block", index))
+    db.executemany(f"INSERT INTO {index}_setting VALUES (?, ?)", settings.items())
+    for key, code in CODES.items():
+        value_hash = struct.unpack("<q", struct.pack("<Q", xxhash.xxh3_64_intdigest(code)))[0]
+        db.execute(f"INSERT INTO {index}_fingerprint (group_id, value, value_hash) VALUES (0, ?, ?)", (code, value_hash))
+        db.execute(
+            f"INSERT INTO {index}_document (key, group_id, fingerprint_id, added_at, last_seen, times_seen)"
+            " VALUES (?, 0, last_insert_rowid(), 0, 0, 1)",
+            (key,),
+        )
+    if settings["scheme"] == "binarycode":
+        keys = sql_file("sql", "keys_simhash_block", index)
+        db.execute(f"INSERT INTO {index}_simhash_block {keys}", {"first_id": 1, "last_id": 9})
+
+
+def change(db: apsw.Connection, name: str, value: Any) -> None:
+    db.execute("UPDATE x_setting SET value = ? WHERE name = ?", (value, name))
+    db.execute("UPDATE x_setting SET value = value + 1 WHERE name = 'generation'")
+
+
+def found(db: apsw.Connection, code: str, index: str = "x") -> list[str]:
+    return [key for (key,) in db.execute("SELECT key FROM neardup_search(?, ?)", (index, code))]
+
+
+def refused(db: apsw.Connection, sql: str, *values: Any) -> str:
+    with pytest.raises(apsw.SQLError) as caught:
+        db.execute(sql, values).fetchall()
+    return str(caught.value)
+
+
+EVERY_READER = [
+    "SELECT * FROM neardup_probe(?1, x'0000')",
+    "SELECT * FROM neardup_keys(?1, x'0000')",
+    "SELECT * FROM neardup_search(?1, '0000')",
+    "SELECT neardup_similarity(?1, x'0000', x'0000')",
+    "SELECT neardup_text_jaccard(?1, 'a', x'', 0.5)",
+]
+
+
+@pytest.mark.parametrize("sql", EVERY_READER)
+@pytest.mark.parametrize("name", ["none", "", "1x", "_x", "x y", "x'", 'x"', "x;--", "x" * 41, "\u00e9", "x\0"])
+def test_no_index_of_that_name(db: apsw.Connection, sql: str, name: str) -> None:
+    """An unknown name and a name that no index can have are errors; the second never reaches SQL."""
+    create(db)
+    message = refused(db, sql, name)
+    expected = 'no index named "none"' if name == "none" else "NUL" if "\0" in name else "is no name of an index"
+    assert expected in message
+
+
+@pytest.mark.parametrize("sql", EVERY_READER)
+@pytest.mark.parametrize("name", [None, 1, 1.5, b"x"])
+def test_the_name_of_an_index_is_text(db: apsw.Connection, sql: str, name: Any) -> None:
+    """Other types are an error."""
+    create(db)
+    assert "must be text" in refused(db, sql, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("scheme", "other"), ("scheme", None), ("scheme", 5), ("plan", "bands"), ("plan", b"blocks"), ("bits", "16"),
+        ("bits", 12), ("bits", 2**40), ("bits", -8), ("max_distance", 2), ("blocks", 0), ("blocks", 100), ("threshold", "x"),
+        ("seed", -1), ("family", "other"), ("schema_version", 2), ("schema_version", None), ("algorithm_version", 2),
+    ],
+)  # fmt: skip
+def test_damaged_settings_are_refused(db: apsw.Connection, name: str, value: Any) -> None:
+    """A setting of another type or out of its range is an error that names the index, on every function."""
+    create(db)
+    db.execute("DELETE FROM x_setting WHERE name = ?", (name,))
+    db.execute("INSERT INTO x_setting VALUES (?, ?)", (name, value))
+    change(db, "note", None)
+    for sql in EVERY_READER[:4]:
+        assert 'index "x"' in refused(db, sql, "x")
+
+
+@pytest.mark.parametrize("name", ["schema_version", "algorithm_version", "scheme", "plan", "bits"])
+def test_missing_settings_are_refused(db: apsw.Connection, name: str) -> None:
+    """A setting that every index of the scheme has must be there."""
+    create(db)
+    db.execute("DELETE FROM x_setting WHERE name = ?", (name,))
+    change(db, "note", None)
+    assert 'index "x"' in refused(db, EVERY_READER[0], "x")
+
+
+def test_a_newer_file_is_refused_by_name_and_number(db: apsw.Connection) -> None:
+    """The message says which version the file has and what to do."""
+    create(db)
+    change(db, "schema_version", 7)
+    message = refused(db, EVERY_READER[0], "x")
+    assert "schema version 7" in message and "update" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("text.normalize", "NFD"), ("text.case", "upper"), ("text.tokens", "lines"), ("text.shingle", 0), ("text.shingle", 1001),
+        ("text.joiner", 5), ("text.nonword", "x"), ("text.short", None), ("text.stopwords", "[1]"), ("text.stopwords", "["),
+        ("text.stopwords", 3), ("text.filter", "x"), ("text.strip_accents", 2), ("text.hash", "crc"), ("text.hash_seed", -1),
+    ],
+)  # fmt: skip
+def test_damaged_text_rules_are_refused_where_texts_are_hashed(db: apsw.Connection, name: str, value: Any) -> None:
+    """neardup_search and neardup_text_jaccard name the setting; keys of stored fingerprints do not need it."""
+    create(db, settings=TEXT_SETTINGS)
+    change(db, name, value)
+    assert name in refused(db, "SELECT * FROM neardup_search('x', 'a b c')")
+    assert name in refused(db, "SELECT neardup_text_jaccard('x', 'a b c', x'', 0.5)")
+    assert db.execute("SELECT neardup_similarity('x', zeroblob(8), zeroblob(8))").fetchall() == [(1.0,)]
+
+
+@pytest.mark.parametrize("name", ["text.tokens", "text.filter", "text.hash"])
+def test_rules_in_python_are_named(db: apsw.Connection, name: str) -> None:
+    """SQL cannot call Python's functions: the error says which one, and where to ask instead."""
+    create(db, settings=TEXT_SETTINGS)
+    change(db, name, "callable:shop.rules:split")
+    for sql in ("SELECT * FROM neardup_search('x', 'a b c')", "SELECT neardup_text_jaccard('x', 'a b c', x'', 0.5)"):
+        message = refused(db, sql)
+        assert name in message and "shop.rules:split" in message and "Python" in message
+
+
+def test_damaged_fingerprints_are_refused(db: apsw.Connection) -> None:
+    """A value of the wrong length is an error of probe, keys and of the search that meets it."""
+    create(db)
+    for table in ("neardup_probe", "neardup_keys"):
+        assert 'no fingerprint of index "x"' in refused(db, f"SELECT * FROM {table}('x', x'000000')")
+        assert "blob" in refused(db, f"SELECT * FROM {table}('x', '00')")
+    db.execute("UPDATE x_fingerprint SET value = x'00' WHERE id = 3")
+    db.execute("UPDATE x_setting SET value = 'scan' WHERE name = 'plan'")
+    change(db, "note", None)
+    assert "1 and 2 bytes" in refused(db, "SELECT * FROM neardup_search('x', '0000')")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "'x', '0000', '1'", "'x', '0000', 0.5", "'x', '0000', 1.5", "'x', '0000', -1", "'x', '0000', 1, 'a'",
+        "'x', '0000', 1, -1", "'x'",
+    ],
+)  # fmt: skip
+def test_search_arguments_are_checked(db: apsw.Connection, arguments: str) -> None:
+    """Types and ranges of threshold and max_results; index and text are required."""
+    create(db)
+    assert "neardup_search" in refused(db, f"SELECT * FROM neardup_search({arguments})")
+
+
+# ---- when settings are read again --------------------------------------------------------------------------------------------
+
+
+def test_a_new_generation_is_seen_at_once(db: apsw.Connection) -> None:
+    """Settings are kept between queries, and read again when the generation says so."""
+    create(db)
+    assert found(db, "0000") == ["a", "b"]
+    db.execute("UPDATE x_setting SET value = 0 WHERE name = 'max_distance'")
+    assert found(db, "0000") == ["a", "b"]
+    db.execute("UPDATE x_setting SET value = 2 WHERE name = 'generation'")
+    assert found(db, "0000") == ["a"]
+    db.execute("BEGIN; UPDATE x_setting SET value = 3 WHERE name = 'generation'")
+    db.execute("UPDATE x_setting SET value = 1 WHERE name = 'max_distance'")
+    assert found(db, "0000") == ["a", "b"]
+    db.execute("ROLLBACK")
+    assert found(db, "0000") == ["a"]
+
+
+def test_an_index_made_again_is_seen_at_once(db: apsw.Connection) -> None:
+    """Dropped and created under the same name, with the same generation and time of creation."""
+    create(db)
+    assert found(db, "0000") == ["a", "b"]
+    assert len(db.execute("SELECT * FROM neardup_keys('x', x'0000')").fetchall()) == 2
+    drop(db)
+    for sql in EVERY_READER:
+        assert 'no index named "x"' in refused(db, sql, "x")
+    create(db, settings=SETTINGS | {"max_distance": 2, "blocks": 3})
+    assert len(db.execute("SELECT * FROM neardup_keys('x', x'0000')").fetchall()) == 3
+    db.execute("UPDATE x_document SET fingerprint_id = 1")
+    assert found(db, "0003") == ["a", "b", "c"]
+
+
+def drop(db: apsw.Connection) -> None:
+    for kind in ("view", "table"):
+        for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = ? AND name GLOB 'x_*'", (kind,)).fetchall():
+            db.execute(f"DROP {kind} {name}")
+
+
+def test_another_connection_s_change_is_seen(tmp_path: Path) -> None:
+    """A rebuild by another process changes the next answer."""
+    first, second = open_database(str(tmp_path / "f.db")), open_database(str(tmp_path / "f.db"))
+    create(first)
+    assert found(first, "0000") == found(second, "0000") == ["a", "b"]
+    change(first, "max_distance", 0)
+    assert found(second, "0000") == ["a"]
+    drop(first)
+    assert 'no index named "x"' in refused(second, EVERY_READER[0], "x")
+    first.close()
+    second.close()
+
+
+def test_two_indexes_in_one_statement(db: apsw.Connection) -> None:
+    """Each part of a query sees its own index's settings."""
+    create(db)
+    create(db, "y", SETTINGS | {"max_distance": 2, "blocks": 4})
+    sql = "SELECT count(*) FROM (VALUES ('x'), ('y'), ('x')) AS i, neardup_keys(i.column1, x'0000') AS k GROUP BY i.column1"
+    assert db.execute(sql).fetchall() == [(4,), (6,)]
+    sql = "SELECT a.key, b.key FROM neardup_search('x', '0000') AS a, neardup_search('y', '0003') AS b"
+    assert db.execute(sql).fetchall() == [("a", "b"), ("a", "a"), ("b", "b"), ("b", "a")]
+
+
+def test_nothing_stays_open(tmp_path: Path) -> None:
+    """Between queries, and after errors, tables can be dropped, the file vacuumed and the connection closed."""
+    db = open_database(str(tmp_path / "f.db"))
+    create(db)
+    create(db, "y", TEXT_SETTINGS)
+    for index in ("x", "y", "z", "x"):
+        for sql in EVERY_READER:
+            try:
+                db.execute(sql, (index,)).fetchall()
+            except apsw.SQLError:
+                continue
+    assert db.get_autocommit()
+    db.execute("VACUUM")
+    with db:
+        drop(db)
+    db.execute("PRAGMA journal_mode = DELETE")
+    db.close()
+
+
+def test_a_search_half_read_does_not_block(db: apsw.Connection) -> None:
+    """All rows were collected before the first came, so documents may be deleted while they are read."""
+    create(db)
+    keys = []
+    for (key,) in db.execute("SELECT key FROM neardup_search('x', '0000')"):
+        db.execute("DELETE FROM x_document WHERE key = ?", (key,))
+        keys.append(key)
+    assert keys == ["a", "b"]
+    assert found(db, "0000") == []
+
+
+# ---- who may call -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sql", EVERY_READER)
+def test_views_and_triggers_may_not_read_an_index(db: apsw.Connection, sql: str) -> None:
+    """What reads the database is for direct use only: a hostile schema cannot call it."""
+    create(db)
+    db.execute("CREATE TABLE t(a)")
+    call = sql.replace("?1", "'x'")
+    db.execute(f"CREATE VIEW v AS {call}; CREATE TRIGGER r AFTER INSERT ON t BEGIN INSERT INTO t {call}; END")
+    assert "unsafe use" in refused(db, "SELECT * FROM v")
+    assert "unsafe use" in refused(db, "INSERT INTO t VALUES (1)")
+
+
+# ---- plans --------------------------------------------------------------------------------------------------------------------
+
+LOOK_UPS = {
+    "bands": "b USING PRIMARY KEY (group_id=? AND bucket=?)",
+    "bands_hashes": "b USING PRIMARY KEY (group_id=? AND bucket=?)",
+    "bands_text": "b USING PRIMARY KEY (group_id=? AND bucket=?)",
+    "blocks": "b USING PRIMARY KEY (group_id=? AND table_no=? AND permuted>? AND permuted<?)",
+    "chunks": "k USING PRIMARY KEY (group_id=? AND chunk_no=? AND value=?)",
+    "prefix": "x USING PRIMARY KEY (group_id=? AND hash=?)",
+    "prefix_estimate": "x USING PRIMARY KEY (group_id=? AND hash=?)",
+    "scan": "f USING INDEX x_fingerprint_value (group_id=?)",
+}
+
+
+@pytest.mark.parametrize("frame", ["matches", "matches_any"])
+@pytest.mark.parametrize(("name", "look_up"), LOOK_UPS.items())
+def test_queries_look_up_and_stream(db: apsw.Connection, frame: str, name: str, look_up: str) -> None:
+    """Candidates by a range of the primary key, no table read from end to end, and nothing collected before it is verified."""
+    for file in sorted((PACKAGE / "migrations").glob("0001_*.sql"), key=lambda path: (path.stem != "0001_index", path.stem)):
+        db.execute(sql_file("migrations", file.stem, "x"))
+    sql = sql_file("sql", frame, "x").replace("{verified}", sql_file("sql", f"verify_{name}", "x"))
+    parameters = dict.fromkeys(re.findall(r":(\w+)", sql))
+    steps = [row[3] for row in db.execute("EXPLAIN QUERY PLAN " + sql, parameters)]
+    assert f"SEARCH {look_up}" in steps
+    assert {step for step in steps if step.startswith("SCAN")} <= {"SCAN c", "SCAN v", "SCAN p VIRTUAL TABLE INDEX 3:"}
+    assert not [step for step in steps if step.startswith("MATERIALIZE")]
+    assert ("USE TEMP B-TREE FOR ORDER BY" in steps) == (frame == "matches")
+
+
+def test_stock_shell_searches(tmp_path: Path) -> None:
+    """The sqlite3 command of the system opens the file, searches it and closes it."""
+    shell = shutil.which("sqlite3")
+    if shell is None:
+        return
+    db = open_database(str(tmp_path / "f.db"))
+    create(db)
+    db.close()
+    script = f".load {neardup_db.extension_path()}\nSELECT * FROM neardup_search('x', '0001');\n"
+    script += "SELECT table_no, low FROM neardup_keys('x', x'1234');\n"
+    done = subprocess.run([shell, str(tmp_path / "f.db")], input=script, capture_output=True, text=True)
+    assert (done.stdout.splitlines(), done.stderr) == (["b|1.0|0|2", "a|0.9375|1|1", "0|4660", "1|13330"], "")

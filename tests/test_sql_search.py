@@ -1,0 +1,473 @@
+"""Indexes made by hand, from the migrations and literal settings: keys, neardup_search and the shared SQL against brute force."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+import xxhash
+
+import neardup_db
+
+PACKAGE = Path(neardup_db.extension_path()).parent
+NOW = 1_700_000_000_000
+TEXT_RULES: dict[str, Any] = {
+    "text.normalize": "NFKC",
+    "text.case": "fold",
+    "text.tokens": "words",
+    "text.shingle": 3,
+    "text.joiner": None,
+    "text.nonword": "space",
+    "text.short": "whole",
+    "text.stopwords": "[]",
+    "text.filter": None,
+    "text.strip_accents": 0,
+    "text.hash": "xxh3_64",
+    "text.hash_seed": 0,
+}
+COMMON: dict[str, Any] = {"schema_version": 1, "algorithm_version": 1, "generation": 1, "created_at": NOW, "store_text": 0}
+MINHASH: dict[str, Any] = {
+    "scheme": "minhash", "plan": "bands", "num_perm": 128, "bands": 40, "rows": 3, "slot_bits": 16, "family": "affine32",
+    "seed": 1, "evidence": "none", "threshold": 0.6,
+}  # fmt: skip
+BOTTOMK: dict[str, Any] = {"scheme": "bottomk", "plan": "prefix", "k": 16, "threshold": 0.5, "measure": "fingerprint"}
+
+
+def open_database(path: str = ":memory:") -> apsw.Connection:
+    connection = apsw.Connection(path)
+    connection.enable_load_extension(True)
+    connection.load_extension(str(neardup_db.extension_path()), "sqlite3_neardup_init")
+    return connection
+
+
+@pytest.fixture
+def db() -> Iterator[apsw.Connection]:
+    connection = open_database()
+    yield connection
+    connection.close()
+
+
+def sql_file(folder: str, name: str, index: str) -> str:
+    lines = (PACKAGE / folder / f"{name}.sql").read_text("utf-8").splitlines()
+    return "\n".join(line for line in lines if not line.startswith("--")).replace("{index}", index)
+
+
+def create(db: apsw.Connection, index: str, settings: dict[str, Any], table: str | None = None) -> None:
+    db.execute(sql_file("migrations", "0001_index", index))
+    if table is not None:
+        db.execute(sql_file("migrations", f"0001_{table}", index))
+    rows = (COMMON | settings).items()
+    db.executemany(f"INSERT INTO {index}_setting VALUES (?, ?)", rows)
+
+
+def add(
+    db: apsw.Connection,
+    index: str,
+    key: Any,
+    value: bytes | None,
+    *,
+    group: int = 0,
+    expires: int | None = None,
+    text: str | None = None,
+) -> None:
+    """A document, its fingerprint stored once."""
+    fingerprint = None
+    if value is not None:
+        value_hash = struct.unpack("<q", struct.pack("<Q", xxhash.xxh3_64_intdigest(value)))[0]
+        found = f"SELECT id FROM {index}_fingerprint WHERE group_id = ? AND value = ?"
+        if not db.execute(found, (group, value)).fetchall():
+            insert = f"INSERT INTO {index}_fingerprint (group_id, value, value_hash) VALUES (?, ?, ?)"
+            db.execute(insert, (group, value, value_hash))
+        ((fingerprint,),) = db.execute(found, (group, value)).fetchall()
+    db.execute(
+        f"INSERT INTO {index}_document (key, group_id, fingerprint_id, added_at, last_seen, times_seen, expires_at, text)"
+        " VALUES (?, ?, ?, ?, ?, 1, ?, ?)",
+        (key, group, fingerprint, NOW, NOW, expires, text),
+    )
+
+
+def file_keys(db: apsw.Connection, index: str, table: str) -> None:
+    sql = f"INSERT INTO {index}_{table} " + sql_file("sql", f"keys_{table}", index)
+    db.execute(sql, {"first_id": 1, "last_id": 2**62})
+
+
+def search(db: apsw.Connection, index: str, text: Any, *rest: Any) -> list[tuple[Any, ...]]:
+    marks = ", ".join("?" * (2 + len(rest)))
+    sql = f"SELECT key, similarity, distance, document_id FROM neardup_search({marks})"
+    return db.execute(sql, (index, text, *rest)).fetchall()
+
+
+def refused(db: apsw.Connection, sql: str, *values: Any) -> str:
+    with pytest.raises(apsw.SQLError) as caught:
+        db.execute(sql, values).fetchall()
+    return str(caught.value)
+
+
+# ---- codes: block tables, chunk tables, scan ---------------------------------------------------------------------------
+
+
+@dataclass
+class Codes:
+    """An index of codes; with few fingerprints a query scans, so a high AUTOINCREMENT id makes it probe."""
+
+    bits: int
+    max_distance: int
+    settings: dict[str, Any]
+    table: str | None
+    first_id: int = 1
+    codes: list[int] = field(default_factory=list)
+
+    def fill(self, db: apsw.Connection, seed: int) -> None:
+        source = random.Random(seed)
+        common = {"scheme": "binarycode", "bits": self.bits, "max_distance": self.max_distance}
+        create(db, "c", common | self.settings, self.table)
+        if self.first_id > 1:
+            db.execute("INSERT INTO sqlite_sequence VALUES ('c_fingerprint', ?)", (self.first_id,))
+        centres = [source.getrandbits(self.bits) for _ in range(6)]
+        for number in range(300):
+            code = centres[number % 6]
+            for bit in source.sample(range(self.bits), min(self.bits, source.randrange(2 * self.max_distance + 2))):
+                code ^= 1 << bit
+            self.codes.append(code)
+            add(db, "c", number, self.blob(code))
+        if self.table is not None:
+            file_keys(db, "c", self.table)
+
+    def blob(self, code: int) -> bytes:
+        return code.to_bytes(self.bits // 8, "big")
+
+    def expected(self, code: int, max_distance: int | None = None) -> list[tuple[Any, ...]]:
+        most = self.max_distance if max_distance is None else max_distance
+        found = []
+        for number, other in enumerate(self.codes):
+            distance = (code ^ other).bit_count()
+            if distance <= most:
+                found.append((number, 1.0 - distance / self.bits, distance, number + 1))
+        return sorted(found, key=lambda row: (row[2], row[3]))
+
+
+MANY = 10**9
+CODES = {
+    "blocks 64": lambda: Codes(64, 3, {"plan": "blocks", "blocks": 5}, "simhash_block", MANY),
+    "blocks 64, scanned": lambda: Codes(64, 3, {"plan": "blocks", "blocks": 5}, "simhash_block"),
+    "blocks 40": lambda: Codes(40, 2, {"plan": "blocks", "blocks": 3}, "simhash_block", MANY),
+    "blocks 72": lambda: Codes(72, 3, {"plan": "blocks", "blocks": 4}, "simhash_block", MANY),
+    "blocks 256": lambda: Codes(256, 5, {"plan": "blocks", "blocks": 7}, "simhash_block", MANY),
+    "chunks 64": lambda: Codes(64, 7, {"plan": "chunks", "chunks": 4}, "code_chunk", MANY),
+    "chunks 128, a chunk of 64": lambda: Codes(128, 3, {"plan": "chunks", "chunks": 2}, "code_chunk", MANY),
+    "chunks 256": lambda: Codes(256, 31, {"plan": "chunks", "chunks": 16}, "code_chunk", MANY),
+    "scan": lambda: Codes(128, 40, {"plan": "scan"}, None),
+}
+
+
+@pytest.mark.parametrize("make", CODES.values(), ids=CODES.keys())
+def test_codes_are_found_as_by_brute_force(db: apsw.Connection, make: Callable[[], Codes]) -> None:
+    """Every code within the distance and no other, in order, whatever the plan."""
+    index = make()
+    index.fill(db, 3)
+    source = random.Random(4)
+    for _ in range(40):
+        code = source.choice(index.codes)
+        for bit in source.sample(range(index.bits), source.randrange(index.max_distance + 2)):
+            code ^= 1 << bit
+        expected = index.expected(code)
+        assert search(db, "c", index.blob(code).hex()) == expected
+        assert search(db, "c", "0x" + index.blob(code).hex().upper(), None, 3) == expected[:3]
+        assert search(db, "c", index.blob(code), 1.0 - 1 / index.bits) == index.expected(code, 1)
+    assert search(db, "c", index.blob(index.codes[0]), 1) == index.expected(index.codes[0], 0) != []
+
+
+def test_codes_are_checked(db: apsw.Connection) -> None:
+    """Digits, length and type of a code; a threshold looser than the distance names both."""
+    Codes(64, 3, {"plan": "scan"}, None).fill(db, 1)
+    assert "16 hexadecimal digits, not 15" in refused(db, "SELECT * FROM neardup_search('c', '123456789012345')")
+    assert "hexadecimal digits" in refused(db, "SELECT * FROM neardup_search('c', '123456789012345g')")
+    assert "8 bytes, not 7" in refused(db, "SELECT * FROM neardup_search('c', x'12345678901234')")
+    assert "not an integer" in refused(db, "SELECT * FROM neardup_search('c', 5)")
+    message = refused(db, "SELECT * FROM neardup_search('c', '1234567890123456', 0.9)")
+    assert "0.9 " in message and "0.953125" in message
+    assert search(db, "c", "1234567890123456", 0.953125) == []
+
+
+# ---- texts ---------------------------------------------------------------------------------------------------------------
+
+
+def tokens(text: str) -> list[str]:
+    return re.findall("[a-z0-9]+", text.lower())
+
+
+def hashes(text: str, k: int = 3) -> list[int]:
+    words = tokens(text)
+    parts = [words[i : i + k] for i in range(len(words) - k + 1)] if len(words) >= k else [words] if words else []
+    return sorted({xxhash.xxh3_64_intdigest(" ".join(part).encode()) for part in parts})
+
+
+def pack(values: list[int]) -> bytes | None:
+    return struct.pack(f"<{len(values)}Q", *values) if values else None
+
+
+def jaccard(a: list[int], b: list[int]) -> float:
+    return len(set(a) & set(b)) / len(set(a) | set(b)) if a or b else 0.0
+
+
+def texts(seed: int, count: int = 150) -> list[str]:
+    """Stories of about 30 words with copies of which some words were changed, and short ones."""
+    source = random.Random(seed)
+    words = [f"w{i}" for i in range(400)]
+    stories = [[source.choice(words) for _ in range(source.randrange(20, 45))] for _ in range(8)]
+    out = ["", "...", "one", "One, two!"]
+    for number in range(count):
+        story = list(stories[number % 8])
+        for _ in range(source.randrange(5)):
+            story[source.randrange(len(story))] = source.choice(words)
+        out.append(" ".join(story).capitalize() + ".")
+    return out
+
+
+Rule = Callable[[str, str], float]
+
+
+def check_texts(
+    db: apsw.Connection, documents: list[str], similarity: Rule, threshold: float, candidates: Rule | None = None
+) -> None:
+    """neardup_search equals brute force over all documents, for each document's text and a changed one."""
+    hits = 0
+    for text in documents[::5] + [documents[9] + " and more", "nothing like it at all", documents[2]]:
+        scored = []
+        for number, other in enumerate(documents):
+            value = similarity(text, other)
+            if value >= threshold and hashes(text) and hashes(other) and (candidates is None or candidates(text, other)):
+                scored.append((number, value, None, number + 1))
+        expected = sorted(scored, key=lambda row: (-row[1], row[3]))
+        assert search(db, "t", text) == expected
+        assert search(db, "t", text.encode(), threshold, 2) == expected[:2]
+        assert search(db, "t", text, 0.9) == [row for row in expected if row[1] >= 0.9]
+        hits += len(expected)
+    assert hits > 100
+
+
+@pytest.mark.parametrize("measure", ["fingerprint", "estimate"])
+def test_bottom_k_is_found_as_by_brute_force(db: apsw.Connection, measure: str) -> None:
+    """Texts whose smallest hashes are similar enough; none is missed."""
+    create(db, "t", BOTTOMK | TEXT_RULES | {"measure": measure}, "bottomk_prefix")
+    documents = texts(11)
+    for number, text in enumerate(documents):
+        add(db, "t", number, pack(hashes(text)[:16]))
+    file_keys(db, "t", "bottomk_prefix")
+
+    def estimate(a: str, b: str) -> float:
+        first, second = hashes(a)[:16], hashes(b)[:16]
+        smallest = sorted(set(first) | set(second))[:16]
+        return len(set(first) & set(second) & set(smallest)) / len(smallest) if smallest else 0.0
+
+    def measured(a: str, b: str) -> float:
+        return jaccard(hashes(a)[:16], hashes(b)[:16])
+
+    check_texts(db, documents, estimate if measure == "estimate" else measured, 0.5)
+
+
+def signature(db: apsw.Connection, text: str) -> bytes:
+    ((value,),) = db.execute("SELECT neardup_minhash(?)", (text,)).fetchall()
+    return value if isinstance(value, bytes) else b""
+
+
+def buckets(value: bytes) -> set[tuple[int, bytes]]:
+    return {(band, value[6 * band : 6 * band + 6]) for band in range(40)}
+
+
+@pytest.mark.parametrize("evidence", ["none", "hashes", "text"])
+def test_minhash_is_found_as_by_brute_force(db: apsw.Connection, evidence: str) -> None:
+    """Texts that share a band and are similar enough, by their signatures or exactly."""
+    create(db, "t", MINHASH | TEXT_RULES | {"evidence": evidence}, "minhash_band")
+    documents = texts(12)
+    signatures = {text: signature(db, text) for text in [*documents, documents[9] + " and more", "nothing like it at all"]}
+    for number, text in enumerate(documents):
+        exact = pack(hashes(text))
+        value: bytes | None = exact if evidence == "hashes" else signatures[text] or None
+        if evidence == "text" and exact is not None:
+            digest = struct.pack("<2Q", xxhash.xxh3_64_intdigest(exact, 0), xxhash.xxh3_64_intdigest(exact, 1))
+            value = signatures[text] + digest
+        add(db, "t", number, value, text=text if evidence == "text" else None)
+    file_keys(db, "t", "minhash_band")
+
+    def shared(a: str, b: str) -> bool:
+        return bool(buckets(signatures[a]) & buckets(signatures[b]))
+
+    def slots(a: str, b: str) -> float:
+        first, second = signatures[a], signatures[b]
+        if not first or not second:
+            return 0.0
+        pairs = zip(struct.unpack("<128H", first), struct.unpack("<128H", second), strict=True)
+        return len([1 for x, y in pairs if x == y]) / 128
+
+    def exactly(a: str, b: str) -> float:
+        return jaccard(hashes(a), hashes(b))
+
+    check_texts(db, documents, slots if evidence == "none" else exactly, 0.6, shared)
+
+
+def text_code(db: apsw.Connection, scheme: str, text: str) -> bytes | None:
+    if scheme == "simhash":
+        values = [xxhash.xxh3_64_intdigest(part.encode()) for part in shingle_list(text)]
+        sums = [sum(1 if h >> (63 - bit) & 1 else -1 for h in values) for bit in range(64)]
+        return bytes_of_bits([s > 0 for s in sums]) if values else None
+    ((slots,),) = db.execute("SELECT neardup_minhash(?, 64, 7)", (text,)).fetchall()
+    return bytes_of_bits([slot & 1 == 1 for slot in struct.unpack("<64H", slots)]) if isinstance(slots, bytes) else None
+
+
+def shingle_list(text: str) -> list[str]:
+    words = tokens(text)
+    return [" ".join(words[i : i + 3]) for i in range(max(1, len(words) - 2))] if words else []
+
+
+def bytes_of_bits(bits: list[bool]) -> bytes:
+    return int("".join("01"[bit] for bit in bits), 2).to_bytes(len(bits) // 8, "big")
+
+
+@pytest.mark.parametrize(("scheme", "slope"), [("simhash", 1.0), ("bitsampling", 2.0)])
+@pytest.mark.parametrize("plan", ["blocks", "scan"])
+def test_text_codes_are_found_as_by_brute_force(db: apsw.Connection, scheme: str, slope: float, plan: str) -> None:
+    """SimHash and one-bit samples of texts: all within the distance, similarity on the scheme's scale."""
+    settings = {"scheme": scheme, "plan": plan, "bits": 64, "max_distance": 9, "blocks": 12, "seed": 7, "family": "affine32"}
+    create(db, "t", settings | TEXT_RULES, "simhash_block" if plan == "blocks" else None)
+    documents = texts(13)
+    if plan == "blocks":
+        db.execute("INSERT INTO sqlite_sequence VALUES ('t_fingerprint', ?)", (MANY,))
+    codes = {text: text_code(db, scheme, text) for text in documents}
+    for number, text in enumerate(documents):
+        add(db, "t", number, codes[text])
+    if plan == "blocks":
+        file_keys(db, "t", "simhash_block")
+    hits = 0
+    for text in documents[::7]:
+        code = codes[text]
+        found = []
+        for number, other in enumerate(documents):
+            stored = codes[other]
+            if code is not None and stored is not None:
+                distance = (int.from_bytes(code, "big") ^ int.from_bytes(stored, "big")).bit_count()
+                if distance <= 9:
+                    found.append((number, max(0.0, 1.0 - slope * distance / 64), distance, number + 1))
+        assert search(db, "t", text) == sorted(found, key=lambda row: (row[2], row[3]))
+        hits += len(found)
+    assert hits > 20
+
+
+def test_text_rules_come_from_the_settings(db: apsw.Connection) -> None:
+    """Every rule is the file's: stop words, joiner, case, hash, tokens; what they leave equal is equal."""
+    rules = {
+        "text.normalize": "NFC", "text.case": "lower", "text.shingle": 2, "text.joiner": "-", "text.hash": "fnv1a_64",
+        "text.stopwords": json.dumps(["the", "\u00fc\"ber", "a'b"]), "text.strip_accents": 1, "text.short": "drop",
+    }  # fmt: skip
+    create(db, "t", BOTTOMK | TEXT_RULES | rules, "bottomk_prefix")
+    fnv = 0xCBF29CE484222325
+    for byte in b"cafe-noir":
+        fnv = (fnv ^ byte) * 0x100000001B3 & (2**64 - 1)
+    add(db, "t", "k", struct.pack("<Q", fnv))
+    file_keys(db, "t", "bottomk_prefix")
+    assert search(db, "t", "the CAF\u00c9 the noir") == [("k", 1.0, None, 1)]
+    assert search(db, "t", "the noir") == []
+    db.execute("UPDATE t_setting SET value = '[\"the\", 5]' WHERE name = 'text.stopwords'")
+    db.execute("UPDATE t_setting SET value = 2 WHERE name = 'generation'")
+    assert "text.stopwords" in refused(db, "SELECT * FROM neardup_search('t', 'a b c')")
+
+
+def test_what_is_found_is_visible_and_without_group(db: apsw.Connection) -> None:
+    """Documents of a group and expired ones are not found; keys come back as they are; copies come in order of insertion."""
+    create(db, "t", BOTTOMK | TEXT_RULES, "bottomk_prefix")
+    value = pack(hashes("one two three four"))
+    for key, group, expires in [("1", 0, None), (1, 0, 2**52), (b"1", 0, NOW), ("g", 1, None), ("z", 0, None)]:
+        add(db, "t", key, value, group=group, expires=expires)
+    file_keys(db, "t", "bottomk_prefix")
+    assert db.execute("SELECT count(*) FROM t_fingerprint").fetchall() == [(2,)]
+    assert search(db, "t", "One two, three four!") == [("1", 1.0, None, 1), (1, 1.0, None, 2), ("z", 1.0, None, 5)]
+    assert search(db, "t", "One two, three four!", None, 0) == []
+    assert search(db, "t", None) == search(db, "t", "") == []
+
+
+def test_search_for_each_row(db: apsw.Connection) -> None:
+    """The text may come from another table, and the answer may be joined on."""
+    create(db, "t", BOTTOMK | TEXT_RULES, "bottomk_prefix")
+    for key in ("one two three", "four five six"):
+        add(db, "t", key, pack(hashes(key)))
+    file_keys(db, "t", "bottomk_prefix")
+    db.execute("CREATE TABLE q(text); INSERT INTO q VALUES ('four FIVE six'), ('x'), ('one, two, three')")
+    rows = db.execute("SELECT q.rowid, s.key FROM q LEFT JOIN neardup_search('t', q.text) AS s ORDER BY 1").fetchall()
+    assert rows == [(1, "four five six"), (2, None), (3, "one two three")]
+
+
+# ---- keys ------------------------------------------------------------------------------------------------------------------
+
+
+def test_keys_and_probes_of_block_tables(db: apsw.Connection) -> None:
+    """Two blocks of four bits, distance 1: either half leads, and a probe is all codes with that half."""
+    create(db, "c", {"scheme": "binarycode", "plan": "blocks", "bits": 8, "max_distance": 1, "blocks": 2})
+    assert db.execute("SELECT * FROM neardup_keys('c', x'a7')").fetchall() == [(0, 0xA7), (1, 0x7A)]
+    assert db.execute("SELECT * FROM neardup_probe('c', x'a7')").fetchall() == [(0, 0xA0, 0xAF, 0xA7), (1, 0x70, 0x7F, 0x7A)]
+
+
+def test_keys_of_wide_block_tables_are_blobs(db: apsw.Connection) -> None:
+    """Beyond 64 bits low, high and code are byte strings."""
+    create(db, "c", {"scheme": "binarycode", "plan": "blocks", "bits": 128, "max_distance": 1, "blocks": 2})
+    a, b, zero, one = b"abcdefgh", b"ijklmnop", b"\0" * 8, b"\xff" * 8
+    assert db.execute("SELECT * FROM neardup_keys('c', ?)", (a + b,)).fetchall() == [(0, a + b), (1, b + a)]
+    probes = db.execute("SELECT * FROM neardup_probe('c', ?)", (a + b,)).fetchall()
+    assert probes == [(0, a + zero, a + one, a + b), (1, b + zero, b + one, b + a)]
+
+
+def test_keys_and_probes_of_chunk_tables(db: apsw.Connection) -> None:
+    """Distance 1 in two chunks: radius 0 in both; code is NULL."""
+    create(db, "c", {"scheme": "binarycode", "plan": "chunks", "bits": 16, "max_distance": 2, "chunks": 2})
+    assert db.execute("SELECT * FROM neardup_keys('c', x'01ff')").fetchall() == [(0, 1), (1, 255)]
+    probes = db.execute("SELECT * FROM neardup_probe('c', x'01ff')").fetchall()
+    assert {row[1] for row in probes if row[0] == 0} == {1, *(1 ^ 1 << bit for bit in range(8))}
+    assert all(low == high and code is None for _, low, high, code in probes)
+
+
+def test_keys_of_bands_are_those_of_neardup_bands(db: apsw.Connection) -> None:
+    """The same buckets by index and by numbers."""
+    create(db, "t", MINHASH | TEXT_RULES)
+    value = signature(db, "one two three four")
+    by_number = db.execute("SELECT DISTINCT bucket FROM neardup_bands(?, 40, 3) ORDER BY 1", (value,)).fetchall()
+    assert db.execute("SELECT low FROM neardup_keys('t', ?)", (value,)).fetchall() == by_number
+    assert db.execute("SELECT low FROM neardup_probe('t', ?)", (value,)).fetchall() == by_number
+    assert db.execute("SELECT * FROM neardup_probe('t', NULL)").fetchall() == []
+
+
+def test_similarity_of_stored_values(db: apsw.Connection) -> None:
+    """As the scheme of the index measures it; NULL of NULL; damaged values are errors."""
+    create(db, "c", {"scheme": "binarycode", "plan": "scan", "bits": 16, "max_distance": 1})
+    create(db, "b", BOTTOMK | TEXT_RULES)
+    sql = "SELECT neardup_similarity(?, ?, ?)"
+    assert db.execute(sql, ("c", b"\x00\xff", b"\x01\xff")).fetchall() == [(0.9375,)]
+    assert db.execute(sql, ("b", pack([1, 2, 3]), pack([2, 3, 4]))).fetchall() == [(0.5,)]
+    assert db.execute(sql, ("b", None, pack([1]))).fetchall() == [(None,)]
+    rows = db.execute("SELECT neardup_similarity(i, ?, ?) FROM (SELECT 'c' AS i UNION ALL SELECT 'c')", (b"ab", b"ab")).fetchall()
+    assert rows == [(1.0,), (1.0,)]
+    assert "no fingerprint" in refused(db, sql, "c", b"abc", b"ab")
+    assert "no fingerprint" in refused(db, sql, "b", pack([2, 1]), pack([1]))
+    assert "blob" in refused(db, sql, "c", "ab", b"ab")
+    assert 'no index named "none"' in refused(db, sql, "none", b"ab", b"ab")
+
+
+def test_text_jaccard(db: apsw.Connection) -> None:
+    """Of a text's set of shingles by the rules of the index; 0.0 for NULL and where it is below the threshold."""
+    create(db, "t", MINHASH | TEXT_RULES)
+    sql = "SELECT neardup_text_jaccard('t', ?, ?, ?)"
+    evidence = pack(hashes("a b c d e f"))
+    assert db.execute(sql, ("A b c d e g", evidence, 0.0)).fetchall() == [(0.6,)]
+    assert db.execute(sql, ("A b c d e g", evidence, 0.6)).fetchall() == [(0.6,)]
+    assert db.execute(sql, ("x y z", evidence, 0.9)).fetchall() == [(0.0,)]
+    assert db.execute(sql, (None, evidence, 0.6)).fetchall() == [(0.0,)]
+    assert db.execute(sql, ("", evidence, 0.6)).fetchall() == [(0.0,)]
+    assert "evidence" in refused(db, sql, "a", b"123", 0.5)
+    assert "threshold" in refused(db, sql, "a", evidence, "x")
+    assert "text" in refused(db, sql, 5, evidence, 0.5)

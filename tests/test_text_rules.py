@@ -1,0 +1,295 @@
+"""TextRules: parameters, what the caller gave, the file's settings, callables."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+
+import pytest
+import xxhash
+
+from neardup_db import MismatchError, ParameterError, TextRules, compute
+from neardup_db.errors import CorruptIndexError
+
+
+def by_comma(text):
+    return [part.strip() for part in text.split(",")]
+
+
+def by_semicolon(text):
+    return text.split(";")
+
+
+def is_long(token):
+    return len(token) > 3
+
+
+def sha512(data):
+    return hashlib.sha512(data).digest()
+
+
+# ---- parameters --------------------------------------------------------------------------------------------------------
+
+
+def test_signature():
+    """The parameters, their order and their defaults are the documented ones."""
+    rules = TextRules("NFKC", "fold", "words", 3, None, "space", "whole", (), None, False, "xxh3_64", 0)
+    assert rules == TextRules()
+    assert len(rules.given) == 12
+
+
+def test_given():
+    """Only what the caller wrote down counts as given; the preset's own choices do."""
+    assert dict(TextRules().given) == {}
+    assert dict(TextRules("NFC", shingle=3).given) == {"normalize": "NFC", "shingle": 3}
+    assert dict(TextRules.chars(case=None).given) == {"tokens": "chars", "shingle": 5, "case": None}
+    assert "hash_seed" not in TextRules(hash_seed="random").given
+
+
+def test_frozen_hashable_equal():
+    """Rules cannot be changed, are equal by their parameters and can be keys."""
+    rules = TextRules(shingle=4, stopwords=["b", "a", "b"])
+    with pytest.raises(AttributeError):
+        rules.shingle = 5
+    same = TextRules(shingle=4, stopwords=("a", "b"))
+    assert rules == same and hash(rules) == hash(same) and rules != TextRules()
+    assert rules != "rules"
+
+
+def test_repr_can_be_evaluated():
+    """repr gives source code that makes equal rules."""
+    for rules in (TextRules(), TextRules.chars(nonword="drop"), TextRules(normalize=None, joiner="", stopwords=["x"])):
+        assert eval(repr(rules)) == rules
+    assert repr(TextRules(tokens=by_comma)) == "TextRules(tokens=by_comma)"
+
+
+def test_pickle():
+    """Rules survive pickling, for worker processes; what was given too."""
+    rules = TextRules.chars(shingle=4)
+    rules.shingles("compiled before")
+    copy = pickle.loads(pickle.dumps(rules))
+    assert copy == rules and dict(copy.given) == dict(rules.given)
+    assert copy.shingles("abcde") == ["abcd", "bcde"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"normalize": "NFD"}, "'NFD'"),
+        ({"case": "upper"}, "'upper'"),
+        ({"tokens": "letters"}, "'letters'"),
+        ({"shingle": 0}, "1 to 1000, not 0"),
+        ({"shingle": 1001}, "1001"),
+        ({"shingle": 2.0}, "2.0"),
+        ({"shingle": True}, "True"),
+        ({"joiner": b" "}, "b' '"),
+        ({"joiner": "\ud800"}, "surrogate"),
+        ({"nonword": "cut"}, "'cut'"),
+        ({"short": "pad"}, "'pad'"),
+        ({"stopwords": "the"}, "'the'"),
+        ({"stopwords": [1]}, "1"),
+        ({"filter": "long"}, "'long'"),
+        ({"strip_accents": 1}, "1"),
+        ({"hash": "crc32"}, "'crc32'"),
+        ({"hash_seed": -1}, "-1"),
+        ({"hash_seed": 1 << 63}, str(1 << 63)),
+        ({"hash_seed": "drawn"}, "'drawn'"),
+        ({"hash": "md5", "hash_seed": 1}, "xxh3_64"),
+    ],
+)
+def test_wrong_parameter(changes, named):
+    """A wrong parameter is a ParameterError that names it and the value."""
+    with pytest.raises(ParameterError) as caught:
+        TextRules(**changes)
+    assert named in str(caught.value)
+    assert any(name in str(caught.value) for name in changes)
+
+
+def test_random_seed():
+    """hash_seed="random" draws a seed that a file can hold, another each time."""
+    drawn = {TextRules(hash_seed="random").hash_seed for _ in range(4)}
+    assert len(drawn) == 4 and all(0 < seed < 1 << 63 for seed in drawn)
+
+
+# ---- shingles and hashes -----------------------------------------------------------------------------------------------
+
+
+def test_words():
+    """Three words a shingle, folded, punctuation between them gone; two words are one shingle, none is none."""
+    rules = TextRules()
+    assert rules.shingles("Straße, STRASSE -- x\u00ady z") == ["strasse strasse xy", "strasse xy z"]
+    assert rules.shingles("two words") == ["two words"]
+    assert rules.shingles("?!") == rules.shingles("") == []
+    assert TextRules(short="drop").shingles("two words") == []
+
+
+def test_str_and_bytes():
+    """A str and its UTF-8 give the same; a lone surrogate is a separator like U+FFFD."""
+    rules = TextRules(shingle=1)
+    assert rules.shingles("né à".encode()) == rules.shingles("né à") == ["né", "à"]
+    assert rules.shingles("a\ud800b") == rules.shingles(b"a\xffb") == rules.shingles("a\ufffdb") == ["a", "b"]
+    with pytest.raises(ParameterError, match="int"):
+        rules.shingles(5)
+
+
+def test_stopwords_and_joiner():
+    """Stop words go before shingling, folded like the text; the joiner stands between tokens."""
+    rules = TextRules(shingle=2, stopwords=["THE"], joiner="_")
+    assert rules.shingles("the Cat, the Mat, the Hat") == ["cat_mat", "mat_hat"]
+
+
+def test_hashes_are_recomputable():
+    """A shingle's hash is that of its UTF-8 bytes: XXH3-64 with the seed, or the named digest."""
+    text = "ein zwei drei vier"
+    expected = [xxhash.xxh3_64_intdigest(shingle, 7) for shingle in (b"ein zwei drei", b"zwei drei vier")]
+    assert compute.shingle_hashes(text, TextRules(hash_seed=7)).tolist() == expected
+    sha1 = compute.shingle_hashes(text, TextRules(hash="sha1"))
+    assert [row.tobytes() for row in sha1] == [hashlib.sha1(s).digest() for s in (b"ein zwei drei", b"zwei drei vier")]
+
+
+# ---- callables ---------------------------------------------------------------------------------------------------------
+
+
+def test_tokenizer():
+    """A tokenizer gets the normalised, folded text; stop words and filter come after it."""
+    seen = []
+
+    def spy(text):
+        seen.append(text)
+        return by_comma(text)
+
+    rules = TextRules(tokens=spy, shingle=2, stopwords=["New York"], filter=is_long)
+    assert rules.custom
+    assert rules.shingles("Ｐａｒｉｓ, NEW YORK, ab, Lon\u00addon, Rome") == ["paris london", "london rome"]
+    assert seen == ["paris, new york, ab, london, rome"]
+
+
+def test_tokenizer_surrogate():
+    """A lone surrogate in a tokenizer's token becomes U+FFFD."""
+    assert TextRules(tokens=lambda text: ["a\ud800"], shingle=1).shingles("x") == ["a\ufffd"]
+
+
+def test_filter_on_built_in_tokens():
+    """A filter keeps the built-in tokens for which it is true; none left is an empty text."""
+    rules = TextRules(filter=is_long, shingle=2)
+    assert rules.shingles("The quick and the brown fox JUMPED") == ["quick brown", "brown jumped"]
+    assert rules.shingles("a b c") == []
+
+
+def test_reentrant_callable():
+    """A callable may fingerprint other texts itself without disturbing the text that it is called for."""
+    inner = TextRules(shingle=1)
+
+    def keep(token):
+        return len(inner.shingles(token * 2)) == 1
+
+    def digest(data):
+        inner.shingles("some other text")
+        return hashlib.md5(data).digest()
+
+    rules = TextRules(filter=keep, hash=digest, shingle=2)
+    assert rules.shingles("one two three") == ["one two", "two three"]
+    hashes = compute.shingle_hashes("one two three", rules)
+    assert [row.tobytes() for row in hashes] == [hashlib.md5(s).digest() for s in (b"one two", b"two three")]
+
+
+def test_hash_callable():
+    """A hash callable gives digests of its own width; four and eight bytes become numbers."""
+    rules = TextRules(hash=sha512, shingle=1)
+    assert rules.hash_size == 64 and compute.shingle_hashes("a b", rules).shape == (2, 64)
+    four = TextRules(hash=lambda data: data[:1] * 4, shingle=1)
+    assert compute.shingle_hashes("a b", four).tolist() == [0x61616161, 0x62626262]
+
+
+@pytest.mark.parametrize("bad", [lambda data: b"abc", lambda data: "abcd", lambda data: b"abcd" + data])
+def test_wrong_hash_callable(bad):
+    """A hash callable that gives too little, no bytes or another width is a ParameterError."""
+    with pytest.raises(ParameterError, match="bytes"):
+        compute.shingle_hashes("one two", TextRules(hash=bad, shingle=1))
+
+
+def test_wrong_tokenizer():
+    """A tokenizer must give str."""
+    with pytest.raises(ParameterError, match="iterable of str"):
+        TextRules(tokens=lambda text: [1]).shingles("x")
+
+
+# ---- the file ----------------------------------------------------------------------------------------------------------
+
+
+def test_settings_rows():
+    """The rows of the setting table have these names and values."""
+    assert TextRules().settings() == {
+        "text.normalize": "NFKC", "text.case": "fold", "text.tokens": "words", "text.shingle": 3, "text.joiner": None,
+        "text.nonword": "space", "text.short": "whole", "text.stopwords": "[]", "text.filter": None,
+        "text.strip_accents": 0, "text.hash": "xxh3_64", "text.hash_seed": 0,
+    }  # fmt: skip
+    changed = TextRules.chars(normalize=None, case=None, joiner="|", stopwords=["z", "é"], strip_accents=True).settings()
+    assert (changed["text.normalize"], changed["text.case"], changed["text.tokens"]) == ("none", "none", "chars")
+    assert (changed["text.joiner"], changed["text.strip_accents"]) == ("|", 1)
+    assert json.loads(changed["text.stopwords"]) == ["z", "é"]
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        TextRules(),
+        TextRules.chars(nonword="keep", normalize=None),
+        TextRules("NFC", "lower", "words", 5, "", "drop", "drop", ["und", "y"], None, True, "sha256", 0),
+        TextRules(hash_seed=(1 << 63) - 1, case=None),
+    ],
+)
+def test_settings_round_trip(rules):
+    """Rules come back from their settings, with nothing given."""
+    back = TextRules.from_settings(rules.settings())
+    assert back == rules and dict(back.given) == {}
+
+
+def test_callables_round_trip():
+    """A stored callable is taken from the rules given; another one, or none, is a MismatchError that names both."""
+    rules = TextRules(tokens=by_comma, filter=is_long, hash=sha512)
+    settings = rules.settings()
+    assert settings["text.tokens"] == f"callable:{__name__}:by_comma"
+    assert TextRules.from_settings(settings, rules) == rules
+    with pytest.raises(MismatchError, match="by_comma.*by_semicolon"):
+        TextRules.from_settings(settings, TextRules(tokens=by_semicolon, filter=is_long, hash=sha512))
+    for given in (None, TextRules(), TextRules(shingle=3)):
+        with pytest.raises(MismatchError, match="by_comma"):
+            TextRules.from_settings(settings, given)
+
+
+def test_nameless_callable():
+    """A lambda works for fingerprints but cannot be stored, and the message says what to use."""
+    rules = TextRules(filter=lambda token: True)
+    assert rules.shingles("one two three") == ["one two three"]
+    with pytest.raises(ParameterError, match="top level of a module"):
+        rules.settings()
+
+
+def test_mismatches():
+    """Each given parameter that the file has otherwise is one clause; what was not given is not compared."""
+    stored = TextRules(shingle=3, case="lower")
+    assert TextRules().mismatches(stored) == []
+    assert TextRules(shingle=3, case="lower").mismatches(stored) == []
+    assert TextRules(shingle=5).mismatches(stored) == ["shingle=5, the file has 3"]
+    assert len(TextRules(shingle=5, case="fold", hash="md5").mismatches(stored)) == 3
+    assert TextRules(tokens=by_comma).mismatches(TextRules(tokens=by_comma)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("text.normalize", "NFD"), ("text.case", None), ("text.tokens", "letters"), ("text.shingle", 0), ("text.shingle", "3"),
+        ("text.joiner", 1), ("text.stopwords", "the"), ("text.stopwords", "[1]"), ("text.strip_accents", 2),
+        ("text.hash", "crc32"), ("text.hash_seed", -1), ("text.filter", "long"),
+    ],
+)  # fmt: skip
+def test_damaged_setting(name, value):
+    """A damaged setting is a CorruptIndexError that names it; so is a missing one."""
+    settings = TextRules().settings()
+    with pytest.raises(CorruptIndexError, match=name):
+        TextRules.from_settings({**settings, name: value})
+    del settings[name]
+    with pytest.raises(CorruptIndexError, match=name):
+        TextRules.from_settings(settings)
