@@ -61,7 +61,9 @@ def feed(
             while True:
                 report = added(report, _add(index, [arguments(record) for record in piece], options))
                 records += len(piece)
-                size_bytes += sum(len(record.raw) for record in piece)
+                piece_bytes = sum(len(record.raw) for record in piece)
+                size_bytes += piece_bytes
+                meter.record_bytes += piece_bytes
                 meter.advance(source.position, len(piece), report.matched)
                 full = records + most > commit_every or size_bytes >= COMMIT_BYTES
                 piece = None if full else next(waiting, None)
