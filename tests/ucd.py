@@ -1,6 +1,7 @@
 """Where the files of the Unicode Character Database 15.0.0 are: installed by Debian's unicode-data, or fetched from Debian once.
 
-Fetching needs no rights: the package is unpacked into a folder of its own below the user's cache. NEARDUP_UCD names another folder.
+Fetching needs no rights: the package is unpacked into a folder of its own below the user's cache. NEARDUP_UCD names another
+folder.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def _path(target: Any) -> str:
             "give the path, or an apsw.Connection (neardup_db.load(connection) adds the SQL functions to a sqlite3.Connection)"
         )
     try:
-        path = os.fspath(target)
+        path: str | bytes = os.fspath(target)
     except TypeError as error:
         raise ParameterError(f"target={target!r}: it is a path, ':memory:' or an apsw.Connection") from error
     if isinstance(path, bytes):

@@ -58,7 +58,8 @@ def create_candidate_table(db: Database, name: str, table: str | None) -> None:
 
 def has_index(db: Database, name: str) -> bool:
     """Whether the database holds an index of that name."""
-    return db.value("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ? COLLATE NOCASE", (f"{name}_setting",)) == 1
+    sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ? COLLATE NOCASE"
+    return db.value(sql, (f"{name}_setting",)) is not None
 
 
 def index_names(db: Database) -> list[str]:

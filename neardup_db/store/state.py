@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import MismatchError
+from ..native import lib
 from ..schemes import scheme_from_settings
 from ..schemes.base import Scheme
 from ..text import TextRules
@@ -59,7 +60,7 @@ class Store:
         schema.create_tables(self.db, self.name, scheme.table)
         settings = {
             "schema_version": schema.SCHEMA_VERSION,
-            "algorithm_version": schema.lib.ND_ALGORITHM_VERSION,
+            "algorithm_version": lib.ND_ALGORITHM_VERSION,
             "generation": 1,
             "created_at": now,
             "next_cluster": -1,
