@@ -8,7 +8,6 @@ from ..native import signed_hash
 from ..values import CheckReport
 from . import tables
 from .clusters import Clusters, UnionFind
-from .search import MAX_ID
 from .state import Sketch, Store
 from .writer import Writer
 
@@ -92,7 +91,7 @@ class Checker:
         table = self.store.scheme.table
         if table is None:
             return
-        parameters = {"first_id": 0, "last_id": tables.FINGERPRINT_COUNT_LIMIT, "limit": SHOWN}
+        parameters = {"first_id": 0, "last_id": tables.MAX_ID, "limit": SHOWN}
         for sql, message in (
             (tables.missing_sql(table), "fingerprints without all their rows in"),
             (tables.excess_sql(table), "fingerprint ids of rows that no fingerprint has in"),
@@ -131,7 +130,7 @@ class Checker:
                 if fingerprint_id is None:
                     continue
                 sketch: Sketch = self.clusters.search.stored_sketch(document_id, fingerprint_id)
-                found = self.clusters.search.neighbours(sketch, group_id, now, MAX_ID)
+                found = self.clusters.search.neighbours(sketch, group_id, now, tables.MAX_ID)
                 real = {one.fingerprint_id for one in found}
                 own = self.db.value(self.store.sql("SELECT cluster_id FROM {index}_document WHERE id = ?"), (document_id,))
                 if any(one.cluster_id != own for one in found):
@@ -155,7 +154,7 @@ class Checker:
         table = self.store.scheme.table
         if table is not None:
             self.db.execute(self.store.sql(f"DELETE FROM {{index}}_{table}"))
-            self.writer.documents.file(0, tables.FINGERPRINT_COUNT_LIMIT)
+            self.writer.documents.file_all()
             done.append(f"{self.store.name}_{table} rebuilt from the fingerprints")
         self.writer.reconnect_all(now, lambda _: None)
         if self.store.record_matches:

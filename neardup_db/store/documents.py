@@ -34,6 +34,9 @@ class Record:
     expires_at: int | None
 
 
+FILED_AT_ONCE = 100_000
+"""Fingerprints whose rows are sorted together when a whole table is written."""
+
 NEVER_SEEN = -1
 """Group id that no document has: of a group name that the index does not know."""
 
@@ -130,10 +133,16 @@ class Documents:
         return number
 
     def file(self, first_id: int, last_id: int) -> None:
-        """Write the candidate rows of fingerprints first_id to last_id."""
+        """Write the candidate rows of fingerprints first_id to last_id, sorted."""
         if self.store.scheme.table is not None:
             sql = self.store.sql(tables.file_sql(self.store.scheme.table))
             self.db.execute(sql, {"first_id": first_id, "last_id": last_id})
+
+    def file_all(self) -> None:
+        """Write the candidate rows of every fingerprint, so many at once that sorting them needs little memory."""
+        last: int = self.db.value(self.store.sql("SELECT max(id) FROM {index}_fingerprint")) or 0
+        for first in range(1, last + 1, FILED_AT_ONCE):
+            self.file(first, min(last, first + FILED_AT_ONCE - 1))
 
     def drop_unused_fingerprint(self, fingerprint_id: int) -> None:
         """Remove a fingerprint and its rows if no document points at it any more."""

@@ -9,7 +9,7 @@ from ..errors import ParameterError
 from ..native import signed_hash
 from ..schemes.base import Scheme
 from ..text import TextRules
-from . import schema, tables
+from . import schema
 from .state import Store
 from .writer import Writer
 
@@ -36,7 +36,7 @@ def rebuild(store: Store, writer: Writer, scheme: Scheme, rules: TextRules, now:
     store.scheme, store.rules = scheme, rules
     if not keep_values:
         _fingerprint_again(store, step)
-    writer.documents.file(0, tables.FINGERPRINT_COUNT_LIMIT)
+    writer.documents.file_all()
     writer.reconnect_all(now, step)
 
 

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 from ..values import Key, Match
 from .documents import Documents
 from .state import Sketch, Store
-
-MAX_ID = 2**62
+from .tables import MAX_ID
 
 
 class Neighbour(NamedTuple):

@@ -22,7 +22,7 @@ _PROBED: dict[str, str] = {
     "code_chunk": "t.chunk_no = p.table_no AND t.value = p.low",
 }
 
-FINGERPRINT_COUNT_LIMIT = 2**62
+MAX_ID = 2**62
 """Above every fingerprint id: the end of "all of them"."""
 
 
