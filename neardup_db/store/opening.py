@@ -39,7 +39,8 @@ def open_store(
     path = _path(target)
     new_file = path != ":memory:" and (not os.path.exists(path) or os.path.getsize(path) == 0)
     if (new_file or path == ":memory:") and (scheme is None or read_only):
-        why = "read_only=True cannot create it" if scheme is not None else "give a scheme, e.g. MinHash(threshold=0.8), to create it"
+        remedy = "give a scheme, e.g. MinHash(threshold=0.8), to create it"
+        why = remedy if scheme is None else "read_only=True cannot create it"
         raise ParameterError(f"{path!r} holds no index yet: {why}")
     existed = os.path.exists(path)
     connection = open_file(path, read_only=read_only, create=scheme is not None, durability=durability, timeout=timeout)
