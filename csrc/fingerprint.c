@@ -99,11 +99,6 @@ int nd_simhash_u64(const uint64_t *hashes, size_t count, size_t hash_bits, size_
  * Family java32, of the article "MinHashing and LSH": x = the low 32 bits of h, h_i(x) = a_i * x + b_i in 32-bit two's complement,
  * the minimum of signed numbers, kept as it is; a_i and b_i in turn from java.util.Random(seed).nextInt(). */
 
-static uint32_t premix(uint64_t hash)
-{
-    return (uint32_t)((hash ^ hash >> 32) * 0x9E3779B97F4A7C15u >> 32);
-}
-
 static uint32_t mix32(uint32_t value)
 {
     value = (value ^ value >> 16) * 0x85EBCA6Bu;
@@ -159,8 +154,11 @@ int nd_minhash(int32_t family, const uint32_t *a, const uint32_t *b, size_t num_
     memset(slots, 0xff, num_perm * sizeof *slots);
     for (size_t start = 0; start < count; start += HASH_BLOCK) {
         size_t size = count - start < HASH_BLOCK ? count - start : HASH_BLOCK;
-        for (size_t i = 0; i < size; i++)
-            x[i] = family == ND_FAMILY_JAVA32 ? (uint32_t)hashes[start + i] : premix(hashes[start + i]);
+        if (family == ND_FAMILY_AFFINE32)
+            kernels->premix(hashes + start, size, x);
+        else
+            for (size_t i = 0; i < size; i++)
+                x[i] = (uint32_t)hashes[start + i];
         kernels->minhash_update(a, b, offset, num_perm, x, size, slots);
     }
     for (size_t i = 0; i < num_perm; i++)
