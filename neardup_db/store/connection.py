@@ -114,14 +114,13 @@ def _open_read_only(path: Path, timeout: float) -> apsw.Connection:
     return apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
 
-def open_file(target: str, *, read_only: bool, create: bool, durability: str, timeout: float) -> apsw.Connection:
-    """A connection of our own to a path or ':memory:'."""
+def open_file(target: str, *, read_only: bool, durability: str, timeout: float) -> apsw.Connection:
+    """A connection of our own to an existing file or ':memory:'."""
     try:
         if read_only:
             connection = _open_read_only(Path(target), timeout)
         else:
-            flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
-            connection = apsw.Connection(target, flags=flags)
+            connection = apsw.Connection(target, flags=apsw.SQLITE_OPEN_READWRITE)
     except apsw.CantOpenError as error:
         raise ParameterError(f"{target!r} cannot be opened ({error}): check the path and its permissions") from error
     except apsw.Error as error:
