@@ -310,7 +310,7 @@ class Index:
         checked = [checks.check_text(text) for text in texts]
         sketches = self._store.sketch_texts(checked, evidence=True)
         with self._store.reading():
-            if sketches and sketches[0].generation != self._store.generation:
+            if sketches and sketches[0].epoch != self._store.epoch:
                 sketches = self._store.sketch_texts(checked, evidence=True)
             return [self._matches(sketch, threshold, max_distance, limit, any, group) for sketch in sketches]
 
@@ -509,7 +509,7 @@ class Index:
         sketch = self._sketch(text)
         fingerprint_s = time.perf_counter() - start
         with self._store.reading():
-            if sketch.generation != self._store.generation:
+            if sketch.epoch != self._store.epoch:
                 sketch = self._sketch(text)
             group_id = self._documents.group_id(checks.check_group(group))
             return explain_query(self._store, self._search, sketch, group_id, checks.now_ms(), fingerprint_s)
@@ -577,7 +577,7 @@ class Index:
         self._store.db.require_open()
         sketch = make()
         with self._store.writing() if write else self._store.reading():
-            if sketch.generation != self._store.generation:
+            if sketch.epoch != self._store.epoch:
                 sketch = make()
             yield sketch
 

@@ -55,3 +55,45 @@ def test_nothing_is_left_of_a_file_that_could_not_be_made(tmp_path: Path) -> Non
     with pytest.raises(ParameterError):
         Index(tmp_path / "index.db", MinHash(), text=rules)
     assert list(tmp_path.iterdir()) == []
+
+
+# ---- rebuilds ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_fingerprint_made_while_another_thread_rebuilds_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rebuild between the reading of a text and the storing of it leaves no fingerprint of the old scheme."""
+    made = MinHash.values
+    rebuilt: list[bool] = []
+
+    with Index(":memory:", MinHash(num_perm=32, threshold=0.5), store_text=True) as index:
+
+        def values(self: MinHash, texts: Any, rules: TextRules) -> Any:
+            result = made(self, texts, rules)
+            if not rebuilt:
+                rebuilt.append(True)
+                thread = threading.Thread(target=index.rebuild, args=(MinHash(num_perm=32, threshold=0.5, seed=9),))
+                thread.start()
+                thread.join()
+            return result
+
+        monkeypatch.setattr(MinHash, "values", values)
+        index.add("a", "one two three four")
+        assert [match.key for match in index.query("one two three four")] == ["a"]
+        assert index.check().ok
+
+
+@pytest.mark.parametrize("change", [{"text": TextRules(shingle=2)}, {"scheme": MinHash(threshold=0.5)}])
+def test_a_rebuild_that_is_rolled_back_leaves_a_usable_index(tmp_path: Path, change: dict[str, Any]) -> None:
+    """After an outer transaction has failed the index goes on with the parameters that it was opened with."""
+    with Index(tmp_path / "index.db", MinHash(threshold=0.8), text=TextRules(shingle=3), store_text=True) as index:
+        index.add("a", "one two three four")
+        with pytest.raises(ZeroDivisionError), index.transaction():
+            index.rebuild(**change)
+            raise ZeroDivisionError
+        assert [match.key for match in index.query("one two three four")] == ["a"]
+        assert (index.scheme.threshold, index.text_rules.shingle) == (0.8, 3)  # type: ignore[attr-defined]
+        with pytest.raises(ZeroDivisionError), index.transaction():
+            index.rebuild(**change)
+            raise ZeroDivisionError
+        index.rebuild(**change)
+        assert index.check().ok
