@@ -97,3 +97,30 @@ def test_a_rebuild_that_is_rolled_back_leaves_a_usable_index(tmp_path: Path, cha
             raise ZeroDivisionError
         index.rebuild(**change)
         assert index.check().ok
+
+
+# ---- interruptions -------------------------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_while_waiting_for_another_writer_leaves_no_transaction(tmp_path: Path) -> None:
+    """The signal arrives while BEGIN waits and is raised once it has got the lock: the lock is given back."""
+    path = tmp_path / "index.db"
+    with Index(path, MinHash()) as index:
+        other = apsw.Connection(str(path))
+        other.execute("BEGIN IMMEDIATE")
+
+        def interrupt_then_let_go() -> None:
+            time.sleep(0.2)
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.2)
+            other.execute("ROLLBACK")
+
+        thread = threading.Thread(target=interrupt_then_let_go)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            index.add("a", "one two three")
+        thread.join()
+        assert not index.connection.in_transaction
+        index.add("b", "one two three")
+        assert other.execute("SELECT key FROM neardup_document").fetchall() == [("b",)]
+        other.close()
