@@ -124,3 +124,58 @@ def test_ctrl_c_while_waiting_for_another_writer_leaves_no_transaction(tmp_path:
         index.add("b", "one two three")
         assert other.execute("SELECT key FROM neardup_document").fetchall() == [("b",)]
         other.close()
+
+
+# ---- streams -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_full_transaction_is_committed_before_the_next_record_is_asked_for(tmp_path: Path) -> None:
+    """With commit_every a slow stream does not keep the database locked, and others see every full transaction."""
+    path = tmp_path / "index.db"
+    with Index(path, MinHash()) as index, Index(path, timeout=0) as other:
+        seen: list[int] = []
+
+        def stream() -> Iterator[tuple[str, str]]:
+            for number in range(5):
+                if number % 2 == 0:
+                    seen.append(len(other))
+                    other.add(f"other {number}", "text of another writer")
+                yield f"key {number}", f"text number {number}"
+
+        assert index.add_many(stream(), commit_every=2).added == 5
+        assert seen == [0, 3, 6]
+        assert len(other) == 8
+
+
+@pytest.mark.parametrize("stop", [OSError("the feed broke"), KeyboardInterrupt()])
+def test_what_commit_every_has_filled_stays_when_the_stream_fails(stop: BaseException) -> None:
+    """A failure of the caller's iterator costs the records of the unfinished transaction only."""
+
+    def stream() -> Iterator[tuple[int, str]]:
+        yield from [(number, f"text number {number}") for number in range(5)]
+        raise stop
+
+    with Index(":memory:", MinHash()) as index:
+        with pytest.raises(type(stop)):
+            index.add_many(stream(), commit_every=5)
+        assert len(index) == 5
+        with pytest.raises(ParameterError, match="record 2"):
+            index.add_many([(5, "five"), (6, "six"), (7, None)], commit_every=2)
+        assert len(index) == 7
+        with pytest.raises(type(stop)):
+            index.add_many(((key + 10, text) for key, text in stream()), commit_every=None)
+        assert len(index) == 7
+
+
+def test_an_error_of_the_progress_callback_takes_the_transaction_back() -> None:
+    """What the callback raises comes out, and the index can be used as before."""
+
+    def progress(done: int) -> None:
+        raise RuntimeError("enough")
+
+    with Index(":memory:", MinHash()) as index:
+        with pytest.raises(RuntimeError, match="enough"):
+            index.add_many([(1, "one"), (2, "two")], progress=progress)
+        assert len(index) == 0
+        index.add(1, "one")
+        assert index.check().ok
