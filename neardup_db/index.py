@@ -492,16 +492,20 @@ class Index:
         self._checkpoint()
 
     def check(self, repair: bool = False) -> CheckReport:
-        """Look at every invariant of the file. repair=True rebuilds what can be computed from the documents' fingerprints."""
+        """Look at every invariant of the file.
+
+        repair=True rebuilds what follows from the documents: fingerprints from stored texts, table rows, matches and clusters.
+        What could not be brought back stays among the `problems` of the report.
+        """
         checker = Checker(self._store, self._writer, self._clusters)
         with self._store.reading():
             report = checker.run(checks.now_ms())
         if report.ok or not repair:
             return report
         with self._store.writing():
-            done = checker.repair(checks.now_ms())
+            done, lost = checker.repair(checks.now_ms())
         with self._store.reading():
-            return CheckReport(checker.run(checks.now_ms()).problems, tuple(done))
+            return CheckReport((*lost, *checker.run(checks.now_ms()).problems), tuple(done))
 
     def explain(self, text: str | bytes, *, group: Key | None = None) -> Explanation:
         """How a query for this text runs: plan, probes, candidates, verified, matches, and the time of each step."""

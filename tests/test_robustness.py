@@ -179,3 +179,57 @@ def test_an_error_of_the_progress_callback_takes_the_transaction_back() -> None:
         assert len(index) == 0
         index.add(1, "one")
         assert index.check().ok
+
+
+# ---- damage --------------------------------------------------------------------------------------------------------------
+
+DAMAGE = [
+    "UPDATE neardup_fingerprint SET value = x'00ff' WHERE id = 1",
+    "UPDATE neardup_fingerprint SET value_hash = value_hash + 1 WHERE id = 1",
+    "DELETE FROM neardup_fingerprint WHERE id = 1",
+    "UPDATE neardup_fingerprint SET group_id = 5 WHERE id = 1",
+    "INSERT INTO neardup_fingerprint SELECT 99, group_id, value, value_hash FROM neardup_fingerprint WHERE id = 1; "
+    "UPDATE neardup_document SET fingerprint_id = 99 WHERE key = 'b'",
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("scheme", [MinHash(), MinHash(exact=True), SimHash(), BottomK()], ids=repr)
+def test_damaged_fingerprints_are_reported_and_made_again_from_stored_texts(scheme: Any, damage: str) -> None:
+    """check() names the damage and never fails over it; with the texts at hand repair brings everything back."""
+    with Index(":memory:", scheme, store_text=True) as index:
+        index.add("a", "one two three four five")
+        index.add("b", "one two three four five")
+        index.add("c", "six seven eight nine ten")
+        index.connection.execute(damage)
+        assert index.check().problems
+        report = index.check(repair=True)
+        assert report.ok and report.repaired
+        assert [match.key for match in index.query("one two three four five")] == ["a", "b"]
+        assert [cluster.keys for cluster in index.clusters()] == [("a", "b")]
+
+
+def test_what_repair_cannot_bring_back_is_said() -> None:
+    """Without a stored text a damaged fingerprint is lost: the document stays, matches nothing, and is named."""
+    with Index(":memory:", MinHash()) as index:
+        index.add("a", "one two three")
+        index.add("b", "four five six")
+        index.connection.execute(DAMAGE[0])
+        report = index.check(repair=True)
+        assert not report.ok and "'a'" in report.problems[0] and "add them again" in report.problems[0]
+        assert index.query("one two three") == [] and "a" in index
+        assert [match.key for match in index.query("four five six")] == ["b"]
+        index.add("a", "one two three", if_exists="replace")
+        assert index.check().ok
+
+
+def test_a_document_with_a_damaged_fingerprint_can_be_deleted() -> None:
+    """Removing what is damaged needs no repair, and leaves nothing of it."""
+    with Index(":memory:", MinHash()) as index:
+        index.add("a", "one two three")
+        index.connection.execute(DAMAGE[0])
+        with pytest.raises(CorruptIndexError, match="check"):
+            index.matches("a")
+        assert index.delete("a")
+        assert index.check().ok
+        assert index.stats()["candidate_rows"] == 0
