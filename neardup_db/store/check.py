@@ -171,8 +171,9 @@ class Checker:
         return done, lost
 
     def _repair_fingerprints(self) -> tuple[list[str], list[str]]:
-        """Give every document a sound fingerprint of its own group, from its text or its old value; none where there is neither."""
+        """Give every document a sound fingerprint of its own group, from its text or old value; none where there is neither."""
         damaged = set(self._damaged())
+        unpoint = self.store.sql("UPDATE {index}_document SET fingerprint_id = NULL WHERE fingerprint_id = ?")
         sql = self.store.sql(
             """SELECT d.id, d.key, d.group_id, d.fingerprint_id, f.value FROM {index}_document AS d
                LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id WHERE d.fingerprint_id IS NOT NULL
@@ -180,6 +181,7 @@ class Checker:
         )
         rows = self.db.rows(sql, {"damaged": json.dumps(sorted(damaged))})
         for number in damaged:
+            self.db.execute(unpoint, (number,))
             self.db.execute(self.store.sql("DELETE FROM {index}_fingerprint WHERE id = ?"), (number,))
         lost = []
         for document_id, key, group_id, fingerprint_id, value in rows:
@@ -196,7 +198,8 @@ class Checker:
         self._merge_doubles()
         done = [f"{len(rows) - len(lost)} documents given a sound fingerprint"] if len(rows) > len(lost) else []
         few = ", ".join(map(repr, lost[:SHOWN])) + (", ..." if len(lost) > SHOWN else "")
-        return done, [f"{len(lost)} documents have lost their fingerprint and match nothing, add them again: {few}"] if lost else []
+        gone = f"{len(lost)} documents have lost their fingerprint and match nothing, add them again: {few}"
+        return done, [gone] if lost else []
 
     def _fingerprint_of(self, group_id: int, value: bytes) -> int:
         number = self.writer.documents.fingerprint_id(group_id, value)
