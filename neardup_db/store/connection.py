@@ -136,6 +136,10 @@ def open_file(target: str, *, read_only: bool, durability: str, timeout: float) 
     return connection
 
 
+def _as_it_is(cursor: apsw.Cursor, row: Any) -> Any:
+    return row
+
+
 class Database:
     """A connection with nested transactions, safe to share among threads: one of them uses it at a time."""
 
@@ -158,15 +162,20 @@ class Database:
 
     def execute(self, sql: str, bindings: Any = None) -> apsw.Cursor:
         """Run SQL; the caller holds the lock through `reading` or `writing`."""
-        return self.connection.execute(sql, bindings)
+        connection = self.connection
+        if connection.row_trace is None:
+            return connection.execute(sql, bindings)
+        cursor = connection.cursor()  # a caller's connection may turn its rows into something else
+        cursor.row_trace = _as_it_is
+        return cursor.execute(sql, bindings)
 
     def rows(self, sql: str, bindings: Any = None) -> list[tuple[Any, ...]]:
         """All rows of a query."""
-        return self.connection.execute(sql, bindings).fetchall()
+        return self.execute(sql, bindings).fetchall()
 
     def value(self, sql: str, bindings: Any = None) -> Any:
         """The first column of the first row, None where there is no row."""
-        row = self.connection.execute(sql, bindings).fetchone()
+        row = self.execute(sql, bindings).fetchone()
         return None if row is None else row[0]
 
     @contextmanager
