@@ -232,6 +232,7 @@ class Index:
 
         group and expires_at are those of all of them.
         """
+        checks.several("keys", keys)
         if isinstance(keys, Sized) and isinstance(codes, Sized) and len(keys) != len(codes):
             raise ParameterError(f"{len(keys)} keys for {len(codes)} codes: give one key for each code")
         common = {"group": group, "expires_at": expires_at}
@@ -279,7 +280,7 @@ class Index:
         """Documents that are near-duplicates of a text, best first; ties in the order of insertion.
 
         threshold, max_distance: stricter than the index's own, else ParameterError. any=True with a limit: any `limit` matches,
-        without looking at the rest.
+        best first, without looking at the rest.
         """
         return self._query(lambda: self._sketch(text), threshold, max_distance, limit, any, group)
 
@@ -307,7 +308,7 @@ class Index:
         group: Key | None = None,
     ) -> list[list[Match]]:
         """`query` for each of many texts, all in one consistent state; one list of matches each."""
-        checked = [checks.check_text(text) for text in texts]
+        checked = [checks.check_text(text) for text in checks.several("texts", texts)]
         sketches = self._store.sketch_texts(checked, evidence=True)
         with self._store.reading():
             if sketches and sketches[0].epoch != self._store.epoch:
@@ -343,6 +344,8 @@ class Index:
         rows = self._search.matches(
             sketch, group_id, now, threshold=threshold, max_distance=max_distance, limit=limit, first=bool(first)
         )
+        if first:  # the ones found first, in the order of every answer
+            rows.sort(key=lambda row: (-row.similarity, row.id))
         return [row.match for row in rows]
 
     def matches(self, key: Key, *, threshold: float | None = None, limit: int | None = None) -> list[Match]:
@@ -360,6 +363,7 @@ class Index:
 
     def pairs(self, threshold: float | None = None) -> Iterator[Pair]:
         """All pairs of near-duplicates, lazily; `key_a` is the earlier document. Each page of documents sees one state."""
+        self._store.db.require_open()
         self._store.scheme.query_bounds(threshold, None)
         return self._pairs(threshold)
 
@@ -395,9 +399,10 @@ class Index:
 
     def get_many(self, keys: Iterable[Key]) -> list[Document | None]:
         """Stored documents in the order of the keys; None for a key that is not there."""
+        checked = [checks.check_key(key) for key in checks.several("keys", keys)]
         with self._store.reading():
             now = checks.now_ms()
-            found = [self._documents.visible(checks.check_key(key), now) for key in keys]
+            found = [self._documents.visible(key, now) for key in checked]
             return [None if one is None else self._documents.read(one.id) for one in found]
 
     def update(self, key: Key, **changes: Any) -> None:
@@ -424,6 +429,10 @@ class Index:
 
     def __iter__(self) -> Iterator[Key]:
         """Keys in the order of insertion."""
+        self._store.db.require_open()
+        return self._keys()
+
+    def _keys(self) -> Iterator[Key]:
         after = 0
         while True:
             with self._store.reading():
@@ -441,7 +450,7 @@ class Index:
 
     def delete_many(self, keys: Iterable[Key]) -> int:
         """Remove documents in one transaction; returns how many there were."""
-        checked = [checks.check_key(key) for key in keys]
+        checked = [checks.check_key(key) for key in checks.several("keys", keys)]
         with self._store.writing():
             now = checks.now_ms()
             found = [self._documents.find(key) for key in dict.fromkeys(checked)]
@@ -550,10 +559,18 @@ class Index:
             raise ParameterError(f"{str(path)!r} exists: give the path of a new file")
         with self._store.db.lock, translated():
             self._store.db.require_open()
-            copy = apsw.Connection(str(target))
+            if self._store.db.connection.in_transaction:
+                raise NearDupError("backup() cannot run inside a transaction: leave it first")
+            try:
+                copy = apsw.Connection(str(target))
+            except apsw.CantOpenError as error:
+                raise ParameterError(f"{str(path)!r} cannot be created ({error}): check the path and its permissions") from error
             try:
                 with copy.backup("main", self._store.db.connection, "main") as backup:
                     backup.step()
+            except BaseException:
+                target.unlink(missing_ok=True)
+                raise
             finally:
                 copy.close()
 

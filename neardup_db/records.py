@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from numbers import Integral
@@ -50,6 +50,13 @@ def check_key(key: Any, what: str = "key") -> Key:
             return number
         raise ParameterError(f"{what}={number} does not fit 64 bits: give a smaller number, or its digits as text")
     raise ParameterError(f"{what}={key!r} is of type {type(key).__name__}: keys are str, bytes or 64-bit int")
+
+
+def several(name: str, values: Any) -> Iterable[Any]:
+    """An iterable of keys or texts: not one of them, whose letters would be taken for several."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise ParameterError(f"{name}={values!r:.60} is of type {type(values).__name__}: give a list")
+    return values
 
 
 def check_group(group: Any) -> Key | None:
