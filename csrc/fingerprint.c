@@ -43,7 +43,8 @@ static void balance(int64_t *counters, size_t bits, size_t count)
         counters[i] = 2 * counters[i] - (int64_t)count;
 }
 
-int nd_simhash(const uint8_t *digests, size_t count, size_t digest_size, size_t bits, const int64_t *weights, int64_t *counters, uint8_t *code)
+int nd_simhash(const uint8_t *digests, size_t count, size_t digest_size, size_t bits, const int64_t *weights,
+    int64_t *counters, uint8_t *code)
 {
     if (bits == 0 || bits % 8 != 0 || bits / 8 > digest_size || (weights != NULL && !weights_fit(weights, count)))
         return ND_ERROR_PARAMETER;
@@ -59,9 +60,12 @@ int nd_simhash(const uint8_t *digests, size_t count, size_t digest_size, size_t 
     return ND_OK;
 }
 
-int nd_simhash_u64(const uint64_t *hashes, size_t count, size_t hash_bits, size_t bits, const int64_t *weights, int64_t *counters, uint8_t *code)
+int nd_simhash_u64(const uint64_t *hashes, size_t count, size_t hash_bits, size_t bits, const int64_t *weights,
+    int64_t *counters, uint8_t *code)
 {
-    if ((hash_bits != 32 && hash_bits != 64) || bits == 0 || bits % 8 != 0 || bits > hash_bits || (weights != NULL && !weights_fit(weights, count)))
+    if ((hash_bits != 32 && hash_bits != 64) || bits == 0 || bits % 8 != 0 || bits > hash_bits)
+        return ND_ERROR_PARAMETER;
+    if (weights != NULL && !weights_fit(weights, count))
         return ND_ERROR_PARAMETER;
     const nd_kernels *kernels = nd_kernels_active();
     uint8_t digests[8 * HASH_BLOCK];
@@ -143,7 +147,8 @@ int nd_minhash_coefficients(int32_t family, uint64_t seed, size_t num_perm, uint
     return ND_ERROR_PARAMETER;
 }
 
-int nd_minhash(int32_t family, const uint32_t *a, const uint32_t *b, size_t num_perm, const uint64_t *hashes, size_t count, uint32_t *slots)
+int nd_minhash(int32_t family, const uint32_t *a, const uint32_t *b, size_t num_perm, const uint64_t *hashes, size_t count,
+    uint32_t *slots)
 {
     if (count == 0 || (family != ND_FAMILY_AFFINE32 && family != ND_FAMILY_JAVA32))
         return ND_ERROR_PARAMETER;
@@ -208,7 +213,8 @@ int nd_bottom_k(const uint64_t *hashes, size_t count, size_t k, uint64_t *out, s
     *out_count = 0;
     if (k == 0)
         return ND_ERROR_PARAMETER;
-    memcpy(out, hashes, next * sizeof *out);
+    if (next > 0)
+        memcpy(out, hashes, next * sizeof *out);
     size_t kept = nd_sort_distinct(out, next);
     for (; next < count; next++) {
         if (kept == k && hashes[next] >= out[k - 1])

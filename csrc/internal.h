@@ -43,7 +43,8 @@ typedef struct nd_near {
 typedef struct nd_kernels {
     const char *name;
     /* minima[i] = min(minima[i], a[i] * x[j] + b[i] + offset modulo 2^32) for every j */
-    void (*minhash_update)(const uint32_t *a, const uint32_t *b, uint32_t offset, size_t num_perm, const uint32_t *x, size_t count, uint32_t *minima);
+    void (*minhash_update)(const uint32_t *a, const uint32_t *b, uint32_t offset, size_t num_perm, const uint32_t *x,
+        size_t count, uint32_t *minima);
     /* ones[i] += how many of the digests have bit i set; digests stand `stride` bytes apart, their first `width` bytes count */
     void (*count_bits)(const uint8_t *digests, size_t count, size_t stride, size_t width, int64_t *ones);
     uint64_t (*hamming)(const uint8_t *a, const uint8_t *b, size_t size);

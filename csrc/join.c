@@ -87,7 +87,8 @@ static int join_narrow(const code_join *join, const uint8_t *order, size_t prefi
         join->records[i].key = order == NULL ? code : nd_permute_number(code, join->bits, join->blocks, order);
         join->records[i].item = i;
     }
-    const nd_record *sorted = nd_sort_records(join->records, join->other, join->count, (unsigned)(join->bits - prefix), (unsigned)join->bits);
+    const nd_record *sorted = nd_sort_records(join->records, join->other, join->count, (unsigned)(join->bits - prefix),
+        (unsigned)join->bits);
     size_t count;
     do {
         count = nd_kernels_active()->near_pairs(sorted, join->count, &near, found, FOUND_BLOCK);
@@ -126,20 +127,31 @@ static int is_first_table(const code_join *join, const uint8_t *order, const uin
     return 1;
 }
 
-static int join_wide(const code_join *join, const uint8_t *order, size_t prefix, uint8_t *permuted)
+/* The first key_bits, 64 at most, of the permuted code: leading blocks one after another, the last one cut. */
+static uint64_t prefix_key(const code_join *join, const uint8_t *order, size_t key_bits, const uint8_t *code)
+{
+    uint64_t key = 0;
+    for (size_t block = 0, filled = 0; filled < key_bits; block++) {
+        size_t at = join->bits - nd_block_start(join->bits, join->blocks, (size_t)order[block] + 1);
+        size_t end = join->bits - nd_block_start(join->bits, join->blocks, order[block]);
+        while (at < end && filled < key_bits) {
+            size_t width = end - at < 32 ? end - at : 32;
+            width = width < key_bits - filled ? width : key_bits - filled;
+            key = key << width | nd_read_bits(code, at, width);
+            at += width;
+            filled += width;
+        }
+    }
+    return key;
+}
+
+static int join_wide(const code_join *join, const uint8_t *order, size_t prefix)
 {
     const nd_kernels *kernels = nd_kernels_active();
     unsigned key_bits = prefix < 64 ? (unsigned)prefix : 64;
     for (size_t i = 0; i < join->count; i++) {
-        const uint8_t *code = join->codes + i * join->size;
         join->records[i].item = i;
-        join->records[i].key = 0;
-        if (order == NULL)
-            continue;
-        int status = nd_permute(code, join->bits, join->blocks, order, permuted);
-        if (status != ND_OK)
-            return status;
-        join->records[i].key = nd_load_big64(permuted) >> (64 - key_bits);
+        join->records[i].key = order == NULL ? 0 : prefix_key(join, order, key_bits, join->codes + i * join->size);
     }
     const nd_record *sorted = nd_sort_records(join->records, join->other, join->count, 0, key_bits);
     for (size_t first = 0; first < join->count; first++) {
@@ -159,23 +171,23 @@ static int join_wide(const code_join *join, const uint8_t *order, size_t prefix,
 
 /* ---- all ------------------------------------------------------------------------------------------------------------------ */
 
-static int join_table(const code_join *join, const uint8_t *order, uint8_t *permuted)
+static int join_table(const code_join *join, const uint8_t *order)
 {
     size_t prefix = order == NULL ? 0 : nd_block_prefix_bits(join->bits, join->blocks, join->distance, order);
-    return join->bits <= 64 ? join_narrow(join, order, prefix) : join_wide(join, order, prefix, permuted);
+    return join->bits <= 64 ? join_narrow(join, order, prefix) : join_wide(join, order, prefix);
 }
 
-static int join_tables(const code_join *join, uint8_t *permuted)
+static int join_tables(const code_join *join)
 {
     uint8_t order[BLOCKS_MAX];
     if (join->blocks == 0)
-        return join_table(join, NULL, permuted);
+        return join_table(join, NULL);
     size_t tables = nd_block_table_count(join->blocks, join->distance);
     int status = ND_OK;
     for (size_t table = 0; table < tables && status == ND_OK; table++) {
         status = nd_block_table(join->blocks, join->distance, table, order);
         if (status == ND_OK)
-            status = join_table(join, order, permuted);
+            status = join_table(join, order);
     }
     return status;
 }
@@ -202,13 +214,11 @@ int nd_find_all(const uint8_t *codes, size_t count, size_t bits, size_t max_dist
         .other = malloc(count * sizeof(nd_record)),
         .pairs = pairs,
     };
-    uint8_t *permuted = malloc(bits / 8);
     int status = ND_ERROR_MEMORY;
-    if (join.records != NULL && join.other != NULL && permuted != NULL)
-        status = join_tables(&join, permuted);
+    if (join.records != NULL && join.other != NULL)
+        status = join_tables(&join);
     free(join.records);
     free(join.other);
-    free(permuted);
     if (status == ND_OK)
         status = nd_pairs_finish(pairs);
     if (status != ND_OK)

@@ -119,7 +119,7 @@ static void rank_values(set_join *join, nd_record *records, nd_record *other, si
     join->starts[join->sets] = total;
     nd_record *sorted = nd_sort_records(records, other, total, 0, 64);
     /* For each distinct value how often it stands there, and where first: one number, so that sorting orders by frequency. */
-    uint64_t *distinct = &(sorted == records ? other : records)->key;
+    uint64_t *distinct = (uint64_t *)(sorted == records ? other : records);
     for (size_t at = 0; at < total;) {
         size_t end = at + 1;
         while (end < total && sorted[end].key == sorted[at].key)
@@ -227,7 +227,8 @@ static int verify(set_join *join, size_t s, size_t met)
         join->overlap[join->met[i]] = 0;
         if (dead)
             continue;
-        double similarity = nd_jaccard_bytes(bytes_of(join, array), length_of(join, array), bytes_of(join, other), length_of(join, other), join->threshold);
+        double similarity =
+            nd_jaccard_bytes(bytes_of(join, array), length_of(join, array), bytes_of(join, other), length_of(join, other), join->threshold);
         if (similarity >= join->threshold)
             status = add_chains(join, array, other, similarity);
     }
@@ -262,7 +263,8 @@ static int allocate(set_join *join, size_t total)
     join->postings = malloc(total * sizeof *join->postings);
     join->list_start = malloc((total + 1) * sizeof *join->list_start);
     join->list_end = malloc((total + 1) * sizeof *join->list_end);
-    int complete = join->leader && join->next && join->starts && join->overlap && join->needed && join->met && join->ranks && join->postings && join->list_start && join->list_end;
+    int complete = join->leader && join->next && join->starts && join->overlap && join->needed && join->met && join->ranks &&
+                   join->postings && join->list_start && join->list_end;
     return complete ? ND_OK : ND_ERROR_MEMORY;
 }
 

@@ -19,7 +19,8 @@ ND_TARGET_AVX2 static void store(void *address, __m256i value)
 /* Eight slots a register, four registers at once: the multiplication takes about ten cycles, so that four independent ones are
  * under way while the minima stay in registers over all of x. Plain loop:
  *     for every slot i, every x[j]: minima[i] = min(minima[i], a[i] * x[j] + b[i] + offset) */
-ND_TARGET_AVX2 static void minhash_update(const uint32_t *a, const uint32_t *b, uint32_t offset, size_t num_perm, const uint32_t *x, size_t count, uint32_t *minima)
+ND_TARGET_AVX2 static void minhash_update(const uint32_t *a, const uint32_t *b, uint32_t offset, size_t num_perm,
+    const uint32_t *x, size_t count, uint32_t *minima)
 {
     const __m256i offsets = _mm256_set1_epi32((int)offset);
     size_t i = 0;
@@ -53,7 +54,8 @@ ND_TARGET_AVX2 static void minhash_update(const uint32_t *a, const uint32_t *b, 
  * subtracted from byte counters, which cannot overflow within 255. */
 ND_TARGET_AVX2 static void count_32_bits(const uint8_t *digests, size_t count, size_t stride, int64_t *ones)
 {
-    const __m256i byte_of_lane = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
+    const __m256i byte_of_lane = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3,
+        3, 3, 3, 3, 3, 3);
     const __m256i bit_of_lane = _mm256_set1_epi64x(0x0102040810204080);
     __m256i counters = _mm256_setzero_si256();
     for (size_t j = 0; j < count; j++) {
@@ -130,7 +132,8 @@ ND_TARGET_AVX2 static size_t count_common(const uint8_t *a, size_t a_count, cons
     }
     /* Values of the block not yet left behind may be counted as common already: the merge passes them as skips, which the
      * allowance makes good. */
-    size_t rest = nd_kernels_scalar.count_common(a + 8 * i, a_count - i, b + 8 * j, b_count - j, max_skips + 2 * common - (i + j));
+    size_t rest = nd_kernels_scalar.count_common(a + 8 * i, a_count - i, b + 8 * j, b_count - j,
+        max_skips + 2 * common - (i + j));
     return rest == SIZE_MAX ? SIZE_MAX : common + rest;
 }
 

@@ -2,7 +2,8 @@
 #include "internal.h"
 #include "near_pairs.h"
 
-static void minhash_update(const uint32_t *a, const uint32_t *b, uint32_t offset, size_t num_perm, const uint32_t *x, size_t count, uint32_t *minima)
+static void minhash_update(const uint32_t *a, const uint32_t *b, uint32_t offset, size_t num_perm, const uint32_t *x,
+    size_t count, uint32_t *minima)
 {
     for (size_t j = 0; j < count; j++) {
         uint32_t value = x[j];

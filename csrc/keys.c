@@ -44,7 +44,8 @@ static void fill_rest(uint8_t *bytes, size_t size, size_t from, int ones)
         memset(bytes + whole, ones ? 0xff : 0, size - whole);
 }
 
-static int append_wide_block(const nd_scheme *scheme, const uint8_t *value, int64_t table_no, const uint8_t *order, size_t prefix, nd_keys *keys)
+static int append_wide_block(const nd_scheme *scheme, const uint8_t *value, int64_t table_no, const uint8_t *order,
+    size_t prefix, nd_keys *keys)
 {
     size_t size = (size_t)scheme->bits / 8;
     uint8_t *low, *high, *code;
@@ -77,7 +78,8 @@ static int block_keys(const nd_scheme *scheme, const uint8_t *value, int probing
         } else {
             uint64_t permuted = nd_permute_number(number, bits, blocks, order);
             uint64_t rest = bits == prefix ? 0 : UINT64_MAX >> (64 - (bits - prefix));
-            status = nd_keys_append(keys, (int64_t)table, as_signed(permuted & ~rest), as_signed(permuted | rest), as_signed(permuted));
+            status = nd_keys_append(keys, (int64_t)table, as_signed(permuted & ~rest), as_signed(permuted | rest),
+                as_signed(permuted));
         }
         if (status != ND_OK)
             return status;
@@ -129,7 +131,8 @@ uint64_t nd_scheme_probe_count(const nd_scheme *scheme)
 /* ---- bands and prefixes --------------------------------------------------------------------------------------------------- */
 
 /* The signature of a MinHash value: its own first bytes, or computed from its hashes. `room` holds num_perm slots. */
-static int value_signature(const nd_scheme *scheme, const uint8_t *value, size_t size, uint64_t *room, nd_scratch *scratch, uint8_t *signature)
+static int value_signature(const nd_scheme *scheme, const uint8_t *value, size_t size, uint64_t *room, nd_scratch *scratch,
+    uint8_t *signature)
 {
     if (scheme->evidence != ND_EVIDENCE_HASHES) {
         memcpy(signature, value, (size_t)scheme->num_perm * (size_t)scheme->slot_bits / 8);

@@ -13,7 +13,8 @@ static inline int nd_differs_in_all(uint64_t difference, const uint64_t *masks, 
 }
 
 /* for every two records of a run of equal prefixes: if popcount(key ^ key) <= max_distance and they differ in all masks: out */
-static inline __attribute__((always_inline)) size_t nd_near_pairs_body(const nd_record *records, size_t count, nd_near *near, uint64_t *out, size_t capacity)
+static inline __attribute__((always_inline)) size_t nd_near_pairs_body(const nd_record *records, size_t count, nd_near *near,
+    uint64_t *out, size_t capacity)
 {
     size_t found = 0, first = near->first, second = near->second;
     for (; first + 1 < count; first++, second = first + 1) {

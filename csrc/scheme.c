@@ -61,12 +61,15 @@ static int check_blocks(const complaint *to, const nd_scheme *scheme)
 {
     int32_t most = scheme->bits < BLOCKS_MAX ? scheme->bits : BLOCKS_MAX;
     if (scheme->max_distance >= most)
-        return refuse(to, "max_distance is %d; block tables of %d bits serve distances below %d: use chunk tables or a scan", scheme->max_distance, scheme->bits, most);
+        return refuse(to, "max_distance is %d; block tables of %d bits serve distances below %d: use chunk tables or a scan",
+            scheme->max_distance, scheme->bits, most);
     if (scheme->blocks <= scheme->max_distance || scheme->blocks > most)
-        return refuse(to, "blocks is %d; with max_distance %d and %d bits it must be from %d to %d", scheme->blocks, scheme->max_distance, scheme->bits, scheme->max_distance + 1, most);
+        return refuse(to, "blocks is %d; with max_distance %d and %d bits it must be from %d to %d",
+            scheme->blocks, scheme->max_distance, scheme->bits, scheme->max_distance + 1, most);
     size_t tables = nd_block_table_count((size_t)scheme->blocks, (size_t)scheme->max_distance);
     if (tables == 0 || tables > TABLES_MAX)
-        return refuse(to, "blocks is %d; with max_distance %d that would need more than %d tables: use fewer blocks", scheme->blocks, scheme->max_distance, TABLES_MAX);
+        return refuse(to, "blocks is %d; with max_distance %d that would need more than %d tables: use fewer blocks",
+            scheme->blocks, scheme->max_distance, TABLES_MAX);
     return ND_OK;
 }
 
@@ -76,16 +79,19 @@ static int check_chunks(const complaint *to, const nd_scheme *scheme)
     if (scheme->chunks < 1 || scheme->chunks > most)
         return refuse(to, "chunks is %d; with %d bits it must be from 1 to %d", scheme->chunks, scheme->bits, most);
     if (scheme->bits > scheme->chunks * 64)
-        return refuse(to, "chunks is %d; with %d bits a chunk would be wider than 64 bits: use at least %d", scheme->chunks, scheme->bits, (scheme->bits + 63) / 64);
+        return refuse(to, "chunks is %d; with %d bits a chunk would be wider than 64 bits: use at least %d",
+            scheme->chunks, scheme->bits, (scheme->bits + 63) / 64);
     if (nd_scheme_probe_count(scheme) > CHUNK_PROBES_MAX)
-        return refuse(to, "chunks is %d; with max_distance %d and %d bits a query would probe more than %d values: use more chunks or a scan", scheme->chunks, scheme->max_distance, scheme->bits, CHUNK_PROBES_MAX);
+        return refuse(to, "chunks is %d; with max_distance %d and %d bits a query would probe more than %d values: use more chunks or a scan",
+            scheme->chunks, scheme->max_distance, scheme->bits, CHUNK_PROBES_MAX);
     return ND_OK;
 }
 
 static int check_family(const complaint *to, const nd_scheme *scheme)
 {
     if (scheme->family != ND_FAMILY_AFFINE32 && scheme->family != ND_FAMILY_JAVA32)
-        return refuse(to, "family is %d; it must be %d (affine32) or %d (java32)", scheme->family, ND_FAMILY_AFFINE32, ND_FAMILY_JAVA32);
+        return refuse(to, "family is %d; it must be %d (affine32) or %d (java32)",
+            scheme->family, ND_FAMILY_AFFINE32, ND_FAMILY_JAVA32);
     return ND_OK;
 }
 
@@ -107,7 +113,8 @@ static int check_code(const complaint *to, const nd_scheme *scheme)
     case ND_PLAN_CHUNKS:
         return check_chunks(to, scheme);
     default:
-        return refuse(to, "plan is %d; codes of bits are found by a scan (%d), block tables (%d) or chunk tables (%d)", scheme->plan, ND_PLAN_SCAN, ND_PLAN_BLOCKS, ND_PLAN_CHUNKS);
+        return refuse(to, "plan is %d; codes of bits are found by a scan (%d), block tables (%d) or chunk tables (%d)",
+            scheme->plan, ND_PLAN_SCAN, ND_PLAN_BLOCKS, ND_PLAN_CHUNKS);
     }
 }
 
@@ -125,7 +132,8 @@ static int check_minhash(const complaint *to, const nd_scheme *scheme)
     if (status != ND_OK)
         return status;
     if (scheme->bands < 1 || scheme->bands > scheme->num_perm / scheme->rows)
-        return refuse(to, "bands is %d; with %d rows and num_perm %d it must be from 1 to %d", scheme->bands, scheme->rows, scheme->num_perm, scheme->num_perm / scheme->rows);
+        return refuse(to, "bands is %d; with %d rows and num_perm %d it must be from 1 to %d",
+            scheme->bands, scheme->rows, scheme->num_perm, scheme->num_perm / scheme->rows);
     if (scheme->slot_bits != 16 && scheme->slot_bits != 32)
         return refuse(to, "slot_bits is %d; it must be 16 or 32", scheme->slot_bits);
     if (scheme->plan != ND_PLAN_BANDS)
@@ -160,7 +168,8 @@ int nd_scheme_check(const nd_scheme *scheme, char *message, size_t message_size)
     case ND_SCHEME_BOTTOMK:
         return check_bottomk(&to, scheme);
     default:
-        return refuse(&to, "kind of scheme is %d; it must be from %d to %d", scheme->kind, ND_SCHEME_SIMHASH, ND_SCHEME_BINARYCODE);
+        return refuse(&to, "kind of scheme is %d; it must be from %d to %d",
+            scheme->kind, ND_SCHEME_SIMHASH, ND_SCHEME_BINARYCODE);
     }
 }
 
@@ -333,7 +342,8 @@ int nd_scheme_append_work(const nd_scheme *scheme, const nd_rules *rules, const 
     return append_shingles(scheme, &from, nd_text_token_count(work), values);
 }
 
-int nd_scheme_append_texts(const nd_scheme *scheme, const nd_rules *rules, nd_text *work, const uint8_t *const *texts, const size_t *sizes, size_t count, nd_values *values)
+int nd_scheme_append_texts(const nd_scheme *scheme, const nd_rules *rules, nd_text *work, const uint8_t *const *texts,
+    const size_t *sizes, size_t count, nd_values *values)
 {
     size_t before = values->count;
     int status = ND_OK;
@@ -349,7 +359,8 @@ int nd_scheme_append_texts(const nd_scheme *scheme, const nd_rules *rules, nd_te
     return status;
 }
 
-int nd_scheme_append_digests(const nd_scheme *scheme, const uint8_t *digests, size_t digest_size, size_t count, size_t token_count, nd_values *values)
+int nd_scheme_append_digests(const nd_scheme *scheme, const uint8_t *digests, size_t digest_size, size_t count,
+    size_t token_count, nd_values *values)
 {
     if (digest_size == 0)
         return ND_ERROR_PARAMETER;
@@ -365,7 +376,8 @@ int nd_scheme_append_digests(const nd_scheme *scheme, const uint8_t *digests, si
 
 /* ---- the rule ------------------------------------------------------------------------------------------------------------ */
 
-int nd_scheme_similarity(const nd_scheme *scheme, const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size, double *similarity, int64_t *distance)
+int nd_scheme_similarity(const nd_scheme *scheme, const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size,
+    double *similarity, int64_t *distance)
 {
     if (nd_scheme_value_check(scheme, a, a_size) != ND_OK || nd_scheme_value_check(scheme, b, b_size) != ND_OK)
         return ND_ERROR_DAMAGED;

@@ -65,9 +65,9 @@ int nd_index_name_check(const char *name, char **message);
 int nd_settings_load(sqlite3 *db, const char *index, int with_rules, nd_settings *out, char **message);
 void nd_settings_clear(nd_settings *settings);
 
-/* (sqlite_cache.c) The settings of the index that was asked for last. `watch` reads the two settings that tell whether they still hold; its
- * count of recompilations tells of every change of the schema, so an index dropped and made again is noticed too. It lives in
- * a virtual table, whose xDisconnect finalises it, so it does not keep the connection from closing. */
+/* (sqlite_cache.c) The settings of the index that was asked for last. `watch` reads the two settings that tell whether they
+ * still hold; its count of recompilations tells of every change of the schema, so an index dropped and made again is noticed
+ * too. It lives in a virtual table, whose xDisconnect finalises it, so it does not keep the connection from closing. */
 typedef struct nd_settings_cache {
     sqlite3 *db;
     int with_rules;

@@ -83,8 +83,8 @@ static int set_bounds(search_cursor *cursor, question *q)
     if (q->threshold > 1.0)
         return nd_table_fail(table, "neardup_search: threshold must be at most 1, not %g", q->threshold);
     if (q->threshold < own)
-        return nd_table_fail(table, "neardup_search: threshold %.15g is below %.15g, which index \"%s\" was built for: ask with a "
-                                    "higher one, or rebuild the index",
+        return nd_table_fail(table, "neardup_search: threshold %.15g is below %.15g, which index \"%s\" was built for: ask with "
+                                    "a higher one, or rebuild the index",
                              q->threshold, own, q->settings->index);
     return SQLITE_OK;
 }
@@ -370,7 +370,7 @@ static int answer(search_cursor *cursor)
     return run_query(cursor, &q);
 }
 
-/* ---- the table-valued function ---------------------------------------------------------------------------------------------- */
+/* ---- the table-valued function ----------------------------------------------------------------------------------------- */
 
 static int search_open(sqlite3_vtab *base, sqlite3_vtab_cursor **out)
 {

@@ -172,8 +172,8 @@ static void sql_text_jaccard(sqlite3_context *context, int argc, sqlite3_value *
 
 int nd_register_stored(sqlite3 *db)
 {
-    int code = sqlite3_create_function_v2(db, "neardup_similarity", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, NULL, sql_similarity, NULL,
-                                          NULL, NULL);
+    int code = sqlite3_create_function_v2(db, "neardup_similarity", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, NULL, sql_similarity,
+                                          NULL, NULL, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_create_function_v2(db, "neardup_text_jaccard", 4, SQLITE_UTF8 | SQLITE_DIRECTONLY, NULL, sql_text_jaccard,
                                           NULL, NULL, NULL);

@@ -111,7 +111,8 @@ static int shingles_column(sqlite3_vtab_cursor *base, sqlite3_context *context, 
 
 static nd_table_spec bands_spec = {
     .name = "neardup_bands",
-    .declaration = "CREATE TABLE x(band INTEGER, bucket INTEGER, fingerprint HIDDEN, bands HIDDEN, rows HIDDEN, slot_bits HIDDEN)",
+    .declaration = "CREATE TABLE x(band INTEGER, bucket INTEGER, "
+                   "fingerprint HIDDEN, bands HIDDEN, rows HIDDEN, slot_bits HIDDEN)",
     .innocuous = 1,
     .outputs = 2,
     .required = 3,

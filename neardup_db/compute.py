@@ -137,7 +137,7 @@ def bottom_k(hashes: Any, k: int) -> Array:
     values = _hashes(hashes)
     k = integer("k", k, 1, (1 << 31) - 1, "hashes to keep")
     out, count = np.zeros(min(k, max(len(values), 1)), np.uint64), native.ffi.new("size_t *")
-    data = native.pointer(values, "uint64_t[]") if len(values) else native.ffi.NULL
+    data = native.pointer(values, "uint64_t[]")
     native.check(native.lib.nd_bottom_k(data, len(values), len(out), native.pointer(out, "uint64_t[]"), count), f"k={k}")
     smallest = out[: int(count[0])].copy()
     return smallest.astype(np.uint32) if getattr(hashes, "dtype", None) == np.uint32 else smallest
@@ -222,7 +222,7 @@ def jaccard_pairs(fingerprints: Any, threshold: float) -> tuple[npt.NDArray[np.i
     values = values if len(values) else np.zeros(1, np.uint64)
     ends = np.cumsum([len(array) for array in arrays], dtype=np.uint64) if arrays else np.zeros(1, np.uint64)
     value_data, end_data = native.pointer(values, "uint64_t[]"), native.pointer(ends, "uint64_t[]")
-    return native.pairs(lambda out: native.lib.nd_jaccard_pairs(value_data, end_data, len(arrays), bound, out))
+    return native.pairs(lambda out: native.lib.nd_jaccard_pairs(value_data, end_data, len(arrays), bound, out), measured=True)
 
 
 def find_all(codes: Any, max_distance: int, blocks: int | None = None) -> npt.NDArray[np.int64]:
@@ -275,7 +275,7 @@ def block_tables(bits: int, blocks: int, distance: int) -> list[BlockTable]:
     distance = integer("distance", distance, 0, blocks - 1, f"below blocks={blocks}")
     count = math.comb(blocks, distance)
     if count > 100_000:
-        raise ParameterError(f"blocks={blocks} and distance={distance} make {count} tables; take fewer blocks or a smaller distance")
+        raise ParameterError(f"blocks={blocks} and distance={distance} make {count} tables; take fewer blocks")
     bounds = plans.block_bounds(bits, blocks)
     tables = []
     for leading in combinations(range(blocks - 1, -1, -1), blocks - distance):
@@ -347,7 +347,7 @@ def neighbours(chunk: str | int, bits: int, radius: int) -> list[str] | list[int
     radius = integer("radius", radius, 0, bits)
     capacity = int(native.lib.nd_neighbour_count(bits, radius))
     if capacity > _NEIGHBOURS_MAX:
-        raise ParameterError(f"{capacity} values are within radius={radius} of {bits} bits; more than {_NEIGHBOURS_MAX} are not listed")
+        raise ParameterError(f"{capacity} values are within radius={radius} of {bits} bits; take a smaller radius")
     out, count = np.zeros(capacity, np.uint64), native.ffi.new("size_t *")
     native.check(native.lib.nd_neighbours(number, bits, radius, native.pointer(out, "uint64_t[]"), capacity, count))
     values: list[int] = out[: int(count[0])].tolist()
@@ -374,9 +374,9 @@ def choose_bands(threshold: float, num_perm: int, recall: float) -> tuple[int, i
     """(bands, rows) that find a pair at the threshold with probability `recall` at least, at the least cost.
 
     The cost weighs the rows written and probed against the false candidates that real text would give among a million
-    documents: `neardup_db.schemes.plans.band_cost` states the numbers. 9 bands of 4 rows would write least at 0.8, 128, 0.99;
-    16 of 6 take five-sixths of the slots more, and look at less than half of the false candidates. ParameterError where no
-    choice with bands * rows <= num_perm reaches the recall.
+    documents: `neardup_db.schemes.plans.band_cost` states the numbers. At 0.8, 128, 0.99 nine bands of 4 rows write least and
+    would look at 213 false candidates, 16 of 6 at 138, which pays for the seven rows more. ParameterError where no choice with
+    bands * rows <= num_perm reaches the recall.
 
     >>> choose_bands(0.8, 128, 0.99)
     (16, 6)
@@ -422,7 +422,7 @@ def _unsigned(name: str, values: Any) -> Array:
     """values as a 1-D array of unsigned integers; a list becomes uint64."""
     if isinstance(values, np.ndarray):
         if values.ndim != 1 or values.dtype.kind != "u":
-            raise ParameterError(f"{name} must be a one-dimensional array of uint64 or uint32, not {values.dtype}{list(values.shape)}")
+            raise ParameterError(f"{name} must be a one-dimensional array of uint64 or uint32, not {_kind(values)}")
         return values
     if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
         raise ParameterError(f"{name} must be an array or a list of int, not {type(values).__name__}")
@@ -436,8 +436,10 @@ def _unsigned(name: str, values: Any) -> Array:
 def _hashes(hashes: Any) -> npt.NDArray[np.uint64]:
     """Hashes as contiguous uint64[n]; of digests wider than 8 bytes the first 8."""
     if _is_digests(hashes):
-        digests = _digests(hashes)
-        return np.ascontiguousarray(digests[:, :8]).reshape(-1).view(f">u{min(digests.shape[1], 8)}").astype(np.uint64)
+        first = _digests(hashes)[:, :8]
+        padded = np.zeros((len(first), 8), np.uint8)
+        padded[:, 8 - first.shape[1] :] = first
+        return padded.reshape(-1).view(">u8").astype(np.uint64)
     return np.ascontiguousarray(_unsigned("hashes", hashes), dtype=np.uint64)
 
 
@@ -457,8 +459,8 @@ def _digests(hashes: Any) -> npt.NDArray[np.uint8]:
         return np.ascontiguousarray(array.astype(f">u{size}")).view(np.uint8).reshape(len(array), size)
     if not isinstance(hashes, np.ndarray):
         return _joined("hashes", hashes)
-    if hashes.dtype != np.uint8 or hashes.shape[1] not in (4, *range(8, 513)):
-        raise ParameterError(f"digests must be uint8[n, size] of 4 or at least 8 bytes, not {hashes.dtype}{list(hashes.shape)}")
+    if hashes.dtype != np.uint8 or hashes.shape[1] < 4:
+        raise ParameterError(f"digests must be uint8[n, size] of at least 4 bytes, not {_kind(hashes)}")
     return np.ascontiguousarray(hashes)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -220,15 +220,23 @@ class Index:
         keys: Iterable[Key],
         codes: Iterable[Any],
         *,
+        group: Key | None = None,
+        expires_at: Any = None,
         if_exists: str = "error",
         on_error: str = "raise",
         only_new: bool = False,
         commit_every: int | None = None,
         progress: Callable[[int], Any] | None = None,
     ) -> AddReport:
-        """`add_many` for codes: keys and codes (for example the rows of a `uint8[n, bits // 8]`) of the same length."""
-        pairs = zip(_sized(keys, codes), codes, strict=True)
-        return self._ingest("code", pairs, if_exists, on_error, only_new, commit_every, progress)
+        """`add_many` for codes: keys and codes (for example the rows of a `uint8[n, bits // 8]`) of the same length.
+
+        group and expires_at are those of all of them.
+        """
+        if isinstance(keys, Sized) and isinstance(codes, Sized) and len(keys) != len(codes):
+            raise ParameterError(f"{len(keys)} keys for {len(codes)} codes: give one key for each code")
+        common = {"group": group, "expires_at": expires_at}
+        records = ({"key": key, "code": code, **common} for key, code in zip(keys, codes, strict=True))
+        return self._ingest("code", records, if_exists, on_error, only_new, commit_every, progress)
 
     def _ingest(
         self,
@@ -578,10 +586,3 @@ class Index:
         if found is None:
             raise KeyNotFoundError(f"no document has the key {key!r}")
         return found
-
-
-def _sized(keys: Iterable[Key], codes: Iterable[Any]) -> Iterable[Key]:
-    """The keys, after a look at the lengths where both have one."""
-    if isinstance(keys, Sequence) and hasattr(codes, "__len__") and len(keys) != len(codes):
-        raise ParameterError(f"{len(keys)} keys for {len(codes)} codes: give one key for each code")
-    return keys

@@ -17,9 +17,10 @@ from ._core import ffi, lib
 from .errors import CorruptIndexError, ParameterError
 
 __all__ = [
-    "HASHES", "Values", "check", "copied", "digests_of_hash", "ffi", "hash_size", "hashes_of", "is_value", "keys", "lib", "minhash",
-    "normalize", "pairs", "pointer", "rules_new", "scheme_new", "set_tokens", "shingles_of", "signed_hash",
-    "similarity", "text_bytes", "text_of", "tokenize", "tokens_of", "values_of_digests", "values_of_texts", "workspace",
+    "HASHES", "Values", "check", "copied", "digests_of_hash", "ffi", "hash_size", "hashes_of", "is_value", "keys", "lib",
+    "minhash", "normalize", "pairs", "pointer", "rules_new", "scheme_new", "set_tokens", "shingles_of", "signed_hash",
+    "similarity", "text_bytes", "text_of", "tokenize", "tokens_of", "value_of_text", "values_of_digests", "values_of_texts",
+    "workspace",
 ]  # fmt: skip
 
 Array = npt.NDArray[Any]
@@ -77,9 +78,10 @@ def _owned(handle: Any, free: Any) -> Any:
 
 
 class _Thread(threading.local):
-    """What one thread keeps: a text workspace and a list of values."""
+    """What one thread keeps: a text workspace, a list of values, and a place for one text's pointer and size."""
 
     def __init__(self) -> None:
+        self.one_text, self.one_size = ffi.new("const uint8_t *[1]"), ffi.new("size_t[1]")
         self.text = _owned(lib.nd_text_new(), lib.nd_text_free)
         self.values = _owned(lib.nd_values_new(), lib.nd_values_free)
 
@@ -281,13 +283,29 @@ def values_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes]) -> Va
     return taken
 
 
+def value_of_text(scheme: Any, rules: Any, text: str | bytes) -> tuple[bytes | None, int]:
+    """(stored value, tokens) of one text under built-in rules: what a query needs, without arrays in between."""
+    mine = _mine()
+    values, data = mine.values, text_bytes(text)
+    pinned = ffi.from_buffer("uint8_t[]", data)
+    mine.one_text[0], mine.one_size[0] = pinned, len(data)
+    lib.nd_values_clear(values)
+    check(lib.nd_scheme_append_texts(scheme, rules, mine.text, mine.one_text, mine.one_size, 1, values), "fingerprint of a text")
+    size = lib.nd_values_ends(values)[0]
+    value = ffi.buffer(lib.nd_values_bytes(values), size)[:] if size else None
+    token_count = lib.nd_values_tokens(values)[0]
+    if size > _KEPT_BYTES:
+        mine.values = _owned(lib.nd_values_new(), lib.nd_values_free)
+    return value, token_count
+
+
 def values_of_digests(scheme: Any, texts: Iterable[tuple[Array, int]]) -> Values:
     """The stored values of texts that were hashed already: (digests uint8[n, size] big-endian, tokens) of each."""
     values = _owned(lib.nd_values_new(), lib.nd_values_free)
     for digests, token_count in texts:
         count, size = digests.shape
         flat = np.ascontiguousarray(digests, dtype=np.uint8).reshape(-1)
-        data = pointer(flat, "uint8_t[]") if flat.size else ffi.NULL
+        data = pointer(flat, "uint8_t[]")
         check(lib.nd_scheme_append_digests(scheme, data, size, count, token_count, values), f"digests of {size} bytes")
     return _taken(values)
 
@@ -340,11 +358,10 @@ def minhash(hashes: Array, num_perm: int, seed: int, family: str, slot_bits: int
 # ---- all pairs -------------------------------------------------------------------------------------------------------
 
 
-def pairs(run: Any) -> tuple[Array, Array]:
-    """What run(nd_pairs *) found: int64[m, 2] and float64[m] (zeros where the function measures none)."""
+def pairs(run: Any, measured: bool = False) -> tuple[Array, Array]:
+    """What run(nd_pairs *) found: int64[m, 2], and float64[m] where the function measures similarities, else float64[0]."""
     handle = _owned(lib.nd_pairs_new(), lib.nd_pairs_free)
     check(run(handle), "all pairs")
     count = lib.nd_pairs_count(handle)
     ids = copied(lib.nd_pairs_ids(handle), 2 * count, np.int64).reshape(count, 2)
-    similarities = lib.nd_pairs_similarities(handle)
-    return ids, copied(similarities, count, np.float64) if similarities != ffi.NULL else np.zeros(count)
+    return ids, copied(lib.nd_pairs_similarities(handle), count if measured else 0, np.float64)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any
 
-Key = Union[str, bytes, int]
+Key = str | bytes | int
 """What names a document: text, bytes or a signed 64-bit integer. 1 and '1' are different keys."""
 
 

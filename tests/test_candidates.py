@@ -10,6 +10,7 @@ import pytest
 import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
+
 from neardup_db.native import ffi, lib
 
 
@@ -45,7 +46,9 @@ def neighbours(chunk: int, bits: int, radius: int) -> list[int]:
 # ---- blocks
 
 
-@pytest.mark.parametrize(("blocks", "distance"), [(1, 0), (4, 3), (5, 3), (6, 3), (7, 0), (8, 5), (10, 9), (12, 4), (64, 1), (200, 1)])
+@pytest.mark.parametrize(
+    ("blocks", "distance"), [(1, 0), (4, 3), (5, 3), (6, 3), (7, 0), (8, 5), (10, 9), (12, 4), (64, 1), (200, 1)]
+)
 def test_block_tables_are_all_choices_in_lexicographic_order(blocks: int, distance: int) -> None:
     """One table for each choice of leading blocks, in the order of itertools.combinations from the most significant block."""
     names = range(blocks - 1, -1, -1)
@@ -59,7 +62,9 @@ def test_block_tables_are_all_choices_in_lexicographic_order(blocks: int, distan
 
 def test_block_tables_beyond_reason_are_none() -> None:
     """No tables where the distance is not below the number of blocks, or where there would be more than 100,000."""
-    assert [lib.nd_block_table_count(*pair) for pair in ((0, 0), (3, 3), (3, 4), (64, 32), (30, 15), (256, 256), (257, 1))] == [0] * 7
+    assert [lib.nd_block_table_count(*pair) for pair in ((0, 0), (3, 3), (3, 4), (64, 32), (30, 15), (256, 256), (257, 1))] == [
+        0
+    ] * 7
     assert lib.nd_block_table_count(256, 1) == 256
     assert lib.nd_block_table_count(20, 6) == math.comb(20, 6) == 38_760
     assert lib.nd_block_table_count(20, 8) == 0  # C(20, 8) = 125,970
@@ -148,7 +153,12 @@ def test_chunks_are_the_bits_of_the_code(size: int, data: st.DataObject) -> None
 def test_chunks_wider_than_64_bits_or_narrower_than_one_are_refused() -> None:
     """A chunk must fit a 64-bit number and have a bit at least."""
     out = ffi.new("uint64_t[]", 80)
-    for bits, chunks, status in ((128, 1, lib.ND_ERROR_PARAMETER), (128, 2, lib.ND_OK), (72, 73, lib.ND_ERROR_PARAMETER), (64, 0, lib.ND_ERROR_PARAMETER)):
+    for bits, chunks, status in (
+        (128, 1, lib.ND_ERROR_PARAMETER),
+        (128, 2, lib.ND_OK),
+        (72, 73, lib.ND_ERROR_PARAMETER),
+        (64, 0, lib.ND_ERROR_PARAMETER),
+    ):
         assert lib.nd_split_chunks(bytes(16), bits, chunks, out) == status
     assert lib.nd_chunk_bits(64, 4, 4) == 0
 

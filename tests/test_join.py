@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from neardup_db.native import ffi, lib
 
 
@@ -132,11 +133,11 @@ def test_jaccard_pairs_equal_brute_force(sets: list[set[int]], threshold: float)
 
 @pytest.mark.parametrize(("numerator", "denominator"), [(11, 20), (3, 5), (7, 10), (4, 5), (9, 10)])
 def test_jaccard_pairs_exactly_at_the_threshold(numerator: int, denominator: int) -> None:
-    """Pairs at 0.55, 0.6, 0.7, 0.8 and 0.9 to the last bit are found, however unequal in length, and those one value below not."""
+    """Pairs at 0.55, 0.6, 0.7, 0.8 and 0.9 to the last bit are found, at all lengths, and those one value below are not."""
     sets: list[set[int]] = []
     for scale in range(1, 8):
         common, union = numerator * scale, denominator * scale
-        for only_a in range(0, union - common + 1):
+        for only_a in range(union - common + 1):
             base = 10**6 * len(sets)
             a = {base + 3 * v for v in range(common + only_a)}
             b = {base + 3 * v for v in [*range(common), *range(common + only_a, union)]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from math import comb
 
@@ -76,8 +77,7 @@ def test_minhash_of_text():
     draw = splitmix(1)
     expected = []
     for _ in range(128):
-        a = next(draw) & 0xFFFFFFFF | 1
-        b = next(draw) >> 32
+        a, b = (lambda drawn: (drawn & 0xFFFFFFFF | 1, drawn >> 32))(next(draw))
         minimum = min((a * ((h ^ h >> 32) * 0x9E3779B97F4A7C15 % 2**64 >> 32) + b) % 2**32 for h in hashes_of(TEXT))
         for multiplier, shift in ((0x85EBCA6B, 16), (0xC2B2AE35, 13), (1, 16)):
             minimum = (minimum ^ minimum >> shift) * multiplier % 2**32
@@ -159,6 +159,18 @@ def test_many_texts():
     rows = SimHash().fingerprints(texts)
     for i in (0, 4095, 4096, 8191, 8192, 8999):
         assert np.array_equal(rows[i], SimHash().fingerprint(texts[i]))
+
+
+def test_threads():
+    """Threads that share one scheme and one set of rules do not disturb each other."""
+    texts = [f"{word} message number {i} of the thread" for i in range(300) for word in ("first", "second", "third")]
+    for scheme in (MinHash(), BottomK(k=4)):
+        expected = scheme.fingerprints(texts)
+        with ThreadPoolExecutor(4) as pool:
+            many = list(pool.map(lambda _, scheme=scheme: scheme.fingerprints(texts), range(8)))
+            single = list(pool.map(scheme.fingerprint, texts))
+        for found in (*many, single):
+            assert all(np.array_equal(a, b) for a, b in zip(expected, found, strict=True))
 
 
 @pytest.mark.parametrize("scheme", SCHEMES_OF_TEXT, ids=repr)
@@ -337,7 +349,8 @@ def test_every_plan_is_a_scheme(bits):
             for expected in (1, 10**6, 10**9):
                 scheme = BinaryCode(bits, distance, expected)
                 assert scheme.plan in ("blocks", "chunks", "scan")
-                assert (scheme.blocks is not None, scheme.chunks is not None) == (scheme.plan == "blocks", scheme.plan == "chunks")
+                assert (scheme.blocks is not None) == (scheme.plan == "blocks")
+                assert (scheme.chunks is not None) == (scheme.plan == "chunks")
 
 
 @pytest.mark.parametrize(("bits", "threshold", "recall"), [(64, 0.5, 0.9), (256, 0.8, 0.99), (128, 0.95, 0.999), (8, 1.0, 0.99)])

@@ -316,14 +316,15 @@ LOOK_UPS = {
 @pytest.mark.parametrize("frame", ["matches", "matches_any"])
 @pytest.mark.parametrize(("name", "look_up"), LOOK_UPS.items())
 def test_queries_look_up_and_stream(db: apsw.Connection, frame: str, name: str, look_up: str) -> None:
-    """Candidates by a range of the primary key, no table read from end to end, and nothing collected before it is verified."""
+    """Candidates by a range of the primary key, no table read from end to end but by a scan, nothing collected unverified."""
     for file in sorted((PACKAGE / "migrations").glob("0001_*.sql"), key=lambda path: (path.stem != "0001_index", path.stem)):
         db.execute(sql_file("migrations", file.stem, "x"))
     sql = sql_file("sql", frame, "x").replace("{verified}", sql_file("sql", f"verify_{name}", "x"))
     parameters = dict.fromkeys(re.findall(r":(\w+)", sql))
     steps = [row[3] for row in db.execute("EXPLAIN QUERY PLAN " + sql, parameters)]
     assert f"SEARCH {look_up}" in steps
-    assert {step for step in steps if step.startswith("SCAN")} <= {"SCAN c", "SCAN v", "SCAN p VIRTUAL TABLE INDEX 3:"}
+    allowed = {"SCAN c", "SCAN v", "SCAN p VIRTUAL TABLE INDEX 3:"} | ({"SCAN f"} if name == "scan" else set())
+    assert {step for step in steps if step.startswith("SCAN")} <= allowed
     assert not [step for step in steps if step.startswith("MATERIALIZE")]
     assert ("USE TEMP B-TREE FOR ORDER BY" in steps) == (frame == "matches")
 
@@ -340,3 +341,14 @@ def test_stock_shell_searches(tmp_path: Path) -> None:
     script += "SELECT table_no, low FROM neardup_keys('x', x'1234');\n"
     done = subprocess.run([shell, str(tmp_path / "f.db")], input=script, capture_output=True, text=True)
     assert (done.stdout.splitlines(), done.stderr) == (["b|1.0|0|2", "a|0.9375|1|1", "0|4660", "1|13330"], "")
+
+
+@pytest.mark.parametrize(("group", "expected"), [(0, ["a", "b"]), (1, ["c"]), (2, [])])
+def test_a_scan_stays_in_its_group(db: apsw.Connection, group: int, expected: list[str]) -> None:
+    """Codes of the group that is asked for, and no others, whichever way they are read."""
+    create(db)
+    db.execute("UPDATE x_fingerprint SET group_id = 1, value = x'0000' WHERE id = 3")
+    sql = sql_file("sql", "matches", "x").replace("{verified}", sql_file("sql", "verify_scan", "x"))
+    values = {"fingerprint": b"\x00\x00", "group_id": group, "max_distance": 1, "threshold": -1.0, "slope": 1.0, "bits": 16}
+    rows = db.execute(sql, values | {"now": 0, "after_id": 0, "except_id": 0, "limit": -1}).fetchall()
+    assert [row[0] for row in rows] == expected

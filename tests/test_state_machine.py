@@ -106,13 +106,13 @@ class IndexMachine(RuleBasedStateMachine):
         contents = [self.content(data) for _ in keys]
         stored = matched = 0
         for key, content in zip(keys, contents, strict=True):
-            found = self.model.matches(content, None if self.case.codes else group, without=key)
+            found = self.model.matches(content, group, without=key)
             matched += bool(found) and (self.record_matches or only_new)
             if not (only_new and found):
-                self.model.put(key, content, None if self.case.codes else group)
+                self.model.put(key, content, group)
                 stored += 1
         if self.case.codes:
-            report = self.index.add_codes(keys, contents, if_exists="replace", only_new=only_new)
+            report = self.index.add_codes(keys, contents, group=group, if_exists="replace", only_new=only_new)
         else:
             records = [{"key": k, "text": c, "group": group} for k, c in zip(keys, contents, strict=True)]
             report = self.index.add_many(records, if_exists="replace", only_new=only_new, commit_every=3)

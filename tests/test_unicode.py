@@ -20,10 +20,10 @@ import pytest
 import unicodedata2
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ucd import ucd_folder
 
 from neardup_db.native import ffi, lib
 
-UCD = Path("/usr/share/unicode")
 SOURCES = Path(__file__).resolve().parents[1] / "csrc"
 CODE_POINTS = range(0x110000)
 BEYOND = (0x110000, 0x110041, 0x1FFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
@@ -35,9 +35,7 @@ FORMS = {"NFC": lib.ND_NORMALIZE_NFC, "NFKC": lib.ND_NORMALIZE_NFKC, "NFD": lib.
 
 def read_lines(name: str) -> Iterator[list[str]]:
     """Fields of the lines of a file, without comments."""
-    path = UCD / name
-    if not path.exists():
-        pytest.fail(f"{path} is missing: these tests need the Unicode Character Database (Debian: apt-get install unicode-data)")
+    path = ucd_folder() / name
     text = bz2.decompress(path.read_bytes()).decode() if path.suffix == ".bz2" else path.read_text(encoding="utf-8")
     for line in text.splitlines():
         fields = [part.strip() for part in line.partition("#")[0].split(";")]
@@ -147,7 +145,7 @@ def test_version_is_that_of_the_database() -> None:
 
 
 def run_check(folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(folder / "generate_unicode.py"), "--ucd", str(UCD), "--check"]
+    command = [sys.executable, str(folder / "generate_unicode.py"), "--ucd", str(ucd_folder()), "--check"]
     return subprocess.run(command, capture_output=True, text=True)
 
 

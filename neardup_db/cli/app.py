@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -40,7 +39,6 @@ class Program(click.Group):
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         try:
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
-            sys.stdout.flush()
         except click.UsageError as error:
             command = error.ctx.command_path if error.ctx else "neardup"
             _fail(f"{error.format_message().rstrip('.')}. See: {command} --help")
@@ -49,13 +47,20 @@ class Program(click.Group):
         except click.exceptions.Abort:
             _fail("interrupted", INTERRUPTED)
         except OSError as error:
-            if error.errno == errno.EPIPE:  # the reader of our output has seen enough
-                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-                sys.exit(FOUND)
             _fail(_told(error))
         except (NearDupError, apsw.Error) as error:
             _fail(str(error))
         sys.exit(code or FOUND)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command; output that nobody reads any more (as of `| head`) ends it well."""
+        try:
+            code = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return FOUND
+        return code
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Commands in the order in which they were added, not of the alphabet."""

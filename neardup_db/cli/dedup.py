@@ -60,7 +60,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Summary:
-    """What became of the records. Sizes are those of the input on disk; MB are 10^6 bytes."""
+    """What became of the records. Bytes are those of the records, unpacked; MB are 10^6 bytes."""
 
     records: int = 0
     kept: int = 0
@@ -80,7 +80,7 @@ class Summary:
 def deduplicate(plan: Plan) -> Summary:
     """Does what the plan says. Outputs appear only when everything went well."""
     started = time.monotonic()
-    summary = Summary(input_bytes=plan.source.size_bytes)
+    summary = Summary()
     with contextlib.ExitStack() as stack:
 
         def place(path: Path | None) -> Path | None:
@@ -117,7 +117,7 @@ def _first_pass(plan: Plan, index: Index, summary: Summary) -> array[int]:
 
     with Meter("Compare", plan.source.size_bytes) as meter:
         feed(index, plan.source, meter, arguments, commit_every=COMMIT_EVERY)
-        summary.records = meter.records
+        summary.records, summary.input_bytes = meter.records, meter.record_bytes
     summary.skipped, summary.invalid_utf8 = plan.source.skipped, plan.source.replaced
     return lengths
 

@@ -10,18 +10,21 @@ from ..values import AddReport
 from .output import Meter
 from .records import Record, RecordSource
 
-PIECE_BYTES = 32 * 1024 * 1024
-"""Text that is held at a time, and the size of a transaction where none is asked for."""
+PIECE_RECORDS, PIECE_BYTES = 4096, 8 * 1024 * 1024
+"""What is held at a time: enough for sorted writes to pay, little enough for the progress bar to move."""
+
+COMMIT_BYTES = 64 * 1024 * 1024
+"""Text in a transaction at most, whatever its number of records."""
 
 
-def pieces(records: Iterable[Record], most_records: int, most_bytes: int = PIECE_BYTES) -> Iterator[list[Record]]:
-    """The records in lists of at most so many records and, but for the last record, bytes."""
+def pieces(records: Iterable[Record], most_records: int) -> Iterator[list[Record]]:
+    """The records in lists of at most so many records and, but for the last record, PIECE_BYTES."""
     piece: list[Record] = []
     size_bytes = 0
     for record in records:
         piece.append(record)
         size_bytes += len(record.raw)
-        if len(piece) >= most_records or size_bytes >= most_bytes:
+        if len(piece) >= most_records or size_bytes >= PIECE_BYTES:
             yield piece
             piece, size_bytes = [], 0
     if piece:
@@ -35,13 +38,6 @@ def added(first: AddReport, second: AddReport) -> AddReport:
     )
 
 
-def metered(source: RecordSource, meter: Meter) -> Iterator[Record]:
-    """The records of a source, each told to the meter."""
-    for record in source:
-        meter.advance(source.position)
-        yield record
-
-
 def feed(
     index: Index,
     source: RecordSource,
@@ -51,17 +47,33 @@ def feed(
     commit_every: int,
     **options: Any,
 ) -> AddReport:
-    """Adds what a source holds, one transaction every `commit_every` records or PIECE_BYTES; returns what became of them.
+    """Adds what a source holds, one transaction every `commit_every` records or COMMIT_BYTES; returns what became of them.
 
     `arguments` makes of a record the arguments of `Index.add`; `options` go to `Index.add_many`.
     """
     report = AddReport()
-    meter.duplicates = 0
-    for piece in pieces(metered(source, meter), commit_every):
-        records = [arguments(record) for record in piece]
-        if index.scheme.takes_text:
-            report = added(report, index.add_many(records, **options))
-        else:
-            report = added(report, index.add_codes([one["key"] for one in records], [one["text"] for one in records], **options))
-        meter.duplicates = report.matched
+    most = min(commit_every, PIECE_RECORDS)
+    waiting = pieces(source, most)
+    piece = next(waiting, None)
+    while piece is not None:
+        records = size_bytes = 0
+        with index.transaction():
+            while True:
+                report = added(report, _add(index, [arguments(record) for record in piece], options))
+                records += len(piece)
+                piece_bytes = sum(len(record.raw) for record in piece)
+                size_bytes += piece_bytes
+                meter.record_bytes += piece_bytes
+                meter.advance(source.position, len(piece), report.matched)
+                full = records + most > commit_every or size_bytes >= COMMIT_BYTES
+                piece = None if full else next(waiting, None)
+                if piece is None:
+                    break
+        piece = next(waiting, None)  # after the commit: an error of the next record undoes nothing of this transaction
     return report
+
+
+def _add(index: Index, records: list[dict[str, Any]], options: dict[str, Any]) -> AddReport:
+    if index.scheme.takes_text:
+        return index.add_many(records, **options)
+    return index.add_codes([record["key"] for record in records], [record["text"] for record in records], **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -148,11 +149,16 @@ def read_options(options: dict[str, Any], key_type: str = "text") -> ReadOptions
 
 
 def open_index(path: Path, name: str, *, write: bool = False) -> Index:
-    """An index that must be there."""
+    """An index that must be there.
+
+    Where the file can be written it is opened so even for reading: the last connection to close takes -wal and -shm away, which
+    one that may only read cannot.
+    """
     if not path.exists():
         raise ParameterError(f"{path}: no such file; create an index with: neardup add {path} RECORDS")
+    writable = os.access(path, os.W_OK) and os.access(path.absolute().parent, os.W_OK)
     try:
-        return Index(path, name=name, read_only=not write)
+        return Index(path, name=name, read_only=not (write or writable))
     except FormatError as error:
         raise FormatError(f"{path}: {error}") from error
 

@@ -101,7 +101,7 @@ class Meter:
         console = Console(stderr=True)
         self._progress = Progress(
             TextColumn("{task.description:<8}"),
-            BarColumn(bar_width=18),
+            BarColumn(bar_width=14),
             TaskProgressColumn(),
             TextColumn("{task.fields[rates]}"),
             TimeRemainingColumn(compact=True),
@@ -112,7 +112,7 @@ class Meter:
         self._task = self._progress.add_task(title, total=max(total_bytes, 1), rates="")
         self._started = self._drawn = time.monotonic()
         self.records = 0
-        self.duplicates: int | None = None
+        self.record_bytes = 0
 
     def __enter__(self) -> Meter:
         self._progress.start()
@@ -121,15 +121,15 @@ class Meter:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._progress.stop()
 
-    def advance(self, position_bytes: int) -> None:
-        """One more record was handled, and the input was read up to `position_bytes`."""
-        self.records += 1
+    def advance(self, position_bytes: int, records: int = 1, duplicates: int | None = None) -> None:
+        """So many more records were handled, and the input was read up to `position_bytes`."""
+        self.records += records
         now = time.monotonic()
         if now - self._drawn < 0.1:
             return
         self._drawn = now
         seconds = max(now - self._started, 1e-9)
         rates = f"{position_bytes / 1e6 / seconds:.1f} MB/s {self.records / seconds:,.0f} docs/s"
-        if self.duplicates is not None:
-            rates += f" {self.duplicates:,} dup."
+        if duplicates is not None:
+            rates += f" {duplicates:,} dup."
         self._progress.update(self._task, completed=position_bytes, rates=rates)

@@ -40,6 +40,8 @@ def sql(index_path: Path, statement: str | None, name: str, write: bool, as_json
 def _run(index_path: Path, statement: str | None, name: str, write: bool, as_json: bool) -> None:
     with open_index(index_path, name, write=write) as index:
         connection = index.connection
+        if not write:
+            connection.execute("PRAGMA query_only = 1").fetchall()
         if statement is None:
             if as_json:
                 raise click.UsageError("--json needs a STATEMENT; in the shell, use .mode json")

@@ -71,6 +71,9 @@ class CommonScheme(Parameters, Scheme):
     # ---- values ------------------------------------------------------------------------------------------------------
 
     def values(self, texts: Sequence[str | bytes], rules: TextRules) -> Values:
+        if len(texts) == 1:
+            value, token_count = value_of(self.native, texts[0], rules)
+            return Values([value], [token_count])
         found = values_of(self.native, texts, rules)
         return Values(found.split(), found.tokens.tolist())
 
@@ -98,8 +101,8 @@ class CommonScheme(Parameters, Scheme):
     def fingerprint(self, text: str | bytes, rules: TextRules | None = None) -> Any:
         rules = _rules(rules)
         scheme = self.for_fingerprints(rules)
-        found = values_of(scheme.fingerprint_native, [text], rules)
-        return scheme.decoded(found.data, rules) if found.data else None
+        value, _ = value_of(scheme.fingerprint_native, text, rules)
+        return None if value is None else scheme.decoded(value, rules)
 
     def fingerprints(self, texts: Any, rules: TextRules | None = None, *, return_empty: bool = False) -> Any:
         rules = _rules(rules)
@@ -193,6 +196,14 @@ def values_of(scheme: Any, texts: Sequence[str | bytes], rules: TextRules) -> Na
     if rules.custom:
         return native.values_of_digests(scheme, (rules.digests(text) for text in texts))
     return native.values_of_texts(scheme, rules.native, texts)
+
+
+def value_of(scheme: Any, text: str | bytes, rules: TextRules) -> tuple[bytes | None, int]:
+    """(value, tokens) of one text under any rules."""
+    if rules.custom:
+        found = native.values_of_digests(scheme, [rules.digests(text)])
+        return found.data or None, int(found.tokens[0])
+    return native.value_of_text(scheme, rules.native, text)
 
 
 def list_of_texts(texts: Any) -> list[Any]:

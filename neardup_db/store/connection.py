@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sqlite3
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -56,9 +61,15 @@ def extension_path() -> str:
     >>> extension_path().endswith("neardup.so")
     True
     """
-    from importlib.resources import files
-
     return str(files("neardup_db") / "neardup.so")
+
+
+@cache
+def _copy_for_sqlite3() -> str:
+    """The extension once more, under another path: a loaded extension belongs to one SQLite library, here to apsw's."""
+    folder = tempfile.mkdtemp(prefix="neardup_")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return str(shutil.copy(extension_path(), folder))
 
 
 def load(connection: Any) -> None:
@@ -84,7 +95,7 @@ def load(connection: Any) -> None:
             raise ParameterError("this Python's sqlite3 module was built without extension loading: use an apsw.Connection")
         connection.enable_load_extension(True)
         try:
-            connection.load_extension(extension_path())
+            connection.load_extension(_copy_for_sqlite3())
         finally:
             connection.enable_load_extension(False)
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..compute import shingles
 from ..values import Key
@@ -39,8 +40,8 @@ class Explanation:
             f"{self.scheme}, plan {self.plan}"
             + (f" over {self.table}" if self.table else "")
             + f": {self.probes} probes, {self.rows} rows, {self.candidates} candidates, {self.verified} verified, "
-            f"{self.matches} matches; fingerprint {self.fingerprint_s * 1e6:.0f} us, candidates {self.candidates_s * 1e6:.0f} us, "
-            f"query {self.query_s * 1e6:.0f} us"
+            f"{self.matches} matches; fingerprint {self.fingerprint_s * 1e6:.0f} us, "
+            f"candidates {self.candidates_s * 1e6:.0f} us, query {self.query_s * 1e6:.0f} us"
         )
 
 
@@ -57,7 +58,7 @@ class MatchExplanation:
     similarity: float
     distance: int | None
     is_match: bool
-    met: tuple[tuple[int, object], ...]
+    met: tuple[tuple[Any, ...], ...]
     text_a: str | None = field(default=None, repr=False)
     text_b: str | None = field(default=None, repr=False)
     shared: tuple[str, ...] | None = None
@@ -96,15 +97,26 @@ def explain_query(store: Store, search: Search, sketch: Sketch, group_id: int, n
         verified = len(search.neighbours(sketch, group_id, now))
     name = str(store.settings["scheme"])
     return Explanation(
-        *(name, verify, f"{store.name}_{table}" if table else None, sketch.token_count),
-        *(probes, rows, candidates, verified, matches, fingerprint_s, candidates_s, query_s),
+        scheme=name,
+        plan=verify,
+        table=f"{store.name}_{table}" if table else None,
+        tokens=sketch.token_count,
+        probes=probes,
+        rows=rows,
+        candidates=candidates,
+        verified=verified,
+        matches=matches,
+        fingerprint_s=fingerprint_s,
+        candidates_s=candidates_s,
+        query_s=query_s,
     )
 
 
 def explain_pair(store: Store, search: Search, key_a: Key, a: Found, key_b: Key, b: Found) -> MatchExplanation:
     """Compare two stored documents in every way that the file allows."""
     texts = (search.documents.text(a.id), search.documents.text(b.id))
-    similarity, distance, is_match, met = 0.0, None, False, ()
+    similarity, distance, is_match = 0.0, None, False
+    met: tuple[tuple[Any, ...], ...] = ()
     if a.fingerprint_id is not None and b.fingerprint_id is not None:
         first, second = search.stored_sketch(a.id, a.fingerprint_id), search.stored_sketch(b.id, b.fingerprint_id)
         similarity, distance = store.scheme.compare(first.value or b"", second.value or b"", first.evidence, second.evidence)

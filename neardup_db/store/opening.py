@@ -41,7 +41,8 @@ def open_store(
     path = _path(target)
     new_file = path != ":memory:" and (not os.path.exists(path) or os.path.getsize(path) == 0)
     if (new_file or path == ":memory:") and (scheme is None or read_only):
-        why = "read_only=True cannot create it" if scheme is not None else "give a scheme, e.g. MinHash(threshold=0.8), to create it"
+        remedy = "give a scheme, e.g. MinHash(threshold=0.8), to create it"
+        why = remedy if scheme is None else "read_only=True cannot create it"
         raise ParameterError(f"{path!r} holds no index yet: {why}")
     if new_file or path == ":memory:":
         _settings_of_new(given)
@@ -104,7 +105,7 @@ def _path(target: Any) -> str:
             "give the path, or an apsw.Connection (neardup_db.load(connection) adds the SQL functions to a sqlite3.Connection)"
         )
     try:
-        path = os.fspath(target)
+        path: str | bytes = os.fspath(target)
     except TypeError as error:
         raise ParameterError(f"target={target!r}: it is a path, ':memory:' or an apsw.Connection") from error
     if isinstance(path, bytes):

@@ -19,7 +19,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}\Z")
 def check_name(name: Any) -> str:
     """The name, if it is one that may be put into SQL."""
     if not isinstance(name, str) or not _NAME.match(name):
-        raise ParameterError(f"name={name!r}: the name of an index is a letter and then at most 39 letters, digits or underscores")
+        raise ParameterError(f"name={name!r}: an index's name is a letter and then at most 39 letters, digits or underscores")
     return name
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import MismatchError
+from ..native import lib
 from ..schemes import scheme_from_settings
 from ..schemes.base import Scheme
 from ..text import TextRules
@@ -59,7 +60,7 @@ class Store:
         schema.create_tables(self.db, self.name, scheme.table)
         settings = {
             "schema_version": schema.SCHEMA_VERSION,
-            "algorithm_version": schema.lib.ND_ALGORITHM_VERSION,
+            "algorithm_version": lib.ND_ALGORITHM_VERSION,
             "generation": 1,
             "created_at": now,
             "next_cluster": -1,
@@ -89,8 +90,9 @@ class Store:
                 f"index {self.name!r} was made with other parameters: {'; '.join(problems)}. "
                 "Leave them out to use the file's, or change the file with rebuild()"
             )
-        self.scheme, self.rules = scheme, rules
-        self.store_text, self.record_matches = bool(settings["store_text"]), bool(settings["record_matches"])
+        keep_text = bool(settings["store_text"])
+        self.scheme, self.rules, self.store_text = scheme.for_index(rules, keep_text), rules, keep_text
+        self.record_matches = bool(settings["record_matches"])
         self.settings = settings
         self.generation = settings["generation"]
 

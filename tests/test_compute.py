@@ -1,0 +1,388 @@
+"""The functions without an index, against plain Python and against the C core's own pieces."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+from itertools import combinations
+
+import numpy as np
+import pytest
+import xxhash
+from hypothesis import given
+from hypothesis import strategies as st
+
+from neardup_db import BottomK, MinHash, ParameterError, TextRules, compute
+from neardup_db.native import ffi, lib
+
+M64 = (1 << 64) - 1
+hash64 = st.integers(0, M64)
+small_sets = st.sets(st.integers(0, 40), max_size=30)
+
+
+# ---- hashes ------------------------------------------------------------------------------------------------------------
+
+
+@given(st.binary(max_size=300))
+def test_hash_bytes(data):
+    """Hashes of up to 64 bits are numbers, wider ones digests; each equals an independent implementation's."""
+    assert compute.hash_bytes(data) == xxhash.xxh3_64_intdigest(data)
+    assert compute.hash_bytes(data, "xxh3_64", seed=M64) == xxhash.xxh3_64_intdigest(data, M64)
+    for name in ("md5", "sha1", "sha256"):
+        assert compute.hash_bytes(data, name) == hashlib.new(name, data).digest()
+    value, djb = 0xCBF29CE484222325, 5381
+    for byte in data:
+        value, djb = (value ^ byte) * 0x100000001B3 & M64, djb * 33 & 0xFFFFFFFF ^ byte
+    assert compute.hash_bytes(data, "fnv1a_64") == value and compute.hash_bytes(data, "djb2a") == djb
+
+
+def test_hash_bytes_of_text():
+    """A str is hashed as UTF-8; an unknown hash and a seed where there is none are refused."""
+    assert compute.hash_bytes("é", "md5") == hashlib.md5("é".encode()).digest()
+    for arguments in ((b"", "crc32"), (b"", "md5", 1), (b"", "xxh3_64", -1), (5,)):
+        with pytest.raises(ParameterError):
+            compute.hash_bytes(*arguments)
+
+
+def test_shingle_hashes_types():
+    """uint64 for hashes of 64 bits, uint32 for 32, rows of bytes for wider ones, empty ones of the same type."""
+    for name, dtype, shape in (("xxh3_64", "uint64", (2,)), ("djb2a", "uint32", (2,)), ("sha1", "uint8", (2, 20))):
+        hashes = compute.shingle_hashes("one two three four", TextRules(hash=name))
+        assert hashes.dtype == dtype and hashes.shape == shape
+        empty = compute.shingle_hashes("", TextRules(hash=name))
+        assert empty.dtype == dtype and empty.shape == (0, *shape[1:])
+    assert compute.shingle_hashes("a b c", TextRules(hash="fnv1a_32")).tolist() == [compute.hash_bytes(b"a b c", "fnv1a_32")]
+    with pytest.raises(ParameterError, match="TextRules"):
+        compute.shingles("a", {"shingle": 3})
+
+
+# ---- fingerprints ------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.binary(min_size=16, max_size=16), st.integers(-5, 5)), min_size=1, max_size=40), st.integers(1, 16))
+def test_simhash(weighed, size):
+    """Each bit is the sign of the weights with it less those without, ties 0, for any number of leading bits."""
+    digests, weights = [one[0] for one in weighed], [one[1] for one in weighed]
+    bits = 8 * size
+    for used, code in (
+        (weights, compute.simhash(digests, bits, weights)),
+        ([1] * len(digests), compute.simhash(digests, bits)),
+    ):
+        expected = 0
+        for bit in range(bits):
+            balance = sum(w if d[bit // 8] >> 7 - bit % 8 & 1 else -w for d, w in zip(digests, used, strict=True))
+            expected = expected << 1 | (balance > 0)
+        assert code.tobytes() == expected.to_bytes(size, "big")
+
+
+@given(st.lists(hash64, min_size=1, max_size=40))
+def test_simhash_of_numbers(hashes):
+    """uint64 hashes, a list of them and their big-endian digests give the same code; uint32 likewise."""
+    digests = [value.to_bytes(8, "big") for value in hashes]
+    expected = compute.simhash(digests).tobytes()
+    assert compute.simhash(hashes).tobytes() == compute.simhash(np.array(hashes, np.uint64)).tobytes() == expected
+    narrow = np.array([value >> 32 for value in hashes], np.uint32)
+    assert compute.simhash(narrow, bits=32).tobytes() == expected[:4]
+
+
+def test_fingerprints_of_nothing():
+    """No hashes: no SimHash, no signature, an empty bottom-k."""
+    assert compute.simhash([]) is None and compute.minhash(np.empty(0, np.uint64)) is None
+    assert compute.bottom_k([], 5).shape == (0,)
+
+
+@given(st.lists(hash64, max_size=200), st.integers(1, 70))
+def test_bottom_k(hashes, k):
+    """The k smallest distinct hashes, ascending."""
+    assert compute.bottom_k(hashes, k).tolist() == sorted(set(hashes))[:k]
+
+
+def test_bottom_k_types():
+    """uint32 stays uint32; wide digests count by their first eight bytes."""
+    assert compute.bottom_k(np.array([5, 3, 5], np.uint32), 2).dtype == np.uint32
+    digests = compute.shingle_hashes("a b c d", TextRules(hash="md5"))
+    assert compute.bottom_k(digests, 9).tolist() == sorted(int.from_bytes(row.tobytes()[:8], "big") for row in digests)
+
+
+def test_hashes_of_six_bytes():
+    """A callable's digests of any width count as the scheme counts them: a big-endian number of at most eight bytes."""
+    rules = TextRules(hash=lambda data: hashlib.md5(data).digest()[:6], shingle=1)
+    hashes = compute.shingle_hashes("one two", rules)
+    numbers = sorted(int.from_bytes(hashlib.md5(word).digest()[:6], "big") for word in (b"one", b"two"))
+    assert hashes.shape == (2, 6) and compute.bottom_k(hashes, 5).tolist() == numbers
+    assert BottomK().fingerprint("one two", rules).tolist() == numbers
+    assert np.array_equal(compute.minhash(hashes), MinHash().fingerprint("one two", rules))
+
+
+def test_minhash_slots():
+    """16 bits are the low ones of 32; the order of the hashes and repeats do not matter; seeds do."""
+    hashes = [xxhash.xxh3_64_intdigest(str(i).encode()) for i in range(50)]
+    wide, narrow = compute.minhash(hashes, slot_bits=32), compute.minhash(hashes)
+    assert wide.dtype == np.uint32 and narrow.dtype == np.uint16 and np.array_equal(narrow, wide & np.uint32(0xFFFF))
+    assert np.array_equal(compute.minhash(hashes[::-1] + hashes[:7]), narrow)
+    assert not np.array_equal(compute.minhash(hashes, seed=2), narrow)
+    assert np.array_equal(compute.minhash(hashes, num_perm=16), narrow[:16])
+
+
+@given(st.lists(st.integers(0, 0xFFFF), min_size=8, max_size=64).filter(lambda slots: len(slots) % 8 == 0))
+def test_bit_sample(slots):
+    """The lowest bit of each slot, slot 0 the most significant bit of byte 0."""
+    expected = int("".join(str(slot & 1) for slot in slots), 2).to_bytes(len(slots) // 8, "big")
+    assert compute.bit_sample(np.array(slots, np.uint16)).tobytes() == compute.bit_sample(slots).tobytes() == expected
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: compute.simhash([1], bits=65), lambda: compute.simhash([1], bits=12), lambda: compute.simhash(["a"]),
+        lambda: compute.simhash([-1]), lambda: compute.simhash([1 << 64]), lambda: compute.simhash(np.array([1.0])),
+        lambda: compute.simhash(np.array([1], np.int64)), lambda: compute.simhash([1, 2], weights=[1]),
+        lambda: compute.simhash([1], weights=[0.5]), lambda: compute.simhash([1, 1], weights=[2**62, 2**62]),
+        lambda: compute.simhash(np.array([1], np.uint32)), lambda: compute.simhash([b"12345678", b"1234"]),
+        lambda: compute.minhash([1], num_perm=0), lambda: compute.minhash([1], slot_bits=8), lambda: compute.minhash("a"),
+        lambda: compute.minhash([1], family="murmur"), lambda: compute.bottom_k([1], 0), lambda: compute.bit_sample([1, 2]),
+        lambda: compute.bit_sample([]), lambda: compute.simhash([True]),
+    ],
+)  # fmt: skip
+def test_wrong_hashes(call):
+    """Wrong types, widths and counts are ParameterErrors."""
+    with pytest.raises(ParameterError):
+        call()
+
+
+# ---- comparisons -------------------------------------------------------------------------------------------------------
+
+
+@given(st.binary(max_size=70).flatmap(lambda a: st.tuples(st.just(a), st.binary(min_size=len(a), max_size=len(a)))))
+def test_hamming_distance(pair):
+    """The bits that differ, whatever the kind of the codes."""
+    a, b = pair
+    x, y = int.from_bytes(a, "big"), int.from_bytes(b, "big")
+    expected = bin(x ^ y).count("1")
+    arrays = [np.frombuffer(code, np.uint8) for code in pair]
+    for first, second in ((a, b), (x, y), arrays, (a.hex(), b), (a, y), (x, arrays[1]), ("0x" + a.hex(), b.hex())):
+        assert compute.hamming_distance(first, second) == expected
+
+
+def test_hamming_distance_errors():
+    """Codes of unequal length, negative numbers, wrong types."""
+    for a, b in ((b"a", b"ab"), (-1, 0), (256, b"a"), ("0g", "00"), (1.0, 1), (np.zeros(8, np.uint16), bytes(8)), (None, 1)):
+        with pytest.raises(ParameterError):
+            compute.hamming_distance(a, b)
+    assert compute.hamming_distance(np.uint64(M64), 0) == 64
+
+
+@given(small_sets, small_sets, st.sampled_from([0.0, 0.3, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 1.0]))
+def test_jaccard(a, b, threshold):
+    """Common over all, by plain sets; 0.0 where that is below the threshold, and never lost at it."""
+    union = len(a | b)
+    exact = len(a & b) / union if union else 0.0
+    expected = exact if exact >= threshold else 0.0
+    for kind in (list, lambda one: np.array(one, np.uint64), lambda one: np.array(one, np.uint32)):
+        assert compute.jaccard(kind(sorted(a)), kind(sorted(b)), threshold) == expected
+
+
+def test_jaccard_errors():
+    """Unsorted input, repeats, signed arrays and thresholds outside 0..1 are refused, with the remedy."""
+    with pytest.raises(ParameterError, match="ascending.*numpy.unique"):
+        compute.jaccard([2, 1], [1])
+    for a, b, threshold in (([1, 1], [1], 0), (np.array([1]), [1], 0), ([1], [1], 1.5), ([1], [1], -0.1), (1, [1], 0)):
+        with pytest.raises(ParameterError):
+            compute.jaccard(a, b, threshold)
+
+
+@given(st.lists(small_sets, max_size=25), st.sampled_from([0.1, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 1.0]))
+def test_jaccard_pairs(sets, threshold):
+    """Every pair at or above the threshold, with its similarity, in order; by brute force."""
+    expected = []
+    for i, j in combinations(range(len(sets)), 2):
+        union = sets[i] | sets[j]
+        if union and len(sets[i] & sets[j]) / len(union) >= threshold:
+            expected.append((i, j, len(sets[i] & sets[j]) / len(union)))
+    ids, similarities = compute.jaccard_pairs([sorted(one) for one in sets], threshold)
+    assert ids.dtype == np.int64 and similarities.dtype == np.float64 and ids.shape == (len(expected), 2)
+    assert [(i, j, s) for (i, j), s in zip(ids.tolist(), similarities.tolist(), strict=True)] == expected
+
+
+def test_jaccard_pairs_input():
+    """A 2-D array and None for an empty fingerprint do; threshold 0 and unsorted rows do not."""
+    assert compute.jaccard_pairs(np.array([[1, 2], [1, 2]], np.uint64), 1.0)[0].tolist() == [[0, 1]]
+    assert compute.jaccard_pairs([None, [1], None, [1]], 0.5)[0].tolist() == [[1, 3]]
+    for wrong in ([[2, 1]], 5, "ab"):
+        with pytest.raises(ParameterError):
+            compute.jaccard_pairs(wrong, 0.5)
+    with pytest.raises(ParameterError):
+        compute.jaccard_pairs([[1]], 0.0)
+
+
+# ---- all pairs of codes ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 4, 8, 16, 32])
+@pytest.mark.parametrize("distance", [0, 1, 3, 6])
+def test_find_all(size, distance):
+    """Every pair within the distance once, in order, by brute force over clustered codes."""
+    draw = random.Random(size * 100 + distance)
+    centres = [draw.getrandbits(8 * size) for _ in range(4)]
+    codes = []
+    for _ in range(60):
+        code = draw.choice(centres)
+        for bit in draw.sample(range(8 * size), draw.randint(0, min(4, 8 * size))):
+            code ^= 1 << bit
+        codes.append(code)
+    expected = [[i, j] for i, j in combinations(range(60), 2) if bin(codes[i] ^ codes[j]).count("1") <= distance]
+    rows = np.frombuffer(b"".join(code.to_bytes(size, "big") for code in codes), np.uint8).reshape(60, size)
+    for blocks in (None, distance + 1, min(distance + 2, 8 * size)):
+        if blocks is None or distance < blocks <= 8 * size:
+            assert compute.find_all(rows, distance, blocks).tolist() == expected
+    if size == 8:
+        assert compute.find_all(np.array(codes, np.uint64), distance).tolist() == expected
+        assert compute.find_all(codes, distance).tolist() == expected
+    assert compute.find_all([code.to_bytes(size, "big") for code in codes], distance).tolist() == expected
+
+
+def test_find_all_input():
+    """None and one code have no pairs; wrong kinds, distances and blocks are refused."""
+    for codes in ([], [1], np.empty((0, 32), np.uint8), np.empty(0, np.uint64)):
+        assert compute.find_all(codes, 3).shape == (0, 2)
+    for codes, distance, blocks in (
+        ([1], -1, None), ([1], 65, None), ([1], 3, 3), ([1], 3, 65), ("ab", 3, None), ([[1, 2]], 3, None),
+        (np.array([1], np.int64), 3, None), (np.array([1], np.uint32), 3, None), (np.zeros((2, 2)), 3, None),
+    ):  # fmt: skip
+        with pytest.raises(ParameterError):
+            compute.find_all(codes, distance, blocks)
+
+
+# ---- candidates --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("bits", "blocks", "distance"), [(64, 5, 3), (64, 6, 3), (8, 8, 7), (128, 7, 2), (256, 4, 0)])
+def test_block_tables_are_the_cores(bits, blocks, distance):
+    """Tables, prefixes and permutations are those that the C core files codes by."""
+    tables = compute.block_tables(bits, blocks, distance)
+    assert len(tables) == math.comb(blocks, distance) == lib.nd_block_table_count(blocks, distance)
+    draw = random.Random(bits)
+    for index, table in enumerate(tables):
+        order = ffi.new("uint8_t[]", blocks)
+        assert lib.nd_block_table(blocks, distance, index, order) == lib.ND_OK
+        assert table.order == tuple(order)
+        assert table.prefix_bits == lib.nd_block_prefix_bits(bits, blocks, distance, order)
+        code = draw.getrandbits(bits).to_bytes(bits // 8, "big")
+        out = ffi.new("uint8_t[]", bits // 8)
+        assert lib.nd_permute(code, bits, blocks, order, out) == lib.ND_OK
+        assert compute.permute(code, table) == bytes(out)
+
+
+def test_permute_kinds():
+    """A code comes out as the kind that it went in: int, bytes, hex, uint8, uint64, many of them."""
+    table = compute.block_tables(64, 4, 2)[-1]
+    assert table.order == (1, 0, 3, 2)
+    code, moved = 0x1111222233334444, 0x3333444411112222
+    assert compute.permute(code, table) == moved
+    assert compute.permute(code.to_bytes(8, "big"), table) == moved.to_bytes(8, "big")
+    assert compute.permute("1111222233334444", table) == "3333444411112222"
+    one = compute.permute(np.uint64(code), table)
+    assert one == moved and isinstance(one, np.uint64)
+    many = compute.permute(np.array([code, 0], np.uint64), table)
+    assert many.dtype == np.uint64 and many.tolist() == [moved, 0]
+    row = np.frombuffer(code.to_bytes(8, "big"), np.uint8)
+    assert compute.permute(row, table).tobytes() == moved.to_bytes(8, "big")
+    assert compute.permute(np.stack([row, row]), table).tobytes() == moved.to_bytes(8, "big") * 2
+    for wrong in (1 << 64, -1, b"short", 1.0, np.zeros(8, np.uint16)):
+        with pytest.raises(ParameterError):
+            compute.permute(wrong, table)
+    with pytest.raises(ParameterError, match="BlockTable"):
+        compute.permute(code, table.order)
+
+
+def test_block_table_limits():
+    """Impossible and unreasonable tables are refused."""
+    for bits, blocks, distance in ((64, 3, 3), (64, 0, 0), (64, 65, 3), (8, 9, 1), (64, 40, 20), (0, 1, 0)):
+        with pytest.raises(ParameterError):
+            compute.block_tables(bits, blocks, distance)
+
+
+@pytest.mark.parametrize(("bits", "chunks"), [(64, 1), (64, 4), (64, 5), (256, 16), (256, 13), (8, 8), (24, 7)])
+def test_split_chunks_are_the_cores(bits, chunks):
+    """Chunks are those that the C core files codes by, and put together they are the code."""
+    code = random.Random(bits + chunks).getrandbits(bits)
+    data, out = code.to_bytes(bits // 8, "big"), ffi.new("uint64_t[]", chunks)
+    assert lib.nd_split_chunks(data, bits, chunks, out) == lib.ND_OK
+    assert compute.split_chunks(data, chunks) == compute.split_chunks(code, chunks, bits=bits) == list(out)
+    assert compute.split_chunks(np.frombuffer(data, np.uint8), chunks) == list(out)
+    text = format(code, f"0{bits}b")
+    assert "".join(compute.split_chunks(text, chunks)) == text
+    assert [int(chunk, 2) for chunk in compute.split_chunks(text, chunks)] == list(out)
+
+
+def test_split_chunks_errors():
+    """A number without its width, other digits, too many chunks."""
+    for code, chunks, bits in (
+        (5, 1, None), ("012", 1, None), ("", 1, None), ("01", 3, None), (b"a", 2, 16), (4, 1, 2), (b"", 1, None),
+    ):  # fmt: skip
+        with pytest.raises(ParameterError):
+            compute.split_chunks(code, chunks, bits)
+
+
+@pytest.mark.parametrize(("bits", "radius"), [(1, 0), (1, 1), (4, 2), (5, 5), (16, 2), (64, 1), (64, 2)])
+def test_neighbours(bits, radius):
+    """All values within the radius, nearest first, each once, itself the first."""
+    chunk = random.Random(bits).getrandbits(bits)
+    found = compute.neighbours(chunk, bits, radius)
+    assert len(set(found)) == len(found) == sum(math.comb(bits, flips) for flips in range(radius + 1))
+    distances = [bin(chunk ^ value).count("1") for value in found]
+    assert found[0] == chunk and distances == sorted(distances) and max(distances) <= radius
+    assert all(0 <= value < 1 << bits for value in found)
+    assert compute.neighbours(format(chunk, f"0{bits}b"), bits, radius) == [format(value, f"0{bits}b") for value in found]
+
+
+def test_neighbours_errors():
+    """A chunk that does not fit its bits, a radius beyond them, more values than anyone wants."""
+    for chunk, bits, radius in ((4, 2, 1), ("10", 3, 1), (0, 0, 0), (0, 65, 1), (0, 4, 5), (0, 4, -1), (0, 64, 10)):
+        with pytest.raises(ParameterError):
+            compute.neighbours(chunk, bits, radius)
+
+
+# ---- bands -------------------------------------------------------------------------------------------------------------
+
+
+def test_choose_bands():
+    """The recall is kept at the threshold, and among those that keep it none has more rows with as few bands."""
+    for threshold in (0.5, 0.7, 0.8, 0.9):
+        bands, rows = compute.choose_bands(threshold, 128, 0.99)
+        assert bands * rows <= 128 and 1 - (1 - threshold**rows) ** bands >= 0.99
+        assert 1 - (1 - threshold ** (rows + 1)) ** bands < 0.99 or bands * (rows + 1) > 128
+
+
+def test_choose_bands_unreachable():
+    """Where no choice reaches the recall the message says what could be reached."""
+    with pytest.raises(ParameterError, match=r"num_perm=10.*0\.401263"):
+        compute.choose_bands(0.05, 10, 0.99)
+    for arguments in ((0.0, 128, 0.9), (0.8, 0, 0.9), (0.8, 128, 1.0), (0.8, 128, 0)):
+        with pytest.raises(ParameterError):
+            compute.choose_bands(*arguments)
+
+
+@pytest.mark.parametrize("threshold", [0.1, 0.5, 0.8, 0.95, 1.0])
+@pytest.mark.parametrize("num_perm", [1, 16, 100, 128, 1000])
+def test_pick_bands(threshold, num_perm):
+    """The implied threshold of the picked bands is at or below the one asked for, that of one band fewer above it."""
+    bands = compute.pick_bands(threshold, num_perm)
+    assert 1 <= bands <= num_perm
+    if bands < num_perm:
+        assert (1 / bands) ** (bands / num_perm) <= threshold + 1e-9
+    if bands > 1:
+        assert (1 / (bands - 1)) ** ((bands - 1) / num_perm) > threshold
+
+
+def test_candidate_probability():
+    """The curve at its ends, in between, and for an array; small probabilities are not lost to rounding."""
+    assert compute.candidate_probability(0, 9, 4) == 0.0 and compute.candidate_probability(1.0, 9, 4) == 1.0
+    assert compute.candidate_probability(0.8, 9, 4) == pytest.approx(1 - (1 - 0.4096) ** 9, rel=1e-12)
+    curve = compute.candidate_probability(np.array([[0.0, 1.0]]), 3, 2)
+    assert curve.shape == (1, 2) and curve.tolist() == [[0.0, 1.0]]
+    assert compute.candidate_probability(1e-5, 10, 5) == pytest.approx(1e-24, rel=1e-9)
+    for arguments in ((1.1, 9, 4), (-0.1, 9, 4), (0.5, 0, 4), (0.5, 9, 0), (float("nan"), 9, 4)):
+        with pytest.raises(ParameterError):
+            compute.candidate_probability(*arguments)

@@ -1,0 +1,639 @@
+"""Text to tokens to shingle hashes in the C core, against an independent reading of the rules in plain Python.
+
+The oracle below reads the properties it needs from the files of the Unicode Character Database (Debian's package unicode-data)
+and takes normal forms from `unicodedata2`; it works on whole texts, in the order in which the rules are stated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import pytest
+import unicodedata2
+import xxhash
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ucd import ucd_folder
+
+from neardup_db.native import ffi, lib
+
+NONE, NFC, NFKC = 0, 1, 2
+KEEP_CASE, LOWER, FOLD = 0, 1, 2
+WORDS, CHARS = 0, 1
+SPACE, KEEP, DROP = 0, 1, 2
+WHOLE, SHORT_DROP = 0, 1
+XXH3, FNV32, FNV64, DJB2A, MD5, SHA1, SHA256 = range(7)
+
+
+# ---- the C core -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Text rules as the tests write them; the fields are those of nd_rules_spec."""
+
+    normalize: int = NFKC
+    fold: int = FOLD
+    tokens: int = WORDS
+    nonword: int = SPACE
+    short_text: int = WHOLE
+    strip_accents: int = 0
+    hash: int = XXH3
+    shingle: int = 1
+    hash_seed: int = 0
+    joiner: bytes = b""
+    stopwords: tuple[bytes, ...] = ()
+
+
+def new_rules(rules: Rules) -> Any:
+    """The nd_rules of the C core, freed with the last reference; AssertionError with the status where it is refused."""
+    spec = ffi.new("nd_rules_spec *")
+    for name in ("normalize", "fold", "tokens", "nonword", "short_text", "strip_accents", "hash", "shingle", "hash_seed"):
+        setattr(spec, name, getattr(rules, name))
+    joiner = ffi.new("uint8_t[]", rules.joiner or b"\0")
+    words = ffi.new("uint8_t[]", b"".join(rules.stopwords) or b"\0")
+    sizes = ffi.new("size_t[]", [len(word) for word in rules.stopwords] or [0])
+    spec.joiner, spec.joiner_size = joiner, len(rules.joiner)
+    spec.stopwords, spec.stopword_sizes, spec.stopword_count = words, sizes, len(rules.stopwords)
+    out = ffi.new("nd_rules **")
+    status = lib.nd_rules_new(spec, out)
+    assert status == lib.ND_OK, status
+    return ffi.gc(out[0], lib.nd_rules_free)
+
+
+class Core:
+    """One workspace, used for everything: what a run leaves behind must not change the next."""
+
+    def __init__(self) -> None:
+        self.work = ffi.gc(lib.nd_text_new(), lib.nd_text_free)
+        self.bytes = ffi.new("const uint8_t **")
+        self.size = ffi.new("size_t *")
+
+    def slice(self) -> bytes:
+        return bytes(ffi.buffer(self.bytes[0], self.size[0])) if self.size[0] else b""
+
+    def normalize(self, rules: Rules, text: bytes) -> bytes:
+        assert lib.nd_text_normalize(self.work, new_rules(rules), text, len(text), self.bytes, self.size) == lib.ND_OK
+        return self.slice()
+
+    def tokenize(self, rules: Rules, text: bytes) -> list[bytes]:
+        assert lib.nd_text_tokenize(self.work, new_rules(rules), text, len(text)) == lib.ND_OK
+        return self.tokens()
+
+    def tokens(self) -> list[bytes]:
+        found = []
+        for index in range(lib.nd_text_token_count(self.work)):
+            lib.nd_text_token(self.work, index, self.bytes, self.size)
+            found.append(self.slice())
+        return found
+
+    def shingles(self, rules: Rules, text: bytes) -> list[bytes]:
+        assert lib.nd_text_tokenize(self.work, new_rules(rules), text, len(text)) == lib.ND_OK
+        return self.shingles_held(rules)
+
+    def shingles_held(self, rules: Rules) -> list[bytes]:
+        native, found = new_rules(rules), []
+        for index in range(lib.nd_text_shingle_count(self.work, native)):
+            lib.nd_text_shingle(self.work, native, index, self.bytes, self.size)
+            found.append(self.slice())
+        return found
+
+    def hashes(self, rules: Rules, text: bytes) -> list[int]:
+        native = new_rules(rules)
+        assert lib.nd_text_tokenize(self.work, native, text, len(text)) == lib.ND_OK
+        assert lib.nd_text_hash(self.work, native) == lib.ND_OK
+        return list(lib.nd_text_hashes(self.work)[0 : lib.nd_text_shingle_count(self.work, native)])
+
+
+CORE = Core()
+
+
+def words(text: str, **options: Any) -> list[str]:
+    """Tokens of a text by the rule for words."""
+    return [token.decode() for token in CORE.tokenize(Rules(**options), text.encode("utf-8", "surrogatepass"))]
+
+
+def chars(text: str, **options: Any) -> list[str]:
+    """Tokens of a text by the rule for characters."""
+    return words(text, tokens=CHARS, **options)
+
+
+# ---- the oracle -----------------------------------------------------------------------------------------------------
+
+UNSPACED = {"Hani", "Hira", "Kana", "Thai", "Laoo", "Khmr", "Mymr"}
+UNSPACED_SCRIPTS = {"Han", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar"}
+
+
+def records(name: str) -> Iterator[list[str]]:
+    """Fields of the lines of a file of the database."""
+    for line in (ucd_folder() / name).read_text(encoding="utf-8").splitlines():
+        line = line.partition("#")[0].strip()
+        if line:
+            yield [part.strip() for part in line.split(";")]
+
+
+def ranges(name: str) -> Iterator[tuple[int, str]]:
+    """(code point, value) for the files whose first field is a code point or a range."""
+    for span, value, *_ in records(name):
+        first, _, last = span.partition("..")
+        for code_point in range(int(first, 16), int(last or first, 16) + 1):
+            yield code_point, value
+
+
+@dataclass(frozen=True)
+class Database:
+    """What the rules ask about a character."""
+
+    unspaced: frozenset[int]
+    pictograph: frozenset[int]
+    ignorable: frozenset[int]
+    breaks: dict[int, str]
+    lower: dict[int, str]
+    fold: dict[int, str]
+
+
+def characters(field: str) -> str:
+    return "".join(chr(int(part, 16)) for part in field.split())
+
+
+@cache
+def database() -> Database:
+    """The database, read once."""
+    extended = dict(ranges("ScriptExtensions.txt"))
+    scripts = {c for c, script in ranges("Scripts.txt") if script in UNSPACED_SCRIPTS and c not in extended}
+    unspaced = scripts | {c for c, value in extended.items() if UNSPACED & set(value.split())}
+    breaks = dict(ranges("auxiliary/GraphemeBreakProperty.txt"))
+    pictograph = {c for c, value in ranges("emoji/emoji-data.txt") if value == "Extended_Pictographic"}
+    pictograph |= {c for c, value in breaks.items() if value == "Regional_Indicator"}
+    ignorable = {c for c, value in ranges("DerivedCoreProperties.txt") if value == "Default_Ignorable_Code_Point"}
+    lower = {int(row[0], 16): characters(row[13]) for row in records("UnicodeData.txt") if row[13]}
+    lower |= {int(row[0], 16): characters(row[1]) for row in records("SpecialCasing.txt") if not row[4]}
+    fold = {int(row[0], 16): characters(row[2]) for row in records("CaseFolding.txt") if row[1] in "CF"}
+    return Database(frozenset(unspaced), frozenset(pictograph), frozenset(ignorable), breaks, lower, fold)
+
+
+SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+
+
+def decode(text: bytes) -> str:
+    """UTF-8 with U+FFFD for what is wrong: Python's, but one for an encoded surrogate."""
+    at, parts = 0, []
+    while at < len(text):
+        found = SURROGATE.search(text, at)
+        end = found.start() if found else len(text)
+        parts.append(text[at:end].decode("utf-8", "replace"))
+        parts.append("\ufffd" if found else "")
+        at = found.end() if found else len(text)
+    return "".join(parts)
+
+
+def normal_form(form: int, text: str) -> str:
+    return text if form == NONE else unicodedata2.normalize("NFC" if form == NFC else "NFKC", text)
+
+
+def is_accent(character: str) -> bool:
+    ccc: int = unicodedata2.combining(character)
+    return bool(unicodedata2.category(character) == "Mn" and (10 <= ccc <= 36 or ccc >= 200))
+
+
+def processed(rules: Rules, text: bytes) -> str:
+    """The text before it is cut into tokens."""
+    result = normal_form(rules.normalize, decode(text))
+    if rules.fold:
+        mapping = database().fold if rules.fold == FOLD else database().lower
+        result = normal_form(rules.normalize, "".join(mapping.get(ord(c), c) for c in result))
+    if rules.strip_accents:
+        kept = "".join(c for c in unicodedata2.normalize("NFD", result) if not is_accent(c))
+        result = unicodedata2.normalize("NFC", kept)
+    return "".join(c for c in result if ord(c) not in database().ignorable)
+
+
+HANGUL = {"L": {"L", "V", "LV", "LVT"}, "LV": {"V", "T"}, "V": {"V", "T"}, "LVT": {"T"}, "T": {"T"}}
+
+
+def grapheme_end(text: str, start: int) -> int:
+    """End of the extended grapheme cluster at start (UAX #29; there is no ZWJ in processed text)."""
+    breaks, regional = database().breaks, 0
+    for at in range(start + 1, len(text)):
+        before, after = breaks.get(ord(text[at - 1]), "Other"), breaks.get(ord(text[at]), "Other")
+        regional = regional + 1 if before == "Regional_Indicator" else 0
+        if before == "CR" and after == "LF":
+            continue
+        if before in ("CR", "LF", "Control") or after in ("CR", "LF", "Control"):
+            return at
+        if after in HANGUL.get(before, ()) or after in ("Extend", "ZWJ", "SpacingMark") or before == "Prepend":
+            continue
+        if before == after == "Regional_Indicator" and regional % 2 == 1:
+            continue
+        return at
+    return len(text)
+
+
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """Start and end of each token of the rule for words."""
+    data, spans, at, after_unspaced = database(), [], 0, False
+    while at < len(text):
+        kind = unicodedata2.category(text[at])[0]
+        unspaced = ord(text[at]) in data.unspaced and (kind in "LN" or (kind == "M" and after_unspaced))
+        end = at + 1
+        if unspaced or ord(text[at]) in data.pictograph:
+            end = grapheme_end(text, at)
+            spans.append((at, end))
+        elif kind in "LN":
+            while end < len(text) and is_in_word(text[end]):
+                end += 1
+            spans.append((at, end))
+        at, after_unspaced = end, unspaced
+    return spans
+
+
+def is_in_word(character: str) -> bool:
+    data, kind = database(), unicodedata2.category(character)[0]
+    if ord(character) in data.pictograph:
+        return False
+    return kind == "M" or (kind in "LN" and ord(character) not in data.unspaced)
+
+
+def graphemes(text: str) -> list[str]:
+    found, at = [], 0
+    while at < len(text):
+        end = grapheme_end(text, at)
+        found.append(text[at:end])
+        at = end
+    return found
+
+
+def oracle_tokens(rules: Rules, text: bytes) -> list[bytes]:
+    result = processed(rules, text)
+    spans = word_spans(result)
+    if rules.tokens == WORDS:
+        tokens = [result[start:end] for start, end in spans]
+    elif rules.nonword == KEEP:
+        tokens = graphemes(result)
+    else:
+        pieces: list[str] = []
+        before = 0
+        for start, end in spans:
+            gap = " " if rules.nonword == SPACE and pieces and start > before else ""
+            pieces.append(gap + result[start:end])
+            before = end
+        tokens = graphemes("".join(pieces))
+    stop = {processed(rules, word) for word in rules.stopwords}
+    return [token.encode() for token in tokens if token not in stop]
+
+
+def oracle_shingles(rules: Rules, text: bytes) -> list[bytes]:
+    tokens, k = oracle_tokens(rules, text), rules.shingle
+    if len(tokens) < k:
+        return [rules.joiner.join(tokens)] if tokens and rules.short_text == WHOLE else []
+    return [rules.joiner.join(tokens[i : i + k]) for i in range(len(tokens) - k + 1)]
+
+
+# ---- random texts and rules against the oracle ----------------------------------------------------------------------
+
+INTERESTING = (
+    "aAbzZ019 \t\n\r.,-'_\0\x1f\x7féÉßẞİıſKÅfiﬁǅΣςσΐᾳжЖйЙ\u00a0\u00ad\u0301\u0308\u0327\u0345\u034f\u200b\u200c\u200d\ufe0f\u2028"
+    "中文々〇〆、。「」ひらカﾀﾞﾟー゛ゞ゙한글각각ㅏㅎᅟไทยำก็ໂຫຳខ្មែរမြန်မားါကဲ漢"
+    "नमस्तेक्षिনো\u0bcaع\u0600\u06dd\u0d4eּשׁ\u0f73👍🏽👨👩🇩🇪🇫©™ℹ☂①½²Ⅷ\ufdfa\ufdfb\u2126\u1e9b\ufb2c"
+    "\ufffd\ufffe\U000e0001\U000e0067𝐀𝟗𐐀𞤀𠀀\U0010ffff\u1100\u1161\u11a8\ud7b0\u3164\uffa0\u115f\U00011099\U000110ba\u20e3"
+)
+mixed_text = st.lists(
+    st.one_of(
+        st.sampled_from(INTERESTING),
+        st.characters(),
+        st.text(alphabet="abcXYZ 1,", min_size=1, max_size=60),
+        st.text(alphabet=INTERESTING, max_size=8),
+    ),
+    max_size=40,
+).map(lambda parts: "".join(parts).encode("utf-8", "surrogatepass"))
+broken_text = st.lists(
+    st.one_of(
+        st.binary(max_size=6),
+        st.sampled_from(
+            [b"\xed\xa0\x80", b"\xed\xbf", b"\xed\xa0a", b"\xf0\x90\x80", b"\xe4\xb8", b"\xf4\x90\x80\x80", b"\xc0\x80"]
+        ),
+        st.sampled_from(INTERESTING).map(lambda c: c.encode()),
+        st.text(alphabet="abc ", min_size=30, max_size=40).map(str.encode),
+    ),
+    max_size=20,
+).map(b"".join)
+any_rules = st.builds(
+    Rules,
+    normalize=st.sampled_from([NONE, NFC, NFKC]),
+    fold=st.sampled_from([KEEP_CASE, LOWER, FOLD]),
+    tokens=st.sampled_from([WORDS, CHARS]),
+    nonword=st.sampled_from([SPACE, KEEP, DROP]),
+    short_text=st.sampled_from([WHOLE, SHORT_DROP]),
+    strip_accents=st.integers(0, 1),
+    shingle=st.sampled_from([1, 2, 3, 5, 40]),
+    joiner=st.sampled_from([b"", b" ", b"\0", b"--joiner longer than most--"]),
+    stopwords=st.lists(st.sampled_from([b"a", b"A", "É".encode(), b" ", "的".encode(), b"abc", b""]), max_size=3).map(tuple),
+)
+
+
+@settings(max_examples=600, deadline=None)
+@given(any_rules, mixed_text)
+def test_text_of_any_script_gives_the_oracles_tokens(rules: Rules, text: bytes) -> None:
+    """Whatever the rules and the script, processed text, tokens and shingles are those of the plain reading."""
+    assert CORE.normalize(rules, text).decode() == processed(rules, text)
+    assert CORE.tokenize(rules, text) == oracle_tokens(rules, text)
+    assert CORE.shingles_held(rules) == oracle_shingles(rules, text)
+
+
+@settings(max_examples=400, deadline=None)
+@given(any_rules, broken_text)
+def test_bytes_that_are_no_utf8_give_the_oracles_tokens(rules: Rules, text: bytes) -> None:
+    """Invalid UTF-8 is read as Python's "replace" does, but an encoded surrogate is one U+FFFD."""
+    assert CORE.normalize(rules, text).decode() == processed(rules, text)
+    assert CORE.shingles(rules, text) == oracle_shingles(rules, text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(any_rules, st.text(alphabet="abcXYZ019 .,\r\n\t\0_-'", max_size=300))
+def test_ascii_is_as_if_it_were_not(rules: Rules, text: str) -> None:
+    """The loops over ASCII bytes give what the way through code points gives: soft hyphens, which are dropped, force that way."""
+    plain = CORE.tokenize(rules, text.encode())
+    assert plain == oracle_tokens(rules, text.encode())
+    hyphenated = "\u00ad".join(text[i : i + 7] for i in range(0, len(text), 7))
+    assert CORE.tokenize(rules, hyphenated.encode()) == plain
+
+
+@pytest.mark.parametrize("rules", [Rules(), Rules(normalize=NFC, fold=LOWER), Rules(normalize=NONE, fold=KEEP_CASE)])
+def test_code_points_alone_and_between_letters(rules: Rules) -> None:
+    """Each code point (but for the bulk of Han and Tangut) has the case, form and place that the database gives it."""
+    assigned = [*range(0xD800), *range(0xE000, 0xE100), *range(0xF900, 0x20100), *range(0xE0000, 0xE0200), 0x10FFFF]
+    for first in range(0, len(assigned), 0x400):
+        block = [chr(c) for c in assigned[first : first + 0x400] if not 0x3500 <= c < 0x4D00 and not 0x17100 <= c < 0x18700]
+        text = "".join(f"a{c}b {c}, " for c in block).encode()
+        assert CORE.tokenize(rules, text) == oracle_tokens(rules, text), block[0]
+
+
+# ---- spans ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "unit", ["e\u0301", "가", "ᄀ\u1161\u11a8", "中", "ไทย", "ж й ", "x\u0300\u0316", "🇩🇪", "a\u0308 \u0301", "ſ\u0307"]
+)
+@pytest.mark.parametrize("tokens", [WORDS, CHARS])
+def test_long_texts_are_cut_where_nothing_crosses(unit: str, tokens: int) -> None:
+    """A text of several spans of 64 KB has the tokens of its whole, wherever the cuts fall."""
+    rules = Rules(tokens=tokens, nonword=DROP, shingle=50, joiner=b"|")
+    for shift in range(2):
+        text = ("a" * shift + unit * (140_000 // len(unit.encode()))).encode()
+        assert CORE.shingles(rules, text)[::50] == oracle_shingles(rules, text)[::50]
+
+
+@pytest.mark.parametrize("size", [31, 32, 33, 47, 48, 49, 63, 64, 65, 65535, 65536, 65537, 65538, 131072])
+def test_a_mark_behind_a_long_run_of_ascii(size: int) -> None:
+    """The last ASCII letter before a combining mark is composed with it, whatever the length of the run before."""
+    assert words("x" * (size - 1) + "e\u0301" + "y" * 40) == ["x" * (size - 1) + "é" + "y" * 40]
+    assert words("é" + "x" * size + "é") == ["é" + "x" * size + "é"]
+
+
+def test_bounded_cost() -> None:
+    """One letter, a million marks, no spaces and the ligature that expands 18 times are only long."""
+    million = 1_000_000
+    assert words("A" * million) == ["a" * million]
+    assert chars("Ab" * (million // 2)) == ["a", "b"] * (million // 2)
+    marks = "e" + "\u0301\u0316" * (million // 2)
+    assert words(marks) == ["é" + "\u0316" * (million // 2) + "\u0301" * (million // 2 - 1)]
+    assert words("\u0301" * million) == []
+    assert words("中" * million) == ["中"] * million
+    ligature = unicodedata2.normalize("NFKC", "\ufdfa")
+    assert len(words("\ufdfa" * 100_000)) == 100_000 * 3 + 1
+    assert words("\ufdfa") == ligature.split(" ")
+    assert words("\u200b" * million) == []
+    assert len(words(" \u0301" * million)) == 0
+
+
+def test_five_megabytes_of_text() -> None:
+    """A text of 5 MB gives its tokens and hashes, and the workspace is as good as new after it."""
+    text = b"The quick brown fox jumps over the lazy dog. " * 120_000
+    rules = Rules(shingle=3, joiner=b" ")
+    hashes = CORE.hashes(rules, text)
+    assert len(hashes) == 120_000 * 9 - 2
+    nine = b"the quick brown fox jumps over the lazy dog the quick".split()
+    expected = [xxhash.xxh3_64_intdigest(b" ".join(nine[i : i + 3])) for i in range(9)]
+    assert hashes[:9] == expected
+    assert hashes[-7:] == expected[:7]
+    assert words("One two") == ["one", "two"]
+
+
+# ---- literal cases --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        (" \t\n.,!", []),
+        ("Two words", ["two", "words"]),
+        ("don't stop_it", ["don", "t", "stop", "it"]),
+        ("x1 2nd 3.14", ["x1", "2nd", "3", "14"]),
+        ("我们 Python3编程。", ["我", "们", "python3", "编", "程"]),
+        ("ひらがなとカタカナ、人々", ["ひ", "ら", "が", "な", "と", "カ", "タ", "カ", "ナ", "人", "々"]),
+        ("ภาษาไทย", ["ภ", "า", "ษ", "า", "ไ", "ท", "ย"]),
+        ("ที่นี่", ["ที่", "นี่"]),
+        ("မြန်မာ", ["မြ", "န်", "မ", "ာ"]),
+        ("السلام عليكم، مَرْحَبًا", ["السلام", "عليكم", "مَرْحَبًا"]),
+        ("नमस्ते दुनिया।", ["नमस्ते", "दुनिया"]),
+        ("한국어 문장", ["한국어", "문장"]),
+        ("good👍🏽 job", ["good", "👍🏽", "job"]),
+        ("👨\u200d👩\u200d👧", ["👨", "👩", "👧"]),
+        ("🇩🇪🇫🇷🇯", ["🇩🇪", "🇫🇷", "🇯"]),
+        ("❤\ufe0f!", ["❤"]),
+        ("1\ufe0f\u20e3", ["1\u20e3"]),
+        ("co\u00adop zero\u200bwidth", ["coop", "zerowidth"]),
+        ("Straße STRASSE ſ ﬁn", ["strasse", "strasse", "s", "fin"]),
+        ("ΣΊΣΥΦΟΣ", ["σίσυφοσ"]),
+        ("Ｆｕｌｌ　ｗｉｄｔｈ", ["full", "width"]),
+        ("a\0b", ["a", "b"]),
+        ("a\ufffdb", ["a", "b"]),
+        ("\u0301a \u0301", ["a"]),
+    ],
+)
+def test_words(text: str, expected: list[str]) -> None:
+    """The default rules on many scripts: words where there are spaces, graphemes where there are none, emoji alone."""
+    assert words(text) == expected
+
+
+def test_composed_and_decomposed_text_have_equal_tokens() -> None:
+    """NFC and NFD of one text are one text, with every normalisation but none."""
+    text = "Ångström été 각 ạ̈ が й"
+    for form in (NFC, NFKC):
+        assert words(unicodedata2.normalize("NFD", text), normalize=form) == words(text, normalize=form)
+    assert words("e\u0301", normalize=NONE) == ["e\u0301"]
+
+
+def test_lone_surrogates_and_broken_bytes_separate() -> None:
+    """A lone surrogate of a Python string, and each maximal broken piece of UTF-8, is one U+FFFD and no word character."""
+    assert words("a\ud800b\udfffc") == ["a", "b", "c"]
+    rules = Rules(tokens=CHARS, nonword=KEEP)
+    assert CORE.tokenize(rules, b"\xed\xa0\x80") == ["\ufffd".encode()]
+    assert CORE.tokenize(rules, b"\xed\xa0") == ["\ufffd".encode()] * 2
+    assert CORE.tokenize(rules, b"\xe4\xb8a\xf0\x9f\x98") == ["\ufffd".encode(), b"a", "\ufffd".encode()]
+    assert CORE.tokenize(rules, b"\xff\xc0\x80") == ["\ufffd".encode()] * 3
+
+
+def test_chars_and_what_becomes_of_other_characters() -> None:
+    """Characters between words become one space, vanish or stay; ends are trimmed unless they stay."""
+    assert chars("  Ab,\n -c! ") == ["a", "b", " ", "c"]
+    assert chars("  Ab,\n -c! ", nonword=DROP) == ["a", "b", "c"]
+    assert chars(" Ab,\r\n-", nonword=KEEP) == [" ", "a", "b", ",", "\r\n", "-"]
+    assert chars("...") == []
+    assert chars("...", nonword=KEEP) == [".", ".", "."]
+    assert chars("é👍🏽 각") == ["é", "👍🏽", " ", "각"]
+    assert chars("🇩 🇪") == ["🇩", " ", "🇪"]
+    assert chars("🇩 🇪", nonword=DROP) == ["🇩🇪"]
+    assert chars("A\x80" + "b" * 40, nonword=DROP) == ["a"] + ["b"] * 40
+
+
+def test_strip_accents() -> None:
+    """Accents go, marks that are letters' parts in other scripts stay, and composed letters are composed again."""
+    assert words("Crème Brûlée Åse Ñandú ǭ", strip_accents=1) == ["creme", "brulee", "ase", "nandu", "o"]
+    assert words("नमस्ते 각 が", strip_accents=1) == ["नमस्ते", "각", "が"]
+    assert words("Ёж ÉTÉ", strip_accents=1, normalize=NONE, fold=LOWER) == ["еж", "ete"]
+
+
+def test_case() -> None:
+    """Lower case is without context, folding is full, and neither is asked for by default of the core."""
+    assert words("ΌΣΟΣ İ ẞ", fold=LOWER, normalize=NONE) == ["όσοσ", "i\u0307", "ß"]
+    assert words("ẞ", fold=FOLD, normalize=NONE) == ["ss"]
+    assert words("Aß", fold=KEEP_CASE) == ["Aß"]
+
+
+def test_stop_words() -> None:
+    """Stop words go through the same processing as the text and are dropped before shingling."""
+    stop = (b"THE", "É".encode(), "e\u0301".encode(), b"of", b"", "的".encode())
+    text = "The end of the été: É 的 story OF it"
+    assert words(text, stopwords=stop) == ["end", "été", "story", "it"]
+    rules = Rules(stopwords=stop, shingle=2, joiner=b" ")
+    assert CORE.shingles(rules, text.encode()) == ["end été".encode(), "été story".encode(), b"story it"]
+    many = tuple(f"word{i}".encode() for i in range(10_000))
+    assert words("word9999 word10000 Word0 word20000", stopwords=many) == ["word10000", "word20000"]
+    assert chars("abcab", stopwords=(b"a",)) == ["b", "c", "b"]
+    assert words("the of", stopwords=stop) == []
+
+
+# ---- shingles and their hashes --------------------------------------------------------------------------------------
+
+
+def test_shingles_of_the_reference_document() -> None:
+    """Three characters each, as the article on minhashing lists them."""
+    expected = ["sam", "amp", "mpl", "ple", "le ", "e d", " do", "doc", "ocu", "cum", "ume", "men", "ent"]
+    found = CORE.shingles(Rules(tokens=CHARS, shingle=3), b"sample document")
+    assert [shingle.decode() for shingle in found] == expected
+
+
+@pytest.mark.parametrize(("count", "whole", "drop"), [(0, 0, 0), (1, 1, 0), (2, 1, 0), (3, 1, 1), (4, 2, 2), (9, 7, 7)])
+def test_short_texts(count: int, whole: int, drop: int) -> None:
+    """Fewer than k tokens are one shingle of them all, or none; no tokens are no shingle."""
+    text = b" ".join(b"w%d" % i for i in range(count))
+    found = CORE.shingles(Rules(shingle=3, joiner=b"+"), text)
+    assert len(found) == whole
+    if 0 < count <= 3:
+        assert found == [text.replace(b" ", b"+")]
+    assert len(CORE.shingles(Rules(shingle=3, joiner=b"+", short_text=SHORT_DROP), text)) == drop
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_every_hash_of_shingles(number: int) -> None:
+    """The hash of a shingle is that of its bytes: 8 bytes big-endian, or all 4, and the whole digest where it is wider."""
+    rules = Rules(hash=number, shingle=2, joiner=b" ", hash_seed=12345 if number == XXH3 else 0)
+    native = new_rules(rules)
+    text = "Ein Text, fünf Wörter lang.".encode()
+    shingles = ["ein text", "text fünf", "fünf wörter", "wörter lang"]
+    found = CORE.hashes(rules, text)
+    digests = []
+    for shingle in shingles:
+        data = shingle.encode()
+        fnv32, fnv64, djb = 2166136261, 14695981039346656037, 5381
+        for byte in data:
+            fnv32 = (fnv32 ^ byte) * 16777619 % 2**32
+            fnv64 = (fnv64 ^ byte) * 1099511628211 % 2**64
+            djb = djb * 33 % 2**32 ^ byte
+        small = [fnv32.to_bytes(4, "big"), fnv64.to_bytes(8, "big"), djb.to_bytes(4, "big")]
+        wide = [hashlib.new(name, data).digest() for name in ("md5", "sha1", "sha256")]
+        digests.append([xxhash.xxh3_64_digest(data, 12345), *small, *wide][number])
+    assert found == [int.from_bytes(digest[:8], "big") for digest in digests]
+    held = lib.nd_text_digests(CORE.work)
+    if len(digests[0]) > 8:
+        assert bytes(ffi.buffer(held, len(b"".join(digests)))) == b"".join(digests)
+    else:
+        assert held == ffi.NULL
+    assert lib.nd_text_shingle_count(CORE.work, native) == 4
+
+
+@pytest.mark.parametrize("shingle", [1, 2, 7, 60, 1000])
+def test_hashes_of_shingles_of_every_length_class(shingle: int) -> None:
+    """Shingles from a few bytes to several kilobytes have the hashes of the xxhash package."""
+    tokens = [str(n**3) for n in range(1200)]
+    text = " ".join(tokens).encode()
+    expected = [xxhash.xxh3_64_intdigest("|".join(tokens[i : i + shingle]).encode()) for i in range(1200 - shingle + 1)]
+    assert CORE.hashes(Rules(shingle=shingle, joiner=b"|"), text) == expected
+
+
+def test_tokens_of_the_caller() -> None:
+    """Tokens from outside are taken as they are, empty ones and any bytes included; stop words do not touch them."""
+    rules = Rules(shingle=2, joiner=b"-", stopwords=(b"b",))
+    native = new_rules(rules)
+    for tokens in ([], [b"A"], [b"A", b"b", b"", b"\xff\x00", b"Z z"], [b""]):
+        sizes = ffi.new("size_t[]", [len(token) for token in tokens] or [0])
+        assert lib.nd_text_set_tokens(CORE.work, native, b"".join(tokens), sizes, len(tokens)) == lib.ND_OK
+        assert CORE.tokens() == tokens
+        expected = [b"-".join(tokens[i : i + 2]) for i in range(len(tokens) - 1)] or ([b"-".join(tokens)] if tokens else [])
+        assert CORE.shingles_held(rules) == expected
+        assert lib.nd_text_hash(CORE.work, native) == lib.ND_OK
+        hashes = list(lib.nd_text_hashes(CORE.work)[0 : len(expected)])
+        assert hashes == [xxhash.xxh3_64_intdigest(shingle) for shingle in expected]
+
+
+def test_tokens_of_more_than_four_gigabytes_are_refused() -> None:
+    """Offsets have 32 bits: a total beyond that is an error that names the reason, before anything is read."""
+    sizes = ffi.new("size_t[]", [2**32])
+    assert lib.nd_text_set_tokens(CORE.work, new_rules(Rules()), b"", sizes, 1) == lib.ND_ERROR_CAPACITY
+    assert lib.nd_text_token_count(CORE.work) == 0
+
+
+def test_a_new_workspace_is_empty() -> None:
+    """Before any run there are no tokens, no shingles and nothing to hash; what is out of range is nothing."""
+    core, native = Core(), new_rules(Rules())
+    assert lib.nd_text_token_count(core.work) == 0
+    assert lib.nd_text_shingle_count(core.work, native) == 0
+    assert lib.nd_text_hash(core.work, native) == lib.ND_OK
+    assert core.tokenize(Rules(), b"one") == [b"one"]
+    lib.nd_text_token(core.work, 1, core.bytes, core.size)
+    assert core.size[0] == 0
+    lib.nd_text_shingle(core.work, native, 1, core.bytes, core.size)
+    assert core.size[0] == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"normalize": -1}, {"normalize": 3}, {"fold": 3}, {"tokens": 2}, {"nonword": 3}, {"short_text": 2}, {"strip_accents": 2},
+        {"hash": 7}, {"hash": -1}, {"shingle": 0}, {"shingle": 1001}, {"hash": MD5, "hash_seed": 1},
+        {"hash": FNV64, "hash_seed": 5},
+    ],
+)  # fmt: skip
+def test_rules_out_of_range_are_refused(wrong: dict[str, int]) -> None:
+    """Each field of the rules has its range; a seed is for XXH3-64 alone."""
+    with pytest.raises(AssertionError, match=str(lib.ND_ERROR_PARAMETER)):
+        new_rules(Rules(**wrong))  # type: ignore[arg-type]
+
+
+def test_missing_joiner_or_stop_words_are_refused() -> None:
+    """A size without bytes is an error, not a crash."""
+    out = ffi.new("nd_rules **")
+    spec = ffi.new("nd_rules_spec *", {"shingle": 1, "joiner_size": 1})
+    assert lib.nd_rules_new(spec, out) == lib.ND_ERROR_PARAMETER
+    spec = ffi.new("nd_rules_spec *", {"shingle": 1, "stopword_count": 1})
+    assert lib.nd_rules_new(spec, out) == lib.ND_ERROR_PARAMETER
+    assert out[0] == ffi.NULL
+    lib.nd_rules_free(ffi.NULL)
+    lib.nd_text_free(ffi.NULL)
