@@ -136,6 +136,7 @@ def open_file(target: str, *, read_only: bool, create: bool, durability: str, ti
         connection.set_busy_timeout(int(timeout * 1000))
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # plans do not depend on values: nothing is planned twice
         connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}; PRAGMA temp_store = MEMORY")
     except apsw.Error as error:
         connection.close()
