@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import apsw
 import pytest
+
 from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, SimHash
 from neardup_db.schemes.base import Scheme
 

@@ -126,4 +126,4 @@ class Search:
         if text is not None:
             proofs = self.store.scheme.evidence([text], self.store.rules)
             evidence = None if proofs is None else proofs[0]
-        return Sketch(value, evidence, None, self.store.generation)
+        return Sketch(value, evidence, None, self.store.epoch)
