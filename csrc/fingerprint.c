@@ -213,7 +213,8 @@ int nd_bottom_k(const uint64_t *hashes, size_t count, size_t k, uint64_t *out, s
     *out_count = 0;
     if (k == 0)
         return ND_ERROR_PARAMETER;
-    memcpy(out, hashes, next * sizeof *out);
+    if (next > 0)
+        memcpy(out, hashes, next * sizeof *out);
     size_t kept = nd_sort_distinct(out, next);
     for (; next < count; next++) {
         if (kept == k && hashes[next] >= out[k - 1])

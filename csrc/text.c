@@ -12,31 +12,30 @@
 
 /* ---- memory --------------------------------------------------------------------------------------------------------- */
 
-int nd_grow(void **items, size_t *capacity, size_t count, size_t more, size_t element_size)
+void *nd_grow(void *items, size_t *capacity, size_t count, size_t more, size_t element_size)
 {
     if (more > SIZE_MAX / 4 / element_size || count > SIZE_MAX / 4 / element_size)
-        return ND_ERROR_MEMORY;
+        return NULL;
     size_t wanted = count + more;
     if (wanted < *capacity + *capacity / 2)
         wanted = *capacity + *capacity / 2;
     if (wanted < 256)
         wanted = 256;
-    void *const grown = realloc(*items, wanted * element_size);
-    if (grown == NULL)
-        return ND_ERROR_MEMORY;
-    *items = grown;
-    *capacity = wanted;
-    return ND_OK;
+    void *const grown = realloc(items, wanted * element_size);
+    if (grown != NULL)
+        *capacity = wanted;
+    return grown;
 }
 
-static void shrink(void **items, size_t *capacity, size_t element_size, size_t text_size)
+/* The items, or NULL where a huge text left a buffer behind that the next one does not need. */
+static void *shrink(void *items, size_t *capacity, size_t element_size, size_t text_size)
 {
     const size_t size = *capacity * element_size;
     if (size <= KEPT_SIZE || size / KEPT_FACTOR <= text_size)
-        return;
-    free(*items);
-    *items = NULL;
+        return items;
+    free(items);
     *capacity = 0;
+    return NULL;
 }
 
 nd_text *nd_text_new(void)
@@ -71,12 +70,12 @@ static int begin(nd_text *work, const nd_rules *rules, size_t size)
     work->points.count = work->spare.count = 0;
     work->joiner_size = rules->spec.joiner_size;
     memset(&work->state, 0, sizeof work->state);
-    shrink((void **)&work->bytes.items, &work->bytes.capacity, 1, size);
-    shrink((void **)&work->starts, &work->starts_capacity, sizeof work->starts[0], size);
-    shrink((void **)&work->points.items, &work->points.capacity, sizeof work->points.items[0], size);
-    shrink((void **)&work->spare.items, &work->spare.capacity, sizeof work->spare.items[0], size);
-    shrink((void **)&work->hashes, &work->hashes_capacity, sizeof work->hashes[0], size);
-    shrink((void **)&work->digests, &work->digests_capacity, 1, size);
+    work->bytes.items = shrink(work->bytes.items, &work->bytes.capacity, 1, size);
+    work->starts = shrink(work->starts, &work->starts_capacity, sizeof work->starts[0], size);
+    work->points.items = shrink(work->points.items, &work->points.capacity, sizeof work->points.items[0], size);
+    work->spare.items = shrink(work->spare.items, &work->spare.capacity, sizeof work->spare.items[0], size);
+    work->hashes = shrink(work->hashes, &work->hashes_capacity, sizeof work->hashes[0], size);
+    work->digests = shrink(work->digests, &work->digests_capacity, 1, size);
     const int status = nd_tokens_reserve(work, 1);
     if (status == ND_OK)
         work->starts[0] = 0;
@@ -231,9 +230,10 @@ static int hash_digests(nd_text *work, const nd_rules *rules, size_t count, size
     const size_t digest_size = nd_hash_size(rules->spec.hash);
     const int wide = digest_size > sizeof work->hashes[0];
     if (wide && count > work->digests_capacity / digest_size) {
-        const int status = nd_grow((void **)&work->digests, &work->digests_capacity, 0, count * digest_size, 1);
-        if (status != ND_OK)
-            return status;
+        uint8_t *const grown = nd_grow(work->digests, &work->digests_capacity, 0, count * digest_size, 1);
+        if (grown == NULL)
+            return ND_ERROR_MEMORY;
+        work->digests = grown;
     }
     for (size_t i = 0; i < count; i++) {
         uint8_t small[ND_DIGEST_MAX];
@@ -253,9 +253,10 @@ int nd_text_hash(nd_text *work, const nd_rules *rules)
     const size_t count = nd_text_shingle_count(work, rules);
     const size_t tokens = shingle_tokens(work, rules);
     if (count > work->hashes_capacity || work->hashes_capacity == 0) {
-        const int status = nd_grow((void **)&work->hashes, &work->hashes_capacity, 0, count, sizeof work->hashes[0]);
-        if (status != ND_OK)
-            return status;
+        uint64_t *const grown = nd_grow(work->hashes, &work->hashes_capacity, 0, count, sizeof work->hashes[0]);
+        if (grown == NULL)
+            return ND_ERROR_MEMORY;
+        work->hashes = grown;
     }
     if (rules->spec.hash != ND_HASH_XXH3_64)
         return hash_digests(work, rules, count, tokens);

@@ -45,21 +45,30 @@ typedef struct nd_code_points {
     size_t capacity;
 } nd_code_points;
 
-/* Makes room for `more` elements behind *count elements of element_size; amortised. ND_ERROR_MEMORY. */
-int nd_grow(void **items, size_t *capacity, size_t count, size_t more, size_t element_size);
+/* The items at their new place, with room for `more` elements of element_size behind the first `count`; amortised. NULL, and all
+ * as it was, if memory is out. */
+void *nd_grow(void *items, size_t *capacity, size_t count, size_t more, size_t element_size);
 
 static inline int nd_bytes_reserve(nd_bytes *bytes, size_t more)
 {
     if (bytes->capacity - bytes->count >= more)
         return ND_OK;
-    return nd_grow((void **)&bytes->items, &bytes->capacity, bytes->count, more, 1);
+    uint8_t *const grown = nd_grow(bytes->items, &bytes->capacity, bytes->count, more, 1);
+    if (grown == NULL)
+        return ND_ERROR_MEMORY;
+    bytes->items = grown;
+    return ND_OK;
 }
 
 static inline int nd_code_points_reserve(nd_code_points *points, size_t more)
 {
     if (points->capacity - points->count >= more)
         return ND_OK;
-    return nd_grow((void **)&points->items, &points->capacity, points->count, more, sizeof points->items[0]);
+    uint32_t *const grown = nd_grow(points->items, &points->capacity, points->count, more, sizeof points->items[0]);
+    if (grown == NULL)
+        return ND_ERROR_MEMORY;
+    points->items = grown;
+    return ND_OK;
 }
 
 /* ---- workspace -------------------------------------------------------------------------------------------------------- */
@@ -81,7 +90,7 @@ typedef struct nd_token_state {
     nd_cluster cluster;  /* of ND_IN_CLUSTER, ND_IN_UNSPACED */
     nd_cluster grapheme; /* of tokens = CHARS: the token that is being written */
     int started;         /* CHARS: something was written */
-    int space;           /* CHARS: characters of no word since then */
+    int space;           /* CHARS with ND_NONWORD_SPACE: characters of no word since then */
 } nd_token_state;
 
 /* Tokens: token i is bytes[starts[i] .. starts[i + 1] - joiner_size), the joiner stands behind each. So a shingle of k tokens is

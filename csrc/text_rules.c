@@ -62,11 +62,11 @@ int nd_rules_is_stopword(const nd_rules *rules, const uint8_t *token, size_t siz
 /* Stop words as the text will have them. A word of which nothing is left, or that is there already, takes no place. */
 static int add_stopwords(nd_rules *rules, const nd_rules_spec *spec, nd_text *work)
 {
+    if (spec->stopword_count >= UINT32_MAX / 4)
+        return ND_ERROR_CAPACITY;
     size_t places = 16;
     while (places / 2 < spec->stopword_count)
         places *= 2;
-    if (spec->stopword_count >= UINT32_MAX / 4)
-        return ND_ERROR_CAPACITY;
     rules->stopword_mask = places - 1;
     rules->stopword_table = calloc(places, sizeof rules->stopword_table[0]);
     rules->stopword_ends = calloc(spec->stopword_count, sizeof rules->stopword_ends[0]);

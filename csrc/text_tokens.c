@@ -14,7 +14,12 @@ int nd_tokens_reserve(nd_text *work, size_t more)
 {
     if (work->starts_capacity > work->token_count && work->starts_capacity - work->token_count > more)
         return ND_OK;
-    return nd_grow((void **)&work->starts, &work->starts_capacity, work->token_count, more + 1, sizeof work->starts[0]);
+    const size_t used = work->starts_capacity == 0 ? 0 : work->token_count + 1;
+    uint32_t *const grown = nd_grow(work->starts, &work->starts_capacity, used, more + 1, sizeof work->starts[0]);
+    if (grown == NULL)
+        return ND_ERROR_MEMORY;
+    work->starts = grown;
+    return ND_OK;
 }
 
 int nd_token_close(nd_text *work, const nd_rules *rules, size_t room)
@@ -226,16 +231,14 @@ static inline int take_character(nd_text *work, const nd_rules *rules, uint32_t 
     if (nd_record_flags(record) & ND_CP_IGNORABLE)
         return ND_OK;
     if (rules->spec.nonword != ND_NONWORD_KEEP && classify(state, record) == SEPARATES) {
-        state->space = state->started;
+        state->space = state->started && rules->spec.nonword == ND_NONWORD_SPACE;
         return ND_OK;
     }
     if (state->space) {
         state->space = 0;
-        if (rules->spec.nonword == ND_NONWORD_SPACE) {
-            const int status = put_character(work, rules, ' ', ND_GCB_OTHER, room);
-            if (status != ND_OK)
-                return status;
-        }
+        const int status = put_character(work, rules, ' ', ND_GCB_OTHER, room);
+        if (status != ND_OK)
+            return status;
     }
     return put_character(work, rules, code_point, nd_record_break(record), room);
 }

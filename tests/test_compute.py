@@ -13,7 +13,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup_db import ParameterError, TextRules, compute
+from neardup_db import BottomK, MinHash, ParameterError, TextRules, compute
 from neardup_db.native import ffi, lib
 
 M64 = (1 << 64) - 1
@@ -103,6 +103,16 @@ def test_bottom_k_types():
     assert compute.bottom_k(np.array([5, 3, 5], np.uint32), 2).dtype == np.uint32
     digests = compute.shingle_hashes("a b c d", TextRules(hash="md5"))
     assert compute.bottom_k(digests, 9).tolist() == sorted(int.from_bytes(row.tobytes()[:8], "big") for row in digests)
+
+
+def test_hashes_of_six_bytes():
+    """A callable's digests of any width count as the scheme counts them: a big-endian number of at most eight bytes."""
+    rules = TextRules(hash=lambda data: hashlib.md5(data).digest()[:6], shingle=1)
+    hashes = compute.shingle_hashes("one two", rules)
+    numbers = sorted(int.from_bytes(hashlib.md5(word).digest()[:6], "big") for word in (b"one", b"two"))
+    assert hashes.shape == (2, 6) and compute.bottom_k(hashes, 5).tolist() == numbers
+    assert BottomK().fingerprint("one two", rules).tolist() == numbers
+    assert np.array_equal(compute.minhash(hashes), MinHash().fingerprint("one two", rules))
 
 
 def test_minhash_slots():

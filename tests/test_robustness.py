@@ -15,13 +15,11 @@ import pytest
 
 import neardup_db.store.opening as opening
 from neardup_db import (
-    BinaryCode,
     BottomK,
     CorruptIndexError,
     Index,
     MinHash,
     MismatchError,
-    NearDupError,
     ParameterError,
     SimHash,
     TextRules,

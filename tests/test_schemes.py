@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from math import comb
 
@@ -158,6 +159,18 @@ def test_many_texts():
     rows = SimHash().fingerprints(texts)
     for i in (0, 4095, 4096, 8191, 8192, 8999):
         assert np.array_equal(rows[i], SimHash().fingerprint(texts[i]))
+
+
+def test_threads():
+    """Threads that share one scheme and one set of rules do not disturb each other."""
+    texts = [f"{word} message number {i} of the thread" for i in range(300) for word in ("first", "second", "third")]
+    for scheme in (MinHash(), BottomK(k=4)):
+        expected = scheme.fingerprints(texts)
+        with ThreadPoolExecutor(4) as pool:
+            many = list(pool.map(lambda _, scheme=scheme: scheme.fingerprints(texts), range(8)))
+            single = list(pool.map(scheme.fingerprint, texts))
+        for found in (*many, single):
+            assert all(np.array_equal(a, b) for a, b in zip(expected, found, strict=True))
 
 
 @pytest.mark.parametrize("scheme", SCHEMES_OF_TEXT, ids=repr)

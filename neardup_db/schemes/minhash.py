@@ -15,7 +15,7 @@ from . import plans
 from .base import Scheme
 from .common import EVIDENCES, EXPECTED_MAX, FAMILIES, SetScheme, native_scheme, stored_scheme, values_of
 
-_NUM_PERM_MAX = 4096
+_NUM_PERM_MAX = 65536
 _DEFAULT_RECALL = 0.99
 
 

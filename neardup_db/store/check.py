@@ -83,7 +83,8 @@ class Checker:
             "documents whose group has no name",
         )
         wrong = "cluster_id IS NULL" if self.store.record_matches else "cluster_id IS NOT NULL"
-        yield from self._few(f"SELECT id FROM {{index}}_document WHERE {wrong} LIMIT :limit", "documents with a wrong cluster label")
+        sql = f"SELECT id FROM {{index}}_document WHERE {wrong} LIMIT :limit"
+        yield from self._few(sql, "documents with a wrong cluster label")
         if self.store.store_text:
             yield from self._few(
                 "SELECT id FROM {index}_document WHERE text IS NULL AND token_count IS NOT NULL LIMIT :limit",

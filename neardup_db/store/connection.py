@@ -45,7 +45,10 @@ def translate(error: apsw.Error) -> NearDupError:
     if isinstance(error, (apsw.BusyError, apsw.LockedError)):
         return BusyError(f"another connection holds the database ({error}): try again, or give a larger timeout")
     if isinstance(error, apsw.ReadOnlyError):
-        return ReadOnlyError(f"the database cannot be written ({error}): open it without read_only, in a folder you may write to")
+        return ReadOnlyError(
+            f"the database cannot be written ({error}): to read it, open it with read_only=True; to write, without, in a folder "
+            "that you may write to"
+        )
     for theirs, ours in _ERRORS:
         if isinstance(error, theirs):
             return ours(str(error))
@@ -106,10 +109,13 @@ def _open_read_only(path: Path, timeout: float) -> apsw.Connection:
     try:
         plain.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
         return plain
-    except apsw.CantOpenError:
+    except (apsw.CantOpenError, apsw.ReadOnlyError) as error:
         plain.close()
         if path.with_name(path.name + "-wal").exists():
-            raise
+            raise ReadOnlyError(
+                f"{str(path)!r} has changes waiting in its -wal file, which cannot be read where the folder cannot be written "
+                f"({error}): open it once where it can be, or copy both files to such a folder"
+            ) from error
     uri = f"file:{quote(str(path.absolute()))}?immutable=1"
     return apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
@@ -129,6 +135,7 @@ def open_file(target: str, *, read_only: bool, durability: str, timeout: float) 
         connection.set_busy_timeout(int(timeout * 1000))
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # plans do not depend on values: nothing is planned twice
         connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}; PRAGMA temp_store = MEMORY")
     except apsw.Error as error:
         connection.close()

@@ -87,7 +87,7 @@ class Documents:
     def page(self, after_id: int, now: int, size: int) -> list[tuple[int, Key, int | None, int]]:
         """(id, key, fingerprint_id, group_id) of the next visible documents in the order of insertion."""
         sql = """SELECT id, key, fingerprint_id, group_id FROM {index}_document
-                 WHERE id > ? AND (expires_at IS NULL OR expires_at > ?) ORDER BY id LIMIT ?"""
+                 WHERE id > ? AND (expires_at IS NULL OR expires_at > ?) ORDER BY id LIMIT +?"""
         return self.db.rows(self.store.sql(sql), (after_id, now, size))
 
     def group_id(self, group: Key | None, *, create: bool = False) -> int:
@@ -124,7 +124,7 @@ class Documents:
 
     def fingerprint_id(self, group_id: int, value: bytes) -> int | None:
         """The fingerprint with this value, if there is one."""
-        sql = self.store.sql("SELECT id FROM {index}_fingerprint WHERE group_id = ? AND value_hash = ? AND value = ?")
+        sql = self.store.sql("SELECT id FROM {index}_fingerprint WHERE group_id = +? AND value_hash = +? AND value = ?")
         number: int | None = self.db.value(sql, (group_id, signed_hash(value), value))
         return number
 

@@ -112,8 +112,8 @@ class Search:
 
         Looks at no more documents than it needs: thousands of equal copies share one fingerprint."""
         sql = self.store.sql(
-            """SELECT key, id, cluster_id FROM {index}_document WHERE fingerprint_id = ? AND id < ?
-               AND (expires_at IS NULL OR expires_at > ?) ORDER BY id LIMIT ?"""
+            """SELECT key, id, cluster_id FROM {index}_document WHERE fingerprint_id = +? AND id < ?
+               AND (expires_at IS NULL OR expires_at > ?) ORDER BY id LIMIT +?"""
         )
         rows: list[MatchRow] = []
         start = 0

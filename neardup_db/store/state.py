@@ -94,9 +94,10 @@ class Store:
                 f"index {self.name!r} was made with other parameters: {'; '.join(problems)}. "
                 "Leave them out to use the file's, or change the file with rebuild()"
             )
-        self.scheme, self.rules = scheme, rules
+        keep_text = bool(settings["store_text"])
+        self.scheme, self.rules, self.store_text = scheme.for_index(rules, keep_text), rules, keep_text
+        self.record_matches = bool(settings["record_matches"])
         self.epoch += 1  # last: a sketch that has this epoch was made with these
-        self.store_text, self.record_matches = bool(settings["store_text"]), bool(settings["record_matches"])
         self.settings = settings
         self.generation = settings["generation"]
 
