@@ -479,9 +479,22 @@ class Index:
 
     @contextmanager
     def transaction(self) -> Iterator[Index]:
-        """Several calls as one transaction: all of them, or after an exception none. Nests; other threads wait."""
-        with self._store.writing():
-            yield self
+        """Several calls as one transaction: all of them, or after an exception none. Nests; other threads wait.
+
+        An exception of the caller's own comes out as it is, those of statements on `connection` too.
+        """
+        own: apsw.Error | None = None
+        try:
+            with self._store.writing():
+                try:
+                    yield self
+                except apsw.Error as error:
+                    own = error
+                    raise
+        except NearDupError as error:
+            if own is not None and error.__cause__ is own:
+                raise own from own.__cause__
+            raise
 
     def rebuild(
         self, scheme: Scheme | None = None, text: TextRules | None = None, *, progress: Callable[[int], Any] | None = None

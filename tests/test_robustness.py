@@ -15,11 +15,13 @@ import pytest
 
 import neardup_db.store.opening as opening
 from neardup_db import (
+    BinaryCode,
     BottomK,
     CorruptIndexError,
     Index,
     MinHash,
     MismatchError,
+    NearDupError,
     ParameterError,
     SimHash,
     TextRules,
@@ -329,3 +331,27 @@ def test_a_closed_index_says_so_at_once() -> None:
     for call in (index.pairs, index.__iter__):
         with pytest.raises(NearDupError, match="closed"):
             call()
+
+
+def test_the_caller_s_own_errors_leave_a_transaction_as_they_are() -> None:
+    """A statement of the application that fails inside transaction() raises what it raises outside of it."""
+    connection = apsw.Connection(":memory:")
+    connection.execute("CREATE TABLE own (id INTEGER PRIMARY KEY); INSERT INTO own VALUES (1)")
+    index = Index(connection, MinHash())
+    with pytest.raises(apsw.ConstraintError), index.transaction(), index.transaction():
+        index.add("a", "one two three")
+        connection.execute("INSERT INTO own VALUES (1)")
+    assert len(index) == 0 and not connection.in_transaction
+
+
+def test_damaged_letters_are_a_damaged_index(tmp_path: Path) -> None:
+    """Text in the file that is no Unicode is an error of this package, with the remedy."""
+    connection = apsw.Connection(":memory:")
+    with Index(connection, MinHash()) as index:
+        index.add("a", "one two three")
+        connection.execute("UPDATE neardup_document SET key = CAST(x'61ff' AS TEXT)")
+        with pytest.raises(CorruptIndexError, match="backup"):
+            list(index)
+        connection.execute("UPDATE neardup_setting SET name = CAST(x'61ff' AS TEXT) WHERE name = 'text.short'")
+    with pytest.raises(CorruptIndexError, match="backup"):
+        Index(connection)

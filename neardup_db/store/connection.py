@@ -143,6 +143,10 @@ def open_file(target: str, *, read_only: bool, durability: str, timeout: float) 
     return connection
 
 
+def _not_unicode(error: UnicodeDecodeError) -> CorruptIndexError:
+    return CorruptIndexError(f"the file holds text that is no Unicode ({error.object[:40]!r}): restore a backup")
+
+
 def _as_it_is(cursor: apsw.Cursor, row: Any) -> Any:
     return row
 
@@ -178,11 +182,17 @@ class Database:
 
     def rows(self, sql: str, bindings: Any = None) -> list[tuple[Any, ...]]:
         """All rows of a query."""
-        return self.execute(sql, bindings).fetchall()
+        try:
+            return self.execute(sql, bindings).fetchall()
+        except UnicodeDecodeError as error:
+            raise _not_unicode(error) from error
 
     def value(self, sql: str, bindings: Any = None) -> Any:
         """The first column of the first row, None where there is no row."""
-        row = self.execute(sql, bindings).fetchone()
+        try:
+            row = self.execute(sql, bindings).fetchone()
+        except UnicodeDecodeError as error:
+            raise _not_unicode(error) from error
         return None if row is None else row[0]
 
     @contextmanager

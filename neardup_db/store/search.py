@@ -104,7 +104,8 @@ class Search:
             return self.db.rows(sql, parameters)
         except apsw.SQLError as error:
             raise CorruptIndexError(
-                f"a query of index {self.store.name!r} failed over what is stored ({error}): run check(repair=True), or restore a backup"
+                f"a query of index {self.store.name!r} failed over what is stored ({error}): run check(repair=True), "
+                "or restore a backup"
             ) from error
 
     def best_of(self, neighbours: list[Neighbour], limit: int, now: int, before_id: int = MAX_ID) -> list[MatchRow]:
