@@ -355,3 +355,24 @@ def test_damaged_letters_are_a_damaged_index(tmp_path: Path) -> None:
         connection.execute("UPDATE neardup_setting SET name = CAST(x'61ff' AS TEXT) WHERE name = 'text.short'")
     with pytest.raises(CorruptIndexError, match="backup"):
         Index(connection)
+
+
+def test_a_listing_of_damaged_pages_comes_to_an_end(tmp_path: Path) -> None:
+    """Ids out of order in the table's tree, which SQLite does not notice while reading, do not keep a listing going for ever."""
+    path = tmp_path / "index.db"
+    with Index(path, MinHash()) as index:
+        for number in range(3):
+            index.add(f"key {number}", f"text number {number}")
+        sql = "SELECT rootpage FROM sqlite_schema WHERE name = 'neardup_document'"
+        page, size = index.connection.execute(sql).get, index.connection.execute("PRAGMA page_size").get
+    data = bytearray(path.read_bytes())
+    start = (page - 1) * size
+    assert data[start] == 13 and data[start + 3 : start + 5] == b"\0\3"  # a leaf with three rows
+    cell = start + int.from_bytes(data[start + 12 : start + 14], "big")  # the last row: its size, then its id
+    assert data[cell + 1] == 3
+    data[cell + 1] = 0
+    path.write_bytes(data)
+    with Index(path) as index:
+        with pytest.raises(CorruptIndexError, match="backup"):
+            list(index)
+        assert any("integrity" in problem for problem in index.check().problems)

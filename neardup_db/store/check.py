@@ -66,7 +66,7 @@ class Checker:
         damaged: list[int] = []
         last = 0
         sql = self.store.sql("SELECT id, value, value_hash FROM {index}_fingerprint WHERE id > ? ORDER BY id LIMIT 5000")
-        while rows := self.db.rows(sql, (last,)):
+        while rows := self.db.page(sql, last):
             damaged += [number for number, value, value_hash in rows if not self.writer.documents.is_sound(value, value_hash)]
             last = rows[-1][0]
         return damaged

@@ -30,7 +30,6 @@ _ERRORS: tuple[tuple[type[Exception], type[NearDupError]], ...] = (
     (apsw.LockedError, BusyError),
     (apsw.ReadOnlyError, ReadOnlyError),
     (apsw.NotADBError, FormatError),
-    (apsw.CorruptError, CorruptIndexError),
     (apsw.ConnectionClosedError, ClosedError),
 )
 
@@ -49,6 +48,8 @@ def translate(error: apsw.Error) -> NearDupError:
             f"the database cannot be written ({error}): to read it, open it with read_only=True; to write, without, in a folder "
             "that you may write to"
         )
+    if isinstance(error, apsw.CorruptError):
+        return CorruptIndexError(f"SQLite cannot read the file ({error}): restore a backup; check() names what is damaged")
     for theirs, ours in _ERRORS:
         if isinstance(error, theirs):
             return ours(str(error))
@@ -186,6 +187,15 @@ class Database:
             return self.execute(sql, bindings).fetchall()
         except UnicodeDecodeError as error:
             raise _not_unicode(error) from error
+
+    def page(self, sql: str, after_id: int, *more: Any) -> list[tuple[Any, ...]]:
+        """Rows of a query whose first column ascends from above `after_id`, its first parameter.
+
+        In a damaged file it may not, and whoever goes on after the last row would never come to an end."""
+        rows = self.rows(sql, (after_id, *more))
+        if rows and rows[-1][0] <= after_id:
+            raise CorruptIndexError("the rows of a table are not in the order of their ids: restore a backup")
+        return rows
 
     def value(self, sql: str, bindings: Any = None) -> Any:
         """The first column of the first row, None where there is no row."""

@@ -88,7 +88,7 @@ class Documents:
         """(id, key, fingerprint_id, group_id) of the next visible documents in the order of insertion."""
         sql = """SELECT id, key, fingerprint_id, group_id FROM {index}_document
                  WHERE id > ? AND (expires_at IS NULL OR expires_at > ?) ORDER BY id LIMIT +?"""
-        return self.db.rows(self.store.sql(sql), (after_id, now, size))
+        return self.db.page(self.store.sql(sql), after_id, now, size)
 
     def group_id(self, group: Key | None, *, create: bool = False) -> int:
         """Number of a group; NEVER_SEEN for an unknown one that is not to be created."""
