@@ -172,7 +172,7 @@ class Checker:
         return done, lost
 
     def _repair_fingerprints(self) -> tuple[list[str], list[str]]:
-        """Give every document a sound fingerprint of its own group, from its text or old value; none where there is neither."""
+        """Give every document a sound fingerprint of its own group, from its text or its old value, or none."""
         damaged = set(self._damaged())
         unpoint = self.store.sql("UPDATE {index}_document SET fingerprint_id = NULL WHERE fingerprint_id = ?")
         sql = self.store.sql(
@@ -199,8 +199,8 @@ class Checker:
         self._merge_doubles()
         done = [f"{len(rows) - len(lost)} documents given a sound fingerprint"] if len(rows) > len(lost) else []
         few = ", ".join(map(repr, lost[:SHOWN])) + (", ..." if len(lost) > SHOWN else "")
-        gone = f"{len(lost)} documents have lost their fingerprint and match nothing, add them again: {few}"
-        return done, [gone] if lost else []
+        warning = f"{len(lost)} documents have lost their fingerprint and match nothing, add them again: {few}"
+        return done, [warning] if lost else []
 
     def _fingerprint_of(self, group_id: int, value: bytes) -> int:
         number = self.writer.documents.fingerprint_id(group_id, value)

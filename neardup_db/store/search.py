@@ -87,7 +87,7 @@ class Search:
             return []
         parameters.update(limit=-1 if limit is None else limit, after_id=after_id, except_id=except_id)
         sql = self.store.query_sql("matches_any" if first else "matches", self._verify())
-        return [MatchRow(*row) for row in self._rows(sql, parameters)]
+        return list(map(MatchRow._make, self._rows(sql, parameters)))
 
     def neighbours(self, sketch: Sketch, group_id: int, now: int, before_id: int = MAX_ID) -> list[Neighbour]:
         """Each verified fingerprint's newest visible document before `before_id`, best first."""
@@ -96,7 +96,7 @@ class Search:
         parameters = self.parameters(sketch, group_id, now)
         parameters["before_id"] = before_id
         sql = self.store.query_sql("neighbours", self._verify())
-        return [Neighbour(*row) for row in self._rows(sql, parameters)]
+        return list(map(Neighbour._make, self._rows(sql, parameters)))
 
     def _rows(self, sql: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
         """The rows of a query of sql/, which fails only over what is stored."""
