@@ -48,9 +48,13 @@ class Ingest:
         while batch is not None:
             with self.store.writing():
                 start = self.taken
-                while batch is not None and (self.options.commit_every is None or self.taken - start < self.options.commit_every):
+                while batch is not None:
                     self._take(batch, self._sketch(batch))
+                    if self.options.commit_every is not None and self.taken - start >= self.options.commit_every:
+                        break  # commit before the next record is asked for: it may raise
                     batch = next(batches, None)
+            if batch is not None:
+                batch = next(batches, None)
         return AddReport(**self.counts)
 
     # ---- reading the records -----------------------------------------------------------------------------------------
