@@ -213,7 +213,7 @@ class Index:
         all. on_error="skip": a wrong record is counted and left out. only_new: as `add_if_new` one by one, in order.
         progress: called after each batch with the number of records taken so far.
         """
-        return self._ingest("text", records, if_exists, on_error, only_new, commit_every, progress)
+        return self._ingest("text", checks.check_many("records", records), if_exists, on_error, only_new, commit_every, progress)
 
     def add_codes(
         self,
@@ -232,6 +232,8 @@ class Index:
 
         group and expires_at are those of all of them.
         """
+        checks.check_many("keys", keys)
+        checks.check_many("codes", codes)
         if isinstance(keys, Sized) and isinstance(codes, Sized) and len(keys) != len(codes):
             raise ParameterError(f"{len(keys)} keys for {len(codes)} codes: give one key for each code")
         common = {"group": group, "expires_at": expires_at}
@@ -252,6 +254,8 @@ class Index:
         checks.check_choice("on_error", on_error, ("raise", "skip"))
         if commit_every is not None:
             checks.check_count("commit_every", commit_every, 1)
+        checks.check_callable("progress", progress)
+        self._store.db.require_open()
         options = IngestOptions(content, if_exists, on_error, bool(only_new), commit_every, progress)
         report = Ingest(self._store, self._documents, self._writer, options).run(records)
         self._checkpoint()
@@ -307,7 +311,7 @@ class Index:
         group: Key | None = None,
     ) -> list[list[Match]]:
         """`query` for each of many texts, all in one consistent state; one list of matches each."""
-        checked = [checks.check_text(text) for text in texts]
+        checked = [checks.check_text(text) for text in checks.check_many("texts", texts)]
         sketches = self._store.sketch_texts(checked, evidence=True)
         with self._store.reading():
             if sketches and sketches[0].generation != self._store.generation:
@@ -395,9 +399,10 @@ class Index:
 
     def get_many(self, keys: Iterable[Key]) -> list[Document | None]:
         """Stored documents in the order of the keys; None for a key that is not there."""
+        checked = [checks.check_key(key) for key in checks.check_many("keys", keys)]
         with self._store.reading():
             now = checks.now_ms()
-            found = [self._documents.visible(checks.check_key(key), now) for key in keys]
+            found = [self._documents.visible(key, now) for key in checked]
             return [None if one is None else self._documents.read(one.id) for one in found]
 
     def update(self, key: Key, **changes: Any) -> None:
@@ -441,7 +446,7 @@ class Index:
 
     def delete_many(self, keys: Iterable[Key]) -> int:
         """Remove documents in one transaction; returns how many there were."""
-        checked = [checks.check_key(key) for key in keys]
+        checked = [checks.check_key(key) for key in checks.check_many("keys", keys)]
         with self._store.writing():
             now = checks.now_ms()
             found = [self._documents.find(key) for key in dict.fromkeys(checked)]
@@ -484,6 +489,7 @@ class Index:
         for label, value, kind in (("scheme", scheme, Scheme), ("text", text, TextRules)):
             if value is not None and not isinstance(value, kind):
                 raise ParameterError(f"{label}={value!r}: it is a {kind.__name__}")
+        checks.check_callable("progress", progress)
         with self._store.writing():
             rules = text if text is not None else self._store.rules
             chosen = (scheme if scheme is not None else self._store.scheme).for_index(rules, self._store.store_text)
