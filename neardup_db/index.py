@@ -33,6 +33,9 @@ from .values import AddReport, CheckReport, Cluster, Document, Key, Match, Pair
 PAGE = 500
 """Documents that a lazy listing reads in one transaction."""
 
+_CODE = object()
+"""Stands for the text of a document that is a code."""
+
 
 class Index:
     """A near-duplicate index in one SQLite database.
@@ -561,11 +564,12 @@ class Index:
 
     # ---- helpers -----------------------------------------------------------------------------------------------------
 
-    def _record(self, key: Key, metadata: Any, group: Any, expires_at: Any, text: Any = None) -> Record:
+    def _record(self, key: Key, metadata: Any, group: Any, expires_at: Any, text: Any = _CODE) -> Record:
         self._store.db.require_open()
-        if text is not None or not self._store.scheme.takes_codes:
+        stored = None
+        if text is not _CODE:
             checks.check_text(text)
-        stored = checks.storable(text) if text is not None and self._store.store_text else None
+            stored = checks.storable(text) if self._store.store_text else None
         return Record(
             checks.check_key(key),
             stored,
