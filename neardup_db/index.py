@@ -33,6 +33,9 @@ from .values import AddReport, CheckReport, Cluster, Document, Key, Match, Pair
 PAGE = 500
 """Documents that a lazy listing reads in one transaction."""
 
+_CODE = object()
+"""Stands for the text of a document that is a code."""
+
 
 class Index:
     """A near-duplicate index in one SQLite database.
@@ -213,7 +216,7 @@ class Index:
         all. on_error="skip": a wrong record is counted and left out. only_new: as `add_if_new` one by one, in order.
         progress: called after each batch with the number of records taken so far.
         """
-        return self._ingest("text", records, if_exists, on_error, only_new, commit_every, progress)
+        return self._ingest("text", checks.check_many("records", records), if_exists, on_error, only_new, commit_every, progress)
 
     def add_codes(
         self,
@@ -232,7 +235,8 @@ class Index:
 
         group and expires_at are those of all of them.
         """
-        checks.several("keys", keys)
+        checks.check_many("keys", keys)
+        checks.check_many("codes", codes)
         if isinstance(keys, Sized) and isinstance(codes, Sized) and len(keys) != len(codes):
             raise ParameterError(f"{len(keys)} keys for {len(codes)} codes: give one key for each code")
         common = {"group": group, "expires_at": expires_at}
@@ -253,6 +257,8 @@ class Index:
         checks.check_choice("on_error", on_error, ("raise", "skip"))
         if commit_every is not None:
             checks.check_count("commit_every", commit_every, 1)
+        checks.check_callable("progress", progress)
+        self._store.db.require_open()
         options = IngestOptions(content, if_exists, on_error, bool(only_new), commit_every, progress)
         report = Ingest(self._store, self._documents, self._writer, options).run(records)
         self._checkpoint()
@@ -308,7 +314,7 @@ class Index:
         group: Key | None = None,
     ) -> list[list[Match]]:
         """`query` for each of many texts, all in one consistent state; one list of matches each."""
-        checked = [checks.check_text(text) for text in checks.several("texts", texts)]
+        checked = [checks.check_text(text) for text in checks.check_many("texts", texts)]
         sketches = self._store.sketch_texts(checked, evidence=True)
         with self._store.reading():
             if sketches and sketches[0].epoch != self._store.epoch:
@@ -399,7 +405,7 @@ class Index:
 
     def get_many(self, keys: Iterable[Key]) -> list[Document | None]:
         """Stored documents in the order of the keys; None for a key that is not there."""
-        checked = [checks.check_key(key) for key in checks.several("keys", keys)]
+        checked = [checks.check_key(key) for key in checks.check_many("keys", keys)]
         with self._store.reading():
             now = checks.now_ms()
             found = [self._documents.visible(key, now) for key in checked]
@@ -450,7 +456,7 @@ class Index:
 
     def delete_many(self, keys: Iterable[Key]) -> int:
         """Remove documents in one transaction; returns how many there were."""
-        checked = [checks.check_key(key) for key in checks.several("keys", keys)]
+        checked = [checks.check_key(key) for key in checks.check_many("keys", keys)]
         with self._store.writing():
             now = checks.now_ms()
             found = [self._documents.find(key) for key in dict.fromkeys(checked)]
@@ -506,6 +512,7 @@ class Index:
         for label, value, kind in (("scheme", scheme, Scheme), ("text", text, TextRules)):
             if value is not None and not isinstance(value, kind):
                 raise ParameterError(f"{label}={value!r}: it is a {kind.__name__}")
+        checks.check_callable("progress", progress)
         with self._store.writing():
             rules = text if text is not None else self._store.rules
             chosen = (scheme if scheme is not None else self._store.scheme).for_index(rules, self._store.store_text)
@@ -589,11 +596,12 @@ class Index:
 
     # ---- helpers -----------------------------------------------------------------------------------------------------
 
-    def _record(self, key: Key, metadata: Any, group: Any, expires_at: Any, text: Any = None) -> Record:
+    def _record(self, key: Key, metadata: Any, group: Any, expires_at: Any, text: Any = _CODE) -> Record:
         self._store.db.require_open()
-        if text is not None or not self._store.scheme.takes_codes:
+        stored = None
+        if text is not _CODE:
             checks.check_text(text)
-        stored = checks.storable(text) if text is not None and self._store.store_text else None
+            stored = checks.storable(text) if self._store.store_text else None
         return Record(
             checks.check_key(key),
             stored,

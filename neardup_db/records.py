@@ -52,13 +52,6 @@ def check_key(key: Any, what: str = "key") -> Key:
     raise ParameterError(f"{what}={key!r} is of type {type(key).__name__}: keys are str, bytes or 64-bit int")
 
 
-def several(name: str, values: Any) -> Iterable[Any]:
-    """An iterable of keys or texts: not one of them, whose letters would be taken for several."""
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise ParameterError(f"{name}={values!r:.60} is of type {type(values).__name__}: give a list")
-    return values
-
-
 def check_group(group: Any) -> Key | None:
     """A group's name, or None."""
     return None if group is None else check_key(group, "group")
@@ -129,6 +122,20 @@ def check_count(name: str, value: Any, least: int = 0) -> int:
     if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < least:
         raise ParameterError(f"{name}={value!r}: it is a whole number of at least {least}")
     return int(value)
+
+
+def check_many(name: str, values: Any) -> Iterable[Any]:
+    """Several of something: no single text, whose letters would be taken for them."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise ParameterError(f"{name}={values!r:.60} is of type {type(values).__name__}: give a list, or another iterable")
+    return values
+
+
+def check_callable(name: str, value: Any) -> Any:
+    """A function, or None."""
+    if value is not None and not callable(value):
+        raise ParameterError(f"{name}={value!r}: it is a function, or None")
+    return value
 
 
 def incoming(record: Any, *, content: str, if_exists: str, store_text: bool) -> Incoming:
