@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import apsw
 import pytest
+
 from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, SimHash
 from neardup_db.schemes.base import Scheme
 
@@ -19,7 +20,7 @@ def planned(connection: apsw.Connection) -> list[int]:
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
 def test_queries_are_planned_once(scheme: Scheme) -> None:
-    """On a caller's connection, where no setting is ours, queries with other texts, groups and limits reuse the first one's plan."""
+    """On a caller's connection, where no setting is ours, queries with other texts, groups and limits reuse a plan."""
     connection = apsw.Connection(":memory:")
     with Index(connection, scheme) as index:
         for number in range(20):
