@@ -168,7 +168,7 @@ def markdown(results: dict[str, Any]) -> str:
             machine_lines(results["machine"]),
             f"{first['documents']:,} documents of {mb * 1e6 / first['documents']:,.0f} characters on average ({mb:.0f} MB), read "
             f"as JSON lines while they are added by one `add_many` to a file. Reading them alone takes {seconds:.1f} s and "
-            f"{peak:.0f} MB. Medians; seconds: least and most of the repeats; CPU s: of the process, all threads, which other work "
+            f"{peak:.0f} MB. Medians; seconds: least and most of the repeats; CPU s: of the process, which other work "
             "on the machine hardly touches.",
             table((*header, *asked, "matched"), rows),
             "## Fingerprints alone\n\nFrom a list of str, one thread.",

@@ -310,7 +310,7 @@ class Index:
         checked = [checks.check_text(text) for text in texts]
         sketches = self._store.sketch_texts(checked, evidence=True)
         with self._store.reading():
-            if sketches and sketches[0].generation != self._store.generation:
+            if sketches and sketches[0].epoch != self._store.epoch:
                 sketches = self._store.sketch_texts(checked, evidence=True)
             return [self._matches(sketch, threshold, max_distance, limit, any, group) for sketch in sketches]
 
@@ -492,16 +492,20 @@ class Index:
         self._checkpoint()
 
     def check(self, repair: bool = False) -> CheckReport:
-        """Look at every invariant of the file. repair=True rebuilds what can be computed from the documents' fingerprints."""
+        """Look at every invariant of the file.
+
+        repair=True rebuilds what follows from the documents: fingerprints from stored texts, table rows, matches and clusters.
+        What could not be brought back stays among the `problems` of the report.
+        """
         checker = Checker(self._store, self._writer, self._clusters)
         with self._store.reading():
             report = checker.run(checks.now_ms())
         if report.ok or not repair:
             return report
         with self._store.writing():
-            done = checker.repair(checks.now_ms())
+            done, lost = checker.repair(checks.now_ms())
         with self._store.reading():
-            return CheckReport(checker.run(checks.now_ms()).problems, tuple(done))
+            return CheckReport((*lost, *checker.run(checks.now_ms()).problems), tuple(done))
 
     def explain(self, text: str | bytes, *, group: Key | None = None) -> Explanation:
         """How a query for this text runs: plan, probes, candidates, verified, matches, and the time of each step."""
@@ -509,7 +513,7 @@ class Index:
         sketch = self._sketch(text)
         fingerprint_s = time.perf_counter() - start
         with self._store.reading():
-            if sketch.generation != self._store.generation:
+            if sketch.epoch != self._store.epoch:
                 sketch = self._sketch(text)
             group_id = self._documents.group_id(checks.check_group(group))
             return explain_query(self._store, self._search, sketch, group_id, checks.now_ms(), fingerprint_s)
@@ -577,7 +581,7 @@ class Index:
         self._store.db.require_open()
         sketch = make()
         with self._store.writing() if write else self._store.reading():
-            if sketch.generation != self._store.generation:
+            if sketch.epoch != self._store.epoch:
                 sketch = make()
             yield sketch
 

@@ -89,7 +89,8 @@ def check_metadata(metadata: Any) -> str | None:
     except UnicodeEncodeError:
         return json.dumps(metadata, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ParameterError(f"metadata cannot be written as JSON ({error}): use dicts, lists, strings and finite numbers") from error
+        remedy = "use dicts, lists, strings and finite numbers"
+        raise ParameterError(f"metadata cannot be written as JSON ({error}): {remedy}") from error
     return text
 
 
@@ -105,7 +106,8 @@ def check_expiry(expires_at: Any) -> int | None:
         if not -1e14 < expires_at < 1e14:
             raise ParameterError(f"expires_at={expires_at!r} is out of range: Unix seconds are meant")
         return round(expires_at * 1000)
-    raise ParameterError(f"expires_at={expires_at!r} is of type {type(expires_at).__name__}: give an aware datetime or Unix seconds")
+    kind = type(expires_at).__name__
+    raise ParameterError(f"expires_at={expires_at!r} is of type {kind}: give an aware datetime or Unix seconds")
 
 
 def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:

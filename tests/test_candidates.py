@@ -10,6 +10,7 @@ import pytest
 import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
+
 from neardup_db.native import ffi, lib
 
 

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 import zstandard
 from click.testing import CliRunner, Result
-from neardup_db.compute import shingles
 
 from neardup_db import Index, TextRules
 from neardup_db.cli import main
 from neardup_db.cli.plot import binomial, chances_of
+from neardup_db.compute import shingles
 from neardup_db.demo import documents
 
 ROOT = Path(__file__).parent.parent

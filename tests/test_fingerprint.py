@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from neardup_db.native import ffi, lib
 
 MASK32, MASK64 = 2**32 - 1, 2**64 - 1

@@ -7,6 +7,7 @@ import random
 
 import pytest
 import xxhash
+
 from neardup_db.native import ffi, lib
 
 SEEDS = [0, 1, 0x9E3779B185EBCA87, 2**64 - 1]

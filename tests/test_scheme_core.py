@@ -9,6 +9,7 @@ import pytest
 import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from neardup_db.native import ffi, lib
 
 DEFAULTS: dict[int, dict[str, Any]] = {

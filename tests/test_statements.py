@@ -20,7 +20,7 @@ def planned(connection: apsw.Connection) -> list[int]:
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
 def test_queries_are_planned_once(scheme: Scheme) -> None:
-    """On a caller's connection, where no setting is ours, queries with other texts, groups and limits reuse a plan."""
+    """On a caller's connection, with no setting of ours, queries with other texts, groups and limits reuse one plan."""
     connection = apsw.Connection(":memory:")
     with Index(connection, scheme) as index:
         for number in range(20):

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +18,8 @@ import unicodedata2
 import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ucd import ucd_folder
+
 from neardup_db.native import ffi, lib
 
 NONE, NFC, NFKC = 0, 1, 2
@@ -124,16 +125,13 @@ def chars(text: str, **options: Any) -> list[str]:
 
 # ---- the oracle -----------------------------------------------------------------------------------------------------
 
-UCD = Path("/usr/share/unicode")
 UNSPACED = {"Hani", "Hira", "Kana", "Thai", "Laoo", "Khmr", "Mymr"}
 UNSPACED_SCRIPTS = {"Han", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar"}
 
 
 def records(name: str) -> Iterator[list[str]]:
     """Fields of the lines of a file of the database."""
-    path = UCD / name
-    assert path.is_file(), f"{path} is missing: install Debian's package unicode-data"
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in (ucd_folder() / name).read_text(encoding="utf-8").splitlines():
         line = line.partition("#")[0].strip()
         if line:
             yield [part.strip() for part in line.split(";")]

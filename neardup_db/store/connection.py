@@ -45,7 +45,10 @@ def translate(error: apsw.Error) -> NearDupError:
     if isinstance(error, (apsw.BusyError, apsw.LockedError)):
         return BusyError(f"another connection holds the database ({error}): try again, or give a larger timeout")
     if isinstance(error, apsw.ReadOnlyError):
-        return ReadOnlyError(f"the database cannot be written ({error}): open it without read_only, in a folder you may write to")
+        return ReadOnlyError(
+            f"the database cannot be written ({error}): to read it, open it with read_only=True; to write, without, in a folder "
+            "that you may write to"
+        )
     for theirs, ours in _ERRORS:
         if isinstance(error, theirs):
             return ours(str(error))
@@ -106,22 +109,24 @@ def _open_read_only(path: Path, timeout: float) -> apsw.Connection:
     try:
         plain.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
         return plain
-    except apsw.CantOpenError:
+    except (apsw.CantOpenError, apsw.ReadOnlyError) as error:
         plain.close()
         if path.with_name(path.name + "-wal").exists():
-            raise
+            raise ReadOnlyError(
+                f"{str(path)!r} has changes waiting in its -wal file, which cannot be read where the folder cannot be written "
+                f"({error}): open it once where it can be, or copy both files to such a folder"
+            ) from error
     uri = f"file:{quote(str(path.absolute()))}?immutable=1"
     return apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
 
-def open_file(target: str, *, read_only: bool, create: bool, durability: str, timeout: float) -> apsw.Connection:
-    """A connection of our own to a path or ':memory:'."""
+def open_file(target: str, *, read_only: bool, durability: str, timeout: float) -> apsw.Connection:
+    """A connection of our own to an existing file or ':memory:'."""
     try:
         if read_only:
             connection = _open_read_only(Path(target), timeout)
         else:
-            flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
-            connection = apsw.Connection(target, flags=flags)
+            connection = apsw.Connection(target, flags=apsw.SQLITE_OPEN_READWRITE)
     except apsw.CantOpenError as error:
         raise ParameterError(f"{target!r} cannot be opened ({error}): check the path and its permissions") from error
     except apsw.Error as error:
@@ -178,9 +183,9 @@ class Database:
             self.require_open()
             with translated():
                 began = not self.connection.in_transaction
-                if began:
-                    self.connection.execute("BEGIN")
                 try:
+                    if began:
+                        self.connection.execute("BEGIN")
                     yield began
                 finally:
                     if began and self.connection.in_transaction:
@@ -196,9 +201,9 @@ class Database:
             with translated():
                 began = not self.connection.in_transaction
                 savepoint = f"neardup_{self._depth}"
-                self.connection.execute("BEGIN IMMEDIATE" if began else f"SAVEPOINT {savepoint}")
                 self._depth += 1
                 try:
+                    self._begin(began, savepoint)
                     yield began
                 except BaseException:
                     self._roll_back(began, savepoint)
@@ -208,6 +213,10 @@ class Database:
                 finally:
                     self._depth -= 1
 
+    def _begin(self, began: bool, savepoint: str) -> None:
+        """Inside the try: waiting for another writer can take long, and Ctrl-C then comes right after the transaction began."""
+        self.connection.execute("BEGIN IMMEDIATE" if began else f"SAVEPOINT {savepoint}")
+
     def _commit(self, began: bool, savepoint: str) -> None:
         try:
             self.connection.execute("COMMIT" if began else f"RELEASE {savepoint}")
@@ -216,9 +225,15 @@ class Database:
             raise
 
     def _roll_back(self, began: bool, savepoint: str) -> None:
-        if not self.connection.in_transaction:  # SQLite has rolled back by itself
+        if not self.connection.in_transaction:  # it did not begin, was committed, or SQLite has rolled back by itself
             return
-        self.connection.execute("ROLLBACK" if began else f"ROLLBACK TO {savepoint}; RELEASE {savepoint}")
+        if began:
+            self.connection.execute("ROLLBACK")
+            return
+        try:
+            self.connection.execute(f"ROLLBACK TO {savepoint}; RELEASE {savepoint}")
+        except apsw.SQLError:  # the savepoint itself could not be set, or was released: nothing of ours is left
+            return
 
     def truncate_log(self) -> None:
         """Move the write-ahead log into the file and cut it, unless others are at work just now: they are not waited for."""

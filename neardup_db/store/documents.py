@@ -104,12 +104,16 @@ class Documents:
         """A stored value, checked against its hash."""
         sql = self.store.sql("SELECT value, value_hash FROM {index}_fingerprint WHERE id = ?")
         row = self.db.execute(sql, (fingerprint_id,)).fetchone()
-        if row is None or signed_hash(row[0]) != row[1]:
+        if row is None or not self.is_sound(*row):
             raise CorruptIndexError(
                 f"fingerprint {fingerprint_id} of index {self.store.name!r} is missing or damaged: run check(repair=True), "
                 "or restore a backup"
             )
         return bytes(row[0])
+
+    def is_sound(self, value: object, value_hash: int) -> bool:
+        """Whether a stored value is the one that was written, and one of the scheme's."""
+        return isinstance(value, bytes) and signed_hash(value) == value_hash and self.store.scheme.is_value(value)
 
     def text(self, document_id: int) -> str | None:
         """The stored text of a document."""
@@ -149,9 +153,15 @@ class Documents:
         sql = self.store.sql("SELECT 1 FROM {index}_document WHERE fingerprint_id = ? LIMIT 1")
         if self.db.value(sql, (fingerprint_id,)):
             return
-        if self.store.scheme.table is not None:
-            sql = self.store.sql(tables.unfile_sql(self.store.scheme.table))
-            self.db.execute(sql, {"first_id": fingerprint_id, "last_id": fingerprint_id})
+        table = self.store.scheme.table
+        if table is not None:
+            sql = self.store.sql("SELECT value, value_hash FROM {index}_fingerprint WHERE id = ?")
+            row = self.db.execute(sql, (fingerprint_id,)).fetchone()
+            if row is not None and self.is_sound(*row):
+                parameters = {"first_id": fingerprint_id, "last_id": fingerprint_id}
+                self.db.execute(self.store.sql(tables.unfile_sql(table)), parameters)
+            else:  # a damaged value does not tell its rows: look at all of them
+                self.db.execute(self.store.sql(f"DELETE FROM {{index}}_{table} WHERE fingerprint_id = ?"), (fingerprint_id,))
         self.db.execute(self.store.sql("DELETE FROM {index}_fingerprint WHERE id = ?"), (fingerprint_id,))
 
     # ---- documents ---------------------------------------------------------------------------------------------------

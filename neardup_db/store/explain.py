@@ -40,8 +40,8 @@ class Explanation:
             f"{self.scheme}, plan {self.plan}"
             + (f" over {self.table}" if self.table else "")
             + f": {self.probes} probes, {self.rows} rows, {self.candidates} candidates, {self.verified} verified, "
-            f"{self.matches} matches; fingerprint {self.fingerprint_s * 1e6:.0f} us, candidates {self.candidates_s * 1e6:.0f} us, "
-            f"query {self.query_s * 1e6:.0f} us"
+            f"{self.matches} matches; fingerprint {self.fingerprint_s * 1e6:.0f} us, "
+            f"candidates {self.candidates_s * 1e6:.0f} us, query {self.query_s * 1e6:.0f} us"
         )
 
 

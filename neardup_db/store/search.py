@@ -84,7 +84,7 @@ class Search:
             return []
         parameters.update(limit=-1 if limit is None else limit, after_id=after_id, except_id=except_id)
         sql = self.store.query_sql("matches_any" if first else "matches", self._verify())
-        return [MatchRow(*row) for row in self.db.execute(sql, parameters)]
+        return list(map(MatchRow._make, self.db.execute(sql, parameters)))
 
     def neighbours(self, sketch: Sketch, group_id: int, now: int, before_id: int = MAX_ID) -> list[Neighbour]:
         """Each verified fingerprint's newest visible document before `before_id`, best first."""
@@ -93,7 +93,7 @@ class Search:
         parameters = self.parameters(sketch, group_id, now)
         parameters["before_id"] = before_id
         sql = self.store.query_sql("neighbours", self._verify())
-        return [Neighbour(*row) for row in self.db.execute(sql, parameters)]
+        return list(map(Neighbour._make, self.db.execute(sql, parameters)))
 
     def best_of(self, neighbours: list[Neighbour], limit: int, now: int, before_id: int = MAX_ID) -> list[MatchRow]:
         """The first `limit` matches among the documents of these fingerprints, as `matches` would order them.
@@ -126,4 +126,4 @@ class Search:
         if text is not None:
             proofs = self.store.scheme.evidence([text], self.store.rules)
             evidence = None if proofs is None else proofs[0]
-        return Sketch(value, evidence, None, self.store.generation)
+        return Sketch(value, evidence, None, self.store.epoch)

@@ -46,13 +46,15 @@ def unfile_sql(table: str) -> str:
 def missing_sql(table: str) -> str:
     """Fingerprints that lack rows."""
     columns = ", ".join(COLUMNS[table])
-    return f"SELECT DISTINCT fingerprint_id FROM ({_named_keys(table)} EXCEPT SELECT {columns} FROM {{index}}_{table}) LIMIT :limit"
+    missing = f"{_named_keys(table)} EXCEPT SELECT {columns} FROM {{index}}_{table}"
+    return f"SELECT DISTINCT fingerprint_id FROM ({missing}) LIMIT :limit"
 
 
 def excess_sql(table: str) -> str:
     """Fingerprint ids of rows that no fingerprint has."""
     columns = ", ".join(COLUMNS[table])
-    return f"SELECT DISTINCT fingerprint_id FROM (SELECT {columns} FROM {{index}}_{table} EXCEPT {_named_keys(table)}) LIMIT :limit"
+    excess = f"SELECT {columns} FROM {{index}}_{table} EXCEPT {_named_keys(table)}"
+    return f"SELECT DISTINCT fingerprint_id FROM ({excess}) LIMIT :limit"
 
 
 def candidates_sql(table: str) -> str:
