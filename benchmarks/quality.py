@@ -343,14 +343,14 @@ SECTIONS = (
     (
         "truth_files",
         "Truth files beside ours",
-        "Their rule: `[^\\W_]+` of `text.lower()`, nothing normalised. The last column applies that rule with the same brute force: "
+        "Their rule: `[^\\W_]+` of `text.lower()`, nothing normalised. The last column applies it with the same brute force: "
         "where it gives the file, all that differs is the text rules.",
     ),
     (
         "schemes",
         "Schemes",
-        "Against exact Jaccard >= 0.8. Recall per document: mean share of a document's true partners that came back. BottomK and the "
-        "codes return exactly what their own rule says; how far that is from Jaccard is what the table shows.",
+        "Against exact Jaccard >= 0.8. Recall per document: mean share of a document's true partners that came back. BottomK "
+        "and the codes return exactly what their own rule says; how far that is from Jaccard is what the table shows.",
     ),
     (
         "promises",
