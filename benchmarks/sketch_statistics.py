@@ -174,7 +174,7 @@ def sample(draw: Draw, shape: Shape, trials: int, *, seed: int, new_families: bo
 
 def from_bits(drawn: Sample, bits: int) -> Array:
     """Similarities from the low bits of the slots, chance agreements taken off (none to speak of in 16 bits and more)."""
-    equal = (((drawn.low ^ drawn.high) << np.uint32(32 - bits)) == 0).mean(axis=1)
+    equal: Array = (((drawn.low ^ drawn.high) << np.uint32(32 - bits)) == 0).mean(axis=1)
     return equal if bits >= 16 else (equal - 2.0**-bits) / (1 - 2.0**-bits)
 
 
@@ -286,7 +286,7 @@ def correlation_table(report: Report, trials: int) -> str:
         equal = (drawn.low == drawn.high).astype(np.float64)
         above = np.triu_indices(K, 1)
         for name, values in (("agreement of slots", equal), ("lowest bit of slots", (drawn.low & 1).astype(np.float64))):
-            scaled = np.corrcoef(values.T)[above] * math.sqrt(trials)
+            scaled = np.asarray(np.corrcoef(values.T))[above] * math.sqrt(trials)
             rms, largest = float(np.sqrt((scaled**2).mean())), float(np.abs(scaled).max())
             # the mean of 8,128 squares: three standard errors; the largest of 8,128: beyond 5.2 once in 600
             good = rms**2 <= 1 + 3 * math.sqrt(2 / len(scaled)) and largest <= 5.2
