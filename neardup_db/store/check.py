@@ -1,13 +1,13 @@
-"""The invariants of an index, each with its own message, and the repair that rebuilds what follows from the rest."""
+"""The invariants of an index, each with its own message."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..native import signed_hash
 from ..values import CheckReport
 from . import tables
 from .clusters import Clusters, UnionFind
+from .repair import repair
 from .state import Sketch, Store
 from .writer import Writer
 
@@ -44,13 +44,18 @@ class Checker:
             if message != "ok":
                 yield f"SQLite's integrity check: {message}"
 
-    def _fingerprints(self) -> Iterator[str]:
+    def _damaged(self) -> list[int]:
+        """Fingerprints whose value is not what was stored, or none of this scheme."""
         damaged: list[int] = []
         last = 0
         sql = self.store.sql("SELECT id, value, value_hash FROM {index}_fingerprint WHERE id > ? ORDER BY id LIMIT 5000")
         while rows := self.db.rows(sql, (last,)):
-            damaged += [number for number, value, value_hash in rows if self._is_damaged(value, value_hash)]
+            damaged += [number for number, *stored in rows if not self.writer.documents.is_sound(*stored)]
             last = rows[-1][0]
+        return damaged
+
+    def _fingerprints(self) -> Iterator[str]:
+        damaged = self._damaged()
         if damaged:
             yield f"fingerprints whose value is damaged: {', '.join(map(str, damaged[:SHOWN]))}"
         yield from self._few(
@@ -62,11 +67,6 @@ class Checker:
                (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id) LIMIT :limit""",
             "fingerprints that no document has",
         )
-
-    def _is_damaged(self, value: object, value_hash: int) -> bool:
-        if not isinstance(value, bytes) or signed_hash(value) != value_hash:
-            return True
-        return not self.store.scheme.is_value(value)
 
     def _documents(self) -> Iterator[str]:
         yield from self._few(
@@ -90,7 +90,7 @@ class Checker:
 
     def _candidates(self) -> Iterator[str]:
         table = self.store.scheme.table
-        if table is None:
+        if table is None or self._damaged():  # a damaged value has no keys to compare with
             return
         parameters = {"first_id": 0, "last_id": tables.MAX_ID, "limit": SHOWN}
         for sql, message in (
@@ -150,21 +150,5 @@ class Checker:
         return [row[0] for row in self.db.execute(self.store.sql(sql), (document_id, now))]
 
     def repair(self, now: int) -> list[str]:
-        """Rebuild what follows from documents and fingerprints: candidate rows, edges, clusters. Inside a write transaction."""
-        done = [f"{self._drop_orphans()} fingerprints without a document removed"]
-        table = self.store.scheme.table
-        if table is not None:
-            self.db.execute(self.store.sql(f"DELETE FROM {{index}}_{table}"))
-            self.writer.documents.file_all()
-            done.append(f"{self.store.name}_{table} rebuilt from the fingerprints")
-        self.writer.reconnect_all(now, lambda _: None)
-        if self.store.record_matches:
-            done.append("matches and clusters computed again")
-        self.store.bump_generation()
-        return done
-
-    def _drop_orphans(self) -> int:
-        sql = """DELETE FROM {index}_fingerprint WHERE id NOT IN
-                 (SELECT fingerprint_id FROM {index}_document WHERE fingerprint_id IS NOT NULL)"""
-        self.db.execute(self.store.sql(sql))
-        return self.db.connection.changes()
+        """Rebuild what follows from documents, texts and fingerprints. Inside a write transaction."""
+        return repair(self.store, self.writer, self._damaged(), now)

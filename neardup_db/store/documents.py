@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -138,11 +139,15 @@ class Documents:
             sql = self.store.sql(tables.file_sql(self.store.scheme.table))
             self.db.execute(sql, {"first_id": first_id, "last_id": last_id})
 
-    def file_all(self) -> None:
-        """Write the candidate rows of every fingerprint, so many at once that sorting them needs little memory."""
+    def file_all(self, leave_out: Iterable[int] = ()) -> None:
+        """Write the candidate rows of every fingerprint but these, so many at once that sorting them needs little memory."""
         last: int = self.db.value(self.store.sql("SELECT max(id) FROM {index}_fingerprint")) or 0
-        for first in range(1, last + 1, FILED_AT_ONCE):
-            self.file(first, min(last, first + FILED_AT_ONCE - 1))
+        first = 1
+        for stop in [*sorted(leave_out), last + 1]:
+            while first < stop:
+                self.file(first, min(stop, first + FILED_AT_ONCE) - 1)
+                first = min(stop, first + FILED_AT_ONCE)
+            first = stop + 1
 
     def drop_unused_fingerprint(self, fingerprint_id: int) -> None:
         """Remove a fingerprint and its rows if no document points at it any more."""
@@ -150,9 +155,20 @@ class Documents:
         if self.db.value(sql, (fingerprint_id,)):
             return
         if self.store.scheme.table is not None:
-            sql = self.store.sql(tables.unfile_sql(self.store.scheme.table))
+            unfile = tables.unfile_sql if self._is_sound(fingerprint_id) else tables.unfile_damaged_sql
+            sql = self.store.sql(unfile(self.store.scheme.table))
             self.db.execute(sql, {"first_id": fingerprint_id, "last_id": fingerprint_id})
         self.db.execute(self.store.sql("DELETE FROM {index}_fingerprint WHERE id = ?"), (fingerprint_id,))
+
+    def _is_sound(self, fingerprint_id: int) -> bool:
+        """Whether a stored value is what was stored, so that its rows can be computed from it."""
+        sql = self.store.sql("SELECT value, value_hash FROM {index}_fingerprint WHERE id = ?")
+        row = self.db.execute(sql, (fingerprint_id,)).fetchone()
+        return row is None or self.is_sound(*row)
+
+    def is_sound(self, value: object, value_hash: int) -> bool:
+        """Whether these columns belong together and are a value of the scheme."""
+        return isinstance(value, bytes) and signed_hash(value) == value_hash and self.store.scheme.is_value(value)
 
     # ---- documents ---------------------------------------------------------------------------------------------------
 
