@@ -24,6 +24,7 @@ from .store.explain import Explanation, MatchExplanation, explain_pair, explain_
 from .store.ingest import Ingest, IngestOptions
 from .store.opening import open_store
 from .store.rebuild import rebuild
+from .store.repair import Repair
 from .store.search import Search
 from .store.state import Sketch
 from .store.writer import Writer
@@ -532,7 +533,7 @@ class Index:
         if report.ok or not repair:
             return report
         with self._store.writing():
-            done, lost = checker.repair(checks.now_ms())
+            done, lost = Repair(self._store, self._writer, checker.damaged()).run(checks.now_ms())
         with self._store.reading():
             return CheckReport((*lost, *checker.run(checks.now_ms()).problems), tuple(done))
 
