@@ -286,7 +286,7 @@ class Index:
         """Documents that are near-duplicates of a text, best first; ties in the order of insertion.
 
         threshold, max_distance: stricter than the index's own, else ParameterError. any=True with a limit: any `limit` matches,
-        without looking at the rest.
+        best first, without looking at the rest.
         """
         return self._query(lambda: self._sketch(text), threshold, max_distance, limit, any, group)
 
@@ -317,7 +317,7 @@ class Index:
         checked = [checks.check_text(text) for text in checks.check_many("texts", texts)]
         sketches = self._store.sketch_texts(checked, evidence=True)
         with self._store.reading():
-            if sketches and sketches[0].generation != self._store.generation:
+            if sketches and sketches[0].epoch != self._store.epoch:
                 sketches = self._store.sketch_texts(checked, evidence=True)
             return [self._matches(sketch, threshold, max_distance, limit, any, group) for sketch in sketches]
 
@@ -350,6 +350,8 @@ class Index:
         rows = self._search.matches(
             sketch, group_id, now, threshold=threshold, max_distance=max_distance, limit=limit, first=bool(first)
         )
+        if first:  # the ones found first, in the order of every answer
+            rows.sort(key=lambda row: (-row.similarity, row.id))
         return [row.match for row in rows]
 
     def matches(self, key: Key, *, threshold: float | None = None, limit: int | None = None) -> list[Match]:
@@ -367,6 +369,7 @@ class Index:
 
     def pairs(self, threshold: float | None = None) -> Iterator[Pair]:
         """All pairs of near-duplicates, lazily; `key_a` is the earlier document. Each page of documents sees one state."""
+        self._store.db.require_open()
         self._store.scheme.query_bounds(threshold, None)
         return self._pairs(threshold)
 
@@ -432,6 +435,10 @@ class Index:
 
     def __iter__(self) -> Iterator[Key]:
         """Keys in the order of insertion."""
+        self._store.db.require_open()
+        return self._keys()
+
+    def _keys(self) -> Iterator[Key]:
         after = 0
         while True:
             with self._store.reading():
@@ -478,9 +485,22 @@ class Index:
 
     @contextmanager
     def transaction(self) -> Iterator[Index]:
-        """Several calls as one transaction: all of them, or after an exception none. Nests; other threads wait."""
-        with self._store.writing():
-            yield self
+        """Several calls as one transaction: all of them, or after an exception none. Nests; other threads wait.
+
+        An exception of the caller's own comes out as it is, those of statements on `connection` too.
+        """
+        own: apsw.Error | None = None
+        try:
+            with self._store.writing():
+                try:
+                    yield self
+                except apsw.Error as error:
+                    own = error
+                    raise
+        except NearDupError as error:
+            if own is not None and error.__cause__ is own:
+                raise own from own.__cause__
+            raise
 
     def rebuild(
         self, scheme: Scheme | None = None, text: TextRules | None = None, *, progress: Callable[[int], Any] | None = None
@@ -501,16 +521,20 @@ class Index:
         self._checkpoint()
 
     def check(self, repair: bool = False) -> CheckReport:
-        """Look at every invariant of the file. repair=True rebuilds what can be computed from the documents' fingerprints."""
+        """Look at every invariant of the file.
+
+        repair=True rebuilds what follows from the documents: fingerprints from stored texts, table rows, matches and clusters.
+        What could not be brought back stays among the `problems` of the report.
+        """
         checker = Checker(self._store, self._writer, self._clusters)
         with self._store.reading():
             report = checker.run(checks.now_ms())
         if report.ok or not repair:
             return report
         with self._store.writing():
-            done = checker.repair(checks.now_ms())
+            done, lost = checker.repair(checks.now_ms())
         with self._store.reading():
-            return CheckReport(checker.run(checks.now_ms()).problems, tuple(done))
+            return CheckReport((*lost, *checker.run(checks.now_ms()).problems), tuple(done))
 
     def explain(self, text: str | bytes, *, group: Key | None = None) -> Explanation:
         """How a query for this text runs: plan, probes, candidates, verified, matches, and the time of each step."""
@@ -518,7 +542,7 @@ class Index:
         sketch = self._sketch(text)
         fingerprint_s = time.perf_counter() - start
         with self._store.reading():
-            if sketch.generation != self._store.generation:
+            if sketch.epoch != self._store.epoch:
                 sketch = self._sketch(text)
             group_id = self._documents.group_id(checks.check_group(group))
             return explain_query(self._store, self._search, sketch, group_id, checks.now_ms(), fingerprint_s)
@@ -555,10 +579,18 @@ class Index:
             raise ParameterError(f"{str(path)!r} exists: give the path of a new file")
         with self._store.db.lock, translated():
             self._store.db.require_open()
-            copy = apsw.Connection(str(target))
+            if self._store.db.connection.in_transaction:
+                raise NearDupError("backup() cannot run inside a transaction: leave it first")
+            try:
+                copy = apsw.Connection(str(target))
+            except apsw.CantOpenError as error:
+                raise ParameterError(f"{str(path)!r} cannot be created ({error}): check the path and its permissions") from error
             try:
                 with copy.backup("main", self._store.db.connection, "main") as backup:
                     backup.step()
+            except BaseException:
+                target.unlink(missing_ok=True)
+                raise
             finally:
                 copy.close()
 
@@ -587,7 +619,7 @@ class Index:
         self._store.db.require_open()
         sketch = make()
         with self._store.writing() if write else self._store.reading():
-            if sketch.generation != self._store.generation:
+            if sketch.epoch != self._store.epoch:
                 sketch = make()
             yield sketch
 

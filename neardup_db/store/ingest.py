@@ -47,13 +47,11 @@ class Ingest:
         batch = next(batches, None)
         while batch is not None:
             with self.store.writing():
-                start = self.taken
-                while batch is not None:
+                end = None if self.options.commit_every is None else self.taken + self.options.commit_every
+                self._take(batch, self._sketch(batch))
+                while (end is None or self.taken < end) and (batch := next(batches, None)) is not None:
                     self._take(batch, self._sketch(batch))
-                    if self.options.commit_every is not None and self.taken - start >= self.options.commit_every:
-                        break  # commit before the next record is asked for: it may raise
-                    batch = next(batches, None)
-            if batch is not None:
+            if batch is not None:  # only now, when what was taken is safe: the next record may be long in coming, or wrong
                 batch = next(batches, None)
         return AddReport(**self.counts)
 

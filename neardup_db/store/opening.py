@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
+import time
 from pathlib import Path
 from typing import Any
 
 import apsw
 
-from ..errors import BusyError, FormatError, ParameterError
+from ..errors import FormatError, ParameterError
 from ..records import check_choice, now_ms
 from ..schemes.base import Scheme
 from ..text import TextRules
@@ -46,18 +48,43 @@ def open_store(
         raise ParameterError(f"{path!r} holds no index yet: {why}")
     if new_file or path == ":memory:":
         _settings_of_new(given)
-    existed = os.path.exists(path)
-    connection = open_file(path, read_only=read_only, create=scheme is not None, durability=durability, timeout=timeout)
+    ours = new_file and _make_file(path)
+    try:
+        connection = open_file(path, read_only=read_only, durability=durability, timeout=timeout)
+    except BaseException:
+        if ours and os.path.getsize(path) == 0:
+            os.unlink(path)
+        raise
     db = Database(connection, owned=True, read_only=read_only, timeout=timeout)
     try:
         return _open_in(db, given, name, attach=attach, new_file=new_file or path == ":memory:")
-    except BaseException as error:
-        left_empty = new_file and not existed and not isinstance(error, BusyError) and _holds_nothing(db)
+    except BaseException:
+        if ours:
+            _remove_file(db, path)
         db.close()
-        if left_empty:
+        raise
+
+
+def _make_file(path: str) -> bool:
+    """Create the file if nobody else does; True where it was this call that created it."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644))
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise ParameterError(f"{path!r} cannot be created ({error}): check the path and its permissions") from error
+    return True
+
+
+def _remove_file(db: Database, path: str) -> None:
+    """Remove a file that this process created and could not use, unless another process has put something into it since."""
+    with contextlib.suppress(apsw.Error):
+        db.connection.set_busy_timeout(0)
+        db.connection.execute("BEGIN IMMEDIATE")
+        if schema.is_empty(db):
             for suffix in ("", "-wal", "-shm", "-journal"):
                 Path(path + suffix).unlink(missing_ok=True)
-        raise
+        db.connection.execute("ROLLBACK")
 
 
 def _check(
@@ -90,14 +117,6 @@ def _settings_of_new(given: Given) -> tuple[Scheme, TextRules]:
     return given.scheme.for_index(rules, bool(given.store_text)), rules
 
 
-def _holds_nothing(db: Database) -> bool:
-    """Whether a file that could not become an index has no tables (another process may have put some there meanwhile)."""
-    try:
-        return schema.is_empty(db)
-    except apsw.Error:
-        return False
-
-
 def _path(target: Any) -> str:
     if isinstance(target, sqlite3.Connection):
         raise ParameterError(
@@ -121,7 +140,7 @@ def _open_in(db: Database, given: Given, name: str, *, attach: bool, new_file: b
     with translated():
         load(db.connection)
         if new_file and not db.read_only:
-            db.connection.execute("PRAGMA journal_mode = WAL").fetchall()
+            _use_log(db)
     store = Store(db, name, given)
     with db.reading():
         found = schema.stored_name(db, name) is not None
@@ -140,6 +159,19 @@ def _open_in(db: Database, given: Given, name: str, *, attach: bool, new_file: b
     elif outdated:
         raise FormatError(f"index {name!r} has an older schema version: open it once without read_only, to migrate it")
     return store
+
+
+def _use_log(db: Database) -> None:
+    """Turn the write-ahead log on. SQLite does not wait here for another process that does the same, so this does."""
+    deadline = time.monotonic() + db.timeout
+    while True:
+        try:
+            db.connection.execute("PRAGMA journal_mode = WAL").fetchall()
+            return
+        except apsw.BusyError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(0.005)
 
 
 def _require_room(db: Database, name: str, given: Given, attach: bool) -> None:

@@ -43,11 +43,6 @@ def unfile_sql(table: str) -> str:
     )
 
 
-def unfile_damaged_sql(table: str) -> str:
-    """The same where the value is damaged and does not tell its rows: the whole table is looked through."""
-    return f"DELETE FROM {{index}}_{table} WHERE fingerprint_id BETWEEN :first_id AND :last_id"
-
-
 def missing_sql(table: str) -> str:
     """Fingerprints that lack rows."""
     columns = ", ".join(COLUMNS[table])

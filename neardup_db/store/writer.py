@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..errors import DuplicateKeyError
@@ -171,8 +171,8 @@ class Writer:
 
     # ---- all over again ----------------------------------------------------------------------------------------------
 
-    def reconnect_all(self, now: int, step: Any, leave_out: Container[int] = ()) -> None:
-        """Edges and clusters of the whole index from its fingerprints but these; `step(done)` reports."""
+    def reconnect_all(self, now: int, step: Any) -> None:
+        """Edges and clusters of the whole index from its fingerprints; `step(done)` reports."""
         self.db.execute(self.store.sql("DELETE FROM {index}_match"))
         cluster = "id" if self.store.record_matches else "NULL"
         self.db.execute(self.store.sql(f"UPDATE {{index}}_document SET cluster_id = {cluster}"))
@@ -181,7 +181,7 @@ class Writer:
         after, done = 0, 0
         while page := self.documents.page(after, now, 1000):
             for document_id, _, fingerprint_id, group_id in page:
-                if fingerprint_id is not None and fingerprint_id not in leave_out:
+                if fingerprint_id is not None:
                     sketch = self.search.stored_sketch(document_id, fingerprint_id)
                     self.clusters.connect(document_id, self.search.neighbours(sketch, group_id, now, document_id), now)
             after = page[-1][0]
