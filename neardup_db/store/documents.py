@@ -196,7 +196,7 @@ class Documents:
         self.db.execute(sql, {**changes, "id": document_id})
 
     def touch(self, document_id: int, now: int, expires_at: int | None) -> None:
-        """Count one more sighting of a document, and let it live longer where an expiry is given."""
+        """Count one more sighting of a document, and give it the expiry where there is one."""
         sql = """UPDATE {index}_document SET last_seen = :now, times_seen = times_seen + 1,
                  expires_at = CASE WHEN :expires IS NULL THEN expires_at ELSE :expires END WHERE id = :id"""
         self.db.execute(self.store.sql(sql), {"now": now, "expires": expires_at, "id": document_id})
