@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -55,6 +56,11 @@ class Documents:
         sql = "SELECT id, group_id, fingerprint_id, cluster_id, expires_at FROM {index}_document WHERE key = ?"
         row = self.db.execute(self.store.sql(sql), (key,)).fetchone()
         return None if row is None else Found(*row)
+
+    def taken(self, keys: Iterable[Key]) -> set[Key]:
+        """Those of the keys that have a row, visible or not: one statement for all, which runs in C."""
+        sql = self.store.sql("SELECT key FROM {index}_document WHERE key = ?")
+        return {key for (key,) in self.db.connection.executemany(sql, ((key,) for key in keys))}
 
     def visible(self, key: Key, now: int) -> Found | None:
         """The row of a key that has not expired."""
@@ -127,6 +133,13 @@ class Documents:
         sql = self.store.sql("SELECT id FROM {index}_fingerprint WHERE group_id = +? AND value_hash = +? AND value = ?")
         number: int | None = self.db.value(sql, (group_id, signed_hash(value), value))
         return number
+
+    def fingerprint_ids(self, wanted: Mapping[tuple[int, bytes], int]) -> dict[tuple[int, bytes], int]:
+        """Those of {(group, value): value's hash} that are stored, with their ids: `fingerprint_id` for many."""
+        sql = """SELECT group_id, value, id FROM {index}_fingerprint WHERE group_id = +? AND value_hash = +? AND value = ?"""
+        asked = ((group_id, value_hash, value) for (group_id, value), value_hash in wanted.items())
+        found = self.db.connection.executemany(self.store.sql(sql), asked)
+        return {(group_id, value): number for group_id, value, number in found}
 
     def add_fingerprint(self, group_id: int, value: bytes) -> int:
         """A new fingerprint with its rows in the candidate table."""

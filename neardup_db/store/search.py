@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import apsw
@@ -96,6 +99,7 @@ class Search:
         parameters = self.parameters(sketch, group_id, now)
         parameters["before_id"] = before_id
         sql = self.store.query_sql("neighbours", self._verify())
+<<<<<<< HEAD
         return list(map(Neighbour._make, self._rows(sql, parameters)))
 
     def _rows(self, sql: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
@@ -107,6 +111,30 @@ class Search:
                 f"a query of index {self.store.name!r} failed over what is stored ({error}): run check(repair=True), "
                 "or restore a backup"
             ) from error
+=======
+        return [Neighbour._make(row[:5]) for row in self.db.execute(sql, parameters)]
+
+    def neighbours_of_many(self, asked: Iterable[tuple[Sketch, int, int]], now: int) -> Iterator[tuple[int, list[Neighbour]]]:
+        """(before_id, its neighbours) for each (sketch, group_id, before_id) that has any, in their order.
+
+        No two may have the same before_id, none may be of an empty text, and nothing may be written until all answers are taken:
+        it is one statement, run again for each."""
+        common = self.parameters(Sketch(None, None, None, 0), 0, now)
+
+        def parameters() -> Iterator[dict[str, Any]]:
+            for sketch, group_id, before_id in asked:
+                yield {
+                    **common,
+                    "fingerprint": sketch.value,
+                    "evidence": sketch.evidence,
+                    "group_id": group_id,
+                    "before_id": before_id,
+                }
+
+        rows = self.db.connection.executemany(self.store.query_sql("neighbours", self._verify()), parameters())
+        for before_id, found in groupby(rows, itemgetter(5)):
+            yield before_id, [Neighbour._make(row[:5]) for row in found]
+>>>>>>> bench
 
     def best_of(self, neighbours: list[Neighbour], limit: int, now: int, before_id: int = MAX_ID) -> list[MatchRow]:
         """The first `limit` matches among the documents of these fingerprints, as `matches` would order them.
