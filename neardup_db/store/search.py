@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -99,20 +100,7 @@ class Search:
         parameters = self.parameters(sketch, group_id, now)
         parameters["before_id"] = before_id
         sql = self.store.query_sql("neighbours", self._verify())
-<<<<<<< HEAD
-        return list(map(Neighbour._make, self._rows(sql, parameters)))
-
-    def _rows(self, sql: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
-        """The rows of a query of sql/, which fails only over what is stored."""
-        try:
-            return self.db.rows(sql, parameters)
-        except apsw.SQLError as error:
-            raise CorruptIndexError(
-                f"a query of index {self.store.name!r} failed over what is stored ({error}): run check(repair=True), "
-                "or restore a backup"
-            ) from error
-=======
-        return [Neighbour._make(row[:5]) for row in self.db.execute(sql, parameters)]
+        return [Neighbour._make(row[:5]) for row in self._rows(sql, parameters)]
 
     def neighbours_of_many(self, asked: Iterable[tuple[Sketch, int, int]], now: int) -> Iterator[tuple[int, list[Neighbour]]]:
         """(before_id, its neighbours) for each (sketch, group_id, before_id) that has any, in their order.
@@ -132,9 +120,25 @@ class Search:
                 }
 
         rows = self.db.connection.executemany(self.store.query_sql("neighbours", self._verify()), parameters())
-        for before_id, found in groupby(rows, itemgetter(5)):
-            yield before_id, [Neighbour._make(row[:5]) for row in found]
->>>>>>> bench
+        with self._over_stored():
+            for before_id, found in groupby(rows, itemgetter(5)):
+                yield before_id, [Neighbour._make(row[:5]) for row in found]
+
+    def _rows(self, sql: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+        """The rows of a query of sql/."""
+        with self._over_stored():
+            return self.db.rows(sql, parameters)
+
+    @contextmanager
+    def _over_stored(self) -> Iterator[None]:
+        """A query of sql/ fails only over what is stored."""
+        try:
+            yield
+        except apsw.SQLError as error:
+            raise CorruptIndexError(
+                f"a query of index {self.store.name!r} failed over what is stored ({error}): run check(repair=True), "
+                "or restore a backup"
+            ) from error
 
     def best_of(self, neighbours: list[Neighbour], limit: int, now: int, before_id: int = MAX_ID) -> list[MatchRow]:
         """The first `limit` matches among the documents of these fingerprints, as `matches` would order them.

@@ -94,7 +94,7 @@ class Writer:
 
         Fingerprints, table rows (sorted) and documents are written first, each by one statement for the whole batch; then
         every document asks for what came before it."""
-        numbers = {group: self.documents.group_id(group, create=True) for group in {record.group for record in records}}
+        numbers = {group: self.documents.group_id(group, create=True) for group in dict.fromkeys(record.group for record in records)}
         group_ids = [numbers[record.group] for record in records]
         fingerprint_ids = self._add_fingerprints(group_ids, sketches)
         first_id = self.documents.next_id()
