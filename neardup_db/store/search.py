@@ -119,7 +119,7 @@ class Search:
                     "before_id": before_id,
                 }
 
-        rows = self.db.connection.executemany(self.store.query_sql("neighbours", self._verify()), parameters())
+        rows = self.db.execute_many(self.store.query_sql("neighbours", self._verify()), parameters())
         with self._over_stored():
             for before_id, found in groupby(rows, itemgetter(5)):
                 yield before_id, [Neighbour._make(row[:5]) for row in found]

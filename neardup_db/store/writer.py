@@ -94,7 +94,8 @@ class Writer:
 
         Fingerprints, table rows (sorted) and documents are written first, each by one statement for the whole batch; then
         every document asks for what came before it."""
-        numbers = {group: self.documents.group_id(group, create=True) for group in dict.fromkeys(record.group for record in records)}
+        groups = dict.fromkeys(record.group for record in records)
+        numbers = {group: self.documents.group_id(group, create=True) for group in groups}
         group_ids = [numbers[record.group] for record in records]
         fingerprint_ids = self._add_fingerprints(group_ids, sketches)
         first_id = self.documents.next_id()
@@ -102,7 +103,7 @@ class Writer:
             self.documents.row(first_id + i, records[i], group_ids[i], fingerprint_ids[i], sketches[i].token_count, now)
             for i in range(len(records))
         ]
-        self.db.connection.executemany(self.store.sql(Documents.INSERT), rows)
+        self.db.execute_many(self.store.sql(Documents.INSERT), rows)
         if not self.store.record_matches:
             return 0
         return self._connect_batch(first_id, records, sketches, group_ids, fingerprint_ids, now)
@@ -118,7 +119,7 @@ class Writer:
         known.update((value, number) for number, value in enumerate(new, last + 1))
         if rows:
             sql = "INSERT INTO {index}_fingerprint (id, group_id, value, value_hash) VALUES (?, ?, ?, ?)"
-            self.db.connection.executemany(self.store.sql(sql), rows)
+            self.db.execute_many(self.store.sql(sql), rows)
             self.documents.file(rows[0][0], rows[-1][0])
         return [None if value is None else known[value] for value in values]
 
