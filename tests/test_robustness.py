@@ -15,11 +15,13 @@ import pytest
 
 import neardup_db.store.opening as opening
 from neardup_db import (
+    BinaryCode,
     BottomK,
     CorruptIndexError,
     Index,
     MinHash,
     MismatchError,
+    NearDupError,
     ParameterError,
     SimHash,
     TextRules,
@@ -194,11 +196,15 @@ DAMAGE = [
 @pytest.mark.parametrize("scheme", [MinHash(), MinHash(exact=True), SimHash(), BottomK()], ids=repr)
 def test_damaged_fingerprints_are_reported_and_made_again_from_stored_texts(scheme: Any, damage: str) -> None:
     """check() names the damage and never fails over it; with the texts at hand repair brings everything back."""
-    with Index(":memory:", scheme, store_text=True) as index:
+    connection = apsw.Connection(":memory:")
+    connection.execute("PRAGMA foreign_keys = ON")
+    with Index(connection, scheme, store_text=True) as index:
         index.add("a", "one two three four five")
         index.add("b", "one two three four five")
         index.add("c", "six seven eight nine ten")
-        index.connection.execute(damage)
+        connection.execute("PRAGMA foreign_keys = OFF")
+        connection.execute(damage)
+        connection.execute("PRAGMA foreign_keys = ON")
         assert index.check().problems
         report = index.check(repair=True)
         assert report.ok and report.repaired
@@ -230,3 +236,143 @@ def test_a_document_with_a_damaged_fingerprint_can_be_deleted() -> None:
         assert index.delete("a")
         assert index.check().ok
         assert index.stats()["candidate_rows"] == 0
+
+
+@pytest.mark.parametrize("scheme", [MinHash(), BinaryCode(bits=64, max_distance=20)], ids=repr)
+def test_a_query_that_meets_damage_names_the_remedy(scheme: Any) -> None:
+    """Not the words of an SQL function, but what to do."""
+    with Index(":memory:", scheme) as index:
+        add, query = (index.add_code, index.query_code) if isinstance(scheme, BinaryCode) else (index.add, index.query)
+        content: Any = 5 if isinstance(scheme, BinaryCode) else "one two three"
+        add("a", content)
+        index.connection.execute(DAMAGE[0])
+        for call in (lambda: query(content), lambda: add("b", content)):
+            with pytest.raises(CorruptIndexError, match="check"):
+                call()
+
+
+# ---- an application's own connection ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", [MinHash(), SimHash(), BottomK(), BinaryCode(bits=256, max_distance=20)], ids=repr)
+def test_enforced_foreign_keys_do_not_hinder(scheme: Any) -> None:
+    """With PRAGMA foreign_keys everything works, and no table is read from end to end for a removed fingerprint."""
+    connection = apsw.Connection(":memory:")
+    connection.execute("PRAGMA foreign_keys = ON")
+    index = Index(connection, scheme)
+    add = index.add_code if isinstance(scheme, BinaryCode) else index.add
+    for number in range(3):
+        add(number, bytes([number] * 32) if isinstance(scheme, BinaryCode) else f"text number {number}")
+    connection.execute("DELETE FROM neardup_document WHERE key = 0")
+    assert index.check(repair=True).ok
+    assert index.delete(1)
+    index.rebuild()
+    assert index.check().ok
+    names = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name GLOB 'neardup_*_*'"
+    for (table,) in connection.execute(names).fetchall():
+        assert not connection.execute(f"PRAGMA foreign_key_list({table})").fetchall(), table
+
+
+def test_a_caller_s_row_trace_is_the_caller_s() -> None:
+    """A connection whose rows come out as dictionaries serves an index as any other."""
+    connection = apsw.Connection(":memory:")
+    connection.row_trace = lambda cursor, row: dict(zip((one[0] for one in cursor.get_description()), row, strict=True))
+    index = Index(connection, MinHash())
+    index.add("a", "one two three")
+    index.add_many([("b", "one two three"), ("c", "four five six")])
+    assert [match.key for match in index.query("one two three")] == ["a", "b"]
+    assert list(index) == ["a", "b", "c"] and index.check().ok and index.delete("a")
+    index.rebuild()
+    assert connection.execute("SELECT 1 AS x").fetchall() == [{"x": 1}]
+
+
+# ---- calls ----------------------------------------------------------------------------------------------------------------
+
+
+def test_one_key_or_text_in_the_place_of_many_is_refused() -> None:
+    """The letters of a key are not keys."""
+    with Index(":memory:", MinHash()) as index:
+        index.add("a", "one two three")
+        for call in (index.delete_many, index.get_many, index.query_many):
+            for value in ("a", b"a", 1, None):
+                with pytest.raises(ParameterError, match="give a list"):
+                    call(value)  # type: ignore[arg-type]
+        assert list(index) == ["a"]
+
+
+def test_any_matches_come_best_first() -> None:
+    """With any=True it is open which ones come, not in which order."""
+    with Index(":memory:", SimHash(bits=64, max_distance=20)) as index:
+        for number in range(6):
+            index.add_code(number, (1 << (6 - number)) - 1)
+        found = index.query_code(0, limit=4, any=True)
+        assert found == sorted(found, key=lambda match: (-match.similarity, match.key)) and len(found) == 4
+        assert index.query_code(0, any=True) == index.query_code(0)
+
+
+def test_backup_leaves_nothing_behind_where_it_fails(tmp_path: Path) -> None:
+    """Inside a transaction it is refused with the reason, and can be called again."""
+    with Index(tmp_path / "index.db", MinHash()) as index:
+        index.add("a", "one two three")
+        with index.transaction(), pytest.raises(NearDupError, match="inside a transaction"):
+            index.backup(tmp_path / "copy.db")
+        assert not (tmp_path / "copy.db").exists()
+        with pytest.raises(ParameterError, match="cannot be created"):
+            index.backup(tmp_path / "none" / "copy.db")
+        index.backup(tmp_path / "copy.db")
+    with Index(tmp_path / "copy.db") as copy:
+        assert list(copy) == ["a"]
+
+
+def test_a_closed_index_says_so_at_once() -> None:
+    """Lazy listings too."""
+    index = Index(":memory:", MinHash())
+    index.close()
+    for call in (index.pairs, index.__iter__):
+        with pytest.raises(NearDupError, match="closed"):
+            call()
+
+
+def test_the_caller_s_own_errors_leave_a_transaction_as_they_are() -> None:
+    """A statement of the application that fails inside transaction() raises what it raises outside of it."""
+    connection = apsw.Connection(":memory:")
+    connection.execute("CREATE TABLE own (id INTEGER PRIMARY KEY); INSERT INTO own VALUES (1)")
+    index = Index(connection, MinHash())
+    with pytest.raises(apsw.ConstraintError), index.transaction(), index.transaction():
+        index.add("a", "one two three")
+        connection.execute("INSERT INTO own VALUES (1)")
+    assert len(index) == 0 and not connection.in_transaction
+
+
+def test_damaged_letters_are_a_damaged_index(tmp_path: Path) -> None:
+    """Text in the file that is no Unicode is an error of this package, with the remedy."""
+    connection = apsw.Connection(":memory:")
+    with Index(connection, MinHash()) as index:
+        index.add("a", "one two three")
+        connection.execute("UPDATE neardup_document SET key = CAST(x'61ff' AS TEXT)")
+        with pytest.raises(CorruptIndexError, match="backup"):
+            list(index)
+        connection.execute("UPDATE neardup_setting SET name = CAST(x'61ff' AS TEXT) WHERE name = 'text.short'")
+    with pytest.raises(CorruptIndexError, match="backup"):
+        Index(connection)
+
+
+def test_a_listing_of_damaged_pages_comes_to_an_end(tmp_path: Path) -> None:
+    """Ids out of order in the table's tree, which SQLite does not notice while reading, do not keep a listing going for ever."""
+    path = tmp_path / "index.db"
+    with Index(path, MinHash()) as index:
+        for number in range(3):
+            index.add(f"key {number}", f"text number {number}")
+        sql = "SELECT rootpage FROM sqlite_schema WHERE name = 'neardup_document'"
+        page, size = index.connection.execute(sql).get, index.connection.execute("PRAGMA page_size").get
+    data = bytearray(path.read_bytes())
+    start = (page - 1) * size
+    assert data[start] == 13 and data[start + 3 : start + 5] == b"\0\3"  # a leaf with three rows
+    cell = start + int.from_bytes(data[start + 12 : start + 14], "big")  # the last row: its size, then its id
+    assert data[cell + 1] == 3
+    data[cell + 1] = 0
+    path.write_bytes(data)
+    with Index(path) as index:
+        with pytest.raises(CorruptIndexError, match="backup"):
+            list(index)
+        assert any("integrity" in problem for problem in index.check().problems)

@@ -238,6 +238,7 @@ HINDI = "कल हम पुराने बाज़ार गए और र�
 EMOJI = "👍🏽 great 👨‍👩‍👧‍👦 family 🇩🇪 trip ❤️ 🎉🎉🎉 see you"
 
 SCRIPTS = {
+    # joiners are default-ignorable: dropped before a text is cut
     # name: a text, a word or character of it to change and its replacement, the first tokens
     "chinese": (CHINESE, "小", "大", ["我", "们", "在", "北", "京"]),
     "japanese": (JAPANESE, "昨", "今", ["昨", "日", "は", "友", "達"]),
@@ -249,7 +250,7 @@ SCRIPTS = {
         "trip",
         "tour",
         ["👍🏽", "great", "👨", "👩", "👧", "👦", "family", "🇩🇪", "trip", "❤"],
-    ),  # joiners are dropped first
+    ),
 }
 TOKEN_COUNTS = {"arabic": 11, "hindi": 17, "emoji": 15}
 

@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
@@ -23,6 +23,10 @@ from ..errors import BusyError, ClosedError, CorruptIndexError, FormatError, Nea
 APPLICATION_ID = 0x4E445550
 """Of a file that this package created ("NDUP")."""
 
+CACHE_KIB = 32 << 10
+"""Pages that a connection of our own keeps at most: a large transaction touches pages all over the tables, and with SQLite's
+2 MB each of them is written, and read again, many times over."""
+
 _SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL"}
 
 _ERRORS: tuple[tuple[type[Exception], type[NearDupError]], ...] = (
@@ -30,7 +34,6 @@ _ERRORS: tuple[tuple[type[Exception], type[NearDupError]], ...] = (
     (apsw.LockedError, BusyError),
     (apsw.ReadOnlyError, ReadOnlyError),
     (apsw.NotADBError, FormatError),
-    (apsw.CorruptError, CorruptIndexError),
     (apsw.ConnectionClosedError, ClosedError),
 )
 
@@ -49,6 +52,8 @@ def translate(error: apsw.Error) -> NearDupError:
             f"the database cannot be written ({error}): to read it, open it with read_only=True; to write, without, in a folder "
             "that you may write to"
         )
+    if isinstance(error, apsw.CorruptError):
+        return CorruptIndexError(f"SQLite cannot read the file ({error}): restore a backup; check() names what is damaged")
     for theirs, ours in _ERRORS:
         if isinstance(error, theirs):
             return ours(str(error))
@@ -136,11 +141,21 @@ def open_file(target: str, *, read_only: bool, durability: str, timeout: float) 
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # plans do not depend on values: nothing is planned twice
-        connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}; PRAGMA temp_store = MEMORY")
+        connection.execute(
+            f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -{CACHE_KIB}"
+        )
     except apsw.Error as error:
         connection.close()
         raise translate(error) from error
     return connection
+
+
+def _not_unicode(error: UnicodeDecodeError) -> CorruptIndexError:
+    return CorruptIndexError(f"the file holds text that is no Unicode ({error.object[:40]!r}): restore a backup")
+
+
+def _as_it_is(cursor: apsw.Cursor, row: Any) -> Any:
+    return row
 
 
 class Database:
@@ -165,15 +180,45 @@ class Database:
 
     def execute(self, sql: str, bindings: Any = None) -> apsw.Cursor:
         """Run SQL; the caller holds the lock through `reading` or `writing`."""
-        return self.connection.execute(sql, bindings)
+        connection = self.connection
+        if connection.row_trace is None:
+            return connection.execute(sql, bindings)
+        cursor = connection.cursor()  # a caller's connection may turn its rows into something else
+        cursor.row_trace = _as_it_is
+        return cursor.execute(sql, bindings)
 
     def rows(self, sql: str, bindings: Any = None) -> list[tuple[Any, ...]]:
         """All rows of a query."""
-        return self.connection.execute(sql, bindings).fetchall()
+        try:
+            return self.execute(sql, bindings).fetchall()
+        except UnicodeDecodeError as error:
+            raise _not_unicode(error) from error
+
+    def rows_of_many(self, sql: str, bindings: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+        """The rows of a query for each set of bindings, one after another, with no call of Python's between them."""
+        cursor = self.connection.cursor()
+        if self.connection.row_trace is not None:
+            cursor.row_trace = _as_it_is
+        try:
+            yield from cursor.executemany(sql, bindings)
+        except UnicodeDecodeError as error:
+            raise _not_unicode(error) from error
+
+    def page(self, sql: str, after_id: int, *more: Any) -> list[tuple[Any, ...]]:
+        """Rows of a query whose first column ascends from above `after_id`, its first parameter.
+
+        In a damaged file it may not, and whoever goes on after the last row would never come to an end."""
+        rows = self.rows(sql, (after_id, *more))
+        if rows and rows[-1][0] <= after_id:
+            raise CorruptIndexError("the rows of a table are not in the order of their ids: restore a backup")
+        return rows
 
     def value(self, sql: str, bindings: Any = None) -> Any:
         """The first column of the first row, None where there is no row."""
-        row = self.connection.execute(sql, bindings).fetchone()
+        try:
+            row = self.execute(sql, bindings).fetchone()
+        except UnicodeDecodeError as error:
+            raise _not_unicode(error) from error
         return None if row is None else row[0]
 
     @contextmanager

@@ -60,7 +60,7 @@ class Documents:
     def taken(self, keys: Iterable[Key]) -> set[Key]:
         """Those of the keys that have a row, visible or not: one statement for all, which runs in C."""
         sql = self.store.sql("SELECT key FROM {index}_document WHERE key = ?")
-        return {key for (key,) in self.db.connection.executemany(sql, ((key,) for key in keys))}
+        return {key for (key,) in self.db.rows_of_many(sql, ((key,) for key in keys))}
 
     def visible(self, key: Key, now: int) -> Found | None:
         """The row of a key that has not expired."""
@@ -94,7 +94,7 @@ class Documents:
         """(id, key, fingerprint_id, group_id) of the next visible documents in the order of insertion."""
         sql = """SELECT id, key, fingerprint_id, group_id FROM {index}_document
                  WHERE id > ? AND (expires_at IS NULL OR expires_at > ?) ORDER BY id LIMIT +?"""
-        return self.db.rows(self.store.sql(sql), (after_id, now, size))
+        return self.db.page(self.store.sql(sql), after_id, now, size)
 
     def group_id(self, group: Key | None, *, create: bool = False) -> int:
         """Number of a group; NEVER_SEEN for an unknown one that is not to be created."""
@@ -138,7 +138,7 @@ class Documents:
         """Those of {(group, value): value's hash} that are stored, with their ids: `fingerprint_id` for many."""
         sql = """SELECT group_id, value, id FROM {index}_fingerprint WHERE group_id = +? AND value_hash = +? AND value = ?"""
         asked = ((group_id, value_hash, value) for (group_id, value), value_hash in wanted.items())
-        found = self.db.connection.executemany(self.store.sql(sql), asked)
+        found = self.db.rows_of_many(self.store.sql(sql), asked)
         return {(group_id, value): number for group_id, value, number in found}
 
     def add_fingerprint(self, group_id: int, value: bytes) -> int:

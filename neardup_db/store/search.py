@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+import apsw
+
+from ..errors import CorruptIndexError
 from ..values import Key, Match
 from .documents import Documents
 from .state import Sketch, Store
@@ -87,7 +91,7 @@ class Search:
             return []
         parameters.update(limit=-1 if limit is None else limit, after_id=after_id, except_id=except_id)
         sql = self.store.query_sql("matches_any" if first else "matches", self._verify())
-        return list(map(MatchRow._make, self.db.execute(sql, parameters)))
+        return list(map(MatchRow._make, self._rows(sql, parameters)))
 
     def neighbours(self, sketch: Sketch, group_id: int, now: int, before_id: int = MAX_ID) -> list[Neighbour]:
         """Each verified fingerprint's newest visible document before `before_id`, best first."""
@@ -96,7 +100,7 @@ class Search:
         parameters = self.parameters(sketch, group_id, now)
         parameters["before_id"] = before_id
         sql = self.store.query_sql("neighbours", self._verify())
-        return [Neighbour._make(row[:5]) for row in self.db.execute(sql, parameters)]
+        return [Neighbour._make(row[:5]) for row in self._rows(sql, parameters)]
 
     def neighbours_of_many(self, asked: Iterable[tuple[Sketch, int, int]], now: int) -> Iterator[tuple[int, list[Neighbour]]]:
         """(before_id, its neighbours) for each (sketch, group_id, before_id) that has any, in their order.
@@ -115,9 +119,26 @@ class Search:
                     "before_id": before_id,
                 }
 
-        rows = self.db.connection.executemany(self.store.query_sql("neighbours", self._verify()), parameters())
-        for before_id, found in groupby(rows, itemgetter(5)):
-            yield before_id, [Neighbour._make(row[:5]) for row in found]
+        with self._over_what_is_stored():
+            rows = self.db.rows_of_many(self.store.query_sql("neighbours", self._verify()), parameters())
+            for before_id, found in groupby(rows, itemgetter(5)):
+                yield before_id, [Neighbour._make(row[:5]) for row in found]
+
+    def _rows(self, sql: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+        """The rows of a query of sql/."""
+        with self._over_what_is_stored():
+            return self.db.rows(sql, parameters)
+
+    @contextmanager
+    def _over_what_is_stored(self) -> Iterator[None]:
+        """Queries of sql/ fail only over what is stored."""
+        try:
+            yield
+        except apsw.SQLError as error:
+            raise CorruptIndexError(
+                f"a query of index {self.store.name!r} failed over what is stored ({error}): run check(repair=True), "
+                "or restore a backup"
+            ) from error
 
     def best_of(self, neighbours: list[Neighbour], limit: int, now: int, before_id: int = MAX_ID) -> list[MatchRow]:
         """The first `limit` matches among the documents of these fingerprints, as `matches` would order them.
