@@ -23,6 +23,10 @@ from ..errors import BusyError, ClosedError, CorruptIndexError, FormatError, Nea
 APPLICATION_ID = 0x4E445550
 """Of a file that this package created ("NDUP")."""
 
+CACHE_KIB = 32 << 10
+"""Pages that a connection of our own keeps at most: a large transaction touches pages all over the tables, and with SQLite's
+2 MB each of them is written, and read again, many times over."""
+
 _SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL"}
 
 _ERRORS: tuple[tuple[type[Exception], type[NearDupError]], ...] = (
@@ -137,7 +141,9 @@ def open_file(target: str, *, read_only: bool, durability: str, timeout: float) 
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # plans do not depend on values: nothing is planned twice
-        connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}; PRAGMA temp_store = MEMORY")
+        connection.execute(
+            f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -{CACHE_KIB}"
+        )
     except apsw.Error as error:
         connection.close()
         raise translate(error) from error

@@ -167,7 +167,7 @@ class Search:
         """The sketch of a stored document, for asking again."""
         value = self.documents.value(fingerprint_id)
         evidence = None
-        text = self.documents.text(document_id)
+        text = self.documents.text(document_id) if self.store.store_text else None
         if text is not None:
             proofs = self.store.scheme.evidence([text], self.store.rules)
             evidence = None if proofs is None else proofs[0]
