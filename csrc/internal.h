@@ -18,8 +18,24 @@
 #if defined(__x86_64__)
 #define ND_HAVE_X86 1
 #define ND_TARGET_AVX2 __attribute__((target("avx2,popcnt")))
+#define ND_TARGET_AVX512                                                                                     \
+    __attribute__((target("avx2,popcnt,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512vpopcntdq")))
 #else
 #define ND_HAVE_X86 0
+#endif
+
+#if defined(__aarch64__) && defined(__ARM_NEON)
+#define ND_HAVE_NEON 1
+#else
+#define ND_HAVE_NEON 0
+#endif
+
+/* Before a loop of a constant count over registers held in an array. */
+#define ND_PRAGMA(text) _Pragma(#text)
+#if defined(__clang__)
+#define ND_UNROLL(count) ND_PRAGMA(clang loop unroll_count(count))
+#else
+#define ND_UNROLL(count) ND_PRAGMA(GCC unroll count)
 #endif
 
 /* ---- kernels: one table per instruction set ----------------------------------------------------------------------- */
@@ -39,14 +55,24 @@ typedef struct nd_near {
 } nd_near;
 
 /* Inputs given as bytes may start at any address. The scalar table is complete and is the definition of each function;
- * another tier's table holds the scalar function where it has nothing faster. */
+ * another table may leave out (NULL) what it has nothing faster for: the tier below serves then. A member added here is added
+ * to nd_kernels_lay in dispatch.c too. */
 typedef struct nd_kernels {
-    const char *name;
+    const char *name; /* tables of one name make one tier */
+    /* x[j] = ((hashes[j] ^ hashes[j] >> 32) * ND_PREMIX_FACTOR modulo 2^64) >> 32 */
+    void (*premix)(const uint64_t *hashes, size_t count, uint32_t *x);
     /* minima[i] = min(minima[i], a[i] * x[j] + b[i] + offset modulo 2^32) for every j */
     void (*minhash_update)(const uint32_t *a, const uint32_t *b, uint32_t offset, size_t num_perm, const uint32_t *x,
         size_t count, uint32_t *minima);
     /* ones[i] += how many of the digests have bit i set; digests stand `stride` bytes apart, their first `width` bytes count */
     void (*count_bits)(const uint8_t *digests, size_t count, size_t stride, size_t width, int64_t *ones);
+    /* ones[i] += how many of the hashes have bit i set, bit 0 the most significant of 64 */
+    void (*count_bits64)(const uint64_t *hashes, size_t count, int64_t *ones);
+    /* sums[i] += weights[j] wherever digest j has bit i set, modulo 2^64; layout of the digests as in count_bits */
+    void (*add_weights)(const uint8_t *digests, size_t count, size_t stride, size_t width, const int64_t *weights,
+        uint64_t *sums);
+    /* The values below limit, in order, to out, which has room for count of them; returns how many. */
+    size_t (*keep_below)(const uint64_t *values, size_t count, uint64_t limit, uint64_t *out);
     uint64_t (*hamming)(const uint8_t *a, const uint8_t *b, size_t size);
     size_t (*equal_slots16)(const uint8_t *a, const uint8_t *b, size_t count);
     size_t (*equal_slots32)(const uint8_t *a, const uint8_t *b, size_t count);
@@ -59,14 +85,22 @@ typedef struct nd_kernels {
     size_t (*near_pairs)(const nd_record *records, size_t count, nd_near *near, uint64_t *out, size_t capacity);
 } nd_kernels;
 
+#define ND_PREMIX_FACTOR 0x9E3779B97F4A7C15u
+
 extern const nd_kernels nd_kernels_scalar;
 #if ND_HAVE_X86
 extern const nd_kernels nd_kernels_avx2;
+extern const nd_kernels nd_kernels_avx512;
+#endif
+#if ND_HAVE_NEON
+extern const nd_kernels nd_kernels_neon;
 #endif
 
 const nd_kernels *nd_kernels_active(void);
 
 #define ND_CPU_AVX2 1 /* with POPCNT, and the system saves the wide registers */
+/* All of ND_TARGET_AVX512, that is Ice Lake, Zen 4 and later; on the CPUs before them 512-bit registers slow the clock. */
+#define ND_CPU_AVX512 2
 unsigned nd_cpu_features(void);
 
 /* ---- loads and stores at any address ------------------------------------------------------------------------------ */

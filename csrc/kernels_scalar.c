@@ -2,6 +2,12 @@
 #include "internal.h"
 #include "near_pairs.h"
 
+static void premix(const uint64_t *hashes, size_t count, uint32_t *x)
+{
+    for (size_t j = 0; j < count; j++)
+        x[j] = (uint32_t)((hashes[j] ^ hashes[j] >> 32) * ND_PREMIX_FACTOR >> 32);
+}
+
 static void minhash_update(const uint32_t *a, const uint32_t *b, uint32_t offset, size_t num_perm, const uint32_t *x,
     size_t count, uint32_t *minima)
 {
@@ -22,6 +28,41 @@ static void count_bits(const uint8_t *digests, size_t count, size_t stride, size
             for (size_t bit = 0; bit < 8; bit++)
                 ones[8 * i + bit] += byte >> (7 - bit) & 1;
         }
+}
+
+/* Bit i of every byte goes to byte counters of its own, which are full after 255 hashes. */
+static void count_bits64(const uint64_t *hashes, size_t count, int64_t *ones)
+{
+    for (size_t start = 0; start < count; start += 255) {
+        size_t end = count - start < 255 ? count : start + 255;
+        uint64_t counters[8] = {0};
+        for (size_t j = start; j < end; j++)
+            for (size_t i = 0; i < 8; i++)
+                counters[i] += hashes[j] >> i & 0x0101010101010101;
+        for (size_t bit = 0; bit < 64; bit++)
+            ones[63 - bit] += (int64_t)(counters[bit % 8] >> (bit - bit % 8) & 255);
+    }
+}
+
+static void add_weights(const uint8_t *digests, size_t count, size_t stride, size_t width, const int64_t *weights,
+    uint64_t *sums)
+{
+    for (size_t j = 0; j < count; j++)
+        for (size_t i = 0; i < width; i++) {
+            unsigned byte = digests[j * stride + i];
+            for (size_t bit = 0; bit < 8; bit++)
+                sums[8 * i + bit] += (uint64_t)weights[j] & (0 - (uint64_t)(byte >> (7 - bit) & 1));
+        }
+}
+
+static size_t keep_below(const uint64_t *values, size_t count, uint64_t limit, uint64_t *out)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        out[kept] = values[i];
+        kept += values[i] < limit;
+    }
+    return kept;
 }
 
 /* Set bits of a word without the instruction for it: sums of 2, 4 and 8 neighbouring bits, then of all bytes. */
@@ -97,8 +138,12 @@ static size_t near_pairs(const nd_record *records, size_t count, nd_near *near, 
 
 const nd_kernels nd_kernels_scalar = {
     .name = "scalar",
+    .premix = premix,
     .minhash_update = minhash_update,
     .count_bits = count_bits,
+    .count_bits64 = count_bits64,
+    .add_weights = add_weights,
+    .keep_below = keep_below,
     .hamming = hamming,
     .equal_slots16 = equal_slots16,
     .equal_slots32 = equal_slots32,
