@@ -76,10 +76,14 @@ static int begin(nd_text *work, const nd_rules *rules, size_t size)
     work->spare.items = shrink(work->spare.items, &work->spare.capacity, sizeof work->spare.items[0], size);
     work->hashes = shrink(work->hashes, &work->hashes_capacity, sizeof work->hashes[0], size);
     work->digests = shrink(work->digests, &work->digests_capacity, 1, size);
-    const int status = nd_tokens_reserve(work, 1);
+    int status = nd_tokens_reserve(work, 1);
     if (status == ND_OK)
-        work->starts[0] = 0;
-    return status;
+        status = nd_bytes_reserve(&work->bytes, ND_TEXT_PADDING);
+    if (status != ND_OK)
+        return status;
+    memset(work->bytes.items, 0, ND_TEXT_PADDING);
+    work->bytes.count = work->starts[0] = ND_TEXT_PADDING;
+    return ND_OK;
 }
 
 /* ---- text to processed text ------------------------------------------------------------------------------------------- */
@@ -115,12 +119,10 @@ int nd_text_normalize(nd_text *work, const nd_rules *rules, const uint8_t *text,
     *out_size = 0;
     int status = begin(work, rules, size);
     if (status == ND_OK)
-        status = nd_bytes_reserve(&work->bytes, 1); /* so that there is an address even for nothing */
-    if (status == ND_OK)
         status = nd_text_each_span(work, rules, text, size, &sink);
     if (status == ND_OK) {
-        *out = work->bytes.items;
-        *out_size = work->bytes.count;
+        *out = work->bytes.items + ND_TEXT_PADDING;
+        *out_size = work->bytes.count - ND_TEXT_PADDING;
     }
     return status;
 }
@@ -260,12 +262,18 @@ int nd_text_hash(nd_text *work, const nd_rules *rules)
     }
     if (rules->spec.hash != ND_HASH_XXH3_64)
         return hash_digests(work, rules, count, tokens);
-    const uint64_t seed = rules->spec.hash_seed;
-    const uint32_t *const starts = work->starts;
-    const uint8_t *const bytes = work->bytes.items;
-    const size_t joiner_size = work->joiner_size;
-    for (size_t i = 0; i < count; i++)
-        work->hashes[i] = nd_xxh3_inline(bytes + starts[i], starts[i + tokens] - starts[i] - joiner_size, seed);
+    const int status = nd_bytes_reserve(&work->bytes, ND_TEXT_PADDING);
+    if (status != ND_OK)
+        return status;
+    const nd_shingles shingles = {
+        .bytes = work->bytes.items,
+        .starts = work->starts,
+        .count = count,
+        .tokens = tokens,
+        .joiner_size = work->joiner_size,
+        .seed = rules->spec.hash_seed,
+    };
+    nd_kernels_active()->hash_shingles(&shingles, work->hashes);
     return ND_OK;
 }
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "neardup_abi.h"
+#include "internal.h"
 
 /* ---- rules ------------------------------------------------------------------------------------------------------ */
 
@@ -94,7 +94,8 @@ typedef struct nd_token_state {
 } nd_token_state;
 
 /* Tokens: token i is bytes[starts[i] .. starts[i + 1] - joiner_size), the joiner stands behind each. So a shingle of k tokens is
- * one slice. While a text is read, starts[token_count] .. bytes.count is the token that is being written. */
+ * one slice. While a text is read, starts[token_count] .. bytes.count is the token that is being written. ND_TEXT_PADDING bytes
+ * stand before the first token, so that the kernels may read around it. */
 struct nd_text {
     nd_bytes bytes;
     uint32_t *starts;

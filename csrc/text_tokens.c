@@ -143,7 +143,7 @@ static int words_code_points(nd_text *work, const nd_rules *rules, const uint32_
     return status;
 }
 
-/* With stop words or a long joiner: each token is closed by the function that knows them. */
+/* With stop words or another joiner: each token is closed by the function that knows them. */
 static int words_ascii_any(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size)
 {
     int status = nd_bytes_reserve(&work->bytes, size);
@@ -157,36 +157,25 @@ static int words_ascii_any(nd_text *work, const nd_rules *rules, const uint8_t *
     return status;
 }
 
+/* A joiner of one byte and no stop words: the kernel for it. */
 static int words_ascii_plain(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size)
 {
-    const size_t joiner_size = rules->spec.joiner_size;
-    const size_t most = size / 2 + 2;
-    int status = nd_bytes_reserve(&work->bytes, size + most * joiner_size + SMALL_JOINER);
+    int status = nd_bytes_reserve(&work->bytes, size + ND_TEXT_PADDING);
     if (status == ND_OK)
-        status = nd_tokens_reserve(work, most);
+        status = nd_tokens_reserve(work, size / 2 + 1 + ND_STARTS_PADDING);
     if (status != ND_OK)
         return status;
-    uint8_t joiner[SMALL_JOINER] = {0};
-    if (joiner_size > 0)
-        memcpy(joiner, rules->joiner, joiner_size);
-    const uint8_t *const letters = rules->ascii_word;
-    uint8_t *const bytes = work->bytes.items;
-    uint8_t *out = bytes + work->bytes.count;
-    uint8_t *token = bytes + work->starts[work->token_count];
-    uint32_t *start = work->starts + work->token_count;
-    for (size_t i = 0; i < size; i++) {
-        const uint8_t letter = letters[text[i]];
-        *out = letter;
-        out += letter != 0;
-        if (letter == 0 && out != token) {
-            memcpy(out, joiner, SMALL_JOINER);
-            out += joiner_size;
-            token = out;
-            *++start = (uint32_t)(out - bytes);
-        }
-    }
-    work->bytes.count = (size_t)(out - bytes);
-    work->token_count = (size_t)(start - work->starts);
+    nd_ascii_words words = {
+        .bytes = work->bytes.items,
+        .out = work->bytes.items + work->bytes.count,
+        .starts = work->starts + work->token_count + 1,
+        .in_word = nd_token_is_open(work),
+        .joiner = rules->joiner[0],
+        .case_bit = rules->spec.fold != ND_CASE_NONE ? 0x20 : 0,
+    };
+    nd_kernels_active()->ascii_words(&words, text, size);
+    work->bytes.count = (size_t)(words.out - work->bytes.items);
+    work->token_count = (size_t)(words.starts - work->starts) - 1;
     return work->bytes.count > UINT32_MAX ? ND_ERROR_CAPACITY : ND_OK;
 }
 
@@ -199,7 +188,7 @@ static int words_ascii(nd_text *work, const nd_rules *rules, const uint8_t *text
         if (status != ND_OK)
             return status;
     }
-    const int plain = rules->stopword_count == 0 && rules->spec.joiner_size <= SMALL_JOINER;
+    const int plain = rules->stopword_count == 0 && rules->spec.joiner_size == 1;
     work->state.in = rules->ascii_word[text[size - 1]] ? ND_IN_WORD : ND_IN_NOTHING;
     return plain ? words_ascii_plain(work, rules, text, size) : words_ascii_any(work, rules, text, size);
 }
