@@ -106,15 +106,17 @@ static int bytes_code_points(nd_text *work, const nd_rules *rules, const uint32_
     const int status = nd_bytes_reserve(&work->bytes, 4 * count);
     if (status != ND_OK)
         return status;
-    for (size_t i = 0; i < count; i++)
-        if (!(nd_record_flags(nd_unicode_record(points[i])) & ND_CP_IGNORABLE))
-            work->bytes.count += nd_utf8_put(points[i], work->bytes.items + work->bytes.count);
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t code_point = points[i] & ND_POINT_VALUE;
+        if (!(nd_record_flags(nd_unicode_record(code_point)) & ND_CP_IGNORABLE))
+            work->bytes.count += nd_utf8_put(code_point, work->bytes.items + work->bytes.count);
+    }
     return ND_OK;
 }
 
 int nd_text_normalize(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, const uint8_t **out, size_t *out_size)
 {
-    static const nd_sink sink = {bytes_ascii, bytes_code_points};
+    static const nd_sink sink = {bytes_ascii, bytes_code_points, NULL};
     *out = NULL;
     *out_size = 0;
     int status = begin(work, rules, size);

@@ -13,12 +13,26 @@
 
 /* ---- rules ------------------------------------------------------------------------------------------------------ */
 
+/* A code point on its way to the sink: the number itself and, from text_points.c, what it is to the rule for words. */
+#define ND_POINT_VALUE 0x1FFFFFu
+#define ND_POINT_KIND (3u << 24)
+#define ND_POINT_UNKNOWN 0u            /* not looked at, or it depends on the grapheme cluster before it */
+#define ND_POINT_SEPARATOR (1u << 24)  /* no letter, number, mark, pictograph or ignorable; it may be a control character */
+#define ND_POINT_LETTER (2u << 24)     /* a letter or number of a script with spaces */
+#define ND_POINT_UNSPACED (3u << 24)   /* one of a script without, its class ND_GCB_OTHER */
+#define ND_POINT_CUT (1u << 26)        /* text may be cut before it */
+#define ND_POINT_ODD (1u << 31)        /* in need of all steps */
+#define ND_POINT_TABLE 0x800           /* code points in nd_rules.points; those that are not ODD there are all CUT */
+#define ND_POINT_BATCH 2048
+#define ND_TWO_BYTE_BATCH 65536 /* bytes */
+
 struct nd_rules {
     nd_rules_spec spec; /* joiner and stopwords point into `joiner`; the stop words of the spec are not kept */
     int32_t form;       /* of the text after stripping accents: what decides where spans may be cut; ND_NORMALIZE_* */
     uint8_t *joiner;
     uint8_t ascii_case[128]; /* what a byte becomes */
     uint8_t ascii_word[128]; /* the same where it belongs to a word, 0 where not */
+    uint32_t points[ND_POINT_TABLE]; /* what the code points of one and two bytes become: ND_POINT_* */
     /* Stop words after normalisation: word i is stopword_bytes[stopword_ends[i-1] .. stopword_ends[i]); the table is open
      * addressing over stopword_mask + 1 places, word number + 1, 0 = free. */
     uint8_t *stopword_bytes;
@@ -114,11 +128,24 @@ struct nd_text {
 
 /* ---- spans ----------------------------------------------------------------------------------------------------------- */
 
-/* Both take what follows what they got before; both return a status. Code points may include ignorable ones. */
+#define ND_ASCII_RUN 32 /* a shorter run between other characters stays with them */
+
+/* All take what follows what they got before; all return a status. Code points (ND_POINT_*) may include ignorable ones. */
 typedef struct nd_sink {
     int (*ascii)(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size); /* not case-mapped yet */
     int (*code_points)(nd_text *work, const nd_rules *rules, const uint32_t *points, size_t count);
+    /* May be NULL. Takes UTF-8 as it comes from *at on, as far as it is of one or two bytes a code point, each of them to be cut
+     * before, or not at all: moves *at, never behind the last code point that it saw. */
+    int (*two_bytes)(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, size_t *at);
 } nd_sink;
+
+/* Fills rules->points, from what the rules hold otherwise. Not for strip_accents. */
+void nd_rules_fill_points(nd_rules *rules);
+
+/* Decodes, normalises and folds text from *at on into work->points, as far as each code point can be looked at alone, up to
+ * ND_POINT_BATCH of them or to a window (nd_window_of) of `until` or less, and moves *at to where it may be cut: the last code
+ * point seen is left there unless the text ends. */
+int nd_text_decode_points(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, int until, size_t *at);
 
 /* Normalises, folds and strips a text, span by span, into the sink. */
 int nd_text_each_span(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, const nd_sink *sink);
