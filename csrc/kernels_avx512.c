@@ -80,9 +80,9 @@ ND_TARGET_AVX512 static __m512i carry_bit(__m512i a, __m512i b, __m512i c)
  * words, is counted in bytes (after Harley and Seal's population count). 31 rounds fill a byte with 248 at most. */
 ND_TARGET_AVX512 static void count_bits64_part(const uint64_t *hashes, size_t count, int64_t *ones_of_bits)
 {
-    const __m512i reversed = _mm512_sub_epi8(_mm512_set1_epi8(63), _mm512_set_epi8(63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52,
-        51, 50, 49, 48, 47, 46, 45, 44, 43, 42, 41, 40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21,
-        20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0));
+    const __m512i reversed = _mm512_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24,
+        25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55,
+        56, 57, 58, 59, 60, 61, 62, 63);
     const __m512i zero = _mm512_setzero_si512();
     __m512i ones = zero, twos = zero, fours = zero, counted = zero, eights_counted = zero;
     size_t j = 0;
