@@ -223,6 +223,15 @@ int nd_keys_append_wide(nd_keys *keys, int64_t table_no, size_t size, uint8_t **
 nd_record *nd_sort_records(nd_record *records, nd_record *other, size_t count, unsigned low_bit, unsigned high_bit);
 void nd_sort64(uint64_t *values, size_t count);
 
+/* ---- sketches in parts: what nd_minhash and nd_simhash_u64 are made of ------------------------------------------------- */
+
+/* minima[num_perm], all ones before the first hashes; finished they are slots. */
+void nd_minhash_add(int32_t family, const uint32_t *a, const uint32_t *b, size_t num_perm, const uint64_t *hashes, size_t count,
+    uint32_t *minima);
+void nd_minhash_finish(int32_t family, size_t num_perm, uint32_t *minima);
+/* ones[i]: how many of `count` hashes have bit i set; used up. */
+void nd_simhash_finish(int64_t *ones, size_t bits, size_t count, uint8_t *code);
+
 /* ---- bits of codes --------------------------------------------------------------------------------------------------- */
 
 /* Where block i begins, counted from the least significant bit; block i ends where i + 1 begins. */

@@ -61,6 +61,8 @@ static void clear(nd_text *work)
     work->bytes.count = 0;
     work->token_count = 0;
     work->digest_size = 0;
+    work->drain = NULL;
+    work->drained = 0;
 }
 
 /* Makes the workspace ready for a text of `size` bytes. */
@@ -277,6 +279,45 @@ int nd_text_hash(nd_text *work, const nd_rules *rules)
     };
     nd_kernels_active()->hash_shingles(&shingles, work->hashes);
     return ND_OK;
+}
+
+int nd_text_drain_part(nd_text *work, const nd_rules *rules)
+{
+    const size_t tokens = work->token_count, kept = (size_t)rules->spec.shingle - 1;
+    if (tokens <= kept)
+        return ND_OK;
+    int status = nd_text_hash(work, rules);
+    if (status == ND_OK)
+        status = work->drain->take(work->drain->context, work->hashes, tokens - kept);
+    if (status != ND_OK)
+        return status;
+    const uint32_t first = work->starts[tokens - kept], shift = first - ND_TEXT_PADDING;
+    memmove(work->bytes.items + ND_TEXT_PADDING, work->bytes.items + first, work->bytes.count - first);
+    work->bytes.count -= shift;
+    for (size_t i = 0; i <= kept; i++)
+        work->starts[i] = work->starts[tokens - kept + i] - shift;
+    work->token_count = kept;
+    work->drained += tokens - kept;
+    return ND_OK;
+}
+
+int nd_text_drain(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, const nd_drain *drain, size_t *token_count)
+{
+    const nd_sink *const sink = rules->spec.tokens == ND_TOKENS_WORDS ? &nd_words_sink : &nd_chars_sink;
+    int status = begin(work, rules, ND_DRAIN_SIZE);
+    work->drain = drain;
+    if (status == ND_OK)
+        status = nd_text_each_span(work, rules, text, size, sink);
+    if (status == ND_OK)
+        status = nd_token_close(work, rules, 0);
+    *token_count = work->drained + work->token_count;
+    if (status == ND_OK && (work->drained == 0 || work->token_count >= (size_t)rules->spec.shingle)) {
+        status = nd_text_hash(work, rules);
+        if (status == ND_OK)
+            status = drain->take(drain->context, work->hashes, nd_text_shingle_count(work, rules));
+    }
+    clear(work);
+    return status;
 }
 
 const uint64_t *nd_text_hashes(const nd_text *work)

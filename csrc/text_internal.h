@@ -124,7 +124,28 @@ struct nd_text {
     uint8_t *digests;
     size_t digests_capacity;
     size_t digest_size; /* 0: no digests */
+    const struct nd_drain *drain; /* of nd_text_drain, NULL elsewhere */
+    size_t drained;               /* tokens that are not here any more */
 };
+
+/* ---- hashes in parts ------------------------------------------------------------------------------------------------- */
+
+#define ND_DRAIN_SIZE ((size_t)1 << 17) /* bytes of tokens with which a part is full */
+
+typedef struct nd_drain {
+    int (*take)(void *context, const uint64_t *hashes, size_t count);
+    void *context;
+} nd_drain;
+
+/* nd_text_tokenize and nd_text_hash in one: all hashes go to the drain, part by part, and the workspace keeps nothing. */
+int nd_text_drain(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, const nd_drain *drain, size_t *token_count);
+/* While that runs: sends the hashes of the whole shingles that are here, keeps the tokens that the next one begins with. */
+int nd_text_drain_part(nd_text *work, const nd_rules *rules);
+
+static inline int nd_text_drain_if_full(nd_text *work, const nd_rules *rules)
+{
+    return work->drain != NULL && work->bytes.count >= ND_DRAIN_SIZE ? nd_text_drain_part(work, rules) : ND_OK;
+}
 
 /* ---- spans ----------------------------------------------------------------------------------------------------------- */
 

@@ -195,6 +195,8 @@ int nd_text_each_span(nd_text *work, const nd_rules *rules, const uint8_t *text,
         do {
             const size_t before = at;
             status = take_quickly(work, rules, text, size, sink, &at);
+            if (status == ND_OK)
+                status = nd_text_drain_if_full(work, rules);
             if (status != ND_OK || at == size)
                 return status;
             if (at == before)
@@ -208,6 +210,8 @@ int nd_text_each_span(nd_text *work, const nd_rules *rules, const uint8_t *text,
             shortest = SPAN_SIZE;
         const size_t end = find_span_end(rules, text, size, at, shortest);
         status = process_span(work, rules, text + at, end - at, sink);
+        if (status == ND_OK)
+            status = nd_text_drain_if_full(work, rules);
         if (status != ND_OK)
             return status;
         at = end;
