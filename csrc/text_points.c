@@ -56,6 +56,17 @@ static inline uint32_t point_of(const nd_rules *rules, uint32_t code_point, uint
     return code_point | kind_of(record) | flag;
 }
 
+/* Ranges of which every code point is the same under every rule: stable, without case, of one kind, and of one class of graphemes.
+ * The tables say so; here it is said once more so that no table is read for them. */
+static inline uint32_t kind_of_range(uint32_t code_point)
+{
+    if (code_point - 0x4E00 < 0x5200 || code_point - 0x3400 < 0x19C0) /* CJK Unified Ideographs, Extension A */
+        return ND_POINT_UNSPACED;
+    if (code_point - 0x3041 < 0x56 || code_point - 0x30A1 < 0x5A) /* Hiragana, Katakana: without marks and punctuation */
+        return ND_POINT_UNSPACED;
+    return code_point - 0xAC00 < 11172 ? ND_POINT_LETTER : 0; /* Hangul Syllables */
+}
+
 void nd_rules_fill_points(nd_rules *rules)
 {
     for (uint32_t code_point = 0; code_point < ND_POINT_TABLE; code_point++) {
@@ -82,6 +93,16 @@ int nd_text_decode_points(nd_text *work, const nd_rules *rules, const uint8_t *t
             window = here + ND_ASCII_RUN / 2;
             if (size - here >= ND_ASCII_RUN && nd_window_of(text + here) <= until)
                 break;
+        }
+        const uint32_t three = size - here >= 4 ? nd_utf8_three(text + here) : 0;
+        const uint32_t kind = kind_of_range(three);
+        if (kind != 0) {
+            last_class = 0;
+            cut = count;
+            cut_at = here;
+            points[count++] = three | kind | ND_POINT_CUT;
+            here += 3;
+            continue;
         }
         size_t next = here;
         const uint32_t code_point = nd_utf8_next(text, size, &next);

@@ -198,8 +198,15 @@ static int words_code_points(nd_text *work, const nd_rules *rules, const uint32_
             token = out;
             *++start = (uint32_t)(out - bytes);
         }
-        if (step != SEPARATES && !ignorable)
-            out += nd_utf8_put(points[i] & ND_POINT_VALUE, out);
+        if (step == SEPARATES || ignorable)
+            continue;
+        const uint32_t code_point = points[i] & ND_POINT_VALUE;
+        if (code_point - 0x800 < 0x10000 - 0x800) {
+            nd_utf8_put_three(code_point, out);
+            out += 3;
+        } else {
+            out += nd_utf8_put(code_point, out);
+        }
     }
     work->state = state;
     work->bytes.count = (size_t)(out - bytes);

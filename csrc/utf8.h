@@ -81,6 +81,25 @@ static inline size_t nd_utf8_put(uint32_t code_point, uint8_t *out)
     return 4;
 }
 
+/* Writes the three bytes of a code point from U+0800 to U+FFFF, and a fourth that is 0. */
+static inline void nd_utf8_put_three(uint32_t code_point, uint8_t *out)
+{
+    const uint32_t bytes = 0x8080E0u | code_point >> 12 | (code_point >> 6 & 0x3F) << 8 | (code_point & 0x3F) << 16;
+    memcpy(out, &bytes, sizeof bytes);
+}
+
+/* The code point of three bytes whose lead is E1 to EC, of which so many values begin that it is worth a way of its own; 0 if
+ * that is not what stands there. Reads four bytes. */
+static inline uint32_t nd_utf8_three(const uint8_t *text)
+{
+    uint32_t bytes;
+    memcpy(&bytes, text, sizeof bytes);
+    const uint32_t lead = bytes & 0xFF;
+    if (lead - 0xE1 > 0xEC - 0xE1 || (bytes & 0xC0C000) != 0x808000)
+        return 0;
+    return (lead & 0xF) << 12 | (bytes >> 8 & 0x3F) << 6 | (bytes >> 16 & 0x3F);
+}
+
 /* First byte at or after `at` that is not ASCII, or size. */
 static inline size_t nd_ascii_end(const uint8_t *text, size_t size, size_t at)
 {

@@ -1,4 +1,4 @@
-"""Texts that are fingerprinted part by part: the value is that of all their hashes at once, and memory does not grow with them."""
+"""Texts that are fingerprinted part by part: the value is that of all their hashes at once, and memory does not grow."""
 
 from __future__ import annotations
 
