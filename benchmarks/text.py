@@ -280,8 +280,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeat", type=int, default=9)
     parser.add_argument("--size", type=int, default=4_000_000, help="bytes of each corpus")
     options = parser.parse_args(arguments)
+    about = (__doc__ or "").partition("> RESULT.md")[2].strip()
     print(f"# Text to fingerprints\n\n{machine_lines(machine())}\n")
-    print(f"`python benchmarks/text.py --repeat {options.repeat} --size {options.size}`. {__doc__.partition('> RESULT.md')[2].strip()}")
+    print(f"`python benchmarks/text.py --repeat {options.repeat} --size {options.size}`. {about}")
     for title, body in sections(options.size, options.repeat):
         print(f"\n## {title}\n\n{body}", flush=True)
     return 0

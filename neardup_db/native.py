@@ -28,7 +28,7 @@ Array = npt.NDArray[Any]
 
 _SLICE_TEXTS = 4096  # texts handed to C in one call: between two calls Ctrl-C is heard
 _SLICE_BYTES = 8 << 20
-_SIZE_BYTES = ffi.sizeof("size_t")
+_SIZE_BYTES: int = ffi.sizeof("size_t")
 _KEPT_BYTES = 32 << 20  # a thread's list of values that grew beyond this is given back
 
 
