@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
@@ -174,12 +174,20 @@ class Database:
 
     def execute(self, sql: str, bindings: Any = None) -> apsw.Cursor:
         """Run SQL; the caller holds the lock through `reading` or `writing`."""
-        connection = self.connection
-        if connection.row_trace is None:
-            return connection.execute(sql, bindings)
-        cursor = connection.cursor()  # a caller's connection may turn its rows into something else
-        cursor.row_trace = _as_it_is
-        return cursor.execute(sql, bindings)
+        if self.connection.row_trace is None:
+            return self.connection.execute(sql, bindings)
+        return self._plain_cursor().execute(sql, bindings)
+
+    def execute_many(self, sql: str, bindings: Iterable[Any]) -> apsw.Cursor:
+        """Run SQL once for each of the bindings; the rows of all runs follow each other."""
+        return self._plain_cursor().executemany(sql, bindings)
+
+    def _plain_cursor(self) -> apsw.Cursor:
+        """A cursor that gives rows as they are, whatever a caller's connection makes of its own."""
+        cursor = self.connection.cursor()
+        if self.connection.row_trace is not None:
+            cursor.row_trace = _as_it_is
+        return cursor
 
     def rows(self, sql: str, bindings: Any = None) -> list[tuple[Any, ...]]:
         """All rows of a query."""
