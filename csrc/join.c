@@ -160,9 +160,12 @@ static void fill_buckets(const code_join *join, size_t part, size_t start, uint3
 
 static int met_in_masks(const code_join *join, uint64_t difference)
 {
-    for (size_t i = 0; i < join->table.count; i++)
-        if (((uint64_t)__builtin_popcountll(difference & join->masks[i].bits) <= join->masks[i].radius) != (i < join->table.meeting))
+    for (size_t i = 0; i < join->table.count; i++) {
+        uint64_t differing = difference & join->masks[i].bits, radius = join->masks[i].radius;
+        int met = differing == 0 || (radius > 0 && (uint64_t)__builtin_popcountll(differing) <= radius);
+        if (met != (i < join->table.meeting))
             return 0;
+    }
     return 1;
 }
 
