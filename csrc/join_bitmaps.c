@@ -7,20 +7,30 @@
  *     |A and B| <= popcount(bitmap(A) & bitmap(B)) + min(excess(A), excess(B))
  * The bitmaps stand in blocks of eight sets, word after word, one set a lane: one instruction takes a word of each of the eight.
  * (128 values and threshold 0.5: 512 bits, a bound of 40 +- 5 for two sets with nothing in common, of which 86 are needed.) */
-#include <math.h>
 #include <stdlib.h>
 
 #include "join_bitmaps.h"
 
 #define WORDS_MAX 64
 
+/* (1 - 1/bits)^count: the share of bits that are still 0 after so many values. */
+static double share_of_zeros(double bits, size_t count)
+{
+    double power = 1 - 1 / bits, share = 1;
+    for (; count > 0; count /= 2, power *= power)
+        if (count % 2 != 0)
+            share *= power;
+    return share;
+}
+
 size_t nd_bitmaps_words(size_t length, double threshold)
 {
     const double deviations = 4;
-    double n = (double)length, needed = (double)nd_overlap_needed(2 * length, threshold);
+    double needed = (double)nd_overlap_needed(2 * length, threshold);
     for (size_t words = 4; words <= WORDS_MAX; words *= 2) {
-        double bits = 64 * (double)words, ones = bits * (1 - exp(-n / bits)), common = ones * ones / bits;
-        if (common + deviations * sqrt(common) + n - ones <= needed)
+        double bits = 64 * (double)words, ones = bits * (1 - share_of_zeros(bits, length)), common = ones * ones / bits;
+        double margin = needed - common - ((double)length - ones);
+        if (margin > 0 && margin * margin >= deviations * deviations * common)
             return words;
     }
     return 0;
