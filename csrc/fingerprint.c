@@ -1,4 +1,4 @@
-/* fingerprint.c: hashes of shingles -> SimHash, MinHash, bottom-k, one-bit samples. */
+/* fingerprint.c: hashes of shingles -> SimHash, MinHash, one-bit samples. */
 #include "internal.h"
 
 /* Hashes are taken in blocks of this many, so that what is made of them fits the stack and the first-level cache. */
@@ -30,17 +30,20 @@ static int weights_fit(const int64_t *weights, size_t count)
     return 1;
 }
 
-static void add_weighted(const uint8_t *digest, size_t bits, int64_t weight, int64_t *counters)
+/* From "how many have the bit" (or the sum of their weights) to "with minus without". What the sums pass on the way may leave 64
+ * bits, the differences never do. */
+static void balance(int64_t *counters, size_t bits, uint64_t total)
 {
     for (size_t i = 0; i < bits; i++)
-        counters[i] += digest[i / 8] >> (7 - i % 8) & 1 ? weight : -weight;
+        counters[i] = (int64_t)(2 * (uint64_t)counters[i] - total);
 }
 
-/* From "how many have the bit" to "with minus without". */
-static void balance(int64_t *counters, size_t bits, size_t count)
+static uint64_t sum_of(const int64_t *weights, size_t count)
 {
-    for (size_t i = 0; i < bits; i++)
-        counters[i] = 2 * counters[i] - (int64_t)count;
+    uint64_t sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += (uint64_t)weights[i];
+    return sum;
 }
 
 int nd_simhash(const uint8_t *digests, size_t count, size_t digest_size, size_t bits, const int64_t *weights,
@@ -48,14 +51,15 @@ int nd_simhash(const uint8_t *digests, size_t count, size_t digest_size, size_t 
 {
     if (bits == 0 || bits % 8 != 0 || bits / 8 > digest_size || (weights != NULL && !weights_fit(weights, count)))
         return ND_ERROR_PARAMETER;
+    const nd_kernels *kernels = nd_kernels_active();
     memset(counters, 0, bits * sizeof *counters);
-    if (weights == NULL) {
-        nd_kernels_active()->count_bits(digests, count, digest_size, bits / 8, counters);
-        balance(counters, bits, count);
-    } else {
-        for (size_t i = 0; i < count; i++)
-            add_weighted(digests + i * digest_size, bits, weights[i], counters);
+    if (weights == NULL)
+        kernels->count_bits(digests, count, digest_size, bits / 8, counters);
+    for (size_t start = 0; weights != NULL && start < count; start += HASH_BLOCK) {
+        size_t size = count - start < HASH_BLOCK ? count - start : HASH_BLOCK;
+        kernels->add_weights(digests + start * digest_size, size, digest_size, bits / 8, weights + start, (uint64_t *)counters);
     }
+    balance(counters, bits, weights == NULL ? count : sum_of(weights, count));
     signs(counters, bits, code);
     return ND_OK;
 }
@@ -68,20 +72,18 @@ int nd_simhash_u64(const uint64_t *hashes, size_t count, size_t hash_bits, size_
     if (weights != NULL && !weights_fit(weights, count))
         return ND_ERROR_PARAMETER;
     const nd_kernels *kernels = nd_kernels_active();
+    int64_t sums[64] = {0};
     uint8_t digests[8 * HASH_BLOCK];
-    memset(counters, 0, bits * sizeof *counters);
-    for (size_t start = 0; start < count; start += HASH_BLOCK) {
+    if (weights == NULL)
+        kernels->count_bits64(hashes, count, sums);
+    for (size_t start = 0; weights != NULL && start < count; start += HASH_BLOCK) {
         size_t size = count - start < HASH_BLOCK ? count - start : HASH_BLOCK;
         for (size_t i = 0; i < size; i++)
-            nd_store_big64(digests + 8 * i, hashes[start + i] << (64 - hash_bits));
-        if (weights == NULL)
-            kernels->count_bits(digests, size, 8, bits / 8, counters);
-        else
-            for (size_t i = 0; i < size; i++)
-                add_weighted(digests + 8 * i, bits, weights[start + i], counters);
+            nd_store_big64(digests + 8 * i, hashes[start + i]);
+        kernels->add_weights(digests, size, 8, 8, weights + start, (uint64_t *)sums);
     }
-    if (weights == NULL)
-        balance(counters, bits, count);
+    memcpy(counters, sums + 64 - hash_bits, bits * sizeof *counters);
+    balance(counters, bits, weights == NULL ? count : sum_of(weights, count));
     signs(counters, bits, code);
     return ND_OK;
 }
@@ -171,58 +173,5 @@ int nd_bit_sample(const uint32_t *slots, size_t bits, uint8_t *code)
     memset(code, 0, (bits + 7) / 8);
     for (size_t i = 0; i < bits; i++)
         code[i / 8] = (uint8_t)(code[i / 8] | (slots[i] & 1) << (7 - i % 8));
-    return ND_OK;
-}
-
-/* ---- bottom-k ------------------------------------------------------------------------------------------------------- */
-
-/* kept[count] and fresh[fresh_count], both ascending and distinct: the k smallest of the two together, in kept, which has room
- * for k. Drops from fresh what kept has, then from the larger end of the two what is beyond k, then merges backwards. */
-static size_t merge_smallest(uint64_t *kept, size_t count, uint64_t *fresh, size_t fresh_count, size_t k)
-{
-    size_t left = 0;
-    for (size_t i = 0, j = 0; j < fresh_count; j++) {
-        while (i < count && kept[i] < fresh[j])
-            i++;
-        if (i == count || kept[i] != fresh[j])
-            fresh[left++] = fresh[j];
-    }
-    while (count + left > k) {
-        if (left == 0 || (count > 0 && kept[count - 1] > fresh[left - 1]))
-            count--;
-        else
-            left--;
-    }
-    size_t total = count + left;
-    for (size_t out = total; left > 0; out--) {
-        if (count > 0 && kept[count - 1] > fresh[left - 1])
-            kept[out - 1] = kept[--count];
-        else
-            kept[out - 1] = fresh[--left];
-    }
-    return total;
-}
-
-/* One pass: hashes below the k-th smallest so far wait in a block, which is merged in when it is full. */
-int nd_bottom_k(const uint64_t *hashes, size_t count, size_t k, uint64_t *out, size_t *out_count)
-{
-    uint64_t waiting[HASH_BLOCK];
-    size_t waiting_count = 0, next = count < k ? count : k;
-    *out_count = 0;
-    if (k == 0)
-        return ND_ERROR_PARAMETER;
-    if (next > 0)
-        memcpy(out, hashes, next * sizeof *out);
-    size_t kept = nd_sort_distinct(out, next);
-    for (; next < count; next++) {
-        if (kept == k && hashes[next] >= out[k - 1])
-            continue;
-        waiting[waiting_count++] = hashes[next];
-        if (waiting_count == HASH_BLOCK) {
-            kept = merge_smallest(out, kept, waiting, nd_sort_distinct(waiting, waiting_count), k);
-            waiting_count = 0;
-        }
-    }
-    *out_count = merge_smallest(out, kept, waiting, nd_sort_distinct(waiting, waiting_count), k);
     return ND_OK;
 }

@@ -30,6 +30,14 @@
 #define ND_HAVE_NEON 0
 #endif
 
+/* Before a loop of a constant count over registers held in an array. */
+#define ND_PRAGMA(text) _Pragma(#text)
+#if defined(__clang__)
+#define ND_UNROLL(count) ND_PRAGMA(clang loop unroll_count(count))
+#else
+#define ND_UNROLL(count) ND_PRAGMA(GCC unroll count)
+#endif
+
 /* ---- kernels: one table per instruction set ----------------------------------------------------------------------- */
 
 typedef struct nd_record {

@@ -29,20 +29,29 @@ static void count_bits(const uint8_t *digests, size_t count, size_t stride, size
         }
 }
 
+/* Bit i of every byte goes to byte counters of its own, which are full after 255 hashes. */
 static void count_bits64(const uint64_t *hashes, size_t count, int64_t *ones)
 {
-    for (size_t j = 0; j < count; j++)
+    for (size_t start = 0; start < count; start += 255) {
+        size_t end = count - start < 255 ? count : start + 255;
+        uint64_t counters[8] = {0};
+        for (size_t j = start; j < end; j++)
+            for (size_t i = 0; i < 8; i++)
+                counters[i] += hashes[j] >> i & 0x0101010101010101;
         for (size_t bit = 0; bit < 64; bit++)
-            ones[bit] += (int64_t)(hashes[j] >> (63 - bit) & 1);
+            ones[63 - bit] += (int64_t)(counters[bit % 8] >> (bit - bit % 8) & 255);
+    }
 }
 
 static void add_weights(const uint8_t *digests, size_t count, size_t stride, size_t width, const int64_t *weights,
     uint64_t *sums)
 {
     for (size_t j = 0; j < count; j++)
-        for (size_t bit = 0; bit < 8 * width; bit++)
-            if ((digests[j * stride + bit / 8] >> (7 - bit % 8) & 1) != 0)
-                sums[bit] += (uint64_t)weights[j];
+        for (size_t i = 0; i < width; i++) {
+            unsigned byte = digests[j * stride + i];
+            for (size_t bit = 0; bit < 8; bit++)
+                sums[8 * i + bit] += (uint64_t)weights[j] & (0 - (uint64_t)(byte >> (7 - bit) & 1));
+        }
 }
 
 static size_t keep_below(const uint64_t *values, size_t count, uint64_t limit, uint64_t *out)

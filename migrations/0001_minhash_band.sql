@@ -1,7 +1,7 @@
+-- No REFERENCES here: under PRAGMA foreign_keys every removed fingerprint would have this whole table read.
 CREATE TABLE {index}_minhash_band (
     group_id INTEGER NOT NULL,       -- {index}_fingerprint.group_id
     bucket INTEGER NOT NULL,         -- 32-bit hash of a band's slots and its number, sign-extended
-    fingerprint_id INTEGER NOT NULL  -- {index}_fingerprint.id
-        REFERENCES {index}_fingerprint (id),
+    fingerprint_id INTEGER NOT NULL, -- {index}_fingerprint.id
     PRIMARY KEY (group_id, bucket, fingerprint_id)
 ) STRICT, WITHOUT ROWID;

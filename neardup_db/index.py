@@ -33,6 +33,9 @@ from .values import AddReport, CheckReport, Cluster, Document, Key, Match, Pair
 PAGE = 500
 """Documents that a lazy listing reads in one transaction."""
 
+_CODE = object()
+"""Stands for the text of a document that is a code."""
+
 
 class Index:
     """A near-duplicate index in one SQLite database.
@@ -213,7 +216,7 @@ class Index:
         all. on_error="skip": a wrong record is counted and left out. only_new: as `add_if_new` one by one, in order.
         progress: called after each batch with the number of records taken so far.
         """
-        return self._ingest("text", records, if_exists, on_error, only_new, commit_every, progress)
+        return self._ingest("text", checks.check_many("records", records), if_exists, on_error, only_new, commit_every, progress)
 
     def add_codes(
         self,
@@ -232,6 +235,8 @@ class Index:
 
         group and expires_at are those of all of them.
         """
+        checks.check_many("keys", keys)
+        checks.check_many("codes", codes)
         if isinstance(keys, Sized) and isinstance(codes, Sized) and len(keys) != len(codes):
             raise ParameterError(f"{len(keys)} keys for {len(codes)} codes: give one key for each code")
         common = {"group": group, "expires_at": expires_at}
@@ -252,6 +257,8 @@ class Index:
         checks.check_choice("on_error", on_error, ("raise", "skip"))
         if commit_every is not None:
             checks.check_count("commit_every", commit_every, 1)
+        checks.check_callable("progress", progress)
+        self._store.db.require_open()
         options = IngestOptions(content, if_exists, on_error, bool(only_new), commit_every, progress)
         report = Ingest(self._store, self._documents, self._writer, options).run(records)
         self._checkpoint()
@@ -279,7 +286,7 @@ class Index:
         """Documents that are near-duplicates of a text, best first; ties in the order of insertion.
 
         threshold, max_distance: stricter than the index's own, else ParameterError. any=True with a limit: any `limit` matches,
-        without looking at the rest.
+        best first, without looking at the rest.
         """
         return self._query(lambda: self._sketch(text), threshold, max_distance, limit, any, group)
 
@@ -307,10 +314,10 @@ class Index:
         group: Key | None = None,
     ) -> list[list[Match]]:
         """`query` for each of many texts, all in one consistent state; one list of matches each."""
-        checked = [checks.check_text(text) for text in texts]
+        checked = [checks.check_text(text) for text in checks.check_many("texts", texts)]
         sketches = self._store.sketch_texts(checked, evidence=True)
         with self._store.reading():
-            if sketches and sketches[0].generation != self._store.generation:
+            if sketches and sketches[0].epoch != self._store.epoch:
                 sketches = self._store.sketch_texts(checked, evidence=True)
             return [self._matches(sketch, threshold, max_distance, limit, any, group) for sketch in sketches]
 
@@ -343,6 +350,8 @@ class Index:
         rows = self._search.matches(
             sketch, group_id, now, threshold=threshold, max_distance=max_distance, limit=limit, first=bool(first)
         )
+        if first:  # the ones found first, in the order of every answer
+            rows.sort(key=lambda row: (-row.similarity, row.id))
         return [row.match for row in rows]
 
     def matches(self, key: Key, *, threshold: float | None = None, limit: int | None = None) -> list[Match]:
@@ -360,6 +369,7 @@ class Index:
 
     def pairs(self, threshold: float | None = None) -> Iterator[Pair]:
         """All pairs of near-duplicates, lazily; `key_a` is the earlier document. Each page of documents sees one state."""
+        self._store.db.require_open()
         self._store.scheme.query_bounds(threshold, None)
         return self._pairs(threshold)
 
@@ -395,9 +405,10 @@ class Index:
 
     def get_many(self, keys: Iterable[Key]) -> list[Document | None]:
         """Stored documents in the order of the keys; None for a key that is not there."""
+        checked = [checks.check_key(key) for key in checks.check_many("keys", keys)]
         with self._store.reading():
             now = checks.now_ms()
-            found = [self._documents.visible(checks.check_key(key), now) for key in keys]
+            found = [self._documents.visible(key, now) for key in checked]
             return [None if one is None else self._documents.read(one.id) for one in found]
 
     def update(self, key: Key, **changes: Any) -> None:
@@ -424,6 +435,10 @@ class Index:
 
     def __iter__(self) -> Iterator[Key]:
         """Keys in the order of insertion."""
+        self._store.db.require_open()
+        return self._keys()
+
+    def _keys(self) -> Iterator[Key]:
         after = 0
         while True:
             with self._store.reading():
@@ -441,7 +456,7 @@ class Index:
 
     def delete_many(self, keys: Iterable[Key]) -> int:
         """Remove documents in one transaction; returns how many there were."""
-        checked = [checks.check_key(key) for key in keys]
+        checked = [checks.check_key(key) for key in checks.check_many("keys", keys)]
         with self._store.writing():
             now = checks.now_ms()
             found = [self._documents.find(key) for key in dict.fromkeys(checked)]
@@ -470,9 +485,22 @@ class Index:
 
     @contextmanager
     def transaction(self) -> Iterator[Index]:
-        """Several calls as one transaction: all of them, or after an exception none. Nests; other threads wait."""
-        with self._store.writing():
-            yield self
+        """Several calls as one transaction: all of them, or after an exception none. Nests; other threads wait.
+
+        An exception of the caller's own comes out as it is, those of statements on `connection` too.
+        """
+        own: apsw.Error | None = None
+        try:
+            with self._store.writing():
+                try:
+                    yield self
+                except apsw.Error as error:
+                    own = error
+                    raise
+        except NearDupError as error:
+            if own is not None and error.__cause__ is own:
+                raise own from own.__cause__
+            raise
 
     def rebuild(
         self, scheme: Scheme | None = None, text: TextRules | None = None, *, progress: Callable[[int], Any] | None = None
@@ -484,6 +512,7 @@ class Index:
         for label, value, kind in (("scheme", scheme, Scheme), ("text", text, TextRules)):
             if value is not None and not isinstance(value, kind):
                 raise ParameterError(f"{label}={value!r}: it is a {kind.__name__}")
+        checks.check_callable("progress", progress)
         with self._store.writing():
             rules = text if text is not None else self._store.rules
             chosen = (scheme if scheme is not None else self._store.scheme).for_index(rules, self._store.store_text)
@@ -492,16 +521,20 @@ class Index:
         self._checkpoint()
 
     def check(self, repair: bool = False) -> CheckReport:
-        """Look at every invariant of the file. repair=True rebuilds what can be computed from the documents' fingerprints."""
+        """Look at every invariant of the file.
+
+        repair=True rebuilds what follows from the documents: fingerprints from stored texts, table rows, matches and clusters.
+        What could not be brought back stays among the `problems` of the report.
+        """
         checker = Checker(self._store, self._writer, self._clusters)
         with self._store.reading():
             report = checker.run(checks.now_ms())
         if report.ok or not repair:
             return report
         with self._store.writing():
-            done = checker.repair(checks.now_ms())
+            done, lost = checker.repair(checks.now_ms())
         with self._store.reading():
-            return CheckReport(checker.run(checks.now_ms()).problems, tuple(done))
+            return CheckReport((*lost, *checker.run(checks.now_ms()).problems), tuple(done))
 
     def explain(self, text: str | bytes, *, group: Key | None = None) -> Explanation:
         """How a query for this text runs: plan, probes, candidates, verified, matches, and the time of each step."""
@@ -509,7 +542,7 @@ class Index:
         sketch = self._sketch(text)
         fingerprint_s = time.perf_counter() - start
         with self._store.reading():
-            if sketch.generation != self._store.generation:
+            if sketch.epoch != self._store.epoch:
                 sketch = self._sketch(text)
             group_id = self._documents.group_id(checks.check_group(group))
             return explain_query(self._store, self._search, sketch, group_id, checks.now_ms(), fingerprint_s)
@@ -546,20 +579,29 @@ class Index:
             raise ParameterError(f"{str(path)!r} exists: give the path of a new file")
         with self._store.db.lock, translated():
             self._store.db.require_open()
-            copy = apsw.Connection(str(target))
+            if self._store.db.connection.in_transaction:
+                raise NearDupError("backup() cannot run inside a transaction: leave it first")
+            try:
+                copy = apsw.Connection(str(target))
+            except apsw.CantOpenError as error:
+                raise ParameterError(f"{str(path)!r} cannot be created ({error}): check the path and its permissions") from error
             try:
                 with copy.backup("main", self._store.db.connection, "main") as backup:
                     backup.step()
+            except BaseException:
+                target.unlink(missing_ok=True)
+                raise
             finally:
                 copy.close()
 
     # ---- helpers -----------------------------------------------------------------------------------------------------
 
-    def _record(self, key: Key, metadata: Any, group: Any, expires_at: Any, text: Any = None) -> Record:
+    def _record(self, key: Key, metadata: Any, group: Any, expires_at: Any, text: Any = _CODE) -> Record:
         self._store.db.require_open()
-        if text is not None or not self._store.scheme.takes_codes:
+        stored = None
+        if text is not _CODE:
             checks.check_text(text)
-        stored = checks.storable(text) if text is not None and self._store.store_text else None
+            stored = checks.storable(text) if self._store.store_text else None
         return Record(
             checks.check_key(key),
             stored,
@@ -577,7 +619,7 @@ class Index:
         self._store.db.require_open()
         sketch = make()
         with self._store.writing() if write else self._store.reading():
-            if sketch.generation != self._store.generation:
+            if sketch.epoch != self._store.epoch:
                 sketch = make()
             yield sketch
 

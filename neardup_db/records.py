@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from numbers import Integral
@@ -122,6 +122,20 @@ def check_count(name: str, value: Any, least: int = 0) -> int:
     if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < least:
         raise ParameterError(f"{name}={value!r}: it is a whole number of at least {least}")
     return int(value)
+
+
+def check_many(name: str, values: Any) -> Iterable[Any]:
+    """Several of something: no single text, whose letters would be taken for them."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise ParameterError(f"{name}={values!r:.60} is of type {type(values).__name__}: give a list, or another iterable")
+    return values
+
+
+def check_callable(name: str, value: Any) -> Any:
+    """A function, or None."""
+    if value is not None and not callable(value):
+        raise ParameterError(f"{name}={value!r}: it is a function, or None")
+    return value
 
 
 def incoming(record: Any, *, content: str, if_exists: str, store_text: bool) -> Incoming:

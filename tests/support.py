@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,11 @@ from neardup_db.compute import shingles
 
 Verdict = tuple[float, "int | None"]
 Compare = Callable[[Any, Any], "Verdict | None"]
+
+
+def keys(matches: Any) -> list[Any]:
+    """Keys of matches, in their order."""
+    return [one.key for one in matches]
 
 
 def hamming(a: Any, b: Any) -> int:
@@ -47,6 +53,15 @@ class Case:
 
 WORDS = TextRules.words(shingle=1)
 """Single words, so that short texts have many degrees of similarity."""
+
+SETS = MinHash(threshold=0.5, exact=True, num_perm=64, bands=64, rows=1)
+"""True Jaccard similarity, and every equal slot makes a candidate: small sets of words whose answers can be counted out."""
+
+FAR = 0xFFFF << 40
+"""A code far from the small numbers."""
+
+PAST, SOON, LATER = time.time() - 100_000, time.time() + 100_000, time.time() + 200_000
+"""Unix seconds."""
 
 
 def _within(bits: int, radius: int, slope: float = 1.0) -> Compare:

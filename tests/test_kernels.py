@@ -57,7 +57,7 @@ def test_equal_slots_are_counted(tier: str, count: int) -> None:
     assert lib.nd_equal_slots16(left, right, count) == int((narrow == narrow_other).sum())
 
 
-@pytest.mark.parametrize("num_perm", [1, 7, 8, 9, 31, 32, 33, 40, 127, 128, 129])
+@pytest.mark.parametrize("num_perm", [1, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 100, 127, 128, 129, 144, 256, 300])
 @pytest.mark.parametrize("count", [1, 2, 8, 511, 512, 513, 1025])
 def test_minhash_equals_its_formula(tier: str, num_perm: int, count: int) -> None:
     """affine32 slots are the mixed minima of a * x + b over the premixed hashes, computed here with numpy."""
@@ -93,6 +93,118 @@ def test_simhash_is_the_sign_of_the_sums(tier: str, size: int, count: int) -> No
     counters, code = ffi.new("int64_t[]", 8 * size), ffi.new("uint8_t[]", size)
     assert lib.nd_simhash(digests.tobytes(), count, size, 8 * size, ffi.NULL, counters, code) == lib.ND_OK
     assert bytes(code) == expected
+
+
+@pytest.mark.parametrize("count", [*LENGTHS, 1983, 1984, 1985, 4001])
+@pytest.mark.parametrize(("hash_bits", "bits"), [(64, 64), (64, 24), (32, 32), (32, 8)])
+def test_simhash_of_numbers_is_the_sign_of_the_sums(tier: str, count: int, hash_bits: int, bits: int) -> None:
+    """The same for hashes held as numbers, random and with bits that are nearly always or nearly never set."""
+    rng = np.random.default_rng(count + bits)
+    likely = np.uint64(1) << rng.integers(0, 64, (count, 40), dtype=np.uint64)
+    for hashes in (rng.integers(0, 2**64, count, dtype=np.uint64), np.bitwise_or.reduce(likely, axis=1, initial=0)):
+        kept = hashes >> np.uint64(64 - hash_bits)
+        digests = kept.astype(">u8").view(np.uint8).reshape(count, 8)[:, 8 - hash_bits // 8 :][:, : bits // 8]
+        ones = np.unpackbits(digests, axis=1).sum(axis=0, dtype=np.int64)
+        counters, code = ffi.new("int64_t[]", bits), ffi.new("uint8_t[]", bits // 8)
+        data = ffi.from_buffer("uint64_t[]", kept)
+        assert lib.nd_simhash_u64(data, count, hash_bits, bits, ffi.NULL, counters, code) == lib.ND_OK
+        assert bytes(code) == np.packbits(2 * ones > count).tobytes()
+        assert list(counters) == (2 * ones - count).tolist()
+
+
+@pytest.mark.parametrize("size", [1, 4, 8, 16, 20, 31])
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 64, 511, 512, 513, 1025])
+def test_weighted_simhash_is_exact(tier: str, size: int, count: int) -> None:
+    """Weights of every size and sign are summed without loss: one unit decides where the rest is balanced."""
+    rng = np.random.default_rng(size * 10_000 + count)
+    digests = rng.integers(0, 256, (count, size), dtype=np.uint8)
+    weights = rng.integers(-(2**52), 2**52, count)
+    if count >= 7:  # a great weight that the last one takes back but for one
+        digests[-1] = digests[0]
+        weights[0], weights[-1] = 2**61, 1 - 2**61
+    signs = 2 * np.unpackbits(digests, axis=1).astype(object) - 1
+    sums = [sum((int(w) * s for w, s in zip(weights, signs[:, bit], strict=True)), 0) for bit in range(8 * size)]
+    counters, code = ffi.new("int64_t[]", 8 * size), ffi.new("uint8_t[]", size)
+    native = ffi.new("int64_t[]", weights.tolist() or [0])
+    assert lib.nd_simhash(digests.tobytes(), count, size, 8 * size, native, counters, code) == lib.ND_OK
+    assert list(counters) == sums
+    assert bytes(code) == np.packbits([total > 0 for total in sums]).tobytes()
+    if size == 8:
+        data = ffi.from_buffer("uint64_t[]", digests.reshape(-1).view(">u8").astype(np.uint64))
+        assert lib.nd_simhash_u64(data, count, 64, 64, native, counters, code) == lib.ND_OK
+        assert list(counters) == sums
+
+
+def evenly(rng: np.random.Generator, count: int) -> np.ndarray:
+    return rng.integers(0, 2**64, count, dtype=np.uint64)
+
+
+BOTTOM_K_INPUTS = {
+    "random": evenly,
+    "repeats": lambda rng, count: evenly(rng, count // 7 + 1)[rng.integers(0, count // 7 + 1, count)],
+    "ascending": lambda rng, count: np.arange(count, dtype=np.uint64),
+    "descending": lambda rng, count: np.arange(count, 0, -1, dtype=np.uint64) << np.uint64(40),
+    "of 32 bits": lambda rng, count: evenly(rng, count) >> np.uint64(32),
+    "large": lambda rng, count: np.uint64(2**64 - 1) - (evenly(rng, count) >> np.uint64(60)),
+    "in clusters": lambda rng, count: evenly(rng, count) & np.uint64(0xF0000000000000FF),
+}
+
+
+@pytest.mark.parametrize("kind", BOTTOM_K_INPUTS)
+@pytest.mark.parametrize("count", [*LENGTHS, 20_000])
+def test_bottom_k_are_the_smallest_distinct(tier: str, kind: str, count: int) -> None:
+    """Whatever the hashes and their order, the k smallest distinct ones come out, ascending."""
+    hashes = BOTTOM_K_INPUTS[kind](np.random.default_rng(count), count)
+    for k in (1, 2, 31, 128, 700, 5000):
+        out, out_count = np.empty(k, np.uint64), ffi.new("size_t *")
+        status = lib.nd_bottom_k(
+            ffi.from_buffer("uint64_t[]", hashes), count, k, ffi.from_buffer("uint64_t[]", out, require_writable=True), out_count
+        )
+        assert status == lib.ND_OK
+        assert np.array_equal(out[: out_count[0]], np.unique(hashes)[:k])
+
+
+# affine32, version 1: (seed, hashes) -> the first four of 128 slots, the last one, and all of them folded into one number by
+# f = 0, then f = (f * 0x100000001B3 + slot) modulo 2^64 for each. Computed once by plain Python from the formula in
+# ARCHITECTURE.md; "outputs" are the first 1,000 of SplitMix64 from 42. They never change: files hold such slots.
+KNOWN = [
+    (1, "zero", (0xC29B7EEE, 0x15D4A13C, 0xE840D2CC, 0x1E9371E6), 0x1120CCC0, 0xF16C0994FD7C10FA),
+    (1, "ones", (0x55AAE676, 0x38E56B1D, 0x62AD7E74, 0x8EFB59EB), 0xC4EC9AF0, 0x20ACA4F5354142),
+    (1, "1 to 10", (0xDD21985C, 0x5A670579, 0x76F1D5D4, 0x17CAB238), 0x3DDAD982, 0x777863110D9A1B51),
+    (1, "outputs", (0x5C0411CE, 0x6135411, 0x6A6AF4FD, 0x97A58356), 0x26A3429E, 0xD1160A93F753C31A),
+    (0xDEADBEEF, "zero", (0xFB1783, 0x8A39E1E, 0xD05C0C56, 0xCC3942B8), 0xC32025CE, 0xB40044C10BF3A1AC),
+    (0xDEADBEEF, "ones", (0xB11E4534, 0x6EC6214D, 0xBBA19285, 0xE735C045), 0xFD970F05, 0xBDA0476AA7EB2F1F),
+    (0xDEADBEEF, "1 to 10", (0x13740058, 0xA9AB6910, 0xA67E64FE, 0x9BF82F5F), 0xC722AB5, 0xC70A0AC210AFD21B),
+    (0xDEADBEEF, "outputs", (0xA78C8E14, 0x4CB6F5FF, 0x5FD66294, 0x830E6294), 0xDF7F9F3B, 0x7B1F8E447B545F7E),
+]
+
+
+def splitmix64(state: int, count: int) -> list[int]:
+    outputs = []
+    for _ in range(count):
+        state = (state + 0x9E3779B97F4A7C15) % 2**64
+        value = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+        value = (value ^ value >> 27) * 0x94D049BB133111EB % 2**64
+        outputs.append(value ^ value >> 31)
+    return outputs
+
+
+@pytest.mark.parametrize(("seed", "name", "first", "last", "folded"), KNOWN)
+def test_affine32_version_1_gives_its_known_answers(
+    tier: str, seed: int, name: str, first: tuple[int, ...], last: int, folded: int
+) -> None:
+    """The slots of version 1 are those that files written by it hold."""
+    sets = {"zero": [0], "ones": [2**64 - 1], "1 to 10": list(range(1, 11)), "outputs": splitmix64(42, 1000)}
+    hashes = sets[name]
+    a, b, slots = ffi.new("uint32_t[]", 128), ffi.new("uint32_t[]", 128), ffi.new("uint32_t[]", 128)
+    assert lib.ND_ALGORITHM_VERSION == 1
+    assert lib.nd_minhash_coefficients(lib.ND_FAMILY_AFFINE32, seed, 128, a, b) == lib.ND_OK
+    native = ffi.new("uint64_t[]", hashes)
+    assert lib.nd_minhash(lib.ND_FAMILY_AFFINE32, a, b, 128, native, len(hashes), slots) == lib.ND_OK
+    total = 0
+    for slot in slots:
+        total = (total * 0x100000001B3 + slot) % 2**64
+    assert (tuple(slots[0:4]), slots[127], total) == (first, last, folded)
 
 
 @pytest.mark.parametrize("counts", [(1, 1), (3, 4), (4, 4), (5, 9), (128, 128), (127, 129), (512, 40), (1, 600)])

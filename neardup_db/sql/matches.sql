@@ -1,5 +1,7 @@
 -- The answer of a query: visible documents with a verified fingerprint, best first, ties in the order of insertion.
 -- {verified} is one of the verify_*.sql files; LIMIT -1 keeps it a stream of its own, so that nothing is computed twice.
+-- "+:limit", and "+:group_id" in those files: without the plus SQLite looks at the value for its plan, and plans the statement
+-- again for every value bound, which takes longer than running it.
 SELECT d.key, v.similarity, v.distance, d.id, d.cluster_id
 FROM ({verified} LIMIT -1) AS v
 CROSS JOIN {index}_document AS d
@@ -8,4 +10,4 @@ WHERE v.similarity >= :threshold
     AND (d.expires_at IS NULL OR d.expires_at > :now)
     AND d.id > :after_id AND d.id <> :except_id
 ORDER BY v.similarity DESC, d.id
-LIMIT :limit
+LIMIT +:limit

@@ -4,6 +4,6 @@ FROM (
     SELECT DISTINCT b.fingerprint_id, neardup_hamming(b.permuted, p.code) AS distance
     FROM neardup_probe('{index}', :fingerprint) AS p
     CROSS JOIN {index}_simhash_block AS b
-    WHERE b.group_id = :group_id AND b.table_no = p.table_no AND b.permuted BETWEEN p.low AND p.high
+    WHERE b.group_id = +:group_id AND b.table_no = p.table_no AND b.permuted BETWEEN p.low AND p.high
         AND neardup_hamming(b.permuted, p.code) <= :max_distance
 ) AS c

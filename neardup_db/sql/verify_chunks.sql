@@ -4,6 +4,6 @@ FROM (
     SELECT DISTINCT k.fingerprint_id, neardup_hamming(k.code, :fingerprint) AS distance
     FROM neardup_probe('{index}', :fingerprint) AS p
     CROSS JOIN {index}_code_chunk AS k
-    WHERE k.group_id = :group_id AND k.chunk_no = p.table_no AND k.value = p.low
+    WHERE k.group_id = +:group_id AND k.chunk_no = p.table_no AND k.value = p.low
         AND neardup_hamming(k.code, :fingerprint) <= :max_distance
 ) AS c

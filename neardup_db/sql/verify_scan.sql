@@ -8,5 +8,5 @@ FROM (
     UNION ALL
     SELECT f.id, neardup_hamming(f.value, :fingerprint)
     FROM {index}_fingerprint AS f
-    WHERE :group_id <> 0 AND f.group_id = :group_id AND neardup_hamming(f.value, :fingerprint) <= :max_distance
+    WHERE :group_id <> 0 AND f.group_id = +:group_id AND neardup_hamming(f.value, :fingerprint) <= :max_distance
 ) AS c

@@ -30,7 +30,6 @@ _ERRORS: tuple[tuple[type[Exception], type[NearDupError]], ...] = (
     (apsw.LockedError, BusyError),
     (apsw.ReadOnlyError, ReadOnlyError),
     (apsw.NotADBError, FormatError),
-    (apsw.CorruptError, CorruptIndexError),
     (apsw.ConnectionClosedError, ClosedError),
 )
 
@@ -45,7 +44,12 @@ def translate(error: apsw.Error) -> NearDupError:
     if isinstance(error, (apsw.BusyError, apsw.LockedError)):
         return BusyError(f"another connection holds the database ({error}): try again, or give a larger timeout")
     if isinstance(error, apsw.ReadOnlyError):
-        return ReadOnlyError(f"the database cannot be written ({error}): open it without read_only, in a folder you may write to")
+        return ReadOnlyError(
+            f"the database cannot be written ({error}): to read it, open it with read_only=True; to write, without, in a folder "
+            "that you may write to"
+        )
+    if isinstance(error, apsw.CorruptError):
+        return CorruptIndexError(f"SQLite cannot read the file ({error}): restore a backup; check() names what is damaged")
     for theirs, ours in _ERRORS:
         if isinstance(error, theirs):
             return ours(str(error))
@@ -106,22 +110,24 @@ def _open_read_only(path: Path, timeout: float) -> apsw.Connection:
     try:
         plain.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
         return plain
-    except apsw.CantOpenError:
+    except (apsw.CantOpenError, apsw.ReadOnlyError) as error:
         plain.close()
         if path.with_name(path.name + "-wal").exists():
-            raise
+            raise ReadOnlyError(
+                f"{str(path)!r} has changes waiting in its -wal file, which cannot be read where the folder cannot be written "
+                f"({error}): open it once where it can be, or copy both files to such a folder"
+            ) from error
     uri = f"file:{quote(str(path.absolute()))}?immutable=1"
     return apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
 
-def open_file(target: str, *, read_only: bool, create: bool, durability: str, timeout: float) -> apsw.Connection:
-    """A connection of our own to a path or ':memory:'."""
+def open_file(target: str, *, read_only: bool, durability: str, timeout: float) -> apsw.Connection:
+    """A connection of our own to an existing file or ':memory:'."""
     try:
         if read_only:
             connection = _open_read_only(Path(target), timeout)
         else:
-            flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
-            connection = apsw.Connection(target, flags=flags)
+            connection = apsw.Connection(target, flags=apsw.SQLITE_OPEN_READWRITE)
     except apsw.CantOpenError as error:
         raise ParameterError(f"{target!r} cannot be opened ({error}): check the path and its permissions") from error
     except apsw.Error as error:
@@ -130,11 +136,20 @@ def open_file(target: str, *, read_only: bool, create: bool, durability: str, ti
         connection.set_busy_timeout(int(timeout * 1000))
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # plans do not depend on values: nothing is planned twice
         connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}; PRAGMA temp_store = MEMORY")
     except apsw.Error as error:
         connection.close()
         raise translate(error) from error
     return connection
+
+
+def _not_unicode(error: UnicodeDecodeError) -> CorruptIndexError:
+    return CorruptIndexError(f"the file holds text that is no Unicode ({error.object[:40]!r}): restore a backup")
+
+
+def _as_it_is(cursor: apsw.Cursor, row: Any) -> Any:
+    return row
 
 
 class Database:
@@ -159,15 +174,35 @@ class Database:
 
     def execute(self, sql: str, bindings: Any = None) -> apsw.Cursor:
         """Run SQL; the caller holds the lock through `reading` or `writing`."""
-        return self.connection.execute(sql, bindings)
+        connection = self.connection
+        if connection.row_trace is None:
+            return connection.execute(sql, bindings)
+        cursor = connection.cursor()  # a caller's connection may turn its rows into something else
+        cursor.row_trace = _as_it_is
+        return cursor.execute(sql, bindings)
 
     def rows(self, sql: str, bindings: Any = None) -> list[tuple[Any, ...]]:
         """All rows of a query."""
-        return self.connection.execute(sql, bindings).fetchall()
+        try:
+            return self.execute(sql, bindings).fetchall()
+        except UnicodeDecodeError as error:
+            raise _not_unicode(error) from error
+
+    def page(self, sql: str, after_id: int, *more: Any) -> list[tuple[Any, ...]]:
+        """Rows of a query whose first column ascends from above `after_id`, its first parameter.
+
+        In a damaged file it may not, and whoever goes on after the last row would never come to an end."""
+        rows = self.rows(sql, (after_id, *more))
+        if rows and rows[-1][0] <= after_id:
+            raise CorruptIndexError("the rows of a table are not in the order of their ids: restore a backup")
+        return rows
 
     def value(self, sql: str, bindings: Any = None) -> Any:
         """The first column of the first row, None where there is no row."""
-        row = self.connection.execute(sql, bindings).fetchone()
+        try:
+            row = self.execute(sql, bindings).fetchone()
+        except UnicodeDecodeError as error:
+            raise _not_unicode(error) from error
         return None if row is None else row[0]
 
     @contextmanager
@@ -177,9 +212,9 @@ class Database:
             self.require_open()
             with translated():
                 began = not self.connection.in_transaction
-                if began:
-                    self.connection.execute("BEGIN")
                 try:
+                    if began:
+                        self.connection.execute("BEGIN")
                     yield began
                 finally:
                     if began and self.connection.in_transaction:
@@ -195,9 +230,9 @@ class Database:
             with translated():
                 began = not self.connection.in_transaction
                 savepoint = f"neardup_{self._depth}"
-                self.connection.execute("BEGIN IMMEDIATE" if began else f"SAVEPOINT {savepoint}")
                 self._depth += 1
                 try:
+                    self._begin(began, savepoint)
                     yield began
                 except BaseException:
                     self._roll_back(began, savepoint)
@@ -207,6 +242,10 @@ class Database:
                 finally:
                     self._depth -= 1
 
+    def _begin(self, began: bool, savepoint: str) -> None:
+        """Inside the try: waiting for another writer can take long, and Ctrl-C then comes right after the transaction began."""
+        self.connection.execute("BEGIN IMMEDIATE" if began else f"SAVEPOINT {savepoint}")
+
     def _commit(self, began: bool, savepoint: str) -> None:
         try:
             self.connection.execute("COMMIT" if began else f"RELEASE {savepoint}")
@@ -215,9 +254,15 @@ class Database:
             raise
 
     def _roll_back(self, began: bool, savepoint: str) -> None:
-        if not self.connection.in_transaction:  # SQLite has rolled back by itself
+        if not self.connection.in_transaction:  # it did not begin, was committed, or SQLite has rolled back by itself
             return
-        self.connection.execute("ROLLBACK" if began else f"ROLLBACK TO {savepoint}; RELEASE {savepoint}")
+        if began:
+            self.connection.execute("ROLLBACK")
+            return
+        try:
+            self.connection.execute(f"ROLLBACK TO {savepoint}; RELEASE {savepoint}")
+        except apsw.SQLError:  # the savepoint itself could not be set, or was released: nothing of ours is left
+            return
 
     def truncate_log(self) -> None:
         """Move the write-ahead log into the file and cut it, unless others are at work just now: they are not waited for."""

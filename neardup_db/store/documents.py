@@ -87,8 +87,8 @@ class Documents:
     def page(self, after_id: int, now: int, size: int) -> list[tuple[int, Key, int | None, int]]:
         """(id, key, fingerprint_id, group_id) of the next visible documents in the order of insertion."""
         sql = """SELECT id, key, fingerprint_id, group_id FROM {index}_document
-                 WHERE id > ? AND (expires_at IS NULL OR expires_at > ?) ORDER BY id LIMIT ?"""
-        return self.db.rows(self.store.sql(sql), (after_id, now, size))
+                 WHERE id > ? AND (expires_at IS NULL OR expires_at > ?) ORDER BY id LIMIT +?"""
+        return self.db.page(self.store.sql(sql), after_id, now, size)
 
     def group_id(self, group: Key | None, *, create: bool = False) -> int:
         """Number of a group; NEVER_SEEN for an unknown one that is not to be created."""
@@ -104,12 +104,16 @@ class Documents:
         """A stored value, checked against its hash."""
         sql = self.store.sql("SELECT value, value_hash FROM {index}_fingerprint WHERE id = ?")
         row = self.db.execute(sql, (fingerprint_id,)).fetchone()
-        if row is None or signed_hash(row[0]) != row[1]:
+        if row is None or not self.is_sound(*row):
             raise CorruptIndexError(
                 f"fingerprint {fingerprint_id} of index {self.store.name!r} is missing or damaged: run check(repair=True), "
                 "or restore a backup"
             )
         return bytes(row[0])
+
+    def is_sound(self, value: object, value_hash: int) -> bool:
+        """Whether a stored value is the one that was written, and one of the scheme's."""
+        return isinstance(value, bytes) and signed_hash(value) == value_hash and self.store.scheme.is_value(value)
 
     def text(self, document_id: int) -> str | None:
         """The stored text of a document."""
@@ -120,7 +124,7 @@ class Documents:
 
     def fingerprint_id(self, group_id: int, value: bytes) -> int | None:
         """The fingerprint with this value, if there is one."""
-        sql = self.store.sql("SELECT id FROM {index}_fingerprint WHERE group_id = ? AND value_hash = ? AND value = ?")
+        sql = self.store.sql("SELECT id FROM {index}_fingerprint WHERE group_id = +? AND value_hash = +? AND value = ?")
         number: int | None = self.db.value(sql, (group_id, signed_hash(value), value))
         return number
 
@@ -149,9 +153,15 @@ class Documents:
         sql = self.store.sql("SELECT 1 FROM {index}_document WHERE fingerprint_id = ? LIMIT 1")
         if self.db.value(sql, (fingerprint_id,)):
             return
-        if self.store.scheme.table is not None:
-            sql = self.store.sql(tables.unfile_sql(self.store.scheme.table))
-            self.db.execute(sql, {"first_id": fingerprint_id, "last_id": fingerprint_id})
+        table = self.store.scheme.table
+        if table is not None:
+            sql = self.store.sql("SELECT value, value_hash FROM {index}_fingerprint WHERE id = ?")
+            row = self.db.execute(sql, (fingerprint_id,)).fetchone()
+            if row is not None and self.is_sound(*row):
+                parameters = {"first_id": fingerprint_id, "last_id": fingerprint_id}
+                self.db.execute(self.store.sql(tables.unfile_sql(table)), parameters)
+            else:  # a damaged value does not tell its rows: look at all of them
+                self.db.execute(self.store.sql(f"DELETE FROM {{index}}_{table} WHERE fingerprint_id = ?"), (fingerprint_id,))
         self.db.execute(self.store.sql("DELETE FROM {index}_fingerprint WHERE id = ?"), (fingerprint_id,))
 
     # ---- documents ---------------------------------------------------------------------------------------------------

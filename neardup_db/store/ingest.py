@@ -47,10 +47,12 @@ class Ingest:
         batch = next(batches, None)
         while batch is not None:
             with self.store.writing():
-                start = self.taken
-                while batch is not None and (self.options.commit_every is None or self.taken - start < self.options.commit_every):
+                end = None if self.options.commit_every is None else self.taken + self.options.commit_every
+                self._take(batch, self._sketch(batch))
+                while (end is None or self.taken < end) and (batch := next(batches, None)) is not None:
                     self._take(batch, self._sketch(batch))
-                    batch = next(batches, None)
+            if batch is not None:  # only now, when what was taken is safe: the next record may be long in coming, or wrong
+                batch = next(batches, None)
         return AddReport(**self.counts)
 
     # ---- reading the records -----------------------------------------------------------------------------------------

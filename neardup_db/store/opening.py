@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
+import time
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,8 @@ def open_store(
 ) -> Store:
     """An open index. What was opened or created on the way is closed or removed again if this fails."""
     given = _check(scheme, text, name, store_text, record_matches, durability, timeout)
+    for label, value in (("read_only", read_only), ("attach", attach)):
+        _check_flag(label, value)
     if isinstance(target, apsw.Connection):
         db = Database(target, owned=False, read_only=read_only)
         return _open_in(db, given, name, attach=True, new_file=False)
@@ -42,17 +46,45 @@ def open_store(
         remedy = "give a scheme, e.g. MinHash(threshold=0.8), to create it"
         why = remedy if scheme is None else "read_only=True cannot create it"
         raise ParameterError(f"{path!r} holds no index yet: {why}")
-    existed = os.path.exists(path)
-    connection = open_file(path, read_only=read_only, create=scheme is not None, durability=durability, timeout=timeout)
+    if new_file or path == ":memory:":
+        _settings_of_new(given)
+    ours = new_file and _make_file(path)
+    try:
+        connection = open_file(path, read_only=read_only, durability=durability, timeout=timeout)
+    except BaseException:
+        if ours and os.path.getsize(path) == 0:
+            os.unlink(path)
+        raise
     db = Database(connection, owned=True, read_only=read_only, timeout=timeout)
     try:
         return _open_in(db, given, name, attach=attach, new_file=new_file or path == ":memory:")
     except BaseException:
+        if ours:
+            _remove_file(db, path)
         db.close()
-        if new_file and not existed:
+        raise
+
+
+def _make_file(path: str) -> bool:
+    """Create the file if nobody else does; True where it was this call that created it."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644))
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise ParameterError(f"{path!r} cannot be created ({error}): check the path and its permissions") from error
+    return True
+
+
+def _remove_file(db: Database, path: str) -> None:
+    """Remove a file that this process created and could not use, unless another process has put something into it since."""
+    with contextlib.suppress(apsw.Error):
+        db.connection.set_busy_timeout(0)
+        db.connection.execute("BEGIN IMMEDIATE")
+        if schema.is_empty(db):
             for suffix in ("", "-wal", "-shm", "-journal"):
                 Path(path + suffix).unlink(missing_ok=True)
-        raise
+        db.connection.execute("ROLLBACK")
 
 
 def _check(
@@ -65,11 +97,24 @@ def _check(
     if text is not None and not isinstance(text, TextRules):
         raise ParameterError(f"text={text!r}: it is a TextRules, e.g. TextRules.words(shingle=3)")
     for label, value in (("store_text", store_text), ("record_matches", record_matches)):
-        if value is not None and not isinstance(value, bool):
-            raise ParameterError(f"{label}={value!r}: it is True or False")
+        if value is not None:
+            _check_flag(label, value)
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 <= timeout <= 2_000_000:
         raise ParameterError(f"timeout={timeout!r}: it is a number of seconds from 0 to 2,000,000")
     return Given(scheme, text, store_text, record_matches)
+
+
+def _check_flag(label: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise ParameterError(f"{label}={value!r}: it is True or False")
+
+
+def _settings_of_new(given: Given) -> tuple[Scheme, TextRules]:
+    """Scheme and rules of an index to create. ParameterError where they do not go together, or cannot be stored."""
+    assert given.scheme is not None
+    rules = given.rules if given.rules is not None else TextRules()
+    rules.settings()
+    return given.scheme.for_index(rules, bool(given.store_text)), rules
 
 
 def _path(target: Any) -> str:
@@ -95,15 +140,16 @@ def _open_in(db: Database, given: Given, name: str, *, attach: bool, new_file: b
     with translated():
         load(db.connection)
         if new_file and not db.read_only:
-            db.connection.execute("PRAGMA journal_mode = WAL").fetchall()
+            _use_log(db)
     store = Store(db, name, given)
     with db.reading():
-        found = schema.has_index(db, name)
+        found = schema.stored_name(db, name) is not None
         if not found:
             _require_room(db, name, given, attach)
     if not found:
         _create(store, given)
     with db.reading():
+        store.name = schema.stored_name(db, name) or name
         store.load()
         outdated = store.settings["schema_version"] < schema.SCHEMA_VERSION
     if outdated and not db.read_only:
@@ -113,6 +159,19 @@ def _open_in(db: Database, given: Given, name: str, *, attach: bool, new_file: b
     elif outdated:
         raise FormatError(f"index {name!r} has an older schema version: open it once without read_only, to migrate it")
     return store
+
+
+def _use_log(db: Database) -> None:
+    """Turn the write-ahead log on. SQLite does not wait here for another process that does the same, so this does."""
+    deadline = time.monotonic() + db.timeout
+    while True:
+        try:
+            db.connection.execute("PRAGMA journal_mode = WAL").fetchall()
+            return
+        except apsw.BusyError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(0.005)
 
 
 def _require_room(db: Database, name: str, given: Given, attach: bool) -> None:
@@ -135,12 +194,10 @@ def _require_room(db: Database, name: str, given: Given, attach: bool) -> None:
 def _create(store: Store, given: Given) -> None:
     """Create the index, unless another process has done so meanwhile."""
     db = store.db
-    rules = given.rules if given.rules is not None else TextRules()
-    assert given.scheme is not None
+    scheme, rules = _settings_of_new(given)
     keep_text = bool(given.store_text)
-    scheme = given.scheme.for_index(rules, keep_text)
     with db.writing():
-        if schema.has_index(db, store.name):
+        if schema.stored_name(db, store.name) is not None:
             return
         if db.owned and schema.is_empty(db):
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}").fetchall()

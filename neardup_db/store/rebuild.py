@@ -58,7 +58,7 @@ def _fingerprint_again(store: Store, step: Callable[[int], None]) -> None:
     point = store.sql("UPDATE {index}_document SET fingerprint_id = ?, token_count = ? WHERE id = ?")
     page_sql = store.sql("SELECT id, group_id, text FROM {index}_document WHERE id > ? ORDER BY id LIMIT ?")
     after, done = 0, 0
-    while page := db.rows(page_sql, (after, PAGE)):
+    while page := db.page(page_sql, after, PAGE):
         made = store.scheme.values([text for _, _, text in page], store.rules)
         for (document_id, group_id, _), value, count in zip(page, made.values, made.token_counts, strict=True):
             number = None

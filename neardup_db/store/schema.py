@@ -56,10 +56,11 @@ def create_candidate_table(db: Database, name: str, table: str | None) -> None:
             apply_migration(db, name, version, table)
 
 
-def has_index(db: Database, name: str) -> bool:
-    """Whether the database holds an index of that name."""
-    sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ? COLLATE NOCASE"
-    return db.value(sql, (f"{name}_setting",)) is not None
+def stored_name(db: Database, name: str) -> str | None:
+    """The name, in the letters in which the index was created, since SQLite's names know no upper and lower case; or None."""
+    sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name = ? COLLATE NOCASE"
+    table: str | None = db.value(sql, (f"{name}_setting",))
+    return None if table is None else table[: len(name)]
 
 
 def index_names(db: Database) -> list[str]:
@@ -85,6 +86,11 @@ def read_settings(db: Database, name: str) -> dict[str, Any]:
         raise FormatError(
             f"index {name!r} has schema version {version}, this package knows {SCHEMA_VERSION}: install a newer neardup-db"
         )
+    for setting in ("generation", "next_cluster", "store_text", "record_matches"):
+        if not isinstance(settings.get(setting), int):
+            raise CorruptIndexError(
+                f"index {name!r}: the setting {setting} is {settings.get(setting)!r}, not a number: restore a backup"
+            )
     algorithm = settings.get("algorithm_version")
     if algorithm != lib.ND_ALGORITHM_VERSION:
         raise FormatError(

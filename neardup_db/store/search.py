@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import apsw
+
+from ..errors import CorruptIndexError
 from ..values import Key, Match
 from .documents import Documents
 from .state import Sketch, Store
@@ -84,7 +87,7 @@ class Search:
             return []
         parameters.update(limit=-1 if limit is None else limit, after_id=after_id, except_id=except_id)
         sql = self.store.query_sql("matches_any" if first else "matches", self._verify())
-        return [MatchRow(*row) for row in self.db.execute(sql, parameters)]
+        return list(map(MatchRow._make, self._rows(sql, parameters)))
 
     def neighbours(self, sketch: Sketch, group_id: int, now: int, before_id: int = MAX_ID) -> list[Neighbour]:
         """Each verified fingerprint's newest visible document before `before_id`, best first."""
@@ -93,15 +96,25 @@ class Search:
         parameters = self.parameters(sketch, group_id, now)
         parameters["before_id"] = before_id
         sql = self.store.query_sql("neighbours", self._verify())
-        return [Neighbour(*row) for row in self.db.execute(sql, parameters)]
+        return list(map(Neighbour._make, self._rows(sql, parameters)))
+
+    def _rows(self, sql: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+        """The rows of a query of sql/, which fails only over what is stored."""
+        try:
+            return self.db.rows(sql, parameters)
+        except apsw.SQLError as error:
+            raise CorruptIndexError(
+                f"a query of index {self.store.name!r} failed over what is stored ({error}): run check(repair=True), "
+                "or restore a backup"
+            ) from error
 
     def best_of(self, neighbours: list[Neighbour], limit: int, now: int, before_id: int = MAX_ID) -> list[MatchRow]:
         """The first `limit` matches among the documents of these fingerprints, as `matches` would order them.
 
         Looks at no more documents than it needs: thousands of equal copies share one fingerprint."""
         sql = self.store.sql(
-            """SELECT key, id, cluster_id FROM {index}_document WHERE fingerprint_id = ? AND id < ?
-               AND (expires_at IS NULL OR expires_at > ?) ORDER BY id LIMIT ?"""
+            """SELECT key, id, cluster_id FROM {index}_document WHERE fingerprint_id = +? AND id < ?
+               AND (expires_at IS NULL OR expires_at > ?) ORDER BY id LIMIT +?"""
         )
         rows: list[MatchRow] = []
         start = 0
@@ -126,4 +139,4 @@ class Search:
         if text is not None:
             proofs = self.store.scheme.evidence([text], self.store.rules)
             evidence = None if proofs is None else proofs[0]
-        return Sketch(value, evidence, None, self.store.generation)
+        return Sketch(value, evidence, None, self.store.epoch)

@@ -33,7 +33,7 @@ class Sketch:
     value: bytes | None
     evidence: bytes | None
     token_count: int | None
-    generation: int
+    epoch: int
 
 
 class Store:
@@ -44,12 +44,16 @@ class Store:
     store_text: bool
     record_matches: bool
     generation: int
+    """As in the file when the settings were read; -1 = read them again."""
+    epoch: int
+    """How often settings were read: never the same for other settings, not even after a rollback, so sketches are known by it."""
 
     def __init__(self, db: Database, name: str, given: Given) -> None:
         self.db = db
         self.name = name
         self.given = given
         self.generation = -1
+        self.epoch = 0
         self._statements: dict[str, str] = {}
         self._composed: dict[tuple[str, str], str] = {}
 
@@ -93,6 +97,7 @@ class Store:
         keep_text = bool(settings["store_text"])
         self.scheme, self.rules, self.store_text = scheme.for_index(rules, keep_text), rules, keep_text
         self.record_matches = bool(settings["record_matches"])
+        self.epoch += 1  # last: a sketch that has this epoch was made with these
         self.settings = settings
         self.generation = settings["generation"]
 
@@ -134,11 +139,13 @@ class Store:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """A transaction, with settings that belong to it."""
+        given = self.given
         try:
             with self.db.writing():
                 self.refresh()
                 yield
         except BaseException:
+            self.given = given
             self.generation = -1  # what was loaded inside is rolled back: read it again
             raise
 
@@ -163,14 +170,18 @@ class Store:
     # ---- sketches ----------------------------------------------------------------------------------------------------
 
     def sketch_texts(self, texts: list[str | bytes], *, evidence: bool) -> list[Sketch]:
-        """Stored values of texts; with `evidence` also what verification needs of a query. No transaction needed."""
-        made = self.scheme.values(texts, self.rules)
-        proofs = self.scheme.evidence(texts, self.rules) if evidence else None
+        """Stored values of texts; with `evidence` also what verification needs of a query. No transaction needed: the epoch is
+        read first, so that a rebuild in another thread meanwhile makes the sketch an old one."""
+        epoch = self.epoch
+        scheme, rules = self.scheme, self.rules
+        made = scheme.values(texts, rules)
+        proofs = scheme.evidence(texts, rules) if evidence else None
         return [
-            Sketch(value, None if proofs is None else proofs[i], count, self.generation)
+            Sketch(value, None if proofs is None else proofs[i], count, epoch)
             for i, (value, count) in enumerate(zip(made.values, made.token_counts, strict=True))
         ]
 
     def sketch_code(self, code: Any) -> Sketch:
         """The stored value of a code that the application brings."""
-        return Sketch(self.scheme.code_value(code), None, None, self.generation)
+        epoch = self.epoch
+        return Sketch(self.scheme.code_value(code), None, None, epoch)

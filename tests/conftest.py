@@ -1,0 +1,24 @@
+"""Indexes that several test files use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from support import SETS, WORDS
+
+from neardup_db import BinaryCode, Index
+
+
+@pytest.fixture
+def codes() -> Iterator[Index]:
+    """64-bit codes, at most 3 bits apart: distances can be read off the numbers."""
+    with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
+        yield index
+
+
+@pytest.fixture
+def texts() -> Iterator[Index]:
+    """Sets of words, at least half alike, with the texts."""
+    with Index(":memory:", SETS, text=WORDS, store_text=True) as index:
+        yield index

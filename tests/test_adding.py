@@ -1,0 +1,460 @@
+"""Everything that puts documents into an index, by literal examples."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support import FAR, LATER, PAST, SETS, SOON, WORDS, keys
+
+from neardup_db import (
+    AddReport,
+    BinaryCode,
+    BitSampling,
+    BottomK,
+    DuplicateKeyError,
+    Index,
+    KeyNotFoundError,
+    Match,
+    MinHash,
+    ParameterError,
+    SimHash,
+)
+
+# ---- add ---------------------------------------------------------------------------------------------------------------
+
+
+def test_add_returns_matches_best_first(codes: Index) -> None:
+    """add gives the matches among the earlier documents, the nearest first, ties in the order of insertion, never itself."""
+    assert codes.add_code("two bits", 0b0011) == []
+    assert codes.add_code("one bit", 0b0001) == [Match("two bits", 1 - 1 / 64, 1)]
+    assert codes.add_code("far", 0xFF00) == []
+    assert codes.add_code("one bit too", 0b0100) == [Match("one bit", 1 - 2 / 64, 2), Match("two bits", 1 - 3 / 64, 3)]
+    assert codes.add_code("none", 0) == [
+        Match("one bit", 1 - 1 / 64, 1),
+        Match("one bit too", 1 - 1 / 64, 1),
+        Match("two bits", 1 - 2 / 64, 2),
+    ]
+
+
+def test_add_of_text_returns_similarities(texts: Index) -> None:
+    """Where the scheme has no distance it is None, and the similarity is its measure."""
+    assert texts.add("a", "w x y z") == []
+    assert texts.add("b", "w x y v") == [Match("a", 0.6, None)]
+    assert texts.add("c", "w x y z v") == [Match("a", 0.8, None), Match("b", 0.8, None)]
+
+
+def test_add_returns_at_most_ten_unless_told(codes: Index) -> None:
+    """limit is 10, may be 0, and cuts the answer, not what is recorded."""
+    for number in range(15):
+        codes.add_code(number, 0)
+    assert keys(codes.add_code("x", 0)) == list(range(10))
+    assert keys(codes.add_code("y", 0, limit=3)) == [0, 1, 2]
+    assert codes.add_code("z", 0, limit=0) == []
+    assert len(codes.add_code("w", 0, limit=100)) == 18
+    assert [len(one) for one in codes.clusters()] == [19]
+
+
+def test_groups_are_apart(codes: Index) -> None:
+    """Duplicates are sought within the group; no group is a group too, and 1 is another than '1' and b'1'."""
+    for group in (None, "a", "1", 1, b"1"):
+        assert codes.add_code(("none" if group is None else repr(group)), 0, group=group) == []
+    assert keys(codes.add_code("x", 1, group="a")) == ["'a'"]
+    assert keys(codes.query_code(0)) == ["none"]
+    assert keys(codes.query_code(0, group=1)) == ["1"]
+    assert keys(codes.query_code(0, group=b"1")) == ["b'1'"]
+    assert codes.query_code(0, group="unknown") == []
+    assert [one.keys for one in codes.clusters()] == [("'a'", "x")]
+    assert [(one.key_a, one.key_b) for one in codes.pairs()] == [("'a'", "x")]
+    assert codes.get("x").group == "a" and codes.get("none").group is None
+
+
+def test_an_existing_key_is_an_error_unless_told(codes: Index) -> None:
+    """if_exists="error" names the key and stores nothing."""
+    codes.add_code("a", 0)
+    with pytest.raises(DuplicateKeyError, match=r"key 'a' is already in the index.*if_exists='replace'"):
+        codes.add_code("a", FAR)
+    assert keys(codes.query_code(0)) == ["a"] and codes.query_code(FAR) == []
+
+
+def test_replace_makes_the_newest_document(codes: Index) -> None:
+    """if_exists="replace" forgets the old one altogether, and the new one comes last."""
+    codes.add_code("a", 0, metadata=1)
+    codes.add_code("b", 0)
+    assert keys(codes.add_code("a", 1, if_exists="replace")) == ["b"]
+    assert list(codes) == ["b", "a"]
+    assert codes.get("a").metadata is None
+    assert codes.query_code(0) == [Match("b", 1.0, 0), Match("a", 1 - 1 / 64, 1)]
+    assert codes.add_code("a", FAR, if_exists="replace") == []
+    assert codes.clusters() == [] and codes.check().ok
+
+
+def test_ignore_keeps_the_old_document(codes: Index) -> None:
+    """if_exists="ignore" changes nothing and returns nothing."""
+    codes.add_code("a", 0, metadata=1)
+    codes.add_code("b", 1)
+    assert codes.add_code("a", 1, metadata=2, if_exists="ignore") == []
+    assert codes.get("a").metadata == 1 and list(codes) == ["a", "b"]
+
+
+def test_keys_are_text_bytes_or_numbers(codes: Index) -> None:
+    """1, '1' and b'1' are three keys; numbers have 64 bits; numpy's count; any text will do."""
+    names: list[Any] = [1, "1", b"1", -(2**63), 2**63 - 1, "", b"", "a\0b", "ü", "u\u0308", np.int64(7)]
+    for name in names:
+        codes.add_code(name, 0)
+    assert list(codes) == names and [type(one) for one in codes] == [type(one) for one in [*names[:-1], 7]]
+    for name in names:
+        assert name in codes and codes.get(name).key == name
+
+
+@pytest.mark.parametrize(
+    "key", [None, True, 1.0, 2**63, -(2**63) - 1, ("a",), ["a"], "\ud800", bytearray(b"a"), object()], ids=repr
+)
+def test_other_keys_are_refused(codes: Index, key: Any) -> None:
+    """bool, float, None and everything else is refused wherever a key is taken."""
+    codes.add_code("a", 0)
+    calls: list[Any] = [
+        lambda: codes.add_code(key, 0),
+        lambda: codes.get(key),
+        lambda: codes.get_many([key]),
+        lambda: codes.delete(key),
+        lambda: codes.delete_many(["a", key]),
+        lambda: codes.matches(key),
+        lambda: codes.update(key, metadata=1),
+        lambda: codes.explain_match("a", key),
+        lambda: key in codes,
+        lambda: codes.add_codes([key], [0]),
+    ]
+    if key is not None:
+        calls += [lambda: codes.add_code("x", 0, group=key), lambda: codes.query_code(0, group=key)]
+    for call in calls:
+        with pytest.raises(ParameterError, match="key|group"):
+            call()
+    assert list(codes) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "metadata", [{"a": [1, 2.5, None, True, "ü\u2028"]}, [], "text", 0, False, {}, "\ud800", 2**70], ids=ascii
+)
+def test_metadata_is_any_json(texts: Index, metadata: Any) -> None:
+    """What JSON can hold comes back as it was."""
+    texts.add("a", "x", metadata=metadata)
+    assert texts.get("a").metadata == metadata
+
+
+@pytest.mark.parametrize(
+    "metadata", [float("nan"), float("inf"), {1, 2}, b"x", object(), {"a": datetime.now()}, {(1, 2): 3}], ids=repr
+)
+def test_other_metadata_is_refused(texts: Index, metadata: Any) -> None:
+    """What JSON cannot hold is a ParameterError, and nothing is stored."""
+    with pytest.raises(ParameterError, match="metadata cannot be written as JSON"):
+        texts.add("a", "x", metadata=metadata)
+    assert len(texts) == 0
+
+
+@pytest.mark.parametrize(
+    ("expires_at", "seconds"),
+    [
+        (datetime(2100, 1, 1, tzinfo=timezone.utc), 4102444800.0),
+        (datetime(2100, 1, 1, 2, tzinfo=timezone(timedelta(hours=2))), 4102444800.0),
+        (4102444800, 4102444800.0),
+        (4102444800.25, 4102444800.25),
+        (None, None),
+    ],
+    ids=str,
+)
+def test_an_expiry_is_an_aware_datetime_or_seconds(texts: Index, expires_at: Any, seconds: float | None) -> None:
+    """All forms of one moment are the same."""
+    texts.add("a", "x", expires_at=expires_at)
+    assert texts.get("a").expires_at == seconds
+    texts.update("a", expires_at=None)
+    texts.update("a", expires_at=expires_at)
+    assert texts.get("a").expires_at == seconds
+
+
+@pytest.mark.parametrize(
+    "expires_at", [datetime(2100, 1, 1), "2100-01-01", True, float("nan"), float("inf"), 1e15, [1]], ids=repr
+)
+def test_other_expiries_are_refused(texts: Index, expires_at: Any) -> None:
+    """A datetime without a time zone means nothing certain, and neither does anything else."""
+    texts.add("b", "y")
+    for call in (
+        lambda: texts.add("a", "x", expires_at=expires_at),
+        lambda: texts.add_if_new("a", "x", expires_at=expires_at),
+        lambda: texts.add_many([{"key": "a", "text": "x", "expires_at": expires_at}]),
+        lambda: texts.update("b", expires_at=expires_at),
+        lambda: texts.expire(expires_at),
+    ):
+        with pytest.raises(ParameterError, match="expires_at="):
+            call()
+    assert list(texts) == ["b"]
+
+
+def test_an_expired_document_is_invisible(codes: Index) -> None:
+    """From expires_at on a document is nowhere; its key is free; expire() removes it."""
+    codes.add_code("old", 0, expires_at=PAST)
+    codes.add_code("new", 0, expires_at=LATER)
+    assert keys(codes.query_code(0)) == ["new"] and list(codes) == ["new"] and len(codes) == 1 and "old" not in codes
+    assert codes.clusters() == [] and list(codes.pairs()) == [] and codes.get_many(["old"]) == [None]
+    for call in (lambda: codes.get("old"), lambda: codes.matches("old"), lambda: codes.update("old", metadata=1)):
+        with pytest.raises(KeyNotFoundError):
+            call()
+    assert codes.stats()["expired"] == 1
+    assert not codes.delete("old")
+    codes.add_code("old", 0, expires_at=PAST)
+    assert keys(codes.add_code("old", 0)) == ["new"]
+    assert codes.expire() == 0
+    codes.update("old", expires_at=PAST)
+    assert list(codes) == ["new"] and codes.clusters() == []
+    assert codes.expire() == 1 and codes.stats()["expired"] == 0 and codes.check().ok
+
+
+# ---- add_if_new --------------------------------------------------------------------------------------------------------
+
+
+def test_add_if_new_stores_what_is_new(texts: Index) -> None:
+    """An empty answer means that it was new and is stored; else the matches come back and nothing is."""
+    assert texts.add_if_new("a", "w x y z") == []
+    assert texts.add_if_new("b", "w x y v") == [Match("a", 0.6, None)]
+    assert texts.add_if_new("c", "other words here") == []
+    assert list(texts) == ["a", "c"]
+
+
+def test_add_if_new_with_an_existing_key(texts: Index) -> None:
+    """An existing key is an error, is replaced by what is new (its own text does not count), or ignored."""
+    texts.add("a", "w x y z")
+    with pytest.raises(DuplicateKeyError, match="'a'"):
+        texts.add_if_new("a", "other words here")
+    assert texts.add_if_new("a", "other words here", if_exists="ignore") == []
+    assert texts.get("a").text == "w x y z"
+    assert texts.add_if_new("a", "w x y z v", if_exists="replace") == []
+    assert texts.get("a").text == "w x y z v"
+    texts.add("b", "p q r s")
+    assert keys(texts.add_if_new("a", "p q r s", if_exists="replace")) == ["b"]
+    assert texts.get("a").text == "w x y z v"
+
+
+def test_touch_counts_the_best_match_as_seen_again(texts: Index) -> None:
+    """on_match="touch" sets last_seen, times_seen and, where given, the expiry of the best match, and of no other."""
+    texts.add("good", "w x y z", expires_at=SOON)
+    texts.add("best", "w x y z v")
+    before = texts.get_many(["good", "best"])
+    assert all(one is not None and one.times_seen == 1 and one.last_seen == one.added_at for one in before)
+    time.sleep(0.005)
+    assert keys(texts.add_if_new("c", "w x y z v", on_match="touch")) == ["best", "good"]
+    best = texts.get("best")
+    assert (best.times_seen, best.expires_at) == (2, None) and best.last_seen > best.added_at
+    assert texts.get("good") == before[0]
+    assert texts.add_if_new("c", "w x y z v", on_match="touch", expires_at=4102444800)
+    assert (texts.get("best").times_seen, texts.get("best").expires_at) == (3, 4102444800.0)
+    assert texts.add_if_new("c", "w x y z v")
+    assert texts.get("best").times_seen == 3
+
+
+# ---- add_many, add_codes -----------------------------------------------------------------------------------------------
+
+
+def test_add_many_reports_what_became_of_the_records(texts: Index) -> None:
+    """Pairs and mappings, with if_exists of their own; every record is counted once."""
+    texts.add("old", "w x y z")
+    report = texts.add_many(
+        [
+            ("a", "w x y v"),
+            {"key": "b", "text": "quite other words", "metadata": {"n": 1}, "group": "g", "expires_at": SOON},
+            {"key": "old", "text": "nobody reads this", "if_exists": "ignore"},
+            {"key": "a", "text": "new words for a", "if_exists": "replace"},
+            ["c", b"w x y z"],
+        ]
+    )
+    assert report == AddReport(added=3, replaced=1, ignored=1, skipped=0, matched=2)
+    assert report.total == 4
+    assert list(texts) == ["old", "b", "a", "c"]
+    assert texts.get("b").metadata == {"n": 1} and texts.get("b").group == "g"
+    assert texts.get("old").text == "w x y z"
+    assert texts.add_many([]) == AddReport()
+    assert texts.check().ok
+
+
+def test_add_many_takes_any_iterable(texts: Index) -> None:
+    """A generator, a dict's items, a zip."""
+    assert texts.add_many((number, f"text {number} x{number}") for number in range(3)).added == 3
+    assert texts.add_many({"a": "one thing", "b": "another matter"}.items()).added == 2
+    assert texts.add_many(zip(["c"], ["third place"], strict=True)).added == 1
+    assert len(texts) == 6
+
+
+def test_a_wrong_record_is_named_and_nothing_is_stored(texts: Index) -> None:
+    """The error has the record's number; one transaction for all means that none is stored."""
+    with pytest.raises(ParameterError, match="record 2: text=5"):
+        texts.add_many([("a", "x"), ("b", "y"), ("c", 5)])
+    with pytest.raises(DuplicateKeyError, match="'a'"):
+        texts.add_many([("a", "x"), ("b", "y"), ("a", "z")])
+    assert len(texts) == 0 and texts.check().ok
+
+
+@pytest.mark.parametrize(
+    ("record", "says"),
+    [
+        ("ab", "neither a pair"),
+        (("a",), "neither a pair"),
+        (("a", "b", "c"), "neither a pair"),
+        (None, "neither a pair"),
+        (5, "neither a pair"),
+        ({"text": "x"}, "no 'key'"),
+        ({"key": "a"}, "no 'text'"),
+        ({"key": "a", "code": 5}, "no 'text'"),
+        ({"key": "a", "text": "x", "txt": 1}, "unknown field 'txt'"),
+        ({"key": None, "text": "x"}, "key=None"),
+        ({"key": "a", "text": None}, "text=None"),
+        ({"key": "a", "text": "x", "group": 1.5}, "group=1.5"),
+        ({"key": "a", "text": "x", "metadata": {1, 2}}, "metadata"),
+        ({"key": "a", "text": "x", "expires_at": "soon"}, "expires_at='soon'"),
+        ({"key": "a", "text": "x", "if_exists": "maybe"}, "if_exists='maybe'"),
+    ],
+    ids=str,
+)
+def test_every_fault_of_a_record(texts: Index, record: Any, says: str) -> None:
+    """What is wrong with a record is said with its value; on_error="skip" leaves just that record out."""
+    with pytest.raises(ParameterError, match="record 1: ") as caught:
+        texts.add_many([("first", "x"), record])
+    assert says in str(caught.value)
+    assert texts.add_many([("first", "x"), record, ("last", "y")], on_error="skip") == AddReport(added=2, skipped=1)
+    assert list(texts) == ["first", "last"]
+
+
+def test_skip_leaves_out_existing_keys_too(texts: Index) -> None:
+    """on_error="skip" counts a duplicate key and goes on."""
+    assert texts.add_many([("a", "x"), ("a", "y"), ("b", "z")], on_error="skip") == AddReport(added=2, skipped=1)
+    assert texts.get("a").text == "x"
+
+
+def test_commit_every_keeps_what_was_committed(tmp_path: Path) -> None:
+    """A record that fails late undoes its own transaction only, whether it is wrong, a duplicate or the iterator's error."""
+
+    def records(bad: Any) -> Iterator[Any]:
+        yield from ((number, f"text {number}") for number in range(7))
+        if bad is None:
+            raise ZeroDivisionError
+        yield bad
+
+    for place, (bad, error, kept) in enumerate(
+        [
+            ((7, None), ParameterError, 6),
+            ((0, "again"), DuplicateKeyError, 6),
+            (None, ZeroDivisionError, 6),
+        ]
+    ):
+        with Index(tmp_path / f"{place}.db", SETS, text=WORDS, durability="normal") as index:
+            with pytest.raises(error):
+                index.add_many(records(bad), commit_every=3)
+            assert list(index) == list(range(kept))
+            assert index.check().ok
+    with Index(tmp_path / "exact.db", SETS, text=WORDS) as index:
+        with pytest.raises(ParameterError):
+            index.add_many([*((number, "x") for number in range(6)), None], commit_every=3)
+        assert len(index) == 6
+
+
+@pytest.mark.parametrize("commit_every", [None, 1, 1000, 8192, 100_000])
+def test_progress_counts_the_records(codes: Index, commit_every: int | None) -> None:
+    """progress is called after each batch with the number of records taken, rising to all of them."""
+    seen: list[int] = []
+    count = 3 if commit_every == 1 else 10_000
+    codes.add_codes(range(count), [1 << number % 50 for number in range(count)], commit_every=commit_every, progress=seen.append)
+    assert seen == sorted(set(seen)) and seen[-1] == count
+    assert {1: 3, None: 2, 1000: 10, 8192: 2, 100_000: 2}[commit_every] == len(seen)
+
+
+def test_only_new_is_add_if_new_in_order(texts: Index) -> None:
+    """only_new admits a record unless something before it matches, within the batch too."""
+    records = [("a", "w x y z"), ("b", "w x y v"), ("c", "p q r"), ("d", "p q r"), ("e", "w x")]
+    assert texts.add_many(records, only_new=True) == AddReport(added=2, matched=3)
+    assert list(texts) == ["a", "c"]
+
+
+def test_a_batch_is_as_one_by_one(tmp_path: Path) -> None:
+    """add_many leaves the same documents, pairs and clusters as add, across batches and with equal and near copies."""
+    generator = np.random.default_rng(5)
+    bases = generator.integers(0, 1 << 63, 40)
+    values = [int(bases[i % 40]) ^ int(1 << int(generator.integers(0, 60))) * int(i % 3 > 0) for i in range(600)]
+    with Index(":memory:", BinaryCode(64, 3)) as many, Index(":memory:", BinaryCode(64, 3)) as one_by_one:
+        matched = sum(bool(one_by_one.add_code(number, value)) for number, value in enumerate(values))
+        report = many.add_codes(range(600), values, commit_every=250)
+        assert report == AddReport(added=600, matched=matched)
+        assert many.clusters() == one_by_one.clusters() and list(many.pairs()) == list(one_by_one.pairs())
+        assert many.check().ok and one_by_one.check().ok
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        lambda values: values,
+        lambda values: np.array(values, np.uint64),
+        lambda values: np.array(values, ">u8").view(np.uint8).reshape(-1, 8),
+        lambda values: [value.to_bytes(8, "big") for value in values],
+        lambda values: [f"{value:016x}" for value in values],
+    ],
+    ids=["int", "uint64", "uint8", "bytes", "hex"],
+)
+def test_codes_of_every_kind(codes: Index, kind: Any) -> None:
+    """A code is an int, uint64, uint8[8], bytes or hex digits; bit 63 is the first byte's most significant bit."""
+    values = [0, 1, 1 << 63, 0x0123456789ABCDEF]
+    given = kind(values)
+    assert codes.add_codes(list("abcd"), given, group="g", expires_at=SOON).added == 4
+    assert keys(codes.query_code(given[2], group="g")) == ["c", "a", "b"]
+    assert codes.query_code(given[3], group="g") == [Match("d", 1.0, 0)]
+    assert codes.get("a").expires_at == round(SOON, 3)
+    assert codes.connection.execute("SELECT hex(value) FROM neardup_fingerprint WHERE id = 3").get == "8000000000000000"
+
+
+def test_codes_of_other_lengths_are_refused(codes: Index) -> None:
+    """One key for each code, and 64 bits in each."""
+    with pytest.raises(ParameterError, match="3 keys for 2 codes"):
+        codes.add_codes([1, 2, 3], [0, 1])
+    with pytest.raises(ValueError):
+        codes.add_codes(iter([1, 2, 3]), iter([0, 1]))
+    for code in (1 << 64, -1, b"1234567", "00", "xyz", 1.5, None, np.zeros(7, np.uint8), np.zeros(8, np.int8), True):
+        with pytest.raises(ParameterError, match="code"):
+            codes.add_code("a", code)
+        with pytest.raises(ParameterError, match="code"):
+            codes.query_code(code)
+    assert len(codes) == 0
+
+
+@pytest.mark.parametrize("scheme", [MinHash(), BottomK()], ids=repr)
+def test_schemes_of_sets_take_no_codes(scheme: Any) -> None:
+    """add_code and query_code go with Hamming schemes only."""
+    with Index(":memory:", scheme) as index:
+        for call in (lambda: index.add_code("a", 1), lambda: index.query_code(1), lambda: index.add_codes(["a"], [1])):
+            with pytest.raises(ParameterError, match="takes texts, not codes"):
+                call()
+
+
+def test_a_binary_code_takes_no_texts(codes: Index) -> None:
+    """add and query of texts say what to use instead."""
+    for call in (
+        lambda: codes.add("a", "text"),
+        lambda: codes.add_if_new("a", "text"),
+        lambda: codes.query("text"),
+        lambda: codes.query_many(["text"]),
+        lambda: codes.add_many([("a", "text")]),
+        lambda: codes.explain("text"),
+    ):
+        with pytest.raises(ParameterError, match="add_code and query_code"):
+            call()
+
+
+@pytest.mark.parametrize("scheme", [SimHash(), BitSampling()], ids=repr)
+def test_texts_and_codes_meet_where_a_scheme_has_both(scheme: Any) -> None:
+    """The fingerprint of a text is a code that add_code and query_code take."""
+    with Index(":memory:", scheme) as index:
+        index.add("text", "one two three four five")
+        code = index.scheme.fingerprint("one two three four five")
+        assert index.query_code(code) == [Match("text", 1.0, 0)]
+        assert index.add_code("code", code) == [Match("text", 1.0, 0)]
+        assert keys(index.query("one two three four five")) == ["text", "code"]

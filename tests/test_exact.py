@@ -1,0 +1,428 @@
+"""What the exact schemes return is what brute force returns, always; what MinHash misses is what its curve says."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterable, Iterator
+from itertools import combinations
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import xxhash
+from hypothesis import HealthCheck, given, settings
+from support import Case, Model, estimate, jaccard
+
+from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, SimHash, TextRules
+from neardup_db.compute import choose_bands, minhash
+from neardup_db.schemes.codes import CodeScheme
+
+MANY = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+ALL_WORDS = TextRules.words(shingle=1)
+MD5 = TextRules.words(hash="md5")
+
+
+def tuples(matches: Iterable[Any]) -> list[tuple[Any, ...]]:
+    return [(one.key, one.similarity, one.distance) for one in matches]
+
+
+def assert_as_brute_force(case: Case, contents: list[Any], questions: list[Any]) -> None:
+    """add, add_many, query (whole, limited, any), pairs, matches and clusters, beside the model."""
+    model = Model(case)
+    half = len(contents) // 2
+    with Index(":memory:", case.scheme, text=case.rules) as index:
+        records = [{"key": key, "code" if case.codes else "text": content} for key, content in enumerate(contents)]
+        for record in records[:half]:
+            key, content = record["key"], contents[record["key"]]
+            add = index.add_code if case.codes else index.add
+            assert tuples(add(key, content)) == model.matches(content)[:10]
+            model.put(key, content)
+        if case.codes:
+            index.add_codes(range(half, len(contents)), contents[half:])
+        else:
+            index.add_many(records[half:])
+        for key in range(half, len(contents)):
+            model.put(key, contents[key])
+        query = index.query_code if case.codes else index.query
+        for question in [*contents, *questions]:
+            expected = model.matches(question)
+            assert tuples(query(question)) == expected
+            assert tuples(query(question, limit=2)) == expected[:2]
+            some = tuples(query(question, limit=2, any=True))
+            assert len(some) == min(2, len(expected)) and set(some) <= set(expected)
+        for key, content in enumerate(contents):
+            assert tuples(index.matches(key)) == model.matches(content, without=key)
+        listed = [(p.key_a, p.key_b, p.similarity, p.distance) for p in index.pairs()]
+        assert len(listed) == len(set(listed)) and set(listed) == model.pairs()
+        assert [one.keys for one in index.clusters()] == model.clusters()
+
+
+# ---- codes of bits -----------------------------------------------------------------------------------------------------
+
+
+def code_case(scheme: Any, radius: int, slope: float = 1.0, rules: TextRules | None = None) -> Case:
+    """Codes compared as whole numbers."""
+    bits = scheme.bits
+
+    def compare(a: int, b: int) -> tuple[float, int] | None:
+        distance = (a ^ b).bit_count()
+        return (max(0.0, 1.0 - slope * distance / bits), distance) if distance <= radius else None
+
+    prepare: Callable[[Any], Any] = lambda code: int.from_bytes(code, "big")  # noqa: E731
+    return Case(repr(scheme), scheme, rules or TextRules(), prepare, compare, codes=True)
+
+
+PLANS: list[tuple[str, int, Case]] = [
+    # the plan that the scheme must have, how many parts its code is cut into, the case
+    ("blocks", 1, code_case(SimHash(bits=64, max_distance=0), 0)),
+    ("blocks", 2, code_case(SimHash(bits=64, max_distance=1, blocks=2), 1)),
+    ("blocks", 4, code_case(SimHash(bits=64, max_distance=3, blocks=4), 3)),
+    ("blocks", 5, code_case(SimHash(bits=64, max_distance=3, blocks=5), 3)),
+    ("blocks", 7, code_case(SimHash(bits=64, max_distance=3, blocks=7), 3)),
+    ("blocks", 10, code_case(SimHash(bits=64, max_distance=7, blocks=10), 7)),
+    ("blocks", 3, code_case(SimHash(bits=32, max_distance=2, blocks=3), 2)),
+    ("blocks", 6, code_case(SimHash(bits=128, max_distance=4, blocks=6), 4, rules=MD5)),
+    ("blocks", 8, code_case(SimHash(bits=72, max_distance=7, blocks=8), 7, rules=MD5)),
+    ("scan", 8, code_case(SimHash(bits=64, max_distance=20), 20)),
+    ("blocks", 5, code_case(BinaryCode(bits=64, max_distance=3), 3)),
+    ("chunks", 4, code_case(BinaryCode(bits=64, max_distance=10), 10)),
+    ("scan", 8, code_case(BinaryCode(bits=64, max_distance=31), 31)),
+    ("blocks", 12, code_case(BinaryCode(bits=128, max_distance=10), 10)),
+    ("chunks", 1, code_case(BinaryCode(bits=8, max_distance=1), 1)),
+    ("scan", 8, code_case(BinaryCode(bits=256, max_distance=100), 100)),
+    ("blocks", 21, code_case(BinaryCode(bits=1024, max_distance=20), 20)),
+    ("chunks", 4, code_case(BitSampling(bits=64, max_distance=4, chunks=4), 4, 2.0)),
+    ("chunks", 5, code_case(BitSampling(bits=64, max_distance=9, chunks=5), 9, 2.0)),
+    ("chunks", 8, code_case(BitSampling(bits=64, max_distance=7, chunks=8), 7, 2.0)),
+    ("chunks", 8, code_case(BitSampling(bits=64, max_distance=5, chunks=8), 5, 2.0)),
+    ("chunks", 7, code_case(BitSampling(bits=128, max_distance=20, chunks=7), 20, 2.0)),
+    ("chunks", 13, code_case(BitSampling(bits=256, threshold=0.8, recall=0.99, chunks=13), 37, 2.0)),
+    ("scan", 8, code_case(BitSampling(bits=64, threshold=0.5), 24, 2.0)),
+]
+PLAN_NAMES = [f"{case.name}-{plan}" for plan, _, case in PLANS]
+
+
+def flipped(draw: st.DrawFn, code: int, bits: int, parts: int, radius: int) -> int:
+    """A code near another one, in one of the ways that an index may get wrong."""
+    way = draw(st.sampled_from(["same", "at", "beyond", "few", "one part", "each part", "ends", "any"]))
+    bounds = [i * bits // parts for i in range(parts + 1)]
+    if way == "same":
+        places: list[int] = []
+    elif way == "one part":
+        part = draw(st.integers(0, parts - 1))
+        inside = list(range(bounds[part], bounds[part + 1]))
+        count = min(len(inside), draw(st.integers(max(0, radius - 1), radius + 1)))
+        places = draw(st.permutations(inside))[:count]
+    elif way == "each part":  # as evenly as can be: each part holds as few flips as a pigeonhole allows
+        count = draw(st.integers(max(0, radius - 1), radius + 1))
+        first = draw(st.integers(0, parts - 1))
+        places = []
+        for number in range(count):
+            part = (first + number) % parts
+            offset = number // parts
+            if offset < bounds[part + 1] - bounds[part]:
+                places.append(bounds[part] + offset if draw(st.booleans()) else bounds[part + 1] - 1 - offset)
+    elif way == "ends":
+        places = draw(st.lists(st.sampled_from([0, 1, bits - 2, bits - 1, *bounds[1:-1]]), unique=True, max_size=radius + 1))
+    else:
+        count = {"at": radius, "beyond": radius + 1, "few": min(2, radius), "any": bits // 2}[way]
+        places = draw(st.randoms(use_true_random=False)).sample(range(bits), min(count, bits))
+    for place in set(places):
+        code ^= 1 << place
+    return code
+
+
+@st.composite
+def code_collections(draw: st.DrawFn, bits: int, parts: int, radius: int) -> tuple[list[bytes], list[bytes]]:
+    """Codes to store, and codes to ask for: families around a few bases."""
+    base = st.sampled_from([0, (1 << bits) - 1, int("10" * (bits // 2), 2)]) | st.integers(0, (1 << bits) - 1)
+    codes = [draw(base)]
+    for _ in range(draw(st.integers(0, 11))):
+        source = draw(st.integers(0, len(codes)))
+        codes.append(draw(base) if source == len(codes) else flipped(draw, codes[source], bits, parts, radius))
+    questions = [flipped(draw, codes[draw(st.integers(0, len(codes) - 1))], bits, parts, radius) for _ in range(2)]
+    return tuple([code.to_bytes(bits // 8, "big") for code in group] for group in (codes, questions))  # type: ignore[return-value]
+
+
+@pytest.fixture
+def as_if_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Queries use the tables however few codes there are, as they do where a scan would be dear."""
+    monkeypatch.setattr(CodeScheme, "query_name", lambda self, fingerprints: self.plan)
+    yield
+
+
+def check_codes(plan: str, parts: int, case: Case) -> None:
+    assert case.scheme.plan == plan
+    assert (case.scheme.blocks or case.scheme.chunks or 8) == parts
+
+    @MANY
+    @given(code_collections(case.scheme.bits, parts, case.scheme.max_distance))
+    def run(drawn: tuple[list[bytes], list[bytes]]) -> None:
+        assert_as_brute_force(case, *drawn)
+
+    run()
+
+
+@pytest.mark.usefixtures("as_if_large")
+@pytest.mark.parametrize(("plan", "parts", "case"), PLANS, ids=PLAN_NAMES)
+def test_codes_by_their_tables(plan: str, parts: int, case: Case) -> None:
+    """Every plan's tables find exactly the codes within the distance, in crowded and adversarial collections."""
+    check_codes(plan, parts, case)
+
+
+@pytest.mark.parametrize(("plan", "parts", "case"), PLANS[4::6], ids=PLAN_NAMES[4::6])
+def test_codes_of_a_small_index(plan: str, parts: int, case: Case) -> None:
+    """The plan that a small index chooses for itself, mostly a scan, finds exactly the codes within the distance too."""
+    check_codes(plan, parts, case)
+
+
+@pytest.mark.usefixtures("as_if_large")
+@pytest.mark.parametrize(("plan", "parts", "case"), PLANS, ids=PLAN_NAMES)
+def test_all_places_of_one_bit(plan: str, parts: int, case: Case) -> None:
+    """A code with any one bit flipped is found where the distance allows one, and is not where it allows none."""
+    bits, radius = case.scheme.bits, case.scheme.max_distance
+    step = max(1, bits // 128)
+    codes = [(1 << place).to_bytes(bits // 8, "big") for place in range(0, bits, step)]
+    with Index(":memory:", case.scheme, text=case.rules, record_matches=False) as index:
+        index.add_codes(range(len(codes)), codes)
+        found = index.query_code(0)
+        assert [one.key for one in found] == (list(range(len(codes))) if radius else [])
+        assert {one.distance for one in found} == ({1} if radius else set())
+        assert {one.key for one in index.query_code(codes[3])} == (set(range(len(codes))) if radius >= 2 else {3})
+
+
+@pytest.mark.usefixtures("as_if_large")
+@pytest.mark.parametrize(("plan", "parts", "case"), PLANS, ids=PLAN_NAMES)
+def test_equal_codes(plan: str, parts: int, case: Case) -> None:
+    """Fifty equal codes are one cluster, and each finds all in the order of insertion."""
+    code = bytes(range(case.scheme.bits // 8))
+    with Index(":memory:", case.scheme, text=case.rules) as index:
+        index.add_codes(range(50), [code] * 50)
+        assert tuples(index.query_code(code)) == [(key, 1.0, 0) for key in range(50)]
+        assert [one.keys for one in index.clusters()] == [tuple(range(50))]
+        assert sum(1 for _ in index.pairs()) == 50 * 49 // 2
+
+
+# ---- bottom-k ----------------------------------------------------------------------------------------------------------
+
+POOL = sorted((f"w{number}" for number in range(600)), key=lambda word: xxhash.xxh3_64_intdigest(word.encode()))
+"""Words by their hashes: with these, sets with any overlap at any end of the order can be written as texts."""
+THRESHOLDS = {0.55: (11, 20), 0.6: (3, 5), 0.7: (7, 10), 0.8: (4, 5), 0.9: (9, 10)}
+
+
+def smallest(text: str, k: int) -> set[int] | None:
+    """A bottom-k fingerprint by the xxhash package and Python's sort."""
+    return set(sorted({xxhash.xxh3_64_intdigest(word.encode()) for word in text.split()})[:k]) or None
+
+
+def bottom_case(k: int, threshold: float, measure: str) -> Case:
+    """Sets compared by the textbook."""
+
+    def compare(a: set[int], b: set[int]) -> tuple[float, None] | None:
+        value = jaccard(a, b) if measure == "fingerprint" else estimate(a, b, k)
+        return (value, None) if value >= threshold else None
+
+    scheme = BottomK(k=k, threshold=threshold, measure=measure)
+    return Case(repr(scheme), scheme, ALL_WORDS, lambda text: smallest(text, k), compare)
+
+
+def text_of(draw: st.DrawFn, ranks: Iterable[int]) -> str:
+    """Words of these ranks, in an order that says nothing."""
+    words = [POOL[rank] for rank in ranks]
+    draw(st.randoms(use_true_random=False)).shuffle(words)
+    return " ".join(words)
+
+
+@st.composite
+def related_sets(draw: st.DrawFn, threshold: float) -> list[str]:
+    """Pairs of sets whose Jaccard similarity is exactly the threshold, or one hash less; the common ones anywhere."""
+    common, union = THRESHOLDS[threshold]
+    times = draw(st.integers(1, 40 // union + 1))
+    common, union = common * times, union * times
+    if draw(st.booleans()):  # one short of it
+        common, union = common - 1, union + 1
+    only_a = draw(st.integers(0, union - common))
+    ranks = {
+        "first": lambda: list(range(union)),
+        "last": lambda: list(range(union))[::-1],
+        "mixed": lambda: draw(st.permutations(range(union))),
+    }[draw(st.sampled_from(["first", "last", "mixed"]))]()
+    shift = draw(st.integers(0, 3)) * 100
+    shared, rest = ranks[:common], ranks[common:]
+    a, b = [*shared, *rest[:only_a]], [*shared, *rest[only_a:]]
+    return [text_of(draw, [rank + shift for rank in one]) for one in (a, b)]
+
+
+@st.composite
+def set_collections(draw: st.DrawFn, threshold: float) -> list[str]:
+    """Texts of all lengths from none to forty words, some exactly at the threshold, some equal, some a part of another."""
+    texts = ["", *draw(related_sets(threshold)), *draw(related_sets(threshold))]
+    for _ in range(draw(st.integers(0, 6))):
+        ranks = draw(st.sets(st.integers(0, 24), max_size=18))
+        texts.append(text_of(draw, sorted(ranks)))
+        if ranks and draw(st.booleans()):
+            texts.append(text_of(draw, sorted(ranks)[draw(st.integers(0, 3)) :]))
+    return texts
+
+
+@pytest.mark.parametrize("measure", ["fingerprint", "estimate"])
+@pytest.mark.parametrize("k", [1, 4, 16, 128])
+@pytest.mark.parametrize("threshold", THRESHOLDS)
+def test_bottom_k(threshold: float, k: int, measure: str) -> None:
+    """Bottom-k finds exactly the fingerprints at or above the threshold, whatever their lengths and where they overlap."""
+    case = bottom_case(k, threshold, measure)
+
+    @settings(MANY, max_examples=20)
+    @given(set_collections(threshold))
+    def run(texts: list[str]) -> None:
+        assert_as_brute_force(case, texts, [])
+
+    run()
+
+
+@pytest.mark.parametrize("measure", ["fingerprint", "estimate"])
+@pytest.mark.parametrize("threshold", THRESHOLDS)
+def test_bottom_k_exactly_at_the_threshold(threshold: float, measure: str) -> None:
+    """Of two sets every division of a union that meets the threshold to the last bit is found, and none with one common less."""
+    numerator, denominator = THRESHOLDS[threshold]
+    for times in (1, 2, 3, 5):
+        common, union = numerator * times, denominator * times
+        for only_a in range(union - common + 1):
+            with Index(":memory:", BottomK(k=union + 1, threshold=threshold, measure=measure), text=ALL_WORDS) as index:
+                words = POOL[:union]
+                rest, shared = words[: union - common], words[union - common :]  # the common ones are the largest
+                index.add("a", " ".join([*shared, *rest[:only_a]]))
+                assert [one.similarity for one in index.query(" ".join([*shared, *rest[only_a:]]))] == [threshold]
+                assert index.query(" ".join([*shared[1:], *rest[only_a:], POOL[599]])) == []
+
+
+# ---- MinHash -----------------------------------------------------------------------------------------------------------
+
+
+def pair_of_sets(rng: np.random.Generator, common: int, union: int) -> tuple[np.ndarray, np.ndarray]:
+    """Two random sets of hashes with exactly so much in common."""
+    values = rng.integers(0, 1 << 64, union, dtype=np.uint64)
+    middle = common + (union - common) // 2
+    return values[:middle], np.concatenate([values[:common], values[middle:]])
+
+
+def curve(similarity: float, bands: int, rows: int) -> float:
+    return 1.0 - (1.0 - similarity**rows) ** bands
+
+
+@pytest.mark.parametrize("percent", [50, 60, 70, 80, 90, 95])
+def test_candidates_follow_the_curve(percent: int) -> None:
+    """Pairs of similarity J share a bucket in 1-(1-J^r)^b of all cases, within the binomial error."""
+    bands, rows = choose_bands(0.8, 128, 0.99)
+    rng = np.random.default_rng(percent)
+    met = total = 0
+    for seed in range(1, 9):
+        scheme = MinHash(threshold=0.8, recall=0.99, seed=seed)
+        assert (scheme.bands, scheme.rows) == (bands, rows)
+        for _ in range(500):
+            a, b = (
+                {(key.table_no, key.low) for key in scheme.file_keys(minhash(hashes, 128, seed).astype("<u2").tobytes())}
+                for hashes in pair_of_sets(rng, percent, 100)
+            )
+            met += bool(a & b)
+            total += 1
+    expected = curve(percent / 100, bands, rows)
+    assert binomial_tail(total, total - met, 1 - expected) > P_45_SIGMA
+    assert binomial_tail(total, met, expected) > P_45_SIGMA
+
+
+P_45_SIGMA = 3.4e-6
+"""What a normal variable has beyond 4.5 standard deviations."""
+
+
+def binomial_tail(total: int, least: int, probability: float) -> float:
+    """P(Binomial(total, probability) >= least): near 0 and 1, where the normal approximation says nothing, too."""
+    log = [math.lgamma(total + 1) - math.lgamma(k + 1) - math.lgamma(total - k + 1) for k in range(least, total + 1)]
+    p, q = math.log(probability), math.log1p(-probability)
+    return math.fsum(math.exp(one + k * p + (total - k) * q) for k, one in enumerate(log, least))
+
+
+def word_pair(rng: random.Random, number: int, common: int, union: int) -> tuple[str, str]:
+    """Two texts of words of their own with exactly so much in common."""
+    words = [f"p{number}x{rng.getrandbits(48):x}n{i}" for i in range(union)]
+    middle = common + (union - common) // 2
+    return " ".join(words[:middle]), " ".join([*words[:common], *words[middle:]])
+
+
+@pytest.mark.parametrize("threshold", [0.5, 0.6, 0.7, 0.8, 0.9])
+def test_recall_at_the_threshold(threshold: float) -> None:
+    """With exact=True pairs exactly at the threshold are found with the promised probability, and none that is below it."""
+    rng = random.Random(int(threshold * 100))
+    count, common = 600, round(threshold * 40)
+    with Index(":memory:", MinHash(threshold=threshold, exact=True), text=ALL_WORDS, record_matches=False) as index:
+        at = [word_pair(rng, number, common, 40) for number in range(count)]
+        below = [word_pair(rng, count + number, common - 1, 40) for number in range(100)]
+        index.add_many((number, a) for number, (a, _) in enumerate([*at, *below]))
+        found = 0
+        for number, (_, b) in enumerate(at):
+            answer = tuples(index.query(b))
+            assert answer in ([], [(number, threshold, None)])
+            found += bool(answer)
+        assert all(index.query(b) == [] for _, b in below)
+    assert found / count >= 0.99 - 4.5 * math.sqrt(0.99 * 0.01 / count)
+
+
+def band_sets(texts: list[str], scheme: MinHash) -> list[set[tuple[int, bytes]]]:
+    """The bands of each text's signature: what makes two texts candidates."""
+    made = []
+    for signature in scheme.fingerprints(texts, ALL_WORDS):
+        rows = np.asarray(signature)[: scheme.bands * scheme.rows].reshape(scheme.bands, scheme.rows)
+        made.append({(number, row.tobytes()) for number, row in enumerate(rows)})
+    return made
+
+
+def crowd(seed: int) -> list[str]:
+    """Texts with many degrees of similarity to each other."""
+    rng = random.Random(seed)
+    texts = []
+    for family in range(12):
+        words = [f"f{family}w{number}" for number in range(40)]
+        for member in range(12):
+            changed = {number: f"f{family}m{member}w{number}" for number in rng.sample(range(40), rng.randrange(12))}
+            texts.append(" ".join(changed.get(number, word) for number, word in enumerate(words)))
+    return texts
+
+
+@pytest.mark.parametrize("store_text", [False, True])
+@pytest.mark.parametrize("threshold", [0.5, 0.7, 0.8])
+def test_exact_returns_candidates_at_or_above_the_threshold(threshold: float, store_text: bool) -> None:
+    """With exact=True the answer is every candidate whose true Jaccard similarity is at or above the threshold, and no other."""
+    texts = crowd(int(threshold * 10))
+    scheme = MinHash(threshold=threshold, exact=True)
+    bands, sets = band_sets(texts, scheme), [set(text.split()) for text in texts]
+    expected = {
+        (a, b, jaccard(sets[a], sets[b]))
+        for a, b in combinations(range(len(texts)), 2)
+        if bands[a] & bands[b] and jaccard(sets[a], sets[b]) >= threshold
+    }
+    with Index(":memory:", scheme, text=ALL_WORDS, store_text=store_text) as index:
+        index.add_many(enumerate(texts))
+        assert {(one.key_a, one.key_b, one.similarity) for one in index.pairs()} == expected
+    assert len(expected) > 50
+
+
+@pytest.mark.parametrize("threshold", [0.5, 0.7, 0.8])
+def test_minhash_returns_candidates_by_their_slots(threshold: float) -> None:
+    """Without exact the answer is every candidate whose share of equal slots is at or above the threshold, and no other."""
+    texts = crowd(100 + int(threshold * 10))
+    scheme = MinHash(threshold=threshold)
+    bands, signatures = band_sets(texts, scheme), scheme.fingerprints(texts, ALL_WORDS)
+    expected = set()
+    for a, b in combinations(range(len(texts)), 2):
+        share = int((signatures[a] == signatures[b]).sum()) / 128
+        if bands[a] & bands[b] and share >= threshold:
+            expected.add((a, b, share))
+    with Index(":memory:", scheme, text=ALL_WORDS) as index:
+        index.add_many(enumerate(texts))
+        assert {(one.key_a, one.key_b, one.similarity) for one in index.pairs()} == expected
+        for number, text in enumerate(texts):
+            assert all(one.similarity >= threshold for one in index.query(text))
+            assert index.query(text)[0].similarity == 1.0, number
+    assert len(expected) > 50

@@ -1,0 +1,567 @@
+"""Every method of an index but those that add, by literal examples."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import FAR, LATER, PAST, SETS, SOON, WORDS, keys
+
+from neardup_db import (
+    AddReport,
+    BinaryCode,
+    BitSampling,
+    BottomK,
+    Cluster,
+    DuplicateKeyError,
+    Index,
+    KeyNotFoundError,
+    Match,
+    MinHash,
+    NearDupError,
+    Pair,
+    ParameterError,
+    SimHash,
+    TextRules,
+)
+
+# ---- query -------------------------------------------------------------------------------------------------------------
+
+
+def test_query_best_first_with_limits(codes: Index) -> None:
+    """The first n of the full answer; any=True gives n of it; a limit of 0 none."""
+    codes.add_codes(["c", "b", "a", "d", "e"], [0b111, 0b011, 0b001, 0b100, 0b1111])
+    full = codes.query_code(0)
+    assert full == [Match("a", 63 / 64, 1), Match("d", 63 / 64, 1), Match("b", 62 / 64, 2), Match("c", 61 / 64, 3)]
+    for limit in range(6):
+        assert codes.query_code(0, limit=limit) == full[:limit]
+        some = codes.query_code(0, limit=limit, any=True)
+        assert len(some) == min(limit, 4) and set(some) <= set(full)
+    assert set(codes.query_code(0, any=True)) == set(full)
+
+
+def test_query_with_stricter_bounds(codes: Index, texts: Index) -> None:
+    """threshold and max_distance may be stricter than the index's; a looser one is a ParameterError with both values."""
+    codes.add_codes([1, 2, 3], [0b1, 0b11, 0b111])
+    assert keys(codes.query_code(0, max_distance=2)) == [1, 2]
+    assert keys(codes.query_code(0, max_distance=0)) == []
+    assert keys(codes.query_code(0, threshold=63 / 64)) == [1]
+    assert keys(codes.query_code(0, threshold=61 / 64)) == [1, 2, 3]
+    with pytest.raises(ParameterError, match="max_distance=4 is above 3"):
+        codes.query_code(0, max_distance=4)
+    with pytest.raises(ParameterError, match="threshold=0.9 is below 0.953125"):
+        codes.query_code(0, threshold=0.9)
+    texts.add_many([("a", "w x y z"), ("b", "w x y v")])
+    assert keys(texts.query("w x y z", threshold=0.6)) == ["a", "b"]
+    assert keys(texts.query("w x y z", threshold=0.61)) == ["a"]
+    with pytest.raises(ParameterError, match="threshold=0.4 is below 0.5"):
+        texts.query("w x y z", threshold=0.4)
+    with pytest.raises(ParameterError, match="max_distance=1: MinHash has no distance"):
+        texts.query("w x y z", max_distance=1)
+
+
+def test_query_many_is_query_for_each(texts: Index) -> None:
+    """One list for each text, with the same options."""
+    texts.add_many([("a", "w x y z"), ("b", "w x y v"), {"key": "g", "text": "w x y z", "group": "g"}])
+    asked = ["w x y z", "", "nothing like it", b"w x y v"]
+    assert texts.query_many(asked) == [texts.query(one) for one in asked]
+    assert texts.query_many(iter(asked), limit=1, threshold=0.6) == [texts.query(one, limit=1, threshold=0.6) for one in asked]
+    assert [keys(one) for one in texts.query_many(asked, group="g")] == [["g"], [], [], ["g"]]
+    assert texts.query_many([]) == []
+
+
+def test_matches_is_query_by_the_stored_fingerprint(codes: Index) -> None:
+    """Without the document itself, within its group, earlier and later ones alike."""
+    codes.add_codes(["a", "b", "c"], [0, 1, 0])
+    codes.add_code("other group", 0, group="g")
+    assert codes.matches("a") == [Match("c", 1.0, 0), Match("b", 63 / 64, 1)]
+    assert codes.matches("b", limit=1) == [Match("a", 63 / 64, 1)]
+    assert codes.matches("b", threshold=1.0) == []
+    assert codes.matches("other group") == []
+    with pytest.raises(KeyNotFoundError, match="'z'"):
+        codes.matches("z")
+
+
+WRONG_CALLS: list[tuple[str, Any, str]] = [
+    ("add text", lambda i: i.add("a", 5), "text=5"),
+    ("add None", lambda i: i.add("a", None), "text=None"),
+    ("add list", lambda i: i.add("a", ["x"]), "text="),
+    ("add if_exists", lambda i: i.add("a", "x", if_exists="update"), "if_exists='update'"),
+    ("add if_exists type", lambda i: i.add("a", "x", if_exists=True), "if_exists=True"),
+    ("add limit", lambda i: i.add("a", "x", limit=-1), "limit=-1"),
+    ("add limit None", lambda i: i.add("a", "x", limit=None), "limit=None"),
+    ("add limit float", lambda i: i.add("a", "x", limit=1.5), "limit=1.5"),
+    ("add_if_new limit", lambda i: i.add_if_new("a", "x", limit=0), "limit=0"),
+    ("add_if_new on_match", lambda i: i.add_if_new("a", "x", on_match="delete"), "on_match='delete'"),
+    ("add_if_new text", lambda i: i.add_if_new("a", 5), "text=5"),
+    ("add_many if_exists", lambda i: i.add_many([("a", "x")], if_exists="keep"), "if_exists='keep'"),
+    ("add_many on_error", lambda i: i.add_many([("a", "x")], on_error="ignore"), "on_error='ignore'"),
+    ("add_many commit_every", lambda i: i.add_many([("a", "x")], commit_every=0), "commit_every=0"),
+    ("add_many progress", lambda i: i.add_many([("a", "x")], progress=5), "progress=5"),
+    ("add_many str", lambda i: i.add_many("ab"), "records='ab'"),
+    ("add_many int", lambda i: i.add_many(5), "records=5"),
+    ("query", lambda i: i.query(None), "text=None"),
+    ("query limit", lambda i: i.query("x", limit=-1), "limit=-1"),
+    ("query limit bool", lambda i: i.query("x", limit=True), "limit=True"),
+    ("query threshold", lambda i: i.query("x", threshold="0.9"), "threshold"),
+    ("query threshold high", lambda i: i.query("x", threshold=1.1), "threshold"),
+    ("query threshold nan", lambda i: i.query("x", threshold=float("nan")), "threshold"),
+    ("query empty threshold", lambda i: i.query("", threshold=0.1), "threshold=0.1"),
+    ("query_many str", lambda i: i.query_many("text"), "texts='text'"),
+    ("query_many int", lambda i: i.query_many(5), "texts=5"),
+    ("query_many text", lambda i: i.query_many(["x", 5]), "text=5"),
+    ("pairs threshold", lambda i: i.pairs(0.1), "threshold=0.1"),
+    ("pairs threshold type", lambda i: i.pairs("x"), "threshold"),
+    ("clusters", lambda i: i.clusters(0), "min_size=0"),
+    ("clusters type", lambda i: i.clusters(2.0), "min_size=2.0"),
+    ("get_many str", lambda i: i.get_many("abc"), "keys='abc'"),
+    ("delete_many str", lambda i: i.delete_many("abc"), "keys='abc'"),
+    ("delete_many bytes", lambda i: i.delete_many(b"abc"), "keys=b'abc'"),
+    ("keep_newest", lambda i: i.keep_newest(-1), "n=-1"),
+    ("keep_newest type", lambda i: i.keep_newest("1"), "n='1'"),
+    ("update nothing", lambda i: i.update("k"), "nothing to update"),
+    ("update text", lambda i: i.update("k", text="x"), "'text' cannot be updated"),
+    ("update metadata", lambda i: i.update("k", metadata={1}), "metadata"),
+    ("rebuild scheme", lambda i: i.rebuild("minhash"), "scheme='minhash'"),
+    ("rebuild text", lambda i: i.rebuild(text="words"), "text='words'"),
+    ("rebuild progress", lambda i: i.rebuild(progress=1), "progress=1"),
+    ("explain", lambda i: i.explain(5), "text=5"),
+]
+
+
+@pytest.mark.parametrize(("call", "says"), [one[1:] for one in WRONG_CALLS], ids=[one[0] for one in WRONG_CALLS])
+def test_a_wrong_argument_is_named_with_its_value(texts: Index, call: Any, says: str) -> None:
+    """Every argument of every method is checked before anything is written."""
+    texts.add("k", "some words")
+    with pytest.raises(ParameterError) as caught:
+        call(texts)
+    assert says in str(caught.value)
+    assert list(texts) == ["k"] and texts.check().ok
+
+
+# ---- documents ---------------------------------------------------------------------------------------------------------
+
+
+def test_get_gives_the_document(texts: Index, codes: Index) -> None:
+    """All that is known about a document; times are seconds."""
+    before = time.time()
+    texts.add("a", "Some words, here", metadata={"n": [1]}, group="g", expires_at=4102444800)
+    one = texts.get("a")
+    assert (one.key, one.group, one.metadata, one.text, one.token_count) == ("a", "g", {"n": [1]}, "Some words, here", 3)
+    assert (one.times_seen, one.expires_at) == (1, 4102444800.0)
+    assert before - 0.01 <= one.added_at <= time.time() and one.last_seen == one.added_at
+    codes.add_code("a", 0)
+    one = codes.get("a")
+    assert (one.group, one.metadata, one.text, one.token_count, one.expires_at) == (None, None, None, None, None)
+
+
+def test_a_missing_key_is_a_key_error(texts: Index) -> None:
+    """KeyNotFoundError is a KeyError and names the key in plain words."""
+    for call in (
+        lambda: texts.get("nope"),
+        lambda: texts.update("nope", metadata=1),
+        lambda: texts.explain_match("nope", "nope"),
+    ):
+        with pytest.raises(KeyError) as caught:
+            call()
+        assert isinstance(caught.value, KeyNotFoundError)
+        assert str(caught.value) == "no document has the key 'nope'"
+
+
+def test_get_many_in_the_order_of_the_keys(texts: Index) -> None:
+    """None stands for a key that is not there."""
+    texts.add_many([("a", "one"), ("b", "two")])
+    found = texts.get_many(iter(["b", "nope", "a", "b"]))
+    assert [one and one.key for one in found] == ["b", None, "a", "b"]
+    assert found[0] == texts.get("b") and texts.get_many([]) == []
+
+
+def test_update_changes_what_is_named(texts: Index) -> None:
+    """metadata and expires_at, each alone; None clears; the rest stays."""
+    texts.add("a", "one two", metadata=1, expires_at=SOON)
+    texts.update("a", metadata={"x": 2})
+    assert texts.get("a").metadata == {"x": 2} and texts.get("a").expires_at == round(SOON, 3)
+    texts.update("a", expires_at=None)
+    assert texts.get("a").expires_at is None
+    texts.update("a", metadata=None, expires_at=LATER)
+    assert texts.get("a").metadata is None and texts.get("a").expires_at == round(LATER, 3)
+    assert texts.get("a").text == "one two" and texts.get("a").times_seen == 1
+
+
+def test_an_index_is_a_collection_of_keys(codes: Index) -> None:
+    """in, len, iteration in the order of insertion; an empty index is true all the same."""
+    assert codes and len(codes) == 0 and list(codes) == []
+    codes.add_codes(range(1200), [0] * 1200)
+    assert len(codes) == 1200 and list(codes) == list(range(1200))
+    assert 5 in codes and "5" not in codes and 1200 not in codes
+
+
+def test_iteration_while_documents_come_and_go(codes: Index) -> None:
+    """A listing neither repeats nor breaks where documents are added and removed meanwhile."""
+    codes.add_codes(range(1200), [0] * 1200)
+    seen = []
+    for key in codes:
+        seen.append(key)
+        if key == 10:
+            codes.delete_many(range(600, 700))
+            codes.add_code("new", 0)
+    assert seen == [*range(600), *range(700, 1200), "new"]
+
+
+def test_delete_says_whether_there_was_one(codes: Index) -> None:
+    """delete is True or False, delete_many counts documents, not keys."""
+    codes.add_codes(["a", "b", "c"], [0, 0, 0])
+    assert codes.delete("a") is True and codes.delete("a") is False
+    assert codes.delete_many(iter(["b", "nope", "b", "c"])) == 2
+    assert codes.delete_many([]) == 0 and len(codes) == 0
+    tables = ("document", "fingerprint", "match", "simhash_block")
+    assert [codes.connection.execute(f"SELECT count(*) FROM neardup_{name}").get for name in tables] == [0, 0, 0, 0]
+
+
+def test_ids_are_never_used_twice(codes: Index) -> None:
+    """A document added after a deletion is the newest."""
+    codes.add_codes(["a", "b"], [0, 0])
+    codes.delete("b")
+    codes.add_code("c", 0)
+    assert codes.connection.execute("SELECT id FROM neardup_document ORDER BY id").fetchall() == [(1,), (3,)]
+
+
+def test_expire_removes_what_has_had_its_time(codes: Index) -> None:
+    """expire(now) removes up to and including the moment, given in either form, and counts."""
+    codes.add_codes(["a"], [0], expires_at=4102444800)
+    codes.add_codes(["b", "c"], [0, 0], expires_at=4102444801)
+    codes.add_code("d", 0)
+    assert codes.expire() == 0 and codes.expire(4102444799.999) == 0
+    assert codes.expire(datetime(2100, 1, 1, tzinfo=timezone.utc)) == 1
+    assert codes.expire(4102444801) == 2
+    assert list(codes) == ["d"] and codes.check().ok
+
+
+def test_keep_newest_removes_the_oldest(codes: Index) -> None:
+    """keep_newest(n) leaves the n documents added last, and counts what it removed."""
+    codes.add_codes(range(10), [0] * 10)
+    assert codes.keep_newest(20) == 0 and codes.keep_newest(4) == 6
+    assert list(codes) == [6, 7, 8, 9] and codes.clusters() == [Cluster(6, (6, 7, 8, 9))]
+    assert codes.keep_newest(0) == 4 and len(codes) == 0
+
+
+# ---- pairs and clusters ------------------------------------------------------------------------------------------------
+
+
+def test_pairs_are_complete_and_the_earlier_comes_first(codes: Index) -> None:
+    """Every pair once, with similarity and distance; a threshold leaves the nearer ones."""
+    codes.add_codes(["z", "y", "x"], [0, 1, 0b1111])
+    assert list(codes.pairs()) == [Pair("z", "y", 63 / 64, 1), Pair("y", "x", 61 / 64, 3)]
+    assert list(codes.pairs(threshold=62 / 64)) == [Pair("z", "y", 63 / 64, 1)]
+
+
+def test_pairs_are_lazy(codes: Index) -> None:
+    """Pairs come as they are asked for, not all at once: what is added before the end is still seen."""
+    codes.add_codes(range(1500), [number // 2 * 0x9E3779B97F4A7C15 % 2**64 for number in range(1500)])
+    iterator = codes.pairs()
+    assert len(list(itertools.islice(iterator, 3))) == 3
+    codes.add_codes(["p", "q"], [2**64 - 1, 2**64 - 1])
+    assert list(iterator)[-1] == Pair("p", "q", 1.0, 0)
+
+
+def test_clusters_are_connected_components(codes: Index) -> None:
+    """a~b~c is one cluster though a and c are none; largest first, then by the earliest; representative = earliest."""
+    codes.add_codes(["p", "a", "b", "c", "q", "r", "s"], [FAR, 0b111, 0, 0b111000, FAR, FAR << 8, FAR << 8])
+    assert codes.clusters() == [Cluster("a", ("a", "b", "c")), Cluster("p", ("p", "q")), Cluster("r", ("r", "s"))]
+    assert codes.clusters(min_size=3) == [Cluster("a", ("a", "b", "c"))]
+    assert len(codes.clusters(min_size=1)) == 3 and len(codes.clusters()[0]) == 3
+    assert codes.delete("b")
+    assert codes.clusters() == [Cluster("p", ("p", "q")), Cluster("r", ("r", "s"))]
+    assert [len(one) for one in codes.clusters(1)] == [2, 2, 1, 1]
+    codes.add_code("b", 0)
+    assert codes.clusters()[0] == Cluster("a", ("a", "c", "b"))
+
+
+@pytest.mark.parametrize("record_matches", [True, False])
+def test_without_record_matches_clusters_are_computed(record_matches: bool) -> None:
+    """record_matches=False looks for nothing on add and records nothing; clusters() is the same."""
+    with Index(":memory:", BinaryCode(64, 3), record_matches=record_matches) as index:
+        index.add_code("a", 0b111)
+        assert keys(index.add_code("b", 0)) == (["a"] if record_matches else [])
+        report = index.add_codes(["c", "d", "e"], [0b111000, FAR, FAR])
+        assert report.matched == (2 if record_matches else 0)
+        assert index.clusters() == [Cluster("a", ("a", "b", "c")), Cluster("d", ("d", "e"))]
+        assert len(list(index.pairs())) == 3 and keys(index.query_code(0)) == ["b", "a", "c"]
+        assert (index.stats()["recorded_matches"] > 0) == record_matches
+        assert index.delete("b") and index.clusters() == [Cluster("d", ("d", "e"))]
+        assert index.check().ok
+
+
+def test_ten_thousand_equal_copies(texts: Index) -> None:
+    """Ten thousand copies of one message are one fingerprint and one cluster, and adding and deleting one more is quick."""
+    message = "buy cheap pills now at this address"
+    assert texts.add_many((number, message) for number in range(10_000)) == AddReport(added=10_000, matched=9_999)
+    assert texts.stats()["fingerprints"] == 1 and texts.stats()["candidate_rows"] == 64
+    for number in range(50):
+        assert keys(texts.add(f"one more {number}", message)) == list(range(number, number + 10))
+        assert texts.delete(number)
+        texts.add(number, message)
+    assert texts.clusters()[0].representative == 50 and len(texts.clusters()[0]) == 10_050
+    assert keys(texts.query(message, limit=2)) == [50, 51]
+    assert keys(texts.add_if_new("not stored", message, limit=2)) == [50, 51]
+    assert texts.delete_many(range(5000)) == 5000
+    assert [len(one) for one in texts.clusters()] == [5050]
+    assert texts.check().ok
+
+
+def test_hundreds_of_near_copies() -> None:
+    """Near copies, each a little different from all others, are one cluster, and stay one while documents go."""
+    words = " ".join(f"word{number}" for number in range(40))
+    with Index(":memory:", MinHash(threshold=0.5), text=WORDS) as index:
+        index.add_many((number, f"{words} n{number}") for number in range(400))
+        assert [len(one) for one in index.clusters()] == [400]
+        assert index.delete_many(range(0, 400, 2)) == 200
+        assert index.clusters() == [Cluster(1, tuple(range(1, 400, 2)))]
+
+
+# ---- transactions ------------------------------------------------------------------------------------------------------
+
+
+def test_a_transaction_is_all_or_nothing(codes: Index) -> None:
+    """What a failed transaction did has not happened, clusters included."""
+    codes.add_codes(["a", "b"], [0, 0])
+    with pytest.raises(ZeroDivisionError), codes.transaction() as same:
+        assert same is codes
+        codes.delete("a")
+        codes.add_code("c", 0)
+        codes.update("b", metadata=1)
+        raise ZeroDivisionError
+    assert list(codes) == ["a", "b"] and codes.get("b").metadata is None
+    assert codes.clusters() == [Cluster("a", ("a", "b"))] and codes.check().ok
+
+
+def test_transactions_nest(codes: Index) -> None:
+    """An inner transaction that fails undoes its own part; the outer one goes on, or takes all with it."""
+    with codes.transaction():
+        codes.add_code("a", 0)
+        with pytest.raises(ZeroDivisionError), codes.transaction():
+            codes.add_code("b", 0)
+            with codes.transaction():
+                codes.add_code("c", 0)
+            raise ZeroDivisionError
+        with codes.transaction():
+            assert keys(codes.add_code("d", 0)) == ["a"]
+        with pytest.raises(DuplicateKeyError):
+            codes.add_code("d", 0)
+    assert list(codes) == ["a", "d"] and codes.check().ok
+    with pytest.raises(ZeroDivisionError), codes.transaction():
+        with codes.transaction():
+            codes.delete("a")
+        raise ZeroDivisionError
+    assert list(codes) == ["a", "d"]
+
+
+def test_a_transaction_is_seen_by_others_when_it_is_done(tmp_path: Path) -> None:
+    """Another connection sees all of it or nothing."""
+    path = tmp_path / "index.db"
+    with Index(path, BinaryCode(64, 3)) as writer, Index(path) as reader:
+        with writer.transaction():
+            writer.add_code("a", 0)
+            writer.add_code("b", 0)
+            assert len(reader) == 0 and len(writer) == 2
+        assert len(reader) == 2
+
+
+def test_an_index_cannot_be_closed_inside_its_transaction(codes: Index) -> None:
+    """The message says to leave it first, and the transaction goes on."""
+    with codes.transaction():
+        codes.add_code("a", 0)
+        with pytest.raises(NearDupError, match="leave the transaction first"):
+            codes.close()
+    assert list(codes) == ["a"]
+
+
+# ---- the whole index ---------------------------------------------------------------------------------------------------
+
+STORIES = [f"story {number} tells of many things that happened in town {number % 7} on a day" for number in range(60)]
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [SimHash(max_distance=12), MinHash(threshold=0.5), SETS, BottomK(threshold=0.6), BitSampling(bits=64, max_distance=20)],
+    ids=repr,
+)
+def test_rebuild_to_another_scheme(tmp_path: Path, scheme: Any) -> None:
+    """With stored texts an index becomes what a fresh one with the new scheme and rules would be, and stays it."""
+    path = tmp_path / "index.db"
+    rules = TextRules.words(shingle=2)
+    with (
+        Index(path, MinHash(threshold=0.9), store_text=True, durability="normal") as index,
+        Index(":memory:", scheme, text=rules) as fresh,
+    ):
+        index.add_many(enumerate(STORIES))
+        index.delete_many([3, 30])
+        fresh.add_many((number, story) for number, story in enumerate(STORIES) if number not in (3, 30))
+        steps: list[int] = []
+        index.rebuild(scheme, rules, progress=steps.append)
+        assert steps and steps[-1] == 58
+        assert list(index.pairs()) == list(fresh.pairs()) and index.clusters() == fresh.clusters()
+        assert index.check().ok and repr(index.scheme).split("(")[0] == repr(scheme).split("(")[0]
+    with Index(path, scheme, text=rules) as index:
+        assert index.query(STORIES[5])[0].key == 5
+        assert index.add("again", STORIES[5])[0] == Match(5, 1.0, 0 if index.scheme.takes_codes else None)
+        tables = {row[0] for row in index.connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+        candidates = {"neardup_minhash_band", "neardup_simhash_block", "neardup_bottomk_prefix", "neardup_code_chunk"}
+        assert tables & candidates == ({f"neardup_{index.scheme.table}"} if index.scheme.table else set())
+
+
+def test_rebuild_without_texts_is_refused() -> None:
+    """Where new fingerprints are needed and a text is missing, it says how many, and nothing has changed."""
+    with Index(":memory:", MinHash(threshold=0.8)) as index:
+        index.add_many(enumerate(STORIES[:5]))
+        for scheme, text in (
+            (SimHash(), None),
+            (None, TextRules(shingle=2)),
+            (MinHash(seed=7), None),
+            (MinHash(exact=True), None),
+        ):
+            with pytest.raises(ParameterError, match="5 documents have no stored text.*store_text=True"):
+                index.rebuild(scheme, text)
+        assert keys(index.query(STORIES[0])) == [0] and index.check().ok
+        assert index.scheme == MinHash(threshold=0.8) and index.text_rules == TextRules()
+
+
+def test_rebuild_needs_no_texts_for_another_threshold() -> None:
+    """Fingerprints stay, tables, matches and clusters follow the new threshold."""
+    with (
+        Index(":memory:", MinHash(threshold=0.9, num_perm=128), text=WORDS) as index,
+        Index(":memory:", MinHash(threshold=0.5), text=WORDS) as fresh,
+    ):
+        index.add_many(enumerate(STORIES))
+        fresh.add_many(enumerate(STORIES))
+        with pytest.raises(ParameterError):
+            index.query(STORIES[0], threshold=0.5)
+        index.rebuild(MinHash(threshold=0.5))
+        assert list(index.pairs()) == list(fresh.pairs()) and index.clusters() == fresh.clusters()
+        assert index.query(STORIES[0], threshold=0.5) == fresh.query(STORIES[0])
+        assert index.check().ok
+
+
+def test_rebuild_of_codes_for_another_distance(codes: Index) -> None:
+    """Codes need no texts, whatever plan the new distance has."""
+    codes.add_codes(range(20), [(1 << number) - 1 for number in range(20)])
+    for distance in (10, 0, 31, 5):
+        codes.rebuild(BinaryCode(64, distance))
+        assert keys(codes.query_code(0)) == list(range(distance + 1))[:20]
+        assert len(list(codes.pairs())) == sum(abs(a - b) <= distance for a in range(20) for b in range(a))
+        assert codes.check().ok
+    with pytest.raises(ParameterError):
+        codes.rebuild(BinaryCode(128, 5))
+    assert keys(codes.query_code(0)) == list(range(6))
+
+
+def test_a_rebuild_that_fails_changes_nothing(tmp_path: Path) -> None:
+    """A rebuild is one transaction: after an error inside it, tables, settings and the open index are the old ones."""
+
+    def stop(done: int) -> None:
+        raise ZeroDivisionError
+
+    with Index(tmp_path / "index.db", MinHash(threshold=0.8), store_text=True) as index:
+        index.add_many(enumerate(STORIES))
+        before = index.stats()["settings"]
+        with pytest.raises(ZeroDivisionError):
+            index.rebuild(SimHash(), progress=stop)
+        assert index.stats()["settings"] == before
+        assert keys(index.query(STORIES[0], limit=1)) == [0] and keys(index.add("x", STORIES[1], limit=1)) == [1]
+        assert index.check().ok
+
+
+def test_stats_has_these_figures(codes: Index, texts: Index) -> None:
+    """The names are fixed; the counts are literal."""
+    texts.add_many(
+        [("a", "w x y z"), ("b", "w x y z"), ("c", ""), {"key": "d", "text": "other", "group": "g", "expires_at": PAST}]
+    )
+    stats = texts.stats()
+    counts = {
+        "name": "neardup", "documents": 3, "expired": 1, "empty": 1, "fingerprints": 2, "groups": 1, "recorded_matches": 1,
+        "clusters": 1, "candidate_table": "neardup_minhash_band", "candidate_rows": 128,
+    }  # fmt: skip
+    assert {name: stats[name] for name in counts} == counts
+    assert set(stats) == {*counts, "scheme", "size_bytes", "settings", "isa", "version", "unicode_version", "sqlite_version"}
+    assert stats["size_bytes"] % 4096 == 0 and stats["isa"] in ("scalar", "avx2", "avx512", "neon")
+    assert stats["settings"]["threshold"] == 0.5 and stats["settings"]["text.shingle"] == 1
+    codes.rebuild(BinaryCode(64, 31))
+    assert (codes.stats()["candidate_table"], codes.stats()["candidate_rows"]) == (None, 0)
+
+
+def test_compact_gives_space_back(tmp_path: Path) -> None:
+    """After deletions the file shrinks by what compact() returns; what is left is unharmed."""
+    path = tmp_path / "index.db"
+    with Index(path, MinHash(), durability="normal") as index:
+        index.add_many((number, f"{number} words {number * 3} of {number * 7}") for number in range(2000))
+        index.delete_many(range(1900))
+        before = path.stat().st_size
+        freed = index.compact()
+        assert (
+            freed > 200_000
+            and before - path.stat().st_size >= freed - 4096
+            and index.stats()["size_bytes"] == path.stat().st_size
+        )
+        assert len(index) == 100 and keys(index.add("x", "1950 words 5850 of 13650")) == [1950] and index.check().ok
+        with index.transaction(), pytest.raises(NearDupError, match="inside a transaction"):
+            index.compact()
+
+
+def test_a_backup_opens(tmp_path: Path) -> None:
+    """A backup is a whole index of its own, of a file or of memory; an existing file is not overwritten."""
+    with Index(":memory:", SETS, text=WORDS, store_text=True) as index:
+        index.add_many([("a", "w x y z"), ("b", "w x y v")])
+        index.backup(tmp_path / "copy.db")
+        index.add("c", "later")
+        with pytest.raises(ParameterError, match="exists: give the path of a new file"):
+            index.backup(str(tmp_path / "copy.db"))
+    with Index(tmp_path / "copy.db") as copy:
+        assert list(copy) == ["a", "b"] and copy.clusters() == [Cluster("a", ("a", "b"))] and copy.check().ok
+        assert keys(copy.add("c", "w x y z")) == ["a", "b"]
+        copy.backup(tmp_path / "copy of copy.db")
+    with Index(tmp_path / "copy of copy.db", read_only=True) as copy:
+        assert list(copy) == ["a", "b", "c"]
+
+
+def test_explain_says_how_a_query_ran(texts: Index, codes: Index) -> None:
+    """Plan, table, tokens, probes, candidates, verified fingerprints, matches, in numbers and in words."""
+    texts.add_many(
+        [
+            ("a", "w x y z"),
+            ("b", "W X Y Z"),
+            ("c", "w x y v"),
+            ("d", "w p q r s t"),
+            {"key": "e", "text": "w x y z", "group": "g"},
+        ]
+    )
+    one = texts.explain("w x y z")
+    assert (one.scheme, one.table, one.tokens, one.probes, one.verified, one.matches) == (
+        "minhash", "neardup_minhash_band", 4, 64, 2, 3,
+    )  # fmt: skip
+    assert 2 <= one.candidates <= 3 and one.rows >= 64
+    assert texts.explain("w x y z", group="g").matches == 1
+    assert "64 probes" in str(one) and "3 matches" in str(one)
+    with Index(":memory:", SimHash(max_distance=20)) as scanned:
+        scanned.add_many(enumerate(STORIES[:5]))
+        found = scanned.explain(STORIES[0])
+        assert (found.plan, found.table, found.candidates) == ("scan", None, 5)
+
+
+def test_explain_match_says_why(texts: Index, codes: Index) -> None:
+    """Similarity, verdict, where the two met, and with stored texts the shingles that they share and do not."""
+    texts.add_many([("a", "w x y z"), ("b", "w x y v"), ("c", "p q r s"), {"key": "d", "text": "w x y z", "group": "g"}])
+    one = texts.explain_match("a", "b")
+    assert (one.similarity, one.distance, one.is_match, one.jaccard) == (0.6, None, True, 0.6)
+    assert (one.shared, one.only_a, one.only_b) == (("w", "x", "y"), ("z",), ("v",)) and len(one.met) >= 1
+    one = texts.explain_match("a", "c")
+    assert (one.similarity, one.is_match, one.met, one.shared, one.jaccard) == (0.0, False, (), (), 0.0)
+    one = texts.explain_match("a", "d")
+    assert (one.similarity, one.is_match, one.met) == (1.0, False, ())  # of another group
+    codes.add_codes(["a", "b", "c"], [0, 0b111, 0b1111])
+    one = codes.explain_match("a", "b")
+    assert (one.similarity, one.distance, one.is_match, one.shared, one.jaccard) == (61 / 64, 3, True, None, None)
+    assert not codes.explain_match("a", "c").is_match and codes.explain_match("a", "c").distance == 4

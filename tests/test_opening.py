@@ -1,0 +1,729 @@
+"""Opening an index: what is created, what is opened, what is refused and with which words."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from neardup_db import (
+    BinaryCode,
+    BitSampling,
+    BottomK,
+    BusyError,
+    ClosedError,
+    CorruptIndexError,
+    FormatError,
+    Index,
+    Match,
+    MinHash,
+    MismatchError,
+    NearDupError,
+    ParameterError,
+    ReadOnlyError,
+    SimHash,
+    TextRules,
+)
+
+TEXT = "the quick brown fox jumps over the lazy dog"
+
+
+def made(path: Path, scheme: Any = None, **more: Any) -> Path:
+    """A file with an index of two documents."""
+    with Index(path, scheme or MinHash(threshold=0.8), **more) as index:
+        index.add("a", TEXT)
+        index.add("b", "something else altogether, of other words")
+    return path
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a file may be."""
+    return tmp_path / "index.db"
+
+
+def split_commas(text: str) -> list[str]:
+    """A tokenizer that a file can remember by its name."""
+    return text.split(",")
+
+
+def split_semicolons(text: str) -> list[str]:
+    """Another one."""
+    return text.split(";")
+
+
+# ---- wrong arguments ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"scheme": MinHash}, "scheme=<class"),
+        ({"scheme": "minhash"}, "scheme='minhash'"),
+        ({"scheme": 0.8}, "scheme=0.8"),
+        ({"text": "words"}, "text='words'"),
+        ({"text": MinHash()}, "text=MinHash("),
+        ({"name": ""}, "name=''"),
+        ({"name": "1st"}, "name='1st'"),
+        ({"name": "a-b"}, "name='a-b'"),
+        ({"name": "a b; DROP TABLE x"}, "name='a b; DROP TABLE x'"),
+        ({"name": "n" * 41}, "at most 39"),
+        ({"name": "name\n"}, "name='name\\n'"),
+        ({"name": "é"}, "name='é'"),
+        ({"name": None}, "name=None"),
+        ({"name": b"news"}, "name=b'news'"),
+        ({"store_text": 1}, "store_text=1"),
+        ({"store_text": "yes"}, "store_text='yes'"),
+        ({"record_matches": 0}, "record_matches=0"),
+        ({"record_matches": "no"}, "record_matches='no'"),
+        ({"durability": "FULL"}, "durability='FULL'"),
+        ({"durability": None}, "durability=None"),
+        ({"durability": 2}, "durability=2"),
+        ({"read_only": "yes"}, "read_only='yes'"),
+        ({"read_only": None}, "read_only=None"),
+        ({"attach": 1}, "attach=1"),
+        ({"timeout": -1}, "timeout=-1"),
+        ({"timeout": "30"}, "timeout='30'"),
+        ({"timeout": None}, "timeout=None"),
+        ({"timeout": True}, "timeout=True"),
+        ({"timeout": float("nan")}, "timeout=nan"),
+        ({"timeout": float("inf")}, "timeout=inf"),
+    ],
+    ids=str,
+)
+def test_a_wrong_argument_is_named_with_its_value(path: Path, arguments: dict[str, Any], named: str) -> None:
+    """Every argument of Index is checked, the message has the value, and no file is left."""
+    with pytest.raises(ParameterError) as caught:
+        Index(path, **{"scheme": MinHash(), **arguments})
+    assert named in str(caught.value)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("target", [None, 5, True, 1.5, "", "a\0b", object(), ["index.db"]], ids=repr)
+def test_a_target_that_is_no_path_is_refused(target: Any) -> None:
+    """A target is a path, ':memory:' or an apsw connection."""
+    with pytest.raises(ParameterError, match="target="):
+        Index(target, MinHash())
+
+
+def test_a_connection_of_sqlite3_is_refused_with_the_reason(path: Path) -> None:
+    """One file must not be opened through two SQLite libraries in one process, and the message says what to do."""
+    connection = sqlite3.connect(path)
+    with pytest.raises(ParameterError, match=r"two SQLite libraries.*apsw\.Connection"):
+        Index(connection, MinHash())
+    connection.close()
+
+
+@pytest.mark.parametrize("kind", [str, Path, os.fsencode])
+def test_kinds_of_paths(path: Path, kind: Callable[[Path], Any]) -> None:
+    """A path is a str, bytes or a Path."""
+    with Index(kind(path), MinHash()) as index:
+        index.add("a", TEXT)
+    assert path.exists()
+    with Index(kind(path)) as index:
+        assert list(index) == ["a"]
+
+
+def test_a_path_may_have_any_name(tmp_path: Path) -> None:
+    """Characters that mean something in a URI mean nothing in a path, reading only included."""
+    path = made(tmp_path / "a?b#c%20d 'é'.db")
+    with Index(path, read_only=True) as index:
+        assert list(index) == ["a", "b"]
+
+
+# ---- missing, empty, foreign, damaged ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("more", [{}, {"read_only": True}, {"attach": True}], ids=str)
+def test_a_missing_file_without_a_scheme_is_refused_and_not_left(path: Path, more: dict[str, Any]) -> None:
+    """Without a scheme nothing is created, and the message says to give one."""
+    with pytest.raises(ParameterError, match="holds no index yet: give a scheme"):
+        Index(path, **more)
+    assert list(path.parent.iterdir()) == []
+
+
+def test_a_missing_file_cannot_be_created_for_reading_only(path: Path) -> None:
+    """read_only=True with a scheme creates nothing either."""
+    with pytest.raises(ParameterError, match="read_only=True cannot create it"):
+        Index(path, MinHash(), read_only=True)
+    assert not path.exists()
+
+
+def test_memory_without_a_scheme_is_refused() -> None:
+    """':memory:' is always new."""
+    with pytest.raises(ParameterError, match="give a scheme"):
+        Index(":memory:")
+
+
+def test_an_empty_file_is_as_good_as_none(path: Path) -> None:
+    """An empty file becomes an index if a scheme is given; else it is refused and stays as it is."""
+    path.touch()
+    with pytest.raises(ParameterError, match="holds no index yet: give a scheme"):
+        Index(path)
+    assert path.read_bytes() == b""
+    made(path)
+    with Index(path) as index:
+        assert len(index) == 2
+
+
+@pytest.mark.parametrize(
+    ("scheme", "text"),
+    [
+        (SimHash(bits=128), None),
+        (MinHash(), TextRules(tokens=lambda text: text.split())),
+        (MinHash(), TextRules(hash=lambda data: data[:8].ljust(8))),
+    ],
+    ids=["wider than the hash", "nameless tokenizer", "nameless hash"],
+)
+def test_what_cannot_be_created_leaves_nothing(path: Path, scheme: Any, text: Any) -> None:
+    """Where scheme and text rules do not go together, or cannot be stored, there is no file afterwards."""
+    with pytest.raises(ParameterError):
+        Index(path, scheme, text=text)
+    assert list(path.parent.iterdir()) == []
+
+
+def test_a_failed_creation_leaves_an_empty_file_as_it_was(path: Path) -> None:
+    """A file that was there is not removed."""
+    path.touch()
+    with pytest.raises(ParameterError):
+        Index(path, SimHash(bits=128))
+    assert path.read_bytes() == b""
+
+
+def test_a_folder_is_no_target(tmp_path: Path) -> None:
+    """A folder is refused as such."""
+    with pytest.raises(ParameterError, match="is a folder"):
+        Index(tmp_path, MinHash())
+
+
+def test_a_file_in_a_missing_folder_is_refused(tmp_path: Path) -> None:
+    """Folders are not created; the message has the path."""
+    with pytest.raises(ParameterError, match="missing"):
+        Index(tmp_path / "missing" / "index.db", MinHash())
+
+
+@pytest.mark.parametrize("content", [b"hello", b"\0" * 100, b"\0" * 5000, bytes(range(256)) * 40, b"SQLite format 3\0" * 300])
+@pytest.mark.parametrize("more", [{}, {"scheme": MinHash()}, {"read_only": True}, {"scheme": MinHash(), "attach": True}], ids=str)
+def test_a_file_that_is_no_database(path: Path, content: bytes, more: dict[str, Any]) -> None:
+    """A file of anything else is a FormatError or damaged, and is not touched."""
+    path.write_bytes(content)
+    with pytest.raises((FormatError, CorruptIndexError)):
+        Index(path, **more)
+    assert path.read_bytes() == content
+
+
+def test_a_truncated_file_is_damaged(path: Path) -> None:
+    """Wherever a file was cut, opening or checking it says so; it never answers as if nothing were missing."""
+    with Index(path, MinHash(threshold=0.8), store_text=True) as index:
+        index.add_many((number, f"{number} {TEXT} {number * 7}") for number in range(300))
+    data = path.read_bytes()
+    for size in (
+        1,
+        15,
+        16,
+        50,
+        99,
+        100,
+        511,
+        512,
+        1000,
+        4095,
+        4096,
+        5000,
+        8192,
+        len(data) // 2,
+        len(data) - 4096,
+        len(data) - 2000,
+    ):
+        cut = path.with_name(f"cut{size}.db")
+        cut.write_bytes(data[:size])
+        try:
+            with Index(cut) as index:
+                problems = index.check().problems
+        except (FormatError, CorruptIndexError):
+            continue
+        assert problems, size
+
+
+def test_another_programs_database_needs_attach(path: Path) -> None:
+    """Nothing is put into another program's database unless attach=True; then its tables and its numbers stay."""
+    other = apsw.Connection(str(path))
+    other.execute("CREATE TABLE notes (x); INSERT INTO notes VALUES (1); PRAGMA user_version = 7; PRAGMA application_id = 99")
+    other.close()
+    for more in ({"scheme": MinHash()}, {}):
+        with pytest.raises(FormatError, match=r"another program's database.*attach=True"):
+            Index(path, **more)
+    with pytest.raises(FormatError):
+        Index(path, attach=True)
+    made(path, attach=True)
+    with Index(path) as index:
+        assert len(index) == 2
+        assert index.connection.execute("SELECT x FROM notes").get == 1
+        assert index.connection.execute("PRAGMA user_version").get == 7
+        assert index.connection.execute("PRAGMA application_id").get == 99
+
+
+def test_a_file_of_ours_says_so(path: Path) -> None:
+    """A file that the index created has our application id; user_version is never written."""
+    with Index(made(path)) as index:
+        assert index.connection.execute("PRAGMA application_id").get == 0x4E445550
+        assert index.connection.execute("PRAGMA user_version").get == 0
+        assert index.connection.execute("PRAGMA journal_mode").get == "wal"
+
+
+@pytest.mark.parametrize(("durability", "level"), [("full", 2), ("normal", 1)])
+def test_durability_is_the_level_of_synchronous(path: Path, durability: str, level: int) -> None:
+    """ "full" is FULL and "normal" is NORMAL."""
+    with Index(path, MinHash(), durability=durability) as index:
+        assert index.connection.execute("PRAGMA synchronous").get == level
+
+
+def set_setting(path: Path, name: str, value: Any) -> None:
+    """Change a setting behind the index's back; None removes it."""
+    connection = apsw.Connection(str(path))
+    if value is None:
+        connection.execute("DELETE FROM neardup_setting WHERE name = ?", (name,))
+    else:
+        connection.execute("UPDATE neardup_setting SET value = ? WHERE name = ?", (value, name))
+    connection.close()
+
+
+def test_a_newer_schema_is_refused(path: Path) -> None:
+    """A file of a newer schema version is a FormatError with both versions and the remedy."""
+    set_setting(made(path), "schema_version", 99)
+    for more in ({}, {"read_only": True}, {"scheme": MinHash(threshold=0.8)}):
+        with pytest.raises(FormatError, match=r"schema version 99.*knows 1: install a newer"):
+            Index(path, **more)
+
+
+@pytest.mark.parametrize("version", [0, 2, 99])
+def test_another_algorithm_is_refused(path: Path, version: int) -> None:
+    """Fingerprints of another algorithm version are a FormatError with the remedy."""
+    set_setting(made(path), "algorithm_version", version)
+    with pytest.raises(FormatError, match=rf"algorithm version {version}, .*build it again"):
+        Index(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("schema_version", None), ("schema_version", "1"), ("schema_version", 0), ("scheme", None), ("scheme", "other"),
+        ("threshold", None), ("threshold", 2.0), ("threshold", "0.8"), ("bands", 0), ("bands", 10_000), ("num_perm", None),
+        ("text.shingle", 0), ("text.shingle", None), ("text.hash", "crc32"), ("text.stopwords", "["), ("text.hash_seed", -1),
+        ("store_text", None), ("record_matches", "maybe"), ("generation", None), ("generation", "x"),
+    ],
+)  # fmt: skip
+def test_damaged_settings_are_refused(path: Path, name: str, value: Any) -> None:
+    """A setting that is missing or impossible is a CorruptIndexError that names it."""
+    set_setting(made(path), name, value)
+    with pytest.raises(CorruptIndexError, match=name.removeprefix("text.")):
+        Index(path)
+
+
+# ---- the file's parameters ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("created", "asked", "words"),
+    [
+        ({"scheme": MinHash(threshold=0.8)}, {"scheme": MinHash(threshold=0.7)}, ["threshold=0.7", "0.8"]),
+        ({"scheme": MinHash(num_perm=128)}, {"scheme": MinHash(num_perm=64)}, ["num_perm=64", "128"]),
+        ({"scheme": MinHash()}, {"scheme": MinHash(seed=5)}, ["seed=5", "the file has 1"]),
+        ({"scheme": MinHash()}, {"scheme": MinHash(exact=True)}, ["exact=True", "False"]),
+        ({"scheme": MinHash()}, {"scheme": MinHash(threshold=0.8, bands=20, rows=5)}, ["bands=20", "16", "rows=5", "6"]),
+        ({"scheme": MinHash()}, {"scheme": SimHash()}, ["SimHash", "MinHash"]),
+        ({"scheme": SimHash()}, {"scheme": SimHash(max_distance=4)}, ["max_distance=4", "3"]),
+        ({"scheme": SimHash()}, {"scheme": SimHash(bits=32)}, ["bits=32", "64"]),
+        ({"scheme": BottomK()}, {"scheme": BottomK(k=64)}, ["k=64", "128"]),
+        ({"scheme": BottomK()}, {"scheme": BottomK(measure="estimate")}, ["measure='estimate'", "'fingerprint'"]),
+        ({"scheme": BitSampling()}, {"scheme": BitSampling(bits=128)}, ["bits=128", "256"]),
+        ({"scheme": BitSampling()}, {"scheme": BitSampling(max_distance=30)}, ["max_distance=30", "37"]),
+        ({"scheme": MinHash()}, {"text": TextRules(shingle=5)}, ["shingle=5", "3"]),
+        ({"scheme": MinHash(), "text": TextRules(stopwords=["the"])}, {"text": TextRules(stopwords=[])}, ["stopwords=()", "the"]),
+        ({"scheme": MinHash()}, {"text": TextRules.chars()}, ["tokens='chars'", "'words'", "shingle=5", "3"]),
+        ({"scheme": MinHash(), "store_text": True}, {"store_text": False}, ["store_text=False", "True"]),
+        ({"scheme": MinHash()}, {"store_text": True}, ["store_text=True", "False"]),
+        ({"scheme": MinHash()}, {"record_matches": False}, ["record_matches=False", "True"]),
+    ],
+    ids=str,
+)
+def test_other_parameters_than_the_files(path: Path, created: dict[str, Any], asked: dict[str, Any], words: list[str]) -> None:
+    """A parameter given that the file has otherwise is a MismatchError with its name, both values and the remedy."""
+    Index(path, **created).close()
+    before = path.read_bytes()
+    with pytest.raises(MismatchError) as caught:
+        Index(path, **asked)
+    for word in [*words, "rebuild()"]:
+        assert word in str(caught.value)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"scheme": MinHash()},
+        {"scheme": MinHash(num_perm=64)},
+        {"scheme": MinHash(threshold=0.6, num_perm=64, seed=9, exact=True)},
+        {"text": TextRules()},
+        {"text": TextRules(stopwords=["of", "the"])},
+        {"text": TextRules(shingle=2, strip_accents=True)},
+        {"store_text": True, "record_matches": False},
+    ],
+    ids=str,
+)
+def test_parameters_that_are_not_given_are_not_compared(path: Path, asked: dict[str, Any]) -> None:
+    """Only what is written down counts; the rest comes from the file."""
+    scheme = MinHash(threshold=0.6, num_perm=64, seed=9, exact=True)
+    rules = TextRules(shingle=2, strip_accents=True, stopwords=["the", "of"])
+    Index(path, scheme, text=rules, store_text=True, record_matches=False).close()
+    with Index(path, **asked) as index:
+        found = index.scheme
+        assert isinstance(found, MinHash)
+        assert (found.threshold, found.num_perm, found.seed, found.exact) == (0.6, 64, 9, True)
+        assert (index.text_rules.shingle, index.text_rules.strip_accents) == (2, True)
+        assert index.text_rules.stopwords == ("of", "the")
+
+
+def test_callables_must_be_given_again(path: Path) -> None:
+    """A file remembers its tokenizer by name; without the same one it is a MismatchError, with it the index works."""
+    rules = TextRules(tokens=split_commas, shingle=1)
+    with Index(path, MinHash(threshold=0.5), text=rules) as index:
+        index.add("a", "one, two,three")
+    for wrong in (None, TextRules(), TextRules(tokens=split_semicolons), TextRules(shingle=1)):
+        with pytest.raises(MismatchError, match="split_commas"):
+            Index(path, text=wrong)
+    with Index(path, text=TextRules(tokens=split_commas)) as index:
+        assert [one.key for one in index.query("ONE, TWO,three")] == ["a"]
+        assert index.query("one two three") == []
+
+
+# ---- several indexes, and the application's own database ---------------------------------------------------------------
+
+
+def test_two_indexes_in_one_file(path: Path) -> None:
+    """Indexes of different names share a file and know nothing of each other."""
+    with Index(path, MinHash(), name="news") as news, Index(path, BinaryCode(bits=64), name="images") as images:
+        news.add("a", TEXT)
+        images.add_code("a", 5)
+        images.add_code("b", 7)
+        assert (list(news), list(images)) == (["a"], ["a", "b"])
+        assert news.delete("a") and len(images) == 2
+    with pytest.raises(FormatError, match=r"no index named 'neardup'. It holds: images, news"):
+        Index(path)
+    with Index(path, name="images") as images:
+        assert [one.key for one in images.query_code(4)] == ["a", "b"]
+        assert images.check().ok
+
+
+def test_a_name_in_other_letters_is_the_same_index(path: Path) -> None:
+    """SQLite's names know no upper and lower case, so 'News' opens 'news', and both count on in the same way."""
+    with Index(path, MinHash(), name="news") as index:
+        index.add_many([("a", TEXT), ("b", "some other text of five words")])
+    with Index(path, name="News") as index:
+        assert [one.key for one in index.add("c", TEXT)] == ["a"]
+        index.add_many([("d", TEXT), ("e", "quite different words in this one")])
+        assert list(index) == ["a", "b", "c", "d", "e"]
+        assert index.check().ok
+
+
+def test_an_index_goes_with_the_applications_own_transaction(path: Path) -> None:
+    """In the application's connection the index is rolled back, and committed, together with its tables."""
+    app = apsw.Connection(str(path))
+    app.execute("CREATE TABLE article (url)")
+    with Index(app, MinHash(threshold=0.8)) as index:
+        app.execute("BEGIN IMMEDIATE")
+        app.execute("INSERT INTO article VALUES ('u')")
+        index.add("u", TEXT)
+        index.add("v", TEXT)
+        assert [one.keys for one in index.clusters()] == [("u", "v")]
+        app.execute("ROLLBACK")
+        assert len(index) == 0 and app.execute("SELECT count(*) FROM article").get == 0
+        with app:
+            app.execute("INSERT INTO article VALUES ('u')")
+            index.add("u", TEXT)
+        assert index.query(TEXT) == [Match("u", 1.0, None)]
+    assert app.execute("SELECT url FROM article JOIN neardup_document ON key = url").get == "u"
+    assert app.execute("PRAGMA application_id").get == 0
+    app.close()
+
+
+def test_a_failed_call_leaves_the_applications_transaction_alone(path: Path) -> None:
+    """An error inside a call undoes that call and nothing of the application's transaction around it."""
+    app = apsw.Connection(str(path))
+    app.execute("CREATE TABLE article (url)")
+    index = Index(app, MinHash())
+    app.execute("BEGIN; INSERT INTO article VALUES ('u')")
+    index.add("u", TEXT)
+    with pytest.raises(NearDupError):
+        index.add_many([("v", TEXT), ("u", TEXT)])
+    with pytest.raises(ZeroDivisionError), index.transaction():
+        index.add("w", TEXT)
+        raise ZeroDivisionError
+    app.execute("COMMIT")
+    assert list(index) == ["u"] and app.execute("SELECT count(*) FROM article").get == 1
+    app.close()
+    with pytest.raises(ClosedError):
+        len(index)
+
+
+def test_closing_leaves_the_applications_connection_open(path: Path) -> None:
+    """The connection is the application's: the index closes, it stays open and can be closed."""
+    app = apsw.Connection(str(path))
+    Index(app, MinHash()).close()
+    assert app.execute("SELECT 1").get == 1
+    app.close()
+
+
+def test_a_stale_deferred_transaction_is_busy_with_the_remedy(path: Path) -> None:
+    """A deferred transaction that has read what another has overwritten since cannot write: BusyError names BEGIN IMMEDIATE."""
+    made(path)
+    app = apsw.Connection(str(path))
+    index = Index(app)
+    app.execute("BEGIN")
+    assert len(index) == 2
+    with Index(path) as other:
+        other.add("c", TEXT)
+    assert len(index) == 2
+    with pytest.raises(BusyError, match="BEGIN IMMEDIATE"):
+        index.add("d", TEXT)
+    app.execute("ROLLBACK")
+    index.add("d", TEXT)
+    assert list(index) == ["a", "b", "c", "d"]
+    app.close()
+
+
+def test_a_writer_that_stays_is_busy(path: Path) -> None:
+    """While another connection writes, a write waits for the timeout and is a BusyError; reading goes on."""
+    made(path)
+    holder = apsw.Connection(str(path))
+    holder.execute("BEGIN IMMEDIATE")
+    with Index(path, timeout=0.05) as index:
+        for write in (lambda: index.add("c", TEXT), lambda: index.delete("a"), lambda: index.add_many([("c", TEXT)])):
+            with pytest.raises(BusyError, match="timeout"):
+                write()
+        assert isinstance(BusyError(), TimeoutError)
+        assert [one.key for one in index.query(TEXT)] == ["a"]
+        holder.execute("ROLLBACK")
+        assert [one.key for one in index.add("c", TEXT)] == ["a"]
+    holder.close()
+
+
+def test_a_rebuild_elsewhere_is_followed(path: Path) -> None:
+    """Another connection's rebuild is seen at once; one that was opened with the old parameters refuses to go on."""
+    made(path)
+    with Index(path) as plain, Index(path, MinHash(threshold=0.8)) as strict, Index(path) as other:
+        other.rebuild(MinHash(threshold=0.6))
+        assert plain.query(TEXT, threshold=0.6) == [Match("a", 1.0, None)]
+        assert isinstance(plain.scheme, MinHash) and plain.scheme.threshold == 0.6
+        with pytest.raises(MismatchError, match=r"threshold=0.8, the file has 0.6"):
+            strict.query(TEXT)
+
+
+# ---- reading only, closed, forked --------------------------------------------------------------------------------------
+
+WRITES: dict[str, Callable[[Index], Any]] = {
+    "add": lambda index: index.add("x", TEXT),
+    "add_if_new": lambda index: index.add_if_new("x", TEXT),
+    "add_many": lambda index: index.add_many([("x", TEXT)]),
+    "update": lambda index: index.update("a", metadata=1),
+    "delete": lambda index: index.delete("a"),
+    "delete_many": lambda index: index.delete_many(["a"]),
+    "expire": lambda index: index.expire(),
+    "keep_newest": lambda index: index.keep_newest(1),
+    "transaction": lambda index: index.transaction().__enter__(),
+    "rebuild": lambda index: index.rebuild(),
+    "compact": lambda index: index.compact(),
+}
+
+READS: dict[str, Callable[[Index], Any]] = {
+    "query": lambda index: index.query(TEXT),
+    "query_many": lambda index: index.query_many([TEXT]),
+    "matches": lambda index: index.matches("a"),
+    "pairs": lambda index: list(index.pairs()),
+    "clusters": lambda index: index.clusters(),
+    "get": lambda index: index.get("a"),
+    "get_many": lambda index: index.get_many(["a"]),
+    "check": lambda index: index.check(),
+    "explain": lambda index: index.explain(TEXT),
+    "explain_match": lambda index: index.explain_match("a", "b"),
+    "stats": lambda index: index.stats(),
+    "__contains__": lambda index: "a" in index,
+    "__len__": lambda index: len(index),
+    "__iter__": lambda index: list(index),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_reading_only_refuses_every_write(path: Path, name: str) -> None:
+    """With read_only=True what writes is a ReadOnlyError, and what reads works."""
+    made(path)
+    with Index(path, read_only=True) as index:
+        with pytest.raises(ReadOnlyError, match="read_only"):
+            WRITES[name](index)
+        assert [one.key for one in index.query(TEXT)] == ["a"]
+
+
+@pytest.mark.parametrize("name", READS)
+def test_reading_only_reads_everything(path: Path, name: str) -> None:
+    """What only reads gives the same from an index opened for reading only."""
+    made(path)
+    with Index(path, read_only=True) as one, Index(path) as other:
+        if name in ("explain", "stats"):
+            assert READS[name](one)
+        else:
+            assert READS[name](one) == READS[name](other)
+
+
+def test_backup_needs_no_writing(path: Path, tmp_path: Path) -> None:
+    """An index opened for reading only can be copied."""
+    with Index(made(path), read_only=True) as index:
+        index.backup(tmp_path / "copy.db")
+    with Index(tmp_path / "copy.db") as copy:
+        assert list(copy) == ["a", "b"]
+
+
+CODE_CALLS: dict[str, Callable[[Index], Any]] = {
+    "add_code": lambda index: index.add_code("x", 1),
+    "add_codes": lambda index: index.add_codes(["x"], [1]),
+    "query_code": lambda index: index.query_code(1),
+}
+CLOSED: dict[str, Callable[[Index], Any]] = {
+    **WRITES,
+    **READS,
+    **CODE_CALLS,
+    "backup": lambda index: index.backup("never.db"),
+    "connection": lambda index: index.connection,
+    "__enter__": lambda index: index.__enter__(),
+}
+OPEN_OR_NOT = {"close", "name", "scheme", "text_rules"}
+
+
+def test_every_public_method_is_in_the_tables() -> None:
+    """The tests of closed and read-only indexes leave no method out."""
+    public = {name for name in dir(Index) if not name.startswith("_")}
+    assert public == {name for name in CLOSED if not name.startswith("_")} | OPEN_OR_NOT
+
+
+@pytest.mark.parametrize("name", CLOSED)
+@pytest.mark.parametrize("owned", [True, False])
+def test_a_closed_index_says_so(path: Path, name: str, owned: bool) -> None:
+    """Every method of a closed index is a ClosedError; closing again does nothing."""
+    target = path if owned else apsw.Connection(str(path))
+    index = Index(target, SimHash() if name in CODE_CALLS else MinHash())
+    index.add("a", TEXT)
+    index.close()
+    index.close()
+    with pytest.raises(ClosedError, match="closed"):
+        CLOSED[name](index)
+    assert not Path("never.db").exists()
+    assert index.name == "neardup" and repr(index)
+
+
+def test_a_forked_child_is_told_to_open_it_again(path: Path) -> None:
+    """An index is not used across a fork: the child gets a clear error, can open its own, and the parent's goes on."""
+    index = Index(made(path))
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:  # pragma: no cover
+        said = []
+        for call in (lambda: index.query(TEXT), lambda: index.add("c", TEXT)):
+            try:
+                call()
+            except NearDupError as error:
+                said.append(str(error))
+        with Index(path) as own:
+            said.append(",".join(map(str, own)))
+        os.write(write_end, "\n".join(said).encode())
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    os.close(write_end)
+    with os.fdopen(read_end) as pipe:
+        first, second, keys = pipe.read().split("\n")
+    assert "open it again in the child" in first and "open it again in the child" in second and keys == "a,b"
+    assert index.add("c", TEXT) == [Match("a", 1.0, None)]
+    index.close()
+
+
+# ---- a folder that cannot be written -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shared_folder() -> Iterator[Path]:
+    """A folder that every user may enter."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+def as_reader(folder: Path, code: str) -> str:
+    """What `code` prints, run by a user who may not write into the folder; `path` is the file in it."""
+    for file in folder.iterdir():
+        file.chmod(0o444)
+    folder.chmod(0o555)
+    program = (
+        "import os\n"
+        "from neardup_db import *\n"
+        "warm = Index(':memory:', MinHash()); warm.add('a', 'b'); warm.query('b'); warm.check()\n"  # all files are read
+        "if os.getuid() == 0:\n"
+        "    os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        f"path = {str(folder / 'index.db')!r}\n"
+        f"TEXT = {TEXT!r}\n"
+        "def outcome(call):\n"
+        "    try:\n"
+        "        return call()\n"
+        "    except NearDupError as error:\n"
+        "        return f'{type(error).__name__}: {error}'\n" + code
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd="/", timeout=60)
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def test_a_folder_that_cannot_be_written_is_read(shared_folder: Path) -> None:
+    """Without a log beside it, a file in a read-only folder is read with read_only=True, and writing is a ReadOnlyError."""
+    made(shared_folder / "index.db")
+    assert sorted(file.name for file in shared_folder.iterdir()) == ["index.db"]
+    out = as_reader(
+        shared_folder,
+        "with Index(path, read_only=True) as index:\n"
+        "    print([one.key for one in index.query(TEXT)], index.check().ok)\n"
+        "    print(outcome(lambda: index.add('c', TEXT)))\n",
+    ).splitlines()
+    assert out[0] == "['a'] True"
+    assert out[1].startswith("ReadOnlyError: ") and "read_only=True" in out[1]
+
+
+def test_a_folder_that_cannot_be_written_says_what_to_do(shared_folder: Path) -> None:
+    """Without read_only=True it is a ReadOnlyError that names the remedy; a new file there is a ParameterError."""
+    made(shared_folder / "index.db")
+    out = as_reader(
+        shared_folder,
+        "print(outcome(lambda: Index(path).add('c', TEXT)))\nprint(outcome(lambda: Index(path + '2', MinHash())))\n",
+    ).splitlines()
+    assert out[0].startswith("ReadOnlyError: ") and "read_only=True" in out[0]
+    assert out[1].startswith("ParameterError: ") and "index.db2" in out[1] and "permissions" in out[1]
+
+
+def test_a_log_that_cannot_be_read_is_not_passed_over(shared_folder: Path) -> None:
+    """Where a log waits beside a file in a read-only folder, its documents are seen or the file is refused: none is lost."""
+    with Index(shared_folder / "live.db", MinHash()) as index:
+        index.add("a", TEXT)
+        index.compact()
+        index.add("b", TEXT)
+        for suffix in ("", "-wal"):
+            shutil.copy(shared_folder / f"live.db{suffix}", shared_folder / f"index.db{suffix}")
+    (shared_folder / "live.db").unlink()
+    out = as_reader(shared_folder, "print(outcome(lambda: list(Index(path, read_only=True))))\n")
+    assert out.startswith("ReadOnlyError: ") and "-wal" in out

@@ -1,0 +1,378 @@
+"""Interruptions, races and damage: nothing is lost, nothing is left behind, and the right error comes out."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+import neardup_db.store.opening as opening
+from neardup_db import (
+    BinaryCode,
+    BottomK,
+    CorruptIndexError,
+    Index,
+    MinHash,
+    MismatchError,
+    NearDupError,
+    ParameterError,
+    SimHash,
+    TextRules,
+)
+
+# ---- creating a file -------------------------------------------------------------------------------------------------
+
+
+def test_a_file_that_another_process_filled_meanwhile_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two create the same file with different parameters: the second is refused, and the first's index stays."""
+    path = tmp_path / "index.db"
+    load = opening.load
+
+    def other_was_faster(connection: Any) -> None:
+        monkeypatch.setattr(opening, "load", load)
+        with Index(path, MinHash(threshold=0.8)) as other:
+            other.add("a", "one two three")
+        load(connection)
+
+    monkeypatch.setattr(opening, "load", other_was_faster)
+    with pytest.raises(MismatchError):
+        Index(path, MinHash(threshold=0.5))
+    with Index(path) as index:
+        assert list(index) == ["a"]
+
+
+def test_nothing_is_left_of_a_file_that_could_not_be_made(tmp_path: Path) -> None:
+    """A failure after the file was created removes it again."""
+    rules = TextRules(tokens=lambda text: text.split())
+    with pytest.raises(ParameterError):
+        Index(tmp_path / "index.db", MinHash(), text=rules)
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- rebuilds ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_fingerprint_made_while_another_thread_rebuilds_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rebuild between the reading of a text and the storing of it leaves no fingerprint of the old scheme."""
+    made = MinHash.values
+    rebuilt: list[bool] = []
+
+    with Index(":memory:", MinHash(num_perm=32, threshold=0.5), store_text=True) as index:
+
+        def values(self: MinHash, texts: Any, rules: TextRules) -> Any:
+            result = made(self, texts, rules)
+            if not rebuilt:
+                rebuilt.append(True)
+                thread = threading.Thread(target=index.rebuild, args=(MinHash(num_perm=32, threshold=0.5, seed=9),))
+                thread.start()
+                thread.join()
+            return result
+
+        monkeypatch.setattr(MinHash, "values", values)
+        index.add("a", "one two three four")
+        assert [match.key for match in index.query("one two three four")] == ["a"]
+        assert index.check().ok
+
+
+@pytest.mark.parametrize("change", [{"text": TextRules(shingle=2)}, {"scheme": MinHash(threshold=0.5)}])
+def test_a_rebuild_that_is_rolled_back_leaves_a_usable_index(tmp_path: Path, change: dict[str, Any]) -> None:
+    """After an outer transaction has failed the index goes on with the parameters that it was opened with."""
+    with Index(tmp_path / "index.db", MinHash(threshold=0.8), text=TextRules(shingle=3), store_text=True) as index:
+        index.add("a", "one two three four")
+        with pytest.raises(ZeroDivisionError), index.transaction():
+            index.rebuild(**change)
+            raise ZeroDivisionError
+        assert [match.key for match in index.query("one two three four")] == ["a"]
+        assert (index.scheme.threshold, index.text_rules.shingle) == (0.8, 3)  # type: ignore[attr-defined]
+        with pytest.raises(ZeroDivisionError), index.transaction():
+            index.rebuild(**change)
+            raise ZeroDivisionError
+        index.rebuild(**change)
+        assert index.check().ok
+
+
+# ---- interruptions -------------------------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_while_waiting_for_another_writer_leaves_no_transaction(tmp_path: Path) -> None:
+    """The signal arrives while BEGIN waits and is raised once it has got the lock: the lock is given back."""
+    path = tmp_path / "index.db"
+    with Index(path, MinHash()) as index:
+        other = apsw.Connection(str(path))
+        other.execute("BEGIN IMMEDIATE")
+
+        def interrupt_then_let_go() -> None:
+            time.sleep(0.2)
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.2)
+            other.execute("ROLLBACK")
+
+        thread = threading.Thread(target=interrupt_then_let_go)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            index.add("a", "one two three")
+        thread.join()
+        assert not index.connection.in_transaction
+        index.add("b", "one two three")
+        assert other.execute("SELECT key FROM neardup_document").fetchall() == [("b",)]
+        other.close()
+
+
+# ---- streams -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_full_transaction_is_committed_before_the_next_record_is_asked_for(tmp_path: Path) -> None:
+    """With commit_every a slow stream does not keep the database locked, and others see every full transaction."""
+    path = tmp_path / "index.db"
+    with Index(path, MinHash()) as index, Index(path, timeout=0) as other:
+        seen: list[int] = []
+
+        def stream() -> Iterator[tuple[str, str]]:
+            for number in range(5):
+                if number % 2 == 0:
+                    seen.append(len(other))
+                    other.add(f"other {number}", "text of another writer")
+                yield f"key {number}", f"text number {number}"
+
+        assert index.add_many(stream(), commit_every=2).added == 5
+        assert seen == [0, 3, 6]
+        assert len(other) == 8
+
+
+@pytest.mark.parametrize("stop", [OSError("the feed broke"), KeyboardInterrupt()])
+def test_what_commit_every_has_filled_stays_when_the_stream_fails(stop: BaseException) -> None:
+    """A failure of the caller's iterator costs the records of the unfinished transaction only."""
+
+    def stream() -> Iterator[tuple[int, str]]:
+        yield from [(number, f"text number {number}") for number in range(5)]
+        raise stop
+
+    with Index(":memory:", MinHash()) as index:
+        with pytest.raises(type(stop)):
+            index.add_many(stream(), commit_every=5)
+        assert len(index) == 5
+        with pytest.raises(ParameterError, match="record 2"):
+            index.add_many([(5, "five"), (6, "six"), (7, None)], commit_every=2)
+        assert len(index) == 7
+        with pytest.raises(type(stop)):
+            index.add_many(((key + 10, text) for key, text in stream()), commit_every=None)
+        assert len(index) == 7
+
+
+def test_an_error_of_the_progress_callback_takes_the_transaction_back() -> None:
+    """What the callback raises comes out, and the index can be used as before."""
+
+    def progress(done: int) -> None:
+        raise RuntimeError("enough")
+
+    with Index(":memory:", MinHash()) as index:
+        with pytest.raises(RuntimeError, match="enough"):
+            index.add_many([(1, "one"), (2, "two")], progress=progress)
+        assert len(index) == 0
+        index.add(1, "one")
+        assert index.check().ok
+
+
+# ---- damage --------------------------------------------------------------------------------------------------------------
+
+DAMAGE = [
+    "UPDATE neardup_fingerprint SET value = x'00ff' WHERE id = 1",
+    "UPDATE neardup_fingerprint SET value_hash = value_hash + 1 WHERE id = 1",
+    "DELETE FROM neardup_fingerprint WHERE id = 1",
+    "UPDATE neardup_fingerprint SET group_id = 5 WHERE id = 1",
+    "INSERT INTO neardup_fingerprint SELECT 99, group_id, value, value_hash FROM neardup_fingerprint WHERE id = 1; "
+    "UPDATE neardup_document SET fingerprint_id = 99 WHERE key = 'b'",
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("scheme", [MinHash(), MinHash(exact=True), SimHash(), BottomK()], ids=repr)
+def test_damaged_fingerprints_are_reported_and_made_again_from_stored_texts(scheme: Any, damage: str) -> None:
+    """check() names the damage and never fails over it; with the texts at hand repair brings everything back."""
+    connection = apsw.Connection(":memory:")
+    connection.execute("PRAGMA foreign_keys = ON")
+    with Index(connection, scheme, store_text=True) as index:
+        index.add("a", "one two three four five")
+        index.add("b", "one two three four five")
+        index.add("c", "six seven eight nine ten")
+        connection.execute("PRAGMA foreign_keys = OFF")
+        connection.execute(damage)
+        connection.execute("PRAGMA foreign_keys = ON")
+        assert index.check().problems
+        report = index.check(repair=True)
+        assert report.ok and report.repaired
+        assert [match.key for match in index.query("one two three four five")] == ["a", "b"]
+        assert [cluster.keys for cluster in index.clusters()] == [("a", "b")]
+
+
+def test_what_repair_cannot_bring_back_is_said() -> None:
+    """Without a stored text a damaged fingerprint is lost: the document stays, matches nothing, and is named."""
+    with Index(":memory:", MinHash()) as index:
+        index.add("a", "one two three")
+        index.add("b", "four five six")
+        index.connection.execute(DAMAGE[0])
+        report = index.check(repair=True)
+        assert not report.ok and "'a'" in report.problems[0] and "add them again" in report.problems[0]
+        assert index.query("one two three") == [] and "a" in index
+        assert [match.key for match in index.query("four five six")] == ["b"]
+        index.add("a", "one two three", if_exists="replace")
+        assert index.check().ok
+
+
+def test_a_document_with_a_damaged_fingerprint_can_be_deleted() -> None:
+    """Removing what is damaged needs no repair, and leaves nothing of it."""
+    with Index(":memory:", MinHash()) as index:
+        index.add("a", "one two three")
+        index.connection.execute(DAMAGE[0])
+        with pytest.raises(CorruptIndexError, match="check"):
+            index.matches("a")
+        assert index.delete("a")
+        assert index.check().ok
+        assert index.stats()["candidate_rows"] == 0
+
+
+@pytest.mark.parametrize("scheme", [MinHash(), BinaryCode(bits=64, max_distance=20)], ids=repr)
+def test_a_query_that_meets_damage_names_the_remedy(scheme: Any) -> None:
+    """Not the words of an SQL function, but what to do."""
+    with Index(":memory:", scheme) as index:
+        add, query = (index.add_code, index.query_code) if isinstance(scheme, BinaryCode) else (index.add, index.query)
+        content: Any = 5 if isinstance(scheme, BinaryCode) else "one two three"
+        add("a", content)
+        index.connection.execute(DAMAGE[0])
+        for call in (lambda: query(content), lambda: add("b", content)):
+            with pytest.raises(CorruptIndexError, match="check"):
+                call()
+
+
+# ---- an application's own connection ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", [MinHash(), SimHash(), BottomK(), BinaryCode(bits=256, max_distance=20)], ids=repr)
+def test_enforced_foreign_keys_do_not_hinder(scheme: Any) -> None:
+    """With PRAGMA foreign_keys everything works, and no table is read from end to end for a removed fingerprint."""
+    connection = apsw.Connection(":memory:")
+    connection.execute("PRAGMA foreign_keys = ON")
+    index = Index(connection, scheme)
+    add = index.add_code if isinstance(scheme, BinaryCode) else index.add
+    for number in range(3):
+        add(number, bytes([number] * 32) if isinstance(scheme, BinaryCode) else f"text number {number}")
+    connection.execute("DELETE FROM neardup_document WHERE key = 0")
+    assert index.check(repair=True).ok
+    assert index.delete(1)
+    index.rebuild()
+    assert index.check().ok
+    names = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name GLOB 'neardup_*_*'"
+    for (table,) in connection.execute(names).fetchall():
+        assert not connection.execute(f"PRAGMA foreign_key_list({table})").fetchall(), table
+
+
+def test_a_caller_s_row_trace_is_the_caller_s() -> None:
+    """A connection whose rows come out as dictionaries serves an index as any other."""
+    connection = apsw.Connection(":memory:")
+    connection.row_trace = lambda cursor, row: dict(zip((one[0] for one in cursor.get_description()), row, strict=True))
+    index = Index(connection, MinHash())
+    index.add("a", "one two three")
+    index.add_many([("b", "one two three"), ("c", "four five six")])
+    assert [match.key for match in index.query("one two three")] == ["a", "b"]
+    assert list(index) == ["a", "b", "c"] and index.check().ok and index.delete("a")
+    index.rebuild()
+    assert connection.execute("SELECT 1 AS x").fetchall() == [{"x": 1}]
+
+
+# ---- calls ----------------------------------------------------------------------------------------------------------------
+
+
+def test_one_key_or_text_in_the_place_of_many_is_refused() -> None:
+    """The letters of a key are not keys."""
+    with Index(":memory:", MinHash()) as index:
+        index.add("a", "one two three")
+        for call in (index.delete_many, index.get_many, index.query_many):
+            for value in ("a", b"a", 1, None):
+                with pytest.raises(ParameterError, match="give a list"):
+                    call(value)  # type: ignore[arg-type]
+        assert list(index) == ["a"]
+
+
+def test_any_matches_come_best_first() -> None:
+    """With any=True it is open which ones come, not in which order."""
+    with Index(":memory:", SimHash(bits=64, max_distance=20)) as index:
+        for number in range(6):
+            index.add_code(number, (1 << (6 - number)) - 1)
+        found = index.query_code(0, limit=4, any=True)
+        assert found == sorted(found, key=lambda match: (-match.similarity, match.key)) and len(found) == 4
+        assert index.query_code(0, any=True) == index.query_code(0)
+
+
+def test_backup_leaves_nothing_behind_where_it_fails(tmp_path: Path) -> None:
+    """Inside a transaction it is refused with the reason, and can be called again."""
+    with Index(tmp_path / "index.db", MinHash()) as index:
+        index.add("a", "one two three")
+        with index.transaction(), pytest.raises(NearDupError, match="inside a transaction"):
+            index.backup(tmp_path / "copy.db")
+        assert not (tmp_path / "copy.db").exists()
+        with pytest.raises(ParameterError, match="cannot be created"):
+            index.backup(tmp_path / "none" / "copy.db")
+        index.backup(tmp_path / "copy.db")
+    with Index(tmp_path / "copy.db") as copy:
+        assert list(copy) == ["a"]
+
+
+def test_a_closed_index_says_so_at_once() -> None:
+    """Lazy listings too."""
+    index = Index(":memory:", MinHash())
+    index.close()
+    for call in (index.pairs, index.__iter__):
+        with pytest.raises(NearDupError, match="closed"):
+            call()
+
+
+def test_the_caller_s_own_errors_leave_a_transaction_as_they_are() -> None:
+    """A statement of the application that fails inside transaction() raises what it raises outside of it."""
+    connection = apsw.Connection(":memory:")
+    connection.execute("CREATE TABLE own (id INTEGER PRIMARY KEY); INSERT INTO own VALUES (1)")
+    index = Index(connection, MinHash())
+    with pytest.raises(apsw.ConstraintError), index.transaction(), index.transaction():
+        index.add("a", "one two three")
+        connection.execute("INSERT INTO own VALUES (1)")
+    assert len(index) == 0 and not connection.in_transaction
+
+
+def test_damaged_letters_are_a_damaged_index(tmp_path: Path) -> None:
+    """Text in the file that is no Unicode is an error of this package, with the remedy."""
+    connection = apsw.Connection(":memory:")
+    with Index(connection, MinHash()) as index:
+        index.add("a", "one two three")
+        connection.execute("UPDATE neardup_document SET key = CAST(x'61ff' AS TEXT)")
+        with pytest.raises(CorruptIndexError, match="backup"):
+            list(index)
+        connection.execute("UPDATE neardup_setting SET name = CAST(x'61ff' AS TEXT) WHERE name = 'text.short'")
+    with pytest.raises(CorruptIndexError, match="backup"):
+        Index(connection)
+
+
+def test_a_listing_of_damaged_pages_comes_to_an_end(tmp_path: Path) -> None:
+    """Ids out of order in the table's tree, which SQLite does not notice while reading, do not keep a listing going for ever."""
+    path = tmp_path / "index.db"
+    with Index(path, MinHash()) as index:
+        for number in range(3):
+            index.add(f"key {number}", f"text number {number}")
+        sql = "SELECT rootpage FROM sqlite_schema WHERE name = 'neardup_document'"
+        page, size = index.connection.execute(sql).get, index.connection.execute("PRAGMA page_size").get
+    data = bytearray(path.read_bytes())
+    start = (page - 1) * size
+    assert data[start] == 13 and data[start + 3 : start + 5] == b"\0\3"  # a leaf with three rows
+    cell = start + int.from_bytes(data[start + 12 : start + 14], "big")  # the last row: its size, then its id
+    assert data[cell + 1] == 3
+    data[cell + 1] = 0
+    path.write_bytes(data)
+    with Index(path) as index:
+        with pytest.raises(CorruptIndexError, match="backup"):
+            list(index)
+        assert any("integrity" in problem for problem in index.check().problems)

@@ -1,0 +1,367 @@
+"""Texts of every kind, through an index and through fingerprints: each has a defined behaviour."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from neardup_db import BitSampling, BottomK, Index, Match, MinHash, SimHash, TextRules
+from neardup_db.compute import shingles
+
+SCHEMES: list[Any] = [SimHash(), MinHash(), MinHash(exact=True), BottomK(), BitSampling()]
+SCHEME_NAMES = ["simhash", "minhash", "minhash-exact", "bottomk", "bitsampling"]
+each_scheme = pytest.mark.parametrize("scheme", SCHEMES, ids=SCHEME_NAMES)
+WORD = TextRules.words(shingle=1)
+REPLACEMENT = "\ufffd"
+
+
+def same(scheme: Any, a: str | bytes, b: str | bytes, rules: TextRules | None = None) -> bool:
+    """Whether two texts have equal fingerprints, alone and in an index."""
+    first, second = scheme.fingerprint(a, rules), scheme.fingerprint(b, rules)
+    assert first is not None and second is not None
+    equal = bool(np.array_equal(first, second))
+    with Index(":memory:", scheme, text=rules) as index:
+        index.add("a", a)
+        found = index.query(b)
+        stored = index.connection.execute("SELECT count(*) FROM neardup_fingerprint").get
+        index.add("b", b)
+        assert stored == 1
+        assert (index.connection.execute("SELECT count(*) FROM neardup_fingerprint").get == 1) == equal
+    if equal:
+        assert [(one.key, one.similarity) for one in found] == [("a", 1.0)]
+    return equal
+
+
+# ---- empty texts -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        b"",
+        " ",
+        "\t\r\n \u00a0\u2003\u3000",
+        "...!?",
+        "\u00ad\u200b\u200d\ufeff",
+        "\ufffd",
+        "\0",
+        "\ud800",
+        b"\xff\xfe",
+        "\u0301",
+    ],
+    ids=ascii,
+)
+@each_scheme
+def test_a_text_without_words_is_empty(scheme: Any, text: str | bytes) -> None:
+    """Nothing but white space, punctuation, ignorable or invalid characters: stored, no fingerprint, matches nothing."""
+    assert shingles(text) == []
+    assert scheme.fingerprint(text) is None
+    assert scheme.similarity(scheme.fingerprint(text), scheme.fingerprint(text)) == 0.0
+    assert scheme.similarity(scheme.fingerprint("one two three"), None) == 0.0
+    with Index(":memory:", scheme) as index:
+        assert index.add("full", "one two three four") == []
+        assert index.add("empty", text) == []
+        assert index.add("empty too", text) == []
+        assert index.add_if_new("empty three", text) == []
+        assert index.query(text) == [] and index.matches("empty") == [] and index.query(text, limit=1, any=True) == []
+        assert list(index) == ["full", "empty", "empty too", "empty three"]
+        assert index.get("empty").token_count == 0
+        assert list(index.pairs()) == [] and index.clusters() == []
+        assert [one.keys for one in index.clusters(min_size=1)] == [(key,) for key in index]
+        assert index.explain(text).matches == 0
+        assert index.explain_match("empty", "empty too").similarity == 0.0
+        assert not index.explain_match("empty", "empty too").is_match
+        assert index.stats()["empty"] == 3
+        assert index.check().ok
+        assert index.delete("empty") and index.delete_many(["empty too", "empty three"]) == 2
+        assert index.connection.execute("SELECT count(*) FROM neardup_fingerprint").get == 1
+
+
+@each_scheme
+def test_many_texts_with_empty_ones_among_them(scheme: Any) -> None:
+    """fingerprints() has zero rows (or an empty array) for empty texts, and says which these are."""
+    made, empty = scheme.fingerprints(["one two three", "", "...", "one two three"], return_empty=True)
+    assert empty.tolist() == [False, True, True, False]
+    assert len(made) == 4
+    assert not np.any(made[1]) and not np.any(made[2])
+    assert np.array_equal(made[0], made[3]) and np.array_equal(made[0], scheme.fingerprint("one two three"))
+
+
+@each_scheme
+def test_an_empty_text_may_be_replaced_by_a_full_one(scheme: Any) -> None:
+    """Replacing an empty document by one with words, and back, leaves what a fresh index would have."""
+    with Index(":memory:", scheme) as index:
+        index.add("a", "one two three four")
+        index.add("b", "")
+        assert index.add("b", "one two three four", if_exists="replace") == [Match("a", 1.0, 0 if scheme.takes_codes else None)]
+        index.add("b", "", if_exists="replace")
+        assert index.clusters() == [] and index.check().ok
+
+
+# ---- short texts -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["word", "two words"])
+@each_scheme
+def test_fewer_words_than_a_shingle_are_one_shingle(scheme: Any, text: str) -> None:
+    """With short="whole" one or two words are one shingle: found as themselves, not as a part of something longer."""
+    assert shingles(text) == [text]
+    with Index(":memory:", scheme) as index:
+        index.add("short", text)
+        assert [one.key for one in index.query(text.upper() + "!")] == ["short"]
+        assert index.query(text + " and three more words") == []
+        assert index.query("others") == []
+        assert index.get("short").token_count == len(text.split())
+
+
+@pytest.mark.parametrize("text", ["word", "two words"])
+@each_scheme
+def test_fewer_words_than_a_shingle_may_be_dropped(scheme: Any, text: str) -> None:
+    """With short="drop" one or two words are an empty text; their tokens are counted all the same."""
+    rules = TextRules(short="drop")
+    assert shingles(text, rules) == []
+    assert scheme.fingerprint(text, rules) is None
+    with Index(":memory:", scheme, text=rules) as index:
+        index.add("short", text)
+        assert index.query(text) == []
+        assert index.get("short").token_count == len(text.split())
+        index.add("exactly", "just three words")
+        assert [one.key for one in index.query("Just three words.")] == ["exactly"]
+
+
+# ---- long texts --------------------------------------------------------------------------------------------------------
+
+
+@each_scheme
+def test_five_megabytes(scheme: Any) -> None:
+    """A text of 5 MB is added, found again with a few words changed, and not confused with another one."""
+    words = [f"w{number * 7919 % 100_003}" for number in range(800_000)]
+    text = " ".join(words)
+    assert len(text) > 5_000_000 - 200_000
+    for place in range(1000, 800_000, 200_000):
+        words[place] = "changed"
+    with Index(":memory:", scheme, store_text=True) as index:
+        index.add("long", text)
+        assert [one.key for one in index.query(" ".join(words))] == ["long"]
+        assert index.query(" ".join(f"x{number}" for number in range(800_000))) == []
+        assert index.get("long").token_count == 800_000
+        assert index.get("long").text == text
+
+
+@each_scheme
+def test_one_word_of_five_megabytes(scheme: Any) -> None:
+    """A text without any gap is one token, however long."""
+    with Index(":memory:", scheme) as index:
+        index.add("long", "x" * 5_000_000)
+        assert index.get("long").token_count == 1
+        assert [one.key for one in index.query("X" * 5_000_000)] == ["long"]
+        assert index.query("x" * 4_999_999) == []
+
+
+@each_scheme
+def test_the_same_word_again_and_again(scheme: Any) -> None:
+    """Ten thousand times the same word is one shingle."""
+    text = "spam " * 10_000
+    assert set(shingles(text)) == {"spam spam spam"}
+    with Index(":memory:", scheme) as index:
+        index.add("spam", text)
+        assert [one.similarity for one in index.query("spam spam spam spam")] == [1.0]
+
+
+# ---- what is no valid Unicode ------------------------------------------------------------------------------------------
+
+
+@each_scheme
+def test_lone_surrogates(scheme: Any) -> None:
+    """Half of a surrogate pair is U+FFFD, a gap between words; the text is accepted and stored with U+FFFD."""
+    broken, mended = "one\ud800two three \udfff four", "one\ufffdtwo three \ufffd four"
+    assert shingles(broken, WORD) == ["one", "two", "three", "four"]
+    assert same(scheme, broken, mended) and same(scheme, broken, "one two three four")
+    with Index(":memory:", scheme, store_text=True) as index:
+        index.add("a", broken)
+        assert index.get("a").text == mended
+        assert index.explain_match("a", "a").similarity == 1.0
+
+
+@pytest.mark.parametrize(
+    ("data", "means"),
+    [
+        (b"one\xfftwo three four", 1),
+        (b"one\xc3\x28two three four", 1),  # the second byte stands for itself
+        (b"one\xe2\x82two three four", 1),  # a truncated character is one
+        (b"one\xed\xa0\x80two three four", 1),  # an encoded surrogate is one
+        (b"one\xc0\x80two three four", 2),  # an overlong form is one for each byte
+        (b"one\xf5\x80\x80\x80two three four", 4),  # beyond U+10FFFF
+    ],
+)
+@each_scheme
+def test_invalid_utf8(scheme: Any, data: bytes, means: int) -> None:
+    """Invalid bytes are U+FFFD, gaps between words, whatever is stored too; no text is refused."""
+    assert shingles(data, WORD) == ["one", "two", "three", "four"]
+    assert same(scheme, data, "one two three four")
+    with Index(":memory:", scheme, store_text=True) as index:
+        index.add("a", data)
+        text = index.get("a").text
+        assert text is not None and text.count(REPLACEMENT) == means
+        assert same(scheme, data, text)
+
+
+@each_scheme
+def test_bytes_are_utf8(scheme: Any) -> None:
+    """bytes mean what their UTF-8 means."""
+    assert same(scheme, "naïve café ☕ society", "naïve café ☕ society".encode())
+
+
+@each_scheme
+def test_nul(scheme: Any) -> None:
+    """NUL ends nothing: what follows counts, and it is a gap between words."""
+    assert shingles("one\0two three", WORD) == ["one", "two", "three"]
+    assert same(scheme, "one\0two three\0", "one two three")
+    assert not same(scheme, "one two three\0four five six", "one two three")
+    with Index(":memory:", scheme, store_text=True) as index:
+        index.add("a\0b", "one\0two\0three")
+        assert index.get("a\0b").text == "one\0two\0three"
+        assert [one.key for one in index.query("one two three")] == ["a\0b"]
+        assert "a" not in index
+
+
+# ---- scripts -----------------------------------------------------------------------------------------------------------
+
+CHINESE = "我们在北京的一家小餐馆里吃了一顿非常美味的晚饭,然后沿着河边慢慢走回酒店。"
+JAPANESE = "昨日は友達と一緒に新しいラーメン屋へ行きましたが、とても混んでいました。"
+THAI = "เมื่อวานนี้ฉันไปตลาดกับแม่และซื้อผลไม้หลายอย่างกลับมาที่บ้าน"
+ARABIC = "ذهبنا أمس إلى السوق القديم واشترينا بعض الفواكه والخضروات الطازجة للعشاء"
+HINDI = "कल हम पुराने बाज़ार गए और रात के खाने के लिए कुछ ताज़े फल और सब्ज़ियाँ खरीदीं"
+EMOJI = "👍🏽 great 👨‍👩‍👧‍👦 family 🇩🇪 trip ❤️ 🎉🎉🎉 see you"
+
+SCRIPTS = {
+    # joiners are default-ignorable: dropped before a text is cut
+    # name: a text, a word or character of it to change and its replacement, the first tokens
+    "chinese": (CHINESE, "小", "大", ["我", "们", "在", "北", "京"]),
+    "japanese": (JAPANESE, "昨", "今", ["昨", "日", "は", "友", "達"]),
+    "thai": (THAI, "แม่", "พ่อ", ["เ", "มื่", "อ", "ว", "า"]),
+    "arabic": (ARABIC, "أمس", "اليوم", ["ذهبنا", "أمس", "إلى"]),
+    "hindi": (HINDI, "कल", "आज", ["कल", "हम", "पुराने"]),
+    "emoji": (
+        EMOJI,
+        "trip",
+        "tour",
+        ["👍🏽", "great", "👨", "👩", "👧", "👦", "family", "🇩🇪", "trip", "❤"],
+    ),
+}
+TOKEN_COUNTS = {"arabic": 11, "hindi": 17, "emoji": 15}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_tokens_of_a_script(name: str) -> None:
+    """Words where a script has spaces, one token for each grapheme where it has none, and for each emoji."""
+    text, _, _, first = SCRIPTS[name]
+    rules = TextRules.words(shingle=1, normalize=None, case=None)
+    tokens = shingles(text, rules)
+    assert tokens[: len(first)] == first
+    assert len(tokens) == TOKEN_COUNTS.get(name, len(tokens))
+    if name in ("chinese", "japanese"):
+        assert "".join(tokens) == text.translate(str.maketrans("", "", ",、。"))
+    if name == "thai":
+        assert "".join(tokens) == text and len(tokens) < len(text)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+@each_scheme
+def test_texts_of_a_script(scheme: Any, name: str) -> None:
+    """In every script a text finds itself, and another text of the script does not find it."""
+    text, old, new, _ = SCRIPTS[name]
+    assert old in text
+    with Index(":memory:", scheme) as index:
+        index.add(name, text)
+        for other, (others, *_) in SCRIPTS.items():
+            if other != name:
+                index.add(other, others)
+        assert [(one.key, one.similarity) for one in index.query(text)] == [(name, 1.0)]
+        assert index.clusters() == []
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_near_duplicates_of_a_script(name: str) -> None:
+    """With one word or character changed a text is still found, and its similarity is that of the sets of shingles."""
+    text, old, new, _ = SCRIPTS[name]
+    changed = text.replace(old, new, 1)
+    a, b = set(shingles(text, WORD)), set(shingles(changed, WORD))
+    with Index(":memory:", MinHash(threshold=0.5, exact=True), text=WORD) as index:
+        index.add("a", text)
+        assert index.query(changed) == [Match("a", len(a & b) / len(a | b), None)]
+        assert 0.5 < len(a & b) / len(a | b) < 1.0
+
+
+# ---- forms of the same text --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("Zürich Ångström naïve café", "Zu\u0308rich A\u030angstro\u0308m nai\u0308ve cafe\u0301"),
+        ("한국어 텍스트 예시", "\u1112\u1161\u11ab\u1100\u116e\u11a8\u110b\u1165 텍스트 예시"),
+        ("một tiếng Việt", "mo\u0323\u0302t tie\u0302\u0301ng Vie\u0323\u0302t"),
+        ("क़लम और ख़त", "\u0958लम और \u0959त"),
+        ("10 \u212b and \u2126", "10 \u00c5 and \u03a9"),
+    ],
+    ids=["latin", "hangul", "vietnamese", "devanagari", "singletons"],
+)
+@pytest.mark.parametrize("form", ["NFC", "NFKC"])
+@each_scheme
+def test_composed_and_decomposed_are_equal(scheme: Any, form: str, a: str, b: str) -> None:
+    """NFC and NFD of a text have equal fingerprints."""
+    assert a != b and same(scheme, a, b, TextRules(normalize=form))
+
+
+@each_scheme
+def test_without_normalisation_they_differ(scheme: Any) -> None:
+    """normalize=None takes code points as they are."""
+    assert not same(scheme, "Zürich naïve café", "Zu\u0308rich nai\u0308ve cafe\u0301", TextRules(normalize=None))
+
+
+@each_scheme
+def test_full_width_is_ascii_under_nfkc(scheme: Any) -> None:
+    """Full-width letters, ligatures and the like are their plain forms under NFKC, and are not under NFC."""
+    wide, plain = "\uff34\uff48\uff45\u3000\uff51\uff55\uff49\uff43\uff4b \ufb01ne \u2460 \u33a5", "the quick fine 1 m3"
+    assert same(scheme, wide, plain)
+    assert not same(scheme, wide, plain, TextRules(normalize="NFC"))
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("STRASSE und MASSE", "straße und maße"),
+        ("ΟΔΥΣΣΕΥΣ ΚΑΙ ΠΗΝΕΛΟΠΗ", "οδυσσευς και πηνελοπη"),
+        ("DIYARBAKIR IS A CITY", "diyarbakir is a city"),
+        ("ПРИВЕТ ВСЕМ ЛЮДЯМ", "привет всем людям"),
+    ],
+)
+@each_scheme
+def test_letters_of_either_case_are_equal(scheme: Any, a: str, b: str) -> None:
+    """Full case folding, in every script that has cases."""
+    assert same(scheme, a, b)
+    assert not same(scheme, a, b, TextRules(case=None))
+
+
+@each_scheme
+def test_invisible_characters_do_not_count(scheme: Any) -> None:
+    """Soft hyphens, zero-width spaces and joiners, byte order marks and variation selectors change nothing."""
+    assert same(scheme, "\ufeffco\u00adop\u200beration be\u2060tween na\ufe0ftions", "cooperation between nations")
+
+
+@each_scheme
+def test_punctuation_and_spacing_do_not_count(scheme: Any) -> None:
+    """Between words any punctuation and any white space is the same."""
+    assert same(scheme, "one,two\n\n--three\u2003\u00abfour\u00bb\tfive!", "One two three four five")
+
+
+@each_scheme
+def test_accents_count_unless_stripped(scheme: Any) -> None:
+    """strip_accents=True makes letters with and without accents equal; else they differ."""
+    a, b = "crème brûlée à la façon", "creme brulee a la facon"
+    assert not same(scheme, a, b)
+    assert same(scheme, a, b, TextRules(strip_accents=True))
