@@ -12,11 +12,14 @@ typedef struct layer {
 static const layer layers[] = {
     {&nd_kernels_scalar, 0},
     {&nd_kernels_text_scalar, 0},
+    {&nd_kernels_compare_scalar, 0},
 #if ND_HAVE_X86
     {&nd_kernels_avx2, ND_CPU_AVX2},
     {&nd_kernels_text_avx2, ND_CPU_AVX2},
+    {&nd_kernels_compare_avx2, ND_CPU_AVX2},
     {&nd_kernels_avx512, ND_CPU_AVX512},
     {&nd_kernels_text_avx512, ND_CPU_AVX512},
+    {&nd_kernels_compare_avx512, ND_CPU_AVX512},
 #endif
 #if ND_HAVE_NEON
     {&nd_kernels_neon, 0},
@@ -48,6 +51,7 @@ static void nd_kernels_lay(nd_kernels *over, const nd_kernels *table)
     LAY(equal_slots32);
     LAY(count_common);
     LAY(near_pairs);
+    LAY(may_overlap);
 #undef LAY
 }
 

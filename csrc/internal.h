@@ -45,13 +45,14 @@ typedef struct nd_record {
     uint64_t item;
 } nd_record;
 
-/* Where near_pairs goes on: with records first and second. */
+/* Pairs of codes to look at: every row with every column that stands behind it. A code is plane_count words, 1, 2 or 4: word w of
+ * code i is planes[w * stride + i]. row, column and next_row say where near_pairs goes on; it begins with next_row = row. */
 typedef struct nd_near {
-    size_t first, second;
-    uint64_t prefix_mask;  /* records are near only if equal here; the records are sorted by these, the high bits */
-    uint64_t max_distance; /* and different in so many bits at most */
-    const uint64_t *must_differ; /* and different somewhere in each of these masks */
-    size_t must_differ_count;
+    const uint64_t *planes;
+    size_t stride, plane_count;
+    size_t row, row_end, column, column_end;
+    size_t next_row;
+    uint64_t max_distance;
 } nd_near;
 
 /* Where words of ASCII text go, and what must be known of the text before. */
@@ -75,6 +76,11 @@ typedef struct nd_shingles {
     size_t count, tokens, joiner_size;
     uint64_t seed;
 } nd_shingles;
+
+/* A call of near_pairs needs room for so many pairs at least. */
+#define ND_NEAR_ROOM 32
+/* Sets stand in blocks of so many for may_overlap, one a lane. */
+#define ND_SET_LANES 8
 
 /* Inputs given as bytes may start at any address. The scalar table is complete and is the definition of each function;
  * another table may leave out (NULL) what it has nothing faster for: the tier below serves then. A member added here is added
@@ -107,16 +113,25 @@ typedef struct nd_kernels {
      * have been passed that are not common (it may also finish: then the caller's own verdict refuses the number).
      * max_skips <= SIZE_MAX / 2; a_count + b_count never stops. */
     size_t (*count_common)(const uint8_t *a, size_t a_count, const uint8_t *b, size_t b_count, size_t max_skips);
-    /* Pairs of records whose keys are near, as the smaller item << 32 | the larger one, up to `capacity` of them; goes on where
-     * it stopped when it is called again, and is done when it returns less than capacity. */
-    size_t (*near_pairs)(const nd_record *records, size_t count, nd_near *near, uint64_t *out, size_t capacity);
+    /* Pairs of row and column with at most max_distance different bits, as row << 32 | column in no given order; stops when fewer
+     * than ND_NEAR_ROOM places are free in out, and goes on there when it is called again. Done when column == column_end. */
+    size_t (*near_pairs)(nd_near *near, uint64_t *out, size_t capacity);
+    /* Which sets may have as much in common with a query as they need. A block is words + 1 rows of ND_SET_LANES numbers: for
+     * each set a bitmap of its values, `words` words, and how many values more than ones in the bitmap it has. Position
+     * 8 * block + lane goes to out (room for all), ascending, where
+     *     popcount(query & bitmap) + min(excess, excess of the set) >= needed[block]. */
+    size_t (*may_overlap)(const uint64_t *query, size_t words, uint64_t excess, const uint64_t *blocks, size_t block_count,
+        const uint32_t *needed, uint32_t *out);
 } nd_kernels;
 
 #define ND_PREMIX_FACTOR 0x9E3779B97F4A7C15u
 
 extern const nd_kernels nd_kernels_scalar;
 extern const nd_kernels nd_kernels_text_scalar;
+extern const nd_kernels nd_kernels_compare_scalar;
 #if ND_HAVE_X86
+extern const nd_kernels nd_kernels_compare_avx2;
+extern const nd_kernels nd_kernels_compare_avx512;
 extern const nd_kernels nd_kernels_avx2;
 extern const nd_kernels nd_kernels_avx512;
 extern const nd_kernels nd_kernels_text_avx2;
@@ -221,6 +236,8 @@ int nd_keys_append_wide(nd_keys *keys, int64_t table_no, size_t size, uint8_t **
 /* Stable ascending order by the bits low_bit .. high_bit - 1 of the key. other: room for count; the result is where the
  * return value points, one of the two. */
 nd_record *nd_sort_records(nd_record *records, nd_record *other, size_t count, unsigned low_bit, unsigned high_bit);
+/* The same of keys alone. */
+uint64_t *nd_sort_keys(uint64_t *keys, uint64_t *other, size_t count, unsigned low_bit, unsigned high_bit);
 void nd_sort64(uint64_t *values, size_t count);
 
 /* ---- sketches in parts: what nd_minhash and nd_simhash_u64 are made of ------------------------------------------------- */
