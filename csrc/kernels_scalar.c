@@ -1,6 +1,5 @@
 /* kernels_scalar.c: every kernel in portable C. This file says what the kernels of the other tiers must return, to the bit. */
 #include "internal.h"
-#include "near_pairs.h"
 
 static void premix(const uint64_t *hashes, size_t count, uint32_t *x)
 {
@@ -131,11 +130,6 @@ static size_t count_common(const uint8_t *a, size_t a_count, const uint8_t *b, s
     return common;
 }
 
-static size_t near_pairs(const nd_record *records, size_t count, nd_near *near, uint64_t *out, size_t capacity)
-{
-    return nd_near_pairs_body(records, count, near, out, capacity);
-}
-
 const nd_kernels nd_kernels_scalar = {
     .name = "scalar",
     .premix = premix,
@@ -148,5 +142,4 @@ const nd_kernels nd_kernels_scalar = {
     .equal_slots16 = equal_slots16,
     .equal_slots32 = equal_slots32,
     .count_common = count_common,
-    .near_pairs = near_pairs,
 };
