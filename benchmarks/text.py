@@ -11,7 +11,9 @@ are installed: pip install 'neardup-db[bench]' py-tlsh
 from __future__ import annotations
 
 import argparse
+import hashlib
 import random
+import resource
 import statistics
 import sys
 import threading
@@ -221,25 +223,39 @@ def by_tier(size: int, repeat: int) -> str:
 
 
 def with_threads(size: int, repeat: int) -> str:
-    """Wall time of one thread over all texts and of two over half of them each."""
+    """Wall time of one thread over all texts and of two over half of them each; beside it that of a hash without any lock, which
+    shows what the machine had to give, and how often our threads waited for something (a lock), by the system's count."""
     texts = english(4 * size, 2500)
-    halves = [texts[::2], texts[1::2]]
+    data = memoryview(bytes(4 * size))
+    works: dict[str, tuple[Callable[[Any], Any], Any, list[Any]]] = {
+        work: (run, texts, [texts[::2], texts[1::2]]) for work, run in ours().items()
+    }
+    works["hashlib.sha256 (control)"] = (lambda part: hashlib.sha256(part).digest(), data, [data[: 2 * size], data[2 * size :]])
     rows = []
-    for work, run in ours().items():
+    for work, (run, whole, halves) in works.items():
         alone, together = [], []
+        waits: list[int] = []
+
+        def thread(part: Any, run: Callable[[Any], Any] = run, waits: list[int] = waits) -> None:
+            before = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+            run(part)
+            waits.append(resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - before)
+
         for _ in range(repeat):
             start = time.perf_counter()
-            run(texts)
+            run(whole)
             alone.append(time.perf_counter() - start)
-            threads = [threading.Thread(target=run, args=(half,)) for half in halves]
+            threads = [threading.Thread(target=thread, args=(half,)) for half in halves]
             start = time.perf_counter()
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+            for each in threads:
+                each.start()
+            for each in threads:
+                each.join()
             together.append(time.perf_counter() - start)
-        rows.append((work, f"{min(alone):.3f}", f"{min(together):.3f}", f"{min(alone) / min(together):.2f}"))
-    return table([f"{byte_count(texts) / 1e6:.0f} MB", "1 thread, s", "2 threads, s", "times (best runs)"], rows)
+        times = f"{min(alone) / min(together):.2f}"
+        rows.append((work, f"{min(alone):.3f}", f"{min(together):.3f}", times, f"{statistics.mean(waits):.1f}"))
+    header = [f"{byte_count(texts) / 1e6:.0f} MB", "1 thread, s", "2 threads, s", "times (best runs)", "waits of a thread (mean)"]
+    return table(header, rows)
 
 
 def _large(work: str, tokens: str) -> tuple[float, float, float]:
@@ -271,7 +287,7 @@ def sections(size: int, repeat: int) -> Iterator[tuple[str, str]]:
     yield "By language, MB/s", by_language(size, repeat)
     yield "By size of the text, MB/s", by_size(size, repeat)
     yield "By tier, MB/s", by_tier(size, repeat)
-    yield "Threads of the caller", with_threads(size, repeat)
+    yield "Threads of the caller", with_threads(size, 4 * repeat)
     yield "Large texts", large_texts()
 
 
