@@ -55,6 +55,28 @@ typedef struct nd_near {
     uint64_t max_distance;
 } nd_near;
 
+/* Where words of ASCII text go, and what must be known of the text before. */
+typedef struct nd_ascii_words {
+    const uint8_t *bytes; /* what starts are counted from */
+    uint8_t *out;         /* the next byte of the text of words */
+    uint32_t *starts;     /* where the start of the next token is written: the token behind the next joiner */
+    int in_word;          /* the byte before was a letter or digit of the token that is being written */
+    uint8_t joiner;       /* one byte, put behind each token */
+    uint8_t case_bit;     /* 0x20 where upper case becomes lower case, else 0 */
+} nd_ascii_words;
+
+/* The kernels write so much behind what they say they write, and read so much around the bytes of the shingles: */
+#define ND_TEXT_PADDING 64   /* bytes behind out, and around the text of tokens on both sides */
+#define ND_STARTS_PADDING 32 /* elements behind starts */
+
+/* Shingle i is bytes[starts[i] .. starts[i + tokens] - joiner_size). */
+typedef struct nd_shingles {
+    const uint8_t *bytes;
+    const uint32_t *starts;
+    size_t count, tokens, joiner_size;
+    uint64_t seed;
+} nd_shingles;
+
 /* A call of near_pairs needs room for so many pairs at least. */
 #define ND_NEAR_ROOM 32
 /* Sets stand in blocks of so many for may_overlap, one a lane. */
@@ -79,6 +101,11 @@ typedef struct nd_kernels {
         uint64_t *sums);
     /* The values below limit, in order, to out, which has room for count of them; returns how many. */
     size_t (*keep_below)(const uint64_t *values, size_t count, uint64_t limit, uint64_t *out);
+    /* The letters and digits of ASCII text (no byte above 127), case mapped, a joiner in the place of the first byte behind each
+     * word; the other bytes are dropped. Moves out by at most `size`, starts by at most size / 2 + 1. */
+    void (*ascii_words)(nd_ascii_words *words, const uint8_t *text, size_t size);
+    /* hashes[i] = XXH3-64 of shingle i */
+    void (*hash_shingles)(const nd_shingles *shingles, uint64_t *hashes);
     uint64_t (*hamming)(const uint8_t *a, const uint8_t *b, size_t size);
     size_t (*equal_slots16)(const uint8_t *a, const uint8_t *b, size_t count);
     size_t (*equal_slots32)(const uint8_t *a, const uint8_t *b, size_t count);
@@ -100,12 +127,15 @@ typedef struct nd_kernels {
 #define ND_PREMIX_FACTOR 0x9E3779B97F4A7C15u
 
 extern const nd_kernels nd_kernels_scalar;
+extern const nd_kernels nd_kernels_text_scalar;
 extern const nd_kernels nd_kernels_compare_scalar;
 #if ND_HAVE_X86
 extern const nd_kernels nd_kernels_compare_avx2;
 extern const nd_kernels nd_kernels_compare_avx512;
 extern const nd_kernels nd_kernels_avx2;
 extern const nd_kernels nd_kernels_avx512;
+extern const nd_kernels nd_kernels_text_avx2;
+extern const nd_kernels nd_kernels_text_avx512;
 #endif
 #if ND_HAVE_NEON
 extern const nd_kernels nd_kernels_neon;
@@ -209,6 +239,15 @@ nd_record *nd_sort_records(nd_record *records, nd_record *other, size_t count, u
 /* The same of keys alone. */
 uint64_t *nd_sort_keys(uint64_t *keys, uint64_t *other, size_t count, unsigned low_bit, unsigned high_bit);
 void nd_sort64(uint64_t *values, size_t count);
+
+/* ---- sketches in parts: what nd_minhash and nd_simhash_u64 are made of ------------------------------------------------- */
+
+/* minima[num_perm], all ones before the first hashes; finished they are slots. */
+void nd_minhash_add(int32_t family, const uint32_t *a, const uint32_t *b, size_t num_perm, const uint64_t *hashes, size_t count,
+    uint32_t *minima);
+void nd_minhash_finish(int32_t family, size_t num_perm, uint32_t *minima);
+/* ones[i]: how many of `count` hashes have bit i set; used up. */
+void nd_simhash_finish(int64_t *ones, size_t bits, size_t count, uint8_t *code);
 
 /* ---- bits of codes --------------------------------------------------------------------------------------------------- */
 
