@@ -58,6 +58,14 @@ static uint64_t word_of(const code_join *join, size_t item, size_t word)
     return rest == 0 ? 0 : nd_load_big(join->codes + item * join->size + 8 * word, rest < 8 ? rest : 8);
 }
 
+/* `width` bits, 1 to 56, of a code from bit `at` on. */
+static uint64_t bits_at(const code_join *join, const uint8_t *code, size_t at, size_t width)
+{
+    if (at / 8 + 8 <= join->size)
+        return nd_load_big64(code + at / 8) << at % 8 >> (64 - width);
+    return nd_read_bits(code, at, width);
+}
+
 static void append_to_keys(const code_join *join, size_t first, size_t count, const uint64_t *words, size_t at, size_t width,
     uint32_t *keys)
 {
@@ -68,7 +76,7 @@ static void append_to_keys(const code_join *join, size_t first, size_t count, co
             keys[i] = keys[i] << width | (uint32_t)(words[i] >> shift & ones);
     } else {
         for (size_t i = 0; i < count; i++)
-            keys[i] = keys[i] << width | (uint32_t)nd_read_bits(join->codes + (first + i) * join->size, at, width);
+            keys[i] = keys[i] << width | (uint32_t)bits_at(join, join->codes + (first + i) * join->size, at, width);
     }
 }
 
@@ -169,25 +177,24 @@ static int met_in_masks(const code_join *join, uint64_t difference)
     return 1;
 }
 
-static size_t span_distance(const nd_span *span, const uint8_t *a, const uint8_t *b)
+static int met_in_span(const code_join *join, const nd_span *span, const uint8_t *a, const uint8_t *b)
 {
     size_t distance = 0;
-    for (size_t done = 0; done < span->width;) {
-        size_t width = span->width - done < 48 ? span->width - done : 48;
-        uint64_t difference = nd_read_bits(a, span->at + done, width) ^ nd_read_bits(b, span->at + done, width);
-        distance += (size_t)__builtin_popcountll(difference);
+    for (size_t done = 0; done < span->width && distance <= span->radius;) {
+        size_t width = span->width - done < 56 ? span->width - done : 56;
+        uint64_t difference = bits_at(join, a, span->at + done, width) ^ bits_at(join, b, span->at + done, width);
+        if (difference != 0)
+            distance += span->radius == 0 ? 1 : (size_t)__builtin_popcountll(difference);
         done += width;
     }
-    return distance;
+    return distance <= span->radius;
 }
 
 static int met_in_spans(const code_join *join, const uint8_t *a, const uint8_t *b)
 {
-    for (size_t i = 0; i < join->table.count; i++) {
-        const nd_span *span = &join->table.spans[i];
-        if ((span_distance(span, a, b) <= span->radius) != (i < join->table.meeting))
+    for (size_t i = 0; i < join->table.count; i++)
+        if (met_in_span(join, &join->table.spans[i], a, b) != (i < join->table.meeting))
             return 0;
-    }
     return 1;
 }
 
@@ -204,7 +211,7 @@ static size_t keep_own(const code_join *join, uint64_t *found, size_t count)
             kept += (size_t)met_in_masks(join, join->in_buckets[row] ^ join->in_buckets[column]);
         } else {
             const uint8_t *left = join->codes + a * join->size, *right = join->codes + b * join->size;
-            kept += kernels->hamming(left, right, join->size) <= join->distance && met_in_spans(join, left, right);
+            kept += met_in_spans(join, left, right) && kernels->hamming(left, right, join->size) <= join->distance;
         }
     }
     return kept;

@@ -1,4 +1,4 @@
-"""All pairs of larger and awkward collections, in every tier: codes by chunk tables, sets by bitmaps and by lists; containment."""
+"""All pairs of larger and awkward collections in every tier: codes by chunk tables, sets by bitmaps and by lists; containment."""
 
 from __future__ import annotations
 
