@@ -108,3 +108,39 @@ double nd_jaccard_estimate(const uint64_t *a, size_t a_count, const uint64_t *b,
 {
     return nd_jaccard_estimate_bytes((const uint8_t *)a, a_count, (const uint8_t *)b, b_count, k);
 }
+
+double nd_containment(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count)
+{
+    if (a_count == 0)
+        return 0.0;
+    size_t common = nd_kernels_active()->count_common((const uint8_t *)a, a_count, (const uint8_t *)b, b_count, a_count + b_count);
+    return (double)common / (double)a_count;
+}
+
+/* How many of the values are `most` at the most. */
+static size_t count_up_to(const uint64_t *values, size_t count, uint64_t most)
+{
+    size_t low = 0;
+    while (low < count) {
+        size_t middle = low + (count - low) / 2;
+        if (values[middle] <= most)
+            low = middle + 1;
+        else
+            count = middle;
+    }
+    return low;
+}
+
+/* Below the smaller of the two last hashes it is known of every hash of either set: those of A are a random sample of A. */
+double nd_containment_estimate(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count, size_t k)
+{
+    uint64_t most = UINT64_MAX;
+    if (a_count == 0)
+        return 0.0;
+    if (a_count >= k)
+        most = a[a_count - 1];
+    if (b_count >= k && b_count > 0 && b[b_count - 1] < most)
+        most = b[b_count - 1];
+    size_t covered = count_up_to(a, a_count, most);
+    return covered == 0 ? -1.0 : nd_containment(a, covered, b, count_up_to(b, b_count, most));
+}

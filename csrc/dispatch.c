@@ -11,9 +11,15 @@ typedef struct layer {
 /* Slowest first. Tables of one name stand together and need the same. */
 static const layer layers[] = {
     {&nd_kernels_scalar, 0},
+    {&nd_kernels_text_scalar, 0},
+    {&nd_kernels_compare_scalar, 0},
 #if ND_HAVE_X86
     {&nd_kernels_avx2, ND_CPU_AVX2},
+    {&nd_kernels_text_avx2, ND_CPU_AVX2},
+    {&nd_kernels_compare_avx2, ND_CPU_AVX2},
     {&nd_kernels_avx512, ND_CPU_AVX512},
+    {&nd_kernels_text_avx512, ND_CPU_AVX512},
+    {&nd_kernels_compare_avx512, ND_CPU_AVX512},
 #endif
 #if ND_HAVE_NEON
     {&nd_kernels_neon, 0},
@@ -38,11 +44,14 @@ static void nd_kernels_lay(nd_kernels *over, const nd_kernels *table)
     LAY(count_bits64);
     LAY(add_weights);
     LAY(keep_below);
+    LAY(ascii_words);
+    LAY(hash_shingles);
     LAY(hamming);
     LAY(equal_slots16);
     LAY(equal_slots32);
     LAY(count_common);
     LAY(near_pairs);
+    LAY(may_overlap);
 #undef LAY
 }
 

@@ -88,6 +88,12 @@ int nd_simhash_u64(const uint64_t *hashes, size_t count, size_t hash_bits, size_
     return ND_OK;
 }
 
+void nd_simhash_finish(int64_t *ones, size_t bits, size_t count, uint8_t *code)
+{
+    balance(ones, bits, count);
+    signs(ones, bits, code);
+}
+
 /* ---- MinHash (Broder 1997) ----------------------------------------------------------------------------------------- */
 
 /* Family affine32, version 1, of a shingle hash h (a 32-bit hash is zero-extended), all modulo the width of the left side:
@@ -147,16 +153,13 @@ int nd_minhash_coefficients(int32_t family, uint64_t seed, size_t num_perm, uint
     return ND_ERROR_PARAMETER;
 }
 
-int nd_minhash(int32_t family, const uint32_t *a, const uint32_t *b, size_t num_perm, const uint64_t *hashes, size_t count,
-    uint32_t *slots)
+void nd_minhash_add(int32_t family, const uint32_t *a, const uint32_t *b, size_t num_perm, const uint64_t *hashes, size_t count,
+    uint32_t *minima)
 {
-    if (count == 0 || (family != ND_FAMILY_AFFINE32 && family != ND_FAMILY_JAVA32))
-        return ND_ERROR_PARAMETER;
     const nd_kernels *kernels = nd_kernels_active();
     /* Signed order is unsigned order of numbers moved by 2^31: one kernel for both families. */
     const uint32_t offset = family == ND_FAMILY_JAVA32 ? 0x80000000u : 0;
     uint32_t x[HASH_BLOCK];
-    memset(slots, 0xff, num_perm * sizeof *slots);
     for (size_t start = 0; start < count; start += HASH_BLOCK) {
         size_t size = count - start < HASH_BLOCK ? count - start : HASH_BLOCK;
         if (family == ND_FAMILY_AFFINE32)
@@ -164,10 +167,24 @@ int nd_minhash(int32_t family, const uint32_t *a, const uint32_t *b, size_t num_
         else
             for (size_t i = 0; i < size; i++)
                 x[i] = (uint32_t)hashes[start + i];
-        kernels->minhash_update(a, b, offset, num_perm, x, size, slots);
+        kernels->minhash_update(a, b, offset, num_perm, x, size, minima);
     }
+}
+
+void nd_minhash_finish(int32_t family, size_t num_perm, uint32_t *minima)
+{
     for (size_t i = 0; i < num_perm; i++)
-        slots[i] = family == ND_FAMILY_JAVA32 ? slots[i] - offset : mix32(slots[i]);
+        minima[i] = family == ND_FAMILY_JAVA32 ? minima[i] - 0x80000000u : mix32(minima[i]);
+}
+
+int nd_minhash(int32_t family, const uint32_t *a, const uint32_t *b, size_t num_perm, const uint64_t *hashes, size_t count,
+    uint32_t *slots)
+{
+    if (count == 0 || (family != ND_FAMILY_AFFINE32 && family != ND_FAMILY_JAVA32))
+        return ND_ERROR_PARAMETER;
+    memset(slots, 0xff, num_perm * sizeof *slots);
+    nd_minhash_add(family, a, b, num_perm, hashes, count, slots);
+    nd_minhash_finish(family, num_perm, slots);
     return ND_OK;
 }
 

@@ -45,14 +45,42 @@ typedef struct nd_record {
     uint64_t item;
 } nd_record;
 
-/* Where near_pairs goes on: with records first and second. */
+/* Pairs of codes to look at: every row with every column that stands behind it. A code is plane_count words, 1, 2 or 4: word w of
+ * code i is planes[w * stride + i]. row, column and next_row say where near_pairs goes on; it begins with next_row = row. */
 typedef struct nd_near {
-    size_t first, second;
-    uint64_t prefix_mask;  /* records are near only if equal here; the records are sorted by these, the high bits */
-    uint64_t max_distance; /* and different in so many bits at most */
-    const uint64_t *must_differ; /* and different somewhere in each of these masks */
-    size_t must_differ_count;
+    const uint64_t *planes;
+    size_t stride, plane_count;
+    size_t row, row_end, column, column_end;
+    size_t next_row;
+    uint64_t max_distance;
 } nd_near;
+
+/* Where words of ASCII text go, and what must be known of the text before. */
+typedef struct nd_ascii_words {
+    const uint8_t *bytes; /* what starts are counted from */
+    uint8_t *out;         /* the next byte of the text of words */
+    uint32_t *starts;     /* where the start of the next token is written: the token behind the next joiner */
+    int in_word;          /* the byte before was a letter or digit of the token that is being written */
+    uint8_t joiner;       /* one byte, put behind each token */
+    uint8_t case_bit;     /* 0x20 where upper case becomes lower case, else 0 */
+} nd_ascii_words;
+
+/* The kernels write so much behind what they say they write, and read so much around the bytes of the shingles: */
+#define ND_TEXT_PADDING 64   /* bytes behind out, and around the text of tokens on both sides */
+#define ND_STARTS_PADDING 32 /* elements behind starts */
+
+/* Shingle i is bytes[starts[i] .. starts[i + tokens] - joiner_size). */
+typedef struct nd_shingles {
+    const uint8_t *bytes;
+    const uint32_t *starts;
+    size_t count, tokens, joiner_size;
+    uint64_t seed;
+} nd_shingles;
+
+/* A call of near_pairs needs room for so many pairs at least. */
+#define ND_NEAR_ROOM 32
+/* Sets stand in blocks of so many for may_overlap, one a lane. */
+#define ND_SET_LANES 8
 
 /* Inputs given as bytes may start at any address. The scalar table is complete and is the definition of each function;
  * another table may leave out (NULL) what it has nothing faster for: the tier below serves then. A member added here is added
@@ -73,6 +101,11 @@ typedef struct nd_kernels {
         uint64_t *sums);
     /* The values below limit, in order, to out, which has room for count of them; returns how many. */
     size_t (*keep_below)(const uint64_t *values, size_t count, uint64_t limit, uint64_t *out);
+    /* The letters and digits of ASCII text (no byte above 127), case mapped, a joiner in the place of the first byte behind each
+     * word; the other bytes are dropped. Moves out by at most `size`, starts by at most size / 2 + 1. */
+    void (*ascii_words)(nd_ascii_words *words, const uint8_t *text, size_t size);
+    /* hashes[i] = XXH3-64 of shingle i */
+    void (*hash_shingles)(const nd_shingles *shingles, uint64_t *hashes);
     uint64_t (*hamming)(const uint8_t *a, const uint8_t *b, size_t size);
     size_t (*equal_slots16)(const uint8_t *a, const uint8_t *b, size_t count);
     size_t (*equal_slots32)(const uint8_t *a, const uint8_t *b, size_t count);
@@ -80,17 +113,29 @@ typedef struct nd_kernels {
      * have been passed that are not common (it may also finish: then the caller's own verdict refuses the number).
      * max_skips <= SIZE_MAX / 2; a_count + b_count never stops. */
     size_t (*count_common)(const uint8_t *a, size_t a_count, const uint8_t *b, size_t b_count, size_t max_skips);
-    /* Pairs of records whose keys are near, as the smaller item << 32 | the larger one, up to `capacity` of them; goes on where
-     * it stopped when it is called again, and is done when it returns less than capacity. */
-    size_t (*near_pairs)(const nd_record *records, size_t count, nd_near *near, uint64_t *out, size_t capacity);
+    /* Pairs of row and column with at most max_distance different bits, as row << 32 | column in no given order; stops when fewer
+     * than ND_NEAR_ROOM places are free in out, and goes on there when it is called again. Done when column == column_end. */
+    size_t (*near_pairs)(nd_near *near, uint64_t *out, size_t capacity);
+    /* Which sets may have as much in common with a query as they need. A block is words + 1 rows of ND_SET_LANES numbers: for
+     * each set a bitmap of its values, `words` words, and how many values more than ones in the bitmap it has. Position
+     * 8 * block + lane goes to out (room for all), ascending, where
+     *     popcount(query & bitmap) + min(excess, excess of the set) >= needed[block]. */
+    size_t (*may_overlap)(const uint64_t *query, size_t words, uint64_t excess, const uint64_t *blocks, size_t block_count,
+        const uint32_t *needed, uint32_t *out);
 } nd_kernels;
 
 #define ND_PREMIX_FACTOR 0x9E3779B97F4A7C15u
 
 extern const nd_kernels nd_kernels_scalar;
+extern const nd_kernels nd_kernels_text_scalar;
+extern const nd_kernels nd_kernels_compare_scalar;
 #if ND_HAVE_X86
+extern const nd_kernels nd_kernels_compare_avx2;
+extern const nd_kernels nd_kernels_compare_avx512;
 extern const nd_kernels nd_kernels_avx2;
 extern const nd_kernels nd_kernels_avx512;
+extern const nd_kernels nd_kernels_text_avx2;
+extern const nd_kernels nd_kernels_text_avx512;
 #endif
 #if ND_HAVE_NEON
 extern const nd_kernels nd_kernels_neon;
@@ -191,7 +236,18 @@ int nd_keys_append_wide(nd_keys *keys, int64_t table_no, size_t size, uint8_t **
 /* Stable ascending order by the bits low_bit .. high_bit - 1 of the key. other: room for count; the result is where the
  * return value points, one of the two. */
 nd_record *nd_sort_records(nd_record *records, nd_record *other, size_t count, unsigned low_bit, unsigned high_bit);
+/* The same of keys alone. */
+uint64_t *nd_sort_keys(uint64_t *keys, uint64_t *other, size_t count, unsigned low_bit, unsigned high_bit);
 void nd_sort64(uint64_t *values, size_t count);
+
+/* ---- sketches in parts: what nd_minhash and nd_simhash_u64 are made of ------------------------------------------------- */
+
+/* minima[num_perm], all ones before the first hashes; finished they are slots. */
+void nd_minhash_add(int32_t family, const uint32_t *a, const uint32_t *b, size_t num_perm, const uint64_t *hashes, size_t count,
+    uint32_t *minima);
+void nd_minhash_finish(int32_t family, size_t num_perm, uint32_t *minima);
+/* ones[i]: how many of `count` hashes have bit i set; used up. */
+void nd_simhash_finish(int64_t *ones, size_t bits, size_t count, uint8_t *code);
 
 /* ---- bits of codes --------------------------------------------------------------------------------------------------- */
 

@@ -1,195 +1,385 @@
-/* join.c: all pairs of codes within a distance, by sorting them once a block table (Manku, Jain and Das Sarma 2007).
+/* join.c: all pairs of codes within a distance (tables: Manku, Jain and Das Sarma 2007, and Norouzi, Punjani and Fleet 2012).
  *
- * Codes within `distance` bits agree on m - distance of m blocks at least, so that in the table with those blocks in front they
- * stand in one run of equal prefixes. A pair agrees on the leading blocks of several tables; it is reported by the first of
- * them, whose leading blocks are the most significant ones that agree: there no trailing block that is more significant than
- * a leading one may agree. So nothing has to be remembered to report each pair once. */
+ * A table puts every code into a bucket by some of its bits, its key, so that a pair of the table meets in one bucket or in two
+ * whose keys differ in a few bits. Within and between buckets all are compared with all, on a few words of the code. What is near
+ * there is verified, and reported by the first of the tables in which it meets (join_plan.c says which pairs are a table's own):
+ * nothing has to be remembered, and nothing sorted out, to report each pair once.
+ *
+ * Buckets are made in two steps, because scattering over 65,536 places misses the caches at nearly every code: first into up to
+ * 512 parts, which are written like as many streams, then each part, which fits into the second cache, into its buckets. Where
+ * pairs meet within one bucket, a part is joined at once and its room serves the next. */
 #include <stdlib.h>
 
 #include "join.h"
 
-#define BLOCKS_MAX 256
 #define FOUND_BLOCK 1024
+#define PLANES_MAX 4
+#define BATCH 1024
+#define PART_BITS_MAX 9
+
+typedef struct mask {
+    uint64_t bits, radius;
+} mask;
 
 typedef struct code_join {
     const uint8_t *codes;
     size_t count, bits, size, distance;
-    size_t blocks; /* 0: compare all with all */
-    nd_record *records, *other;
+    nd_join_plan plan;
+    size_t planes; /* words of a code that are compared first; the whole code where bits <= 64 */
+    nd_join_table table;
+    mask masks[64]; /* the table's spans where bits <= 64 */
+    size_t key_bits, part_bits;
+    nd_record *parts; /* part after part: key = first word of the code, item = key of the bucket << 32 | which code */
+    size_t part_ends[1 << PART_BITS_MAX];
+    uint64_t *in_buckets; /* bucket after bucket, word w of a code at [w * count + place], */
+    uint32_t *items;      /* and which code it is */
+    uint32_t *ends;       /* of buckets */
+    size_t ends_capacity;
+    uint32_t *flips; /* differences of the keys of buckets that are looked at together */
+    size_t flip_count;
+    nd_near near;
+    uint64_t found[FOUND_BLOCK];
     nd_pairs *pairs;
 } code_join;
 
-/* ---- how many blocks ------------------------------------------------------------------------------------------------------ */
+/* ---- codes as words and keys ----------------------------------------------------------------------------------------------------- */
 
-/* Rough costs in nanoseconds: sorting a record once a table, and comparing two codes. */
-#define SORTED_NS 40.0
-#define COMPARED_NARROW_NS 1.0
-#define COMPARED_WIDE_NS 5.0
-
-static size_t choose_blocks(size_t count, size_t bits, size_t distance)
+/* Enough words that those of codes with nothing in common differ in more than `distance` bits, by four standard deviations. */
+static size_t plane_count(size_t bits, size_t distance)
 {
-    const size_t most_tables = 4096, more_blocks = 12;
-    double n = (double)count, all = n * n / 2 * (bits <= 64 ? COMPARED_NARROW_NS : COMPARED_WIDE_NS), best_cost = all;
-    size_t best = 0;
-    for (size_t blocks = distance + 1; blocks <= distance + more_blocks && blocks <= bits && blocks <= BLOCKS_MAX; blocks++) {
-        size_t tables = nd_block_table_count(blocks, distance);
-        if (tables == 0 || tables > most_tables)
-            break;
-        double in_runs = all;
-        for (size_t prefix = bits * (blocks - distance) / blocks; prefix > 0 && in_runs > 1; prefix--)
-            in_runs /= 2;
-        double cost = (double)tables * (n * SORTED_NS + in_runs);
-        if (cost < best_cost) {
-            best_cost = cost;
-            best = blocks;
-        }
-    }
-    return best;
+    if (bits <= 64 || distance <= 16)
+        return 1;
+    return bits <= 128 || distance <= 41 ? 2 : PLANES_MAX;
 }
 
-/* ---- codes of up to 64 bits: the record's key is the permuted code -------------------------------------------------------- */
-
-/* Masks, in the permuted code, of the trailing blocks that must differ where this table is to report a pair. */
-static size_t must_differ(const code_join *join, const uint8_t *order, uint64_t *masks)
+static uint64_t word_of(const code_join *join, size_t item, size_t word)
 {
-    size_t leading = join->blocks - join->distance, count = 0, at = join->bits;
-    for (size_t i = 0; i < join->blocks; i++) {
-        size_t start = nd_block_start(join->bits, join->blocks, order[i]);
-        size_t width = nd_block_start(join->bits, join->blocks, (size_t)order[i] + 1) - start;
-        at -= width;
-        if (i >= leading && order[i] > order[leading - 1])
-            masks[count++] = UINT64_MAX >> (64 - width) << at;
+    size_t rest = 8 * word < join->size ? join->size - 8 * word : 0;
+    return rest == 0 ? 0 : nd_load_big(join->codes + item * join->size + 8 * word, rest < 8 ? rest : 8);
+}
+
+static void append_to_keys(const code_join *join, size_t first, size_t count, const uint64_t *words, size_t at, size_t width,
+    uint32_t *keys)
+{
+    uint64_t ones = ((uint64_t)1 << width) - 1;
+    if (join->bits <= 64) {
+        size_t shift = join->bits - at - width;
+        for (size_t i = 0; i < count; i++)
+            keys[i] = keys[i] << width | (uint32_t)(words[i] >> shift & ones);
+    } else {
+        for (size_t i = 0; i < count; i++)
+            keys[i] = keys[i] << width | (uint32_t)nd_read_bits(join->codes + (first + i) * join->size, at, width);
+    }
+}
+
+/* First words and keys of up to BATCH codes; a key is the first key_bits bits of the meeting spans. */
+static void load_batch(const code_join *join, size_t first, size_t count, uint64_t *words, uint32_t *keys)
+{
+    const nd_span *span = join->table.spans;
+    size_t missing = join->key_bits, width = span->width < missing ? span->width : missing;
+    size_t shift = join->bits <= 64 ? join->bits - span->at - width : 0;
+    uint64_t ones = ((uint64_t)1 << width) - 1;
+    if (join->size == 8 && width > 0) {
+        for (size_t i = 0; i < count; i++) {
+            words[i] = nd_load_big64(join->codes + 8 * (first + i));
+            keys[i] = (uint32_t)(words[i] >> shift & ones);
+        }
+        missing -= width;
+        span++;
+    } else {
+        for (size_t i = 0; i < count; i++)
+            words[i] = word_of(join, first + i, 0);
+        memset(keys, 0, count * sizeof *keys);
+    }
+    for (; missing > 0; span++) {
+        width = span->width < missing ? span->width : missing;
+        append_to_keys(join, first, count, words, span->at, width, keys);
+        missing -= width;
+    }
+}
+
+/* ---- buckets ------------------------------------------------------------------------------------------------------------------ */
+
+/* Turns sizes into starts, the first at `start`. */
+static void sizes_to_starts(uint32_t *sizes, size_t count, size_t start)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t size = sizes[i];
+        sizes[i] = (uint32_t)start;
+        start += size;
+    }
+}
+
+static void fill_parts(code_join *join)
+{
+    uint64_t words[BATCH];
+    uint32_t keys[BATCH], next[1 << PART_BITS_MAX] = {0};
+    size_t part_count = (size_t)1 << join->part_bits, low_bits = join->key_bits - join->part_bits;
+    for (size_t first = 0; first < join->count; first += BATCH) {
+        size_t size = join->count - first < BATCH ? join->count - first : BATCH;
+        load_batch(join, first, size, words, keys);
+        for (size_t i = 0; i < size; i++)
+            next[keys[i] >> low_bits]++;
+    }
+    sizes_to_starts(next, part_count, 0);
+    for (size_t first = 0; first < join->count; first += BATCH) {
+        size_t size = join->count - first < BATCH ? join->count - first : BATCH;
+        load_batch(join, first, size, words, keys);
+        for (size_t i = 0; i < size; i++)
+            join->parts[next[keys[i] >> low_bits]++] = (nd_record){words[i], (uint64_t)keys[i] << 32 | (first + i)};
+    }
+    for (size_t part = 0; part < part_count; part++)
+        join->part_ends[part] = next[part];
+}
+
+static size_t part_start(const code_join *join, size_t part)
+{
+    return part == 0 ? 0 : join->part_ends[part - 1];
+}
+
+/* Places the codes of a part in buckets from `start` on; ends: of the part's buckets. */
+static void fill_buckets(const code_join *join, size_t part, size_t start, uint32_t *ends)
+{
+    size_t bucket_count = (size_t)1 << (join->key_bits - join->part_bits);
+    const nd_record *first = join->parts + part_start(join, part), *end = join->parts + join->part_ends[part];
+    memset(ends, 0, bucket_count * sizeof *ends);
+    for (const nd_record *record = first; record < end; record++)
+        ends[record->item >> 32 & (bucket_count - 1)]++;
+    sizes_to_starts(ends, bucket_count, start);
+    for (const nd_record *record = first; record < end; record++) {
+        uint32_t place = ends[record->item >> 32 & (bucket_count - 1)]++;
+        join->in_buckets[place] = record->key;
+        join->items[place] = (uint32_t)record->item;
+    }
+    for (size_t w = 1; w < join->planes; w++)
+        for (size_t place = start; place < start + (size_t)(end - first); place++)
+            join->in_buckets[w * join->count + place] = word_of(join, join->items[place], w);
+}
+
+/* ---- pairs of a table ------------------------------------------------------------------------------------------------------------ */
+
+static int met_in_masks(const code_join *join, uint64_t difference)
+{
+    for (size_t i = 0; i < join->table.count; i++) {
+        uint64_t differing = difference & join->masks[i].bits, radius = join->masks[i].radius;
+        int met = differing == 0 || (radius > 0 && (uint64_t)__builtin_popcountll(differing) <= radius);
+        if (met != (i < join->table.meeting))
+            return 0;
+    }
+    return 1;
+}
+
+static size_t span_distance(const nd_span *span, const uint8_t *a, const uint8_t *b)
+{
+    size_t distance = 0;
+    for (size_t done = 0; done < span->width;) {
+        size_t width = span->width - done < 48 ? span->width - done : 48;
+        uint64_t difference = nd_read_bits(a, span->at + done, width) ^ nd_read_bits(b, span->at + done, width);
+        distance += (size_t)__builtin_popcountll(difference);
+        done += width;
+    }
+    return distance;
+}
+
+static int met_in_spans(const code_join *join, const uint8_t *a, const uint8_t *b)
+{
+    for (size_t i = 0; i < join->table.count; i++) {
+        const nd_span *span = &join->table.spans[i];
+        if ((span_distance(span, a, b) <= span->radius) != (i < join->table.meeting))
+            return 0;
+    }
+    return 1;
+}
+
+/* Keeps those of the pairs (row << 32 | column) that are the table's own, as keys of the list of pairs. */
+static size_t keep_own(const code_join *join, uint64_t *found, size_t count)
+{
+    const nd_kernels *kernels = nd_kernels_active();
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t row = (size_t)(found[i] >> 32), column = (size_t)(found[i] & UINT32_MAX);
+        uint64_t a = join->items[row], b = join->items[column];
+        found[kept] = a < b ? a << 32 | b : b << 32 | a;
+        if (join->bits <= 64) {
+            kept += (size_t)met_in_masks(join, join->in_buckets[row] ^ join->in_buckets[column]);
+        } else {
+            const uint8_t *left = join->codes + a * join->size, *right = join->codes + b * join->size;
+            kept += kernels->hamming(left, right, join->size) <= join->distance && met_in_spans(join, left, right);
+        }
+    }
+    return kept;
+}
+
+static int join_buckets(code_join *join, size_t row, size_t row_end, size_t column, size_t column_end)
+{
+    const nd_kernels *kernels = nd_kernels_active();
+    nd_near *near = &join->near;
+    near->row = near->next_row = row;
+    near->row_end = row_end;
+    near->column = column;
+    near->column_end = column_end;
+    while (near->column < column_end) {
+        size_t count = kernels->near_pairs(near, join->found, FOUND_BLOCK);
+        if (count == 0)
+            continue;
+        int status = nd_pairs_add_keys(join->pairs, join->found, keep_own(join, join->found, count));
+        if (status != ND_OK)
+            return status;
+    }
+    return ND_OK;
+}
+
+/* ---- tables ------------------------------------------------------------------------------------------------------------------------ */
+
+/* All numbers of key_bits bits with 1 to radius ones, radius <= 3; returns how many. NULL counts only. */
+static size_t make_flips(size_t key_bits, size_t radius, uint32_t *flips)
+{
+    size_t count = 0;
+    for (size_t i = 0; radius > 0 && i < key_bits; i++) {
+        uint32_t one = (uint32_t)1 << i;
+        if (flips != NULL)
+            flips[count] = one;
+        count++;
+        for (size_t j = 0; radius > 1 && j < i; j++) {
+            uint32_t two = one | (uint32_t)1 << j;
+            if (flips != NULL)
+                flips[count] = two;
+            count++;
+            for (size_t k = 0; radius > 2 && k < j; k++) {
+                if (flips != NULL)
+                    flips[count] = two | (uint32_t)1 << k;
+                count++;
+            }
+        }
     }
     return count;
 }
 
-static int report(nd_pairs *pairs, const uint64_t *found, size_t count)
+static void make_masks(code_join *join)
 {
+    for (size_t i = 0; i < join->table.count; i++) {
+        const nd_span *span = &join->table.spans[i];
+        uint64_t ones = span->width == 0 ? 0 : UINT64_MAX >> (64 - span->width);
+        join->masks[i] = (mask){span->width == 0 ? 0 : ones << (join->bits - span->at - span->width), span->radius};
+    }
+}
+
+/* Pairs within one bucket: part by part. */
+static int join_within(code_join *join)
+{
+    size_t part_count = (size_t)1 << join->part_bits, bucket_count = (size_t)1 << (join->key_bits - join->part_bits);
     int status = ND_OK;
-    for (size_t i = 0; i < count && status == ND_OK; i++)
-        status = nd_pairs_add(pairs, found[i], 0);
+    for (size_t part = 0; part < part_count; part++) {
+        fill_buckets(join, part, 0, join->ends);
+        for (size_t b = 0, start = 0; b < bucket_count && status == ND_OK; start = join->ends[b++])
+            if (join->ends[b] > start + 1)
+                status = join_buckets(join, start, join->ends[b], start, join->ends[b]);
+    }
     return status;
 }
 
-/* order NULL: all with all. */
-static int join_narrow(const code_join *join, const uint8_t *order, size_t prefix)
+/* Pairs of one bucket and of two whose keys differ by a flip: all buckets must be there. */
+static int join_between(code_join *join)
 {
-    uint64_t masks[64], found[FOUND_BLOCK];
-    nd_near near = {
-        .second = 1,
-        .prefix_mask = prefix == 0 ? 0 : UINT64_MAX >> (64 - prefix) << (join->bits - prefix),
+    size_t part_count = (size_t)1 << join->part_bits, bucket_count = (size_t)1 << (join->key_bits - join->part_bits);
+    int status = ND_OK;
+    for (size_t part = 0; part < part_count; part++)
+        fill_buckets(join, part, part_start(join, part), join->ends + part * bucket_count);
+    bucket_count *= part_count;
+    for (size_t b = 0, start = 0; b < bucket_count && status == ND_OK; start = join->ends[b++]) {
+        size_t end = join->ends[b];
+        if (start == end)
+            continue;
+        status = join_buckets(join, start, end, start, end);
+        for (size_t f = 0; f < join->flip_count && status == ND_OK; f++) {
+            size_t other = b ^ join->flips[f];
+            if (other > b && join->ends[other - 1] < join->ends[other])
+                status = join_buckets(join, start, end, join->ends[other - 1], join->ends[other]);
+        }
+    }
+    return status;
+}
+
+static int reserve_buckets(code_join *join, size_t buckets)
+{
+    if (buckets > join->ends_capacity) {
+        free(join->ends);
+        join->ends = malloc(buckets * sizeof *join->ends);
+        join->ends_capacity = join->ends == NULL ? 0 : buckets;
+    }
+    free(join->flips);
+    join->flips = malloc((join->flip_count + 1) * sizeof *join->flips);
+    return join->ends == NULL || join->flips == NULL ? ND_ERROR_MEMORY : ND_OK;
+}
+
+static int join_table(code_join *join)
+{
+    const nd_join_table *table = &join->table;
+    size_t width = 0, radius = table->spans[0].radius;
+    double cost;
+    for (size_t i = 0; i < table->meeting; i++)
+        width += table->spans[i].width;
+    join->key_bits = nd_plan_key_bits(join->count, width, radius, &cost);
+    join->part_bits = join->key_bits < PART_BITS_MAX ? join->key_bits : PART_BITS_MAX;
+    join->flip_count = make_flips(join->key_bits, radius, NULL);
+    int status = reserve_buckets(join, (size_t)1 << (radius == 0 ? join->key_bits - join->part_bits : join->key_bits));
+    if (status != ND_OK)
+        return status;
+    make_flips(join->key_bits, radius, join->flips);
+    if (join->bits <= 64)
+        make_masks(join);
+    fill_parts(join);
+    return radius == 0 ? join_within(join) : join_between(join);
+}
+
+static int join_tables(code_join *join)
+{
+    size_t tables = nd_plan_tables(&join->plan);
+    int status = ND_OK;
+    for (size_t t = 0; t < tables && status == ND_OK; t++) {
+        status = nd_plan_table(&join->plan, t, &join->table);
+        if (status == ND_OK && join->table.meeting > 0)
+            status = join_table(join);
+    }
+    return status;
+}
+
+/* ---- all --------------------------------------------------------------------------------------------------------------------------- */
+
+static void release(code_join *join)
+{
+    free(join->parts);
+    free(join->in_buckets);
+    free(join->items);
+    free(join->ends);
+    free(join->flips);
+    free(join);
+}
+
+static code_join *new_join(const uint8_t *codes, size_t count, size_t bits, size_t distance)
+{
+    code_join *join = calloc(1, sizeof *join);
+    if (join == NULL)
+        return NULL;
+    join->codes = codes;
+    join->count = count;
+    join->bits = bits;
+    join->size = bits / 8;
+    join->distance = distance < bits ? distance : bits;
+    join->planes = plane_count(bits, join->distance);
+    join->parts = malloc(count * sizeof *join->parts);
+    join->in_buckets = malloc(join->planes * count * sizeof *join->in_buckets);
+    join->items = malloc(count * sizeof *join->items);
+    join->near = (nd_near){
+        .planes = join->in_buckets,
+        .stride = count,
+        .plane_count = join->planes,
         .max_distance = join->distance,
-        .must_differ = masks,
-        .must_differ_count = order == NULL ? 0 : must_differ(join, order, masks),
     };
-    for (size_t i = 0; i < join->count; i++) {
-        uint64_t code = nd_load_big(join->codes + i * join->size, join->size);
-        join->records[i].key = order == NULL ? code : nd_permute_number(code, join->bits, join->blocks, order);
-        join->records[i].item = i;
-    }
-    const nd_record *sorted = nd_sort_records(join->records, join->other, join->count, (unsigned)(join->bits - prefix),
-        (unsigned)join->bits);
-    size_t count;
-    do {
-        count = nd_kernels_active()->near_pairs(sorted, join->count, &near, found, FOUND_BLOCK);
-        int status = report(join->pairs, found, count);
-        if (status != ND_OK)
-            return status;
-    } while (count == FOUND_BLOCK);
-    return ND_OK;
-}
-
-/* ---- wider codes: the record's key is the first 64 bits of the prefix at most ---------------------------------------------- */
-
-static int block_agrees(const code_join *join, const uint8_t *a, const uint8_t *b, size_t block)
-{
-    size_t at = join->bits - nd_block_start(join->bits, join->blocks, block + 1);
-    size_t end = join->bits - nd_block_start(join->bits, join->blocks, block);
-    while (at < end) {
-        size_t width = end - at < 48 ? end - at : 48;
-        if (nd_read_bits(a, at, width) != nd_read_bits(b, at, width))
-            return 0;
-        at += width;
-    }
-    return 1;
-}
-
-/* Whether the leading blocks of the table are the most significant ones that agree. */
-static int is_first_table(const code_join *join, const uint8_t *order, const uint8_t *a, const uint8_t *b)
-{
-    size_t leading = join->blocks - join->distance;
-    for (size_t i = 0; i < join->blocks; i++) {
-        if (i >= leading && order[i] < order[leading - 1])
-            break;
-        if (block_agrees(join, a, b, order[i]) != (i < leading))
-            return 0;
-    }
-    return 1;
-}
-
-/* The first key_bits, 64 at most, of the permuted code: leading blocks one after another, the last one cut. */
-static uint64_t prefix_key(const code_join *join, const uint8_t *order, size_t key_bits, const uint8_t *code)
-{
-    uint64_t key = 0;
-    for (size_t block = 0, filled = 0; filled < key_bits; block++) {
-        size_t at = join->bits - nd_block_start(join->bits, join->blocks, (size_t)order[block] + 1);
-        size_t end = join->bits - nd_block_start(join->bits, join->blocks, order[block]);
-        while (at < end && filled < key_bits) {
-            size_t width = end - at < 32 ? end - at : 32;
-            width = width < key_bits - filled ? width : key_bits - filled;
-            key = key << width | nd_read_bits(code, at, width);
-            at += width;
-            filled += width;
-        }
-    }
-    return key;
-}
-
-static int join_wide(const code_join *join, const uint8_t *order, size_t prefix)
-{
-    const nd_kernels *kernels = nd_kernels_active();
-    unsigned key_bits = prefix < 64 ? (unsigned)prefix : 64;
-    for (size_t i = 0; i < join->count; i++) {
-        join->records[i].item = i;
-        join->records[i].key = order == NULL ? 0 : prefix_key(join, order, key_bits, join->codes + i * join->size);
-    }
-    const nd_record *sorted = nd_sort_records(join->records, join->other, join->count, 0, key_bits);
-    for (size_t first = 0; first < join->count; first++) {
-        const uint8_t *a = join->codes + sorted[first].item * join->size;
-        for (size_t second = first + 1; second < join->count && sorted[second].key == sorted[first].key; second++) {
-            const uint8_t *b = join->codes + sorted[second].item * join->size;
-            if (kernels->hamming(a, b, join->size) > join->distance || (order != NULL && !is_first_table(join, order, a, b)))
-                continue;
-            /* The sort is stable: within a run the smaller index comes first. */
-            int status = nd_pairs_add(join->pairs, sorted[first].item << 32 | sorted[second].item, 0);
-            if (status != ND_OK)
-                return status;
-        }
-    }
-    return ND_OK;
-}
-
-/* ---- all ------------------------------------------------------------------------------------------------------------------ */
-
-static int join_table(const code_join *join, const uint8_t *order)
-{
-    size_t prefix = order == NULL ? 0 : nd_block_prefix_bits(join->bits, join->blocks, join->distance, order);
-    return join->bits <= 64 ? join_narrow(join, order, prefix) : join_wide(join, order, prefix);
-}
-
-static int join_tables(const code_join *join)
-{
-    uint8_t order[BLOCKS_MAX];
-    if (join->blocks == 0)
-        return join_table(join, NULL);
-    size_t tables = nd_block_table_count(join->blocks, join->distance);
-    int status = ND_OK;
-    for (size_t table = 0; table < tables && status == ND_OK; table++) {
-        status = nd_block_table(join->blocks, join->distance, table, order);
-        if (status == ND_OK)
-            status = join_table(join, order);
-    }
-    return status;
+    if (join->parts != NULL && join->in_buckets != NULL && join->items != NULL)
+        return join;
+    release(join);
+    return NULL;
 }
 
 int nd_find_all(const uint8_t *codes, size_t count, size_t bits, size_t max_distance, size_t blocks, nd_pairs *pairs)
@@ -203,24 +393,15 @@ int nd_find_all(const uint8_t *codes, size_t count, size_t bits, size_t max_dist
         return ND_ERROR_CAPACITY;
     if (count < 2)
         return ND_OK;
-    code_join join = {
-        .codes = codes,
-        .count = count,
-        .bits = bits,
-        .size = bits / 8,
-        .distance = max_distance,
-        .blocks = blocks != 0 ? blocks : choose_blocks(count, bits, max_distance),
-        .records = malloc(count * sizeof(nd_record)),
-        .other = malloc(count * sizeof(nd_record)),
-        .pairs = pairs,
-    };
-    int status = ND_ERROR_MEMORY;
-    if (join.records != NULL && join.other != NULL)
-        status = join_tables(&join);
-    free(join.records);
-    free(join.other);
+    code_join *join = new_join(codes, count, bits, max_distance);
+    if (join == NULL)
+        return ND_ERROR_MEMORY;
+    join->pairs = pairs;
+    join->plan = nd_plan_join(count, bits, join->distance, blocks);
+    int status = join_tables(join);
+    release(join);
     if (status == ND_OK)
-        status = nd_pairs_finish(pairs);
+        status = nd_pairs_finish_keys(pairs);
     if (status != ND_OK)
         nd_pairs_reset(pairs);
     return status;

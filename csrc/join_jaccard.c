@@ -7,10 +7,13 @@
  *    length - o + 1 ranks (any partner) among those that earlier, shorter sets have filed, and then files its own first
  *    length - need(2 * length) + 1 (partners as long or longer).
  * 4. What is met often enough is verified by nd_jaccard: the verdict is never a filter's.
+ * Where looking at the bitmaps of all sets of a possible length (join_bitmaps.c) is cheaper than 2 and 3, or for one set than
+ * the lists that it would have to walk, that is done instead.
  * Every bound is found by testing the verdict itself (compare.c), so that no pair exactly at the threshold is lost. */
 #include <stdlib.h>
 
 #include "join.h"
+#include "join_bitmaps.h"
 
 #define NONE UINT32_MAX
 #define DEAD UINT32_MAX
@@ -36,6 +39,7 @@ typedef struct set_join {
     uint32_t *overlap; /* with the probing set so far, 0 = not met, DEAD = cannot reach what it needs */
     uint32_t *needed;
     uint32_t *met;
+    nd_bitmaps bitmaps;
 } set_join;
 
 static size_t start_of(const set_join *join, size_t array)
@@ -46,6 +50,11 @@ static size_t start_of(const set_join *join, size_t array)
 static size_t length_of(const set_join *join, size_t array)
 {
     return (size_t)join->ends[array] - start_of(join, array);
+}
+
+static size_t set_length(const set_join *join, size_t set)
+{
+    return length_of(join, join->leader[set]);
 }
 
 static const uint8_t *bytes_of(const set_join *join, size_t array)
@@ -217,54 +226,121 @@ static int add_chains(set_join *join, uint32_t chain, uint32_t other, double sim
     return status;
 }
 
+static int verify_one(set_join *join, size_t s, size_t other)
+{
+    uint32_t a = join->leader[s], b = join->leader[other];
+    double similarity = nd_jaccard_bytes(bytes_of(join, a), length_of(join, a), bytes_of(join, b), length_of(join, b), join->threshold);
+    return similarity >= join->threshold ? add_chains(join, a, b, similarity) : ND_OK;
+}
+
 static int verify(set_join *join, size_t s, size_t met)
 {
     int status = ND_OK;
-    uint32_t array = join->leader[s];
     for (size_t i = 0; i < met && status == ND_OK; i++) {
-        uint32_t other = join->leader[join->met[i]];
         int dead = join->overlap[join->met[i]] == DEAD;
         join->overlap[join->met[i]] = 0;
-        if (dead)
-            continue;
-        double similarity =
-            nd_jaccard_bytes(bytes_of(join, array), length_of(join, array), bytes_of(join, other), length_of(join, other), join->threshold);
-        if (similarity >= join->threshold)
-            status = add_chains(join, array, other, similarity);
+        if (!dead)
+            status = verify_one(join, s, join->met[i]);
+    }
+    return status;
+}
+
+/* ---- bitmaps instead of lists ------------------------------------------------------------------------------------------------ */
+
+/* Rough costs in nanoseconds: of a word of a pair of bitmaps; of ranking and filing a value; of an entry of a list. */
+#define WORD_NS 0.15
+#define VALUE_NS 40.0
+#define POSTING_NS 3.0
+
+/* The first set that is long enough to be a partner of set s, from `first` on. */
+static size_t first_partner(const set_join *join, size_t s, size_t first)
+{
+    size_t shortest = nd_share_needed(set_length(join, s), join->threshold);
+    while (set_length(join, first) < shortest)
+        first++;
+    return first;
+}
+
+/* Whether all sets are better compared by bitmaps than by the lists of their values. */
+static int prefers_bitmaps(const set_join *join, size_t total)
+{
+    double most = (double)total * VALUE_NS / (WORD_NS * (double)join->bitmaps.words), looked = 0;
+    for (size_t s = 0, first = 0; s < join->sets && looked <= most; s++) {
+        first = first_partner(join, s, first);
+        looked += (double)(s - first);
+    }
+    return looked <= most;
+}
+
+/* Whether set s, with sets from `first` on for partners, is. */
+static int lists_are_longer(const set_join *join, size_t s, size_t first)
+{
+    size_t length = set_length(join, s), prefix = nd_prefix_count(length, join->threshold);
+    double entries = 0;
+    for (size_t i = 0; i < prefix; i++) {
+        uint32_t rank = join->ranks[join->starts[s] + i];
+        entries += (double)(join->list_end[rank] - join->list_start[rank]);
+    }
+    return entries * POSTING_NS > (double)(s - first) * (double)join->bitmaps.words * WORD_NS;
+}
+
+static int make_bitmaps(set_join *join)
+{
+    /* The length that nine sets of ten have at most: longer ones are looked at in vain, and then verified. */
+    size_t usual = set_length(join, join->sets * 9 / 10), longest = set_length(join, join->sets - 1);
+    size_t words = nd_bitmaps_words(usual, join->threshold);
+    if (words == 0)
+        return ND_OK;
+    int status = nd_bitmaps_new(&join->bitmaps, words, join->sets, longest, join->threshold);
+    for (size_t s = 0; s < join->sets && status == ND_OK; s++)
+        nd_bitmaps_add(&join->bitmaps, s, join->values + start_of(join, join->leader[s]), set_length(join, s));
+    return status;
+}
+
+static int look_at_bitmaps(set_join *join, size_t s, size_t first)
+{
+    uint32_t found[ND_BITMAPS_STEP];
+    int status = ND_OK;
+    while (first < s && status == ND_OK) {
+        size_t count = nd_bitmaps_find(&join->bitmaps, s, set_length(join, s), &first, found);
+        for (size_t i = 0; i < count && status == ND_OK; i++)
+            status = verify_one(join, s, found[i]);
     }
     return status;
 }
 
 /* ---- all ---------------------------------------------------------------------------------------------------------------------- */
 
-static int join_sets(set_join *join)
+/* lists == 0: there are none, bitmaps only. */
+static int join_sets(set_join *join, int lists)
 {
     int status = ND_OK;
-    memset(join->overlap, 0, join->sets * sizeof *join->overlap);
-    lay_out_lists(join);
-    for (size_t s = 0; s < join->sets && status == ND_OK; s++) {
-        status = verify(join, s, probe(join, s));
+    for (size_t s = 0, first = 0; s < join->sets && status == ND_OK; s++) {
+        first = first_partner(join, s, first);
+        if (!lists || (join->bitmaps.words > 0 && lists_are_longer(join, s, first)))
+            status = look_at_bitmaps(join, s, first);
+        else
+            status = verify(join, s, probe(join, s));
         if (status == ND_OK)
             status = add_chains(join, join->leader[s], join->leader[s], 1.0);
-        file(join, s);
+        if (lists)
+            file(join, s);
     }
     return status;
 }
 
-static int allocate(set_join *join, size_t total)
+static int allocate_lists(set_join *join, size_t total)
 {
-    join->leader = malloc(join->count * sizeof *join->leader);
-    join->next = malloc(join->count * sizeof *join->next);
-    join->starts = malloc((join->count + 1) * sizeof *join->starts);
-    join->overlap = malloc(join->count * sizeof *join->overlap);
-    join->needed = malloc(join->count * sizeof *join->needed);
-    join->met = malloc(join->count * sizeof *join->met);
+    join->starts = malloc((join->sets + 1) * sizeof *join->starts);
+    join->overlap = malloc(join->sets * sizeof *join->overlap);
+    join->needed = malloc(join->sets * sizeof *join->needed);
+    join->met = malloc(join->sets * sizeof *join->met);
     join->ranks = malloc(total * sizeof *join->ranks);
     join->postings = malloc(total * sizeof *join->postings);
     join->list_start = malloc((total + 1) * sizeof *join->list_start);
     join->list_end = malloc((total + 1) * sizeof *join->list_end);
-    int complete = join->leader && join->next && join->starts && join->overlap && join->needed && join->met && join->ranks &&
-                   join->postings && join->list_start && join->list_end;
+    int complete = join->starts && join->overlap && join->needed && join->met && join->ranks && join->postings &&
+                   join->list_start && join->list_end;
     return complete ? ND_OK : ND_ERROR_MEMORY;
 }
 
@@ -280,23 +356,51 @@ static void release(set_join *join)
     free(join->postings);
     free(join->list_start);
     free(join->list_end);
+    nd_bitmaps_free(&join->bitmaps);
 }
 
-static int prepare(set_join *join, size_t total)
+/* Ranks, and lists with room for what will be filed. */
+static int make_lists(set_join *join, size_t total)
 {
-    size_t room = total > join->count ? total : join->count;
-    nd_record *records = malloc(room * sizeof *records), *other = malloc(room * sizeof *other);
-    int status = records == NULL || other == NULL ? ND_ERROR_MEMORY : allocate(join, total);
+    nd_record *records = malloc(total * sizeof *records), *other = malloc(total * sizeof *other);
+    int status = records == NULL || other == NULL ? ND_ERROR_MEMORY : allocate_lists(join, total);
     if (status == ND_OK) {
-        group_equal(join, records, other);
-        size_t distinct_total = 0;
-        for (size_t s = 0; s < join->sets; s++)
-            distinct_total += length_of(join, join->leader[s]);
-        rank_values(join, records, other, distinct_total);
+        rank_values(join, records, other, total);
+        memset(join->overlap, 0, join->sets * sizeof *join->overlap);
+        lay_out_lists(join);
     }
     free(records);
     free(other);
     return status;
+}
+
+static int make_groups(set_join *join)
+{
+    nd_record *records = malloc(join->count * sizeof *records), *other = malloc(join->count * sizeof *other);
+    join->leader = malloc(join->count * sizeof *join->leader);
+    join->next = malloc(join->count * sizeof *join->next);
+    int complete = records && other && join->leader && join->next;
+    if (complete)
+        group_equal(join, records, other);
+    free(records);
+    free(other);
+    return complete ? ND_OK : ND_ERROR_MEMORY;
+}
+
+static int join_all(set_join *join)
+{
+    int status = make_groups(join);
+    if (status == ND_OK)
+        status = make_bitmaps(join);
+    if (status != ND_OK)
+        return status;
+    size_t total = 0;
+    for (size_t s = 0; s < join->sets; s++)
+        total += set_length(join, s);
+    if (join->bitmaps.words > 0 && prefers_bitmaps(join, total))
+        return join_sets(join, 0);
+    status = make_lists(join, total);
+    return status == ND_OK ? join_sets(join, 1) : status;
 }
 
 int nd_jaccard_pairs(const uint64_t *values, const uint64_t *ends, size_t count, double threshold, nd_pairs *pairs)
@@ -312,9 +416,7 @@ int nd_jaccard_pairs(const uint64_t *values, const uint64_t *ends, size_t count,
     if (status != ND_OK)
         return status;
     set_join join = {.values = values, .ends = ends, .threshold = threshold, .pairs = pairs, .count = count};
-    status = prepare(&join, (size_t)ends[count - 1]);
-    if (status == ND_OK)
-        status = join_sets(&join);
+    status = join_all(&join);
     release(&join);
     if (status == ND_OK)
         status = nd_pairs_finish(pairs);

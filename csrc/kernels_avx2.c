@@ -1,6 +1,5 @@
 /* kernels_avx2.c: the kernels for x86-64 CPUs with AVX2 and POPCNT. Same names and same results as in kernels_scalar.c. */
 #include "internal.h"
-#include "near_pairs.h"
 
 #if ND_HAVE_X86
 
@@ -309,11 +308,6 @@ ND_TARGET_AVX2 static size_t count_common(const uint8_t *a, size_t a_count, cons
     return rest == SIZE_MAX ? SIZE_MAX : common + rest;
 }
 
-ND_TARGET_AVX2 static size_t near_pairs(const nd_record *records, size_t count, nd_near *near, uint64_t *out, size_t capacity)
-{
-    return nd_near_pairs_body(records, count, near, out, capacity);
-}
-
 const nd_kernels nd_kernels_avx2 = {
     .name = "avx2",
     .premix = premix,
@@ -326,7 +320,6 @@ const nd_kernels nd_kernels_avx2 = {
     .equal_slots16 = equal_slots16,
     .equal_slots32 = equal_slots32,
     .count_common = count_common,
-    .near_pairs = near_pairs,
 };
 
 #endif

@@ -1,6 +1,5 @@
 /* kernels_scalar.c: every kernel in portable C. This file says what the kernels of the other tiers must return, to the bit. */
 #include "internal.h"
-#include "near_pairs.h"
 
 static uint64_t fold(uint64_t hash)
 {
@@ -136,11 +135,6 @@ static size_t count_common(const uint8_t *a, size_t a_count, const uint8_t *b, s
     return common;
 }
 
-static size_t near_pairs(const nd_record *records, size_t count, nd_near *near, uint64_t *out, size_t capacity)
-{
-    return nd_near_pairs_body(records, count, near, out, capacity);
-}
-
 const nd_kernels nd_kernels_scalar = {
     .name = "scalar",
     .premix = premix,
@@ -153,5 +147,4 @@ const nd_kernels nd_kernels_scalar = {
     .equal_slots16 = equal_slots16,
     .equal_slots32 = equal_slots32,
     .count_common = count_common,
-    .near_pairs = near_pairs,
 };

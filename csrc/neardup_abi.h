@@ -174,6 +174,11 @@ size_t nd_overlap_needed(size_t total, double threshold);
 double nd_jaccard(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count, double threshold);
 /* Unbiased bottom-k estimate: common ones among the min(k, |A or B|) smallest of the union, over that number. */
 double nd_jaccard_estimate(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count, size_t k);
+/* |A and B| / |A| of two ascending arrays of distinct values: how much of A is in B. 0.0 where A is empty. */
+double nd_containment(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count);
+/* The same of two sets of which the k smallest hashes are known, estimated from those that both fingerprints cover: an array of
+ * fewer than k is the whole set, one of k covers the hashes up to its last. -1.0 where a covers none of them. */
+double nd_containment_estimate(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count, size_t k);
 
 /* ---- candidate keys ----------------------------------------------------------------------------------------------------- */
 

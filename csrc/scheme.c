@@ -348,6 +348,10 @@ int nd_scheme_append_texts(const nd_scheme *scheme, const nd_rules *rules, nd_te
     size_t before = values->count;
     int status = ND_OK;
     for (size_t i = 0; i < count && status == ND_OK; i++) {
+        if (sizes[i] >= ND_LARGE_TEXT && nd_scheme_streams(scheme, rules)) {
+            status = nd_scheme_append_large(scheme, rules, work, texts[i], sizes[i], values);
+            continue;
+        }
         status = nd_text_tokenize(work, rules, texts[i], sizes[i]);
         if (status == ND_OK)
             status = nd_text_hash(work, rules);

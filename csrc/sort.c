@@ -73,25 +73,39 @@ size_t nd_sort_distinct(uint64_t *hashes, size_t count)
     return kept;
 }
 
-/* Least significant digit first, 11 bits a pass; a pass in which all digits are equal moves nothing. */
+/* The sorts below go by the least significant digit first, 11 bits a pass; a pass in which all digits are equal moves nothing. */
+enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
+
+static uint64_t digit_mask(unsigned shift, unsigned high_bit)
+{
+    unsigned width = high_bit - shift < DIGIT_BITS ? high_bit - shift : DIGIT_BITS;
+    return ((uint64_t)1 << width) - 1;
+}
+
+/* Counts of digits -> where each digit's items begin; 0 if all items have the digit `first`. */
+static int starts_of_counts(size_t *counts, uint64_t mask, size_t count, uint64_t first)
+{
+    size_t start = 0;
+    if (counts[first] == count)
+        return 0;
+    for (size_t digit = 0; digit <= mask; digit++) {
+        size_t size = counts[digit];
+        counts[digit] = start;
+        start += size;
+    }
+    return 1;
+}
+
 nd_record *nd_sort_records(nd_record *records, nd_record *other, size_t count, unsigned low_bit, unsigned high_bit)
 {
-    enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
     size_t starts[DIGITS];
-    for (unsigned shift = low_bit; shift < high_bit; shift += DIGIT_BITS) {
-        unsigned width = high_bit - shift < DIGIT_BITS ? high_bit - shift : DIGIT_BITS;
-        uint64_t mask = ((uint64_t)1 << width) - 1;
+    for (unsigned shift = low_bit; shift < high_bit && count > 1; shift += DIGIT_BITS) {
+        uint64_t mask = digit_mask(shift, high_bit);
         memset(starts, 0, sizeof starts);
         for (size_t i = 0; i < count; i++)
             starts[records[i].key >> shift & mask]++;
-        if (count == 0 || starts[records[0].key >> shift & mask] == count)
+        if (!starts_of_counts(starts, mask, count, records[0].key >> shift & mask))
             continue;
-        size_t start = 0;
-        for (size_t digit = 0; digit <= mask; digit++) {
-            size_t size = starts[digit];
-            starts[digit] = start;
-            start += size;
-        }
         for (size_t i = 0; i < count; i++)
             other[starts[records[i].key >> shift & mask]++] = records[i];
         nd_record *swap = records;
@@ -99,4 +113,23 @@ nd_record *nd_sort_records(nd_record *records, nd_record *other, size_t count, u
         other = swap;
     }
     return records;
+}
+
+uint64_t *nd_sort_keys(uint64_t *keys, uint64_t *other, size_t count, unsigned low_bit, unsigned high_bit)
+{
+    size_t starts[DIGITS];
+    for (unsigned shift = low_bit; shift < high_bit && count > 1; shift += DIGIT_BITS) {
+        uint64_t mask = digit_mask(shift, high_bit);
+        memset(starts, 0, sizeof starts);
+        for (size_t i = 0; i < count; i++)
+            starts[keys[i] >> shift & mask]++;
+        if (!starts_of_counts(starts, mask, count, keys[0] >> shift & mask))
+            continue;
+        for (size_t i = 0; i < count; i++)
+            other[starts[keys[i] >> shift & mask]++] = keys[i];
+        uint64_t *swap = keys;
+        keys = other;
+        other = swap;
+    }
+    return keys;
 }

@@ -61,6 +61,8 @@ static void clear(nd_text *work)
     work->bytes.count = 0;
     work->token_count = 0;
     work->digest_size = 0;
+    work->drain = NULL;
+    work->drained = 0;
 }
 
 /* Makes the workspace ready for a text of `size` bytes. */
@@ -76,10 +78,14 @@ static int begin(nd_text *work, const nd_rules *rules, size_t size)
     work->spare.items = shrink(work->spare.items, &work->spare.capacity, sizeof work->spare.items[0], size);
     work->hashes = shrink(work->hashes, &work->hashes_capacity, sizeof work->hashes[0], size);
     work->digests = shrink(work->digests, &work->digests_capacity, 1, size);
-    const int status = nd_tokens_reserve(work, 1);
+    int status = nd_tokens_reserve(work, 1);
     if (status == ND_OK)
-        work->starts[0] = 0;
-    return status;
+        status = nd_bytes_reserve(&work->bytes, ND_TEXT_PADDING);
+    if (status != ND_OK)
+        return status;
+    memset(work->bytes.items, 0, ND_TEXT_PADDING);
+    work->bytes.count = work->starts[0] = ND_TEXT_PADDING;
+    return ND_OK;
 }
 
 /* ---- text to processed text ------------------------------------------------------------------------------------------- */
@@ -102,25 +108,25 @@ static int bytes_code_points(nd_text *work, const nd_rules *rules, const uint32_
     const int status = nd_bytes_reserve(&work->bytes, 4 * count);
     if (status != ND_OK)
         return status;
-    for (size_t i = 0; i < count; i++)
-        if (!(nd_record_flags(nd_unicode_record(points[i])) & ND_CP_IGNORABLE))
-            work->bytes.count += nd_utf8_put(points[i], work->bytes.items + work->bytes.count);
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t code_point = points[i] & ND_POINT_VALUE;
+        if (!(nd_record_flags(nd_unicode_record(code_point)) & ND_CP_IGNORABLE))
+            work->bytes.count += nd_utf8_put(code_point, work->bytes.items + work->bytes.count);
+    }
     return ND_OK;
 }
 
 int nd_text_normalize(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, const uint8_t **out, size_t *out_size)
 {
-    static const nd_sink sink = {bytes_ascii, bytes_code_points};
+    static const nd_sink sink = {bytes_ascii, bytes_code_points, NULL};
     *out = NULL;
     *out_size = 0;
     int status = begin(work, rules, size);
     if (status == ND_OK)
-        status = nd_bytes_reserve(&work->bytes, 1); /* so that there is an address even for nothing */
-    if (status == ND_OK)
         status = nd_text_each_span(work, rules, text, size, &sink);
     if (status == ND_OK) {
-        *out = work->bytes.items;
-        *out_size = work->bytes.count;
+        *out = work->bytes.items + ND_TEXT_PADDING;
+        *out_size = work->bytes.count - ND_TEXT_PADDING;
     }
     return status;
 }
@@ -260,13 +266,58 @@ int nd_text_hash(nd_text *work, const nd_rules *rules)
     }
     if (rules->spec.hash != ND_HASH_XXH3_64)
         return hash_digests(work, rules, count, tokens);
-    const uint64_t seed = rules->spec.hash_seed;
-    const uint32_t *const starts = work->starts;
-    const uint8_t *const bytes = work->bytes.items;
-    const size_t joiner_size = work->joiner_size;
-    for (size_t i = 0; i < count; i++)
-        work->hashes[i] = nd_xxh3_inline(bytes + starts[i], starts[i + tokens] - starts[i] - joiner_size, seed);
+    const int status = nd_bytes_reserve(&work->bytes, ND_TEXT_PADDING);
+    if (status != ND_OK)
+        return status;
+    const nd_shingles shingles = {
+        .bytes = work->bytes.items,
+        .starts = work->starts,
+        .count = count,
+        .tokens = tokens,
+        .joiner_size = work->joiner_size,
+        .seed = rules->spec.hash_seed,
+    };
+    nd_kernels_active()->hash_shingles(&shingles, work->hashes);
     return ND_OK;
+}
+
+int nd_text_drain_part(nd_text *work, const nd_rules *rules)
+{
+    const size_t tokens = work->token_count, kept = (size_t)rules->spec.shingle - 1;
+    if (tokens <= kept)
+        return ND_OK;
+    int status = nd_text_hash(work, rules);
+    if (status == ND_OK)
+        status = work->drain->take(work->drain->context, work->hashes, tokens - kept);
+    if (status != ND_OK)
+        return status;
+    const uint32_t first = work->starts[tokens - kept], shift = first - ND_TEXT_PADDING;
+    memmove(work->bytes.items + ND_TEXT_PADDING, work->bytes.items + first, work->bytes.count - first);
+    work->bytes.count -= shift;
+    for (size_t i = 0; i <= kept; i++)
+        work->starts[i] = work->starts[tokens - kept + i] - shift;
+    work->token_count = kept;
+    work->drained += tokens - kept;
+    return ND_OK;
+}
+
+int nd_text_drain(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, const nd_drain *drain, size_t *token_count)
+{
+    const nd_sink *const sink = rules->spec.tokens == ND_TOKENS_WORDS ? &nd_words_sink : &nd_chars_sink;
+    int status = begin(work, rules, ND_DRAIN_SIZE);
+    work->drain = drain;
+    if (status == ND_OK)
+        status = nd_text_each_span(work, rules, text, size, sink);
+    if (status == ND_OK)
+        status = nd_token_close(work, rules, 0);
+    *token_count = work->drained + work->token_count;
+    if (status == ND_OK && (work->drained == 0 || work->token_count >= (size_t)rules->spec.shingle)) {
+        status = nd_text_hash(work, rules);
+        if (status == ND_OK)
+            status = drain->take(drain->context, work->hashes, nd_text_shingle_count(work, rules));
+    }
+    clear(work);
+    return status;
 }
 
 const uint64_t *nd_text_hashes(const nd_text *work)

@@ -9,9 +9,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "neardup_abi.h"
+#include "internal.h"
 
 /* ---- rules ------------------------------------------------------------------------------------------------------ */
+
+/* A code point on its way to the sink: the number itself and, from text_points.c, what it is to the rule for words. */
+#define ND_POINT_VALUE 0x1FFFFFu
+#define ND_POINT_KIND (3u << 24)
+#define ND_POINT_UNKNOWN 0u            /* not looked at, or it depends on the grapheme cluster before it */
+#define ND_POINT_SEPARATOR (1u << 24)  /* no letter, number, mark, pictograph or ignorable; it may be a control character */
+#define ND_POINT_LETTER (2u << 24)     /* a letter or number of a script with spaces */
+#define ND_POINT_UNSPACED (3u << 24)   /* one of a script without, its class ND_GCB_OTHER */
+#define ND_POINT_CUT (1u << 26)        /* text may be cut before it */
+#define ND_POINT_ODD (1u << 31)        /* in need of all steps */
+#define ND_POINT_TABLE 0x800           /* code points in nd_rules.points; those that are not ODD there are all CUT */
+#define ND_POINT_BATCH 2048
+#define ND_TWO_BYTE_BATCH 65536 /* bytes */
 
 struct nd_rules {
     nd_rules_spec spec; /* joiner and stopwords point into `joiner`; the stop words of the spec are not kept */
@@ -19,6 +32,7 @@ struct nd_rules {
     uint8_t *joiner;
     uint8_t ascii_case[128]; /* what a byte becomes */
     uint8_t ascii_word[128]; /* the same where it belongs to a word, 0 where not */
+    uint32_t points[ND_POINT_TABLE]; /* what the code points of one and two bytes become: ND_POINT_* */
     /* Stop words after normalisation: word i is stopword_bytes[stopword_ends[i-1] .. stopword_ends[i]); the table is open
      * addressing over stopword_mask + 1 places, word number + 1, 0 = free. */
     uint8_t *stopword_bytes;
@@ -94,7 +108,8 @@ typedef struct nd_token_state {
 } nd_token_state;
 
 /* Tokens: token i is bytes[starts[i] .. starts[i + 1] - joiner_size), the joiner stands behind each. So a shingle of k tokens is
- * one slice. While a text is read, starts[token_count] .. bytes.count is the token that is being written. */
+ * one slice. While a text is read, starts[token_count] .. bytes.count is the token that is being written. ND_TEXT_PADDING bytes
+ * stand before the first token, so that the kernels may read around it. */
 struct nd_text {
     nd_bytes bytes;
     uint32_t *starts;
@@ -109,15 +124,49 @@ struct nd_text {
     uint8_t *digests;
     size_t digests_capacity;
     size_t digest_size; /* 0: no digests */
+    const struct nd_drain *drain; /* of nd_text_drain, NULL elsewhere */
+    size_t drained;               /* tokens that are not here any more */
 };
+
+/* ---- hashes in parts ------------------------------------------------------------------------------------------------- */
+
+#define ND_DRAIN_SIZE ((size_t)1 << 17) /* bytes of tokens with which a part is full */
+
+typedef struct nd_drain {
+    int (*take)(void *context, const uint64_t *hashes, size_t count);
+    void *context;
+} nd_drain;
+
+/* nd_text_tokenize and nd_text_hash in one: all hashes go to the drain, part by part, and the workspace keeps nothing. */
+int nd_text_drain(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, const nd_drain *drain, size_t *token_count);
+/* While that runs: sends the hashes of the whole shingles that are here, keeps the tokens that the next one begins with. */
+int nd_text_drain_part(nd_text *work, const nd_rules *rules);
+
+static inline int nd_text_drain_if_full(nd_text *work, const nd_rules *rules)
+{
+    return work->drain != NULL && work->bytes.count >= ND_DRAIN_SIZE ? nd_text_drain_part(work, rules) : ND_OK;
+}
 
 /* ---- spans ----------------------------------------------------------------------------------------------------------- */
 
-/* Both take what follows what they got before; both return a status. Code points may include ignorable ones. */
+#define ND_ASCII_RUN 32 /* a shorter run between other characters stays with them */
+
+/* All take what follows what they got before; all return a status. Code points (ND_POINT_*) may include ignorable ones. */
 typedef struct nd_sink {
     int (*ascii)(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size); /* not case-mapped yet */
     int (*code_points)(nd_text *work, const nd_rules *rules, const uint32_t *points, size_t count);
+    /* May be NULL. Takes UTF-8 as it comes from *at on, as far as it is of one or two bytes a code point, each of them to be cut
+     * before, or not at all: moves *at, never behind the last code point that it saw. */
+    int (*two_bytes)(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, size_t *at);
 } nd_sink;
+
+/* Fills rules->points, from what the rules hold otherwise. Not for strip_accents. */
+void nd_rules_fill_points(nd_rules *rules);
+
+/* Decodes, normalises and folds text from *at on into work->points, as far as each code point can be looked at alone, up to
+ * ND_POINT_BATCH of them or to a window (nd_window_of) of `until` or less, and moves *at to where it may be cut: the last code
+ * point seen is left there unless the text ends. */
+int nd_text_decode_points(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, int until, size_t *at);
 
 /* Normalises, folds and strips a text, span by span, into the sink. */
 int nd_text_each_span(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, const nd_sink *sink);

@@ -106,6 +106,8 @@ static int fill(nd_rules *rules, const nd_rules_spec *spec)
     rules->spec.stopword_count = 0;
     rules->form = spec->normalize == ND_NORMALIZE_NONE && spec->strip_accents ? ND_NORMALIZE_NFC : spec->normalize;
     fill_ascii(rules);
+    if (!spec->strip_accents)
+        nd_rules_fill_points(rules);
     rules->joiner = malloc(spec->joiner_size + 1);
     if (rules->joiner == NULL)
         return ND_ERROR_MEMORY;

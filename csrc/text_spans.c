@@ -1,9 +1,10 @@
-/* text_spans.c: a text in spans of about 64 KB, so that a text of any size needs no copy of itself in code points.
+/* text_spans.c: a text in spans of at most about 64 KB, so that a text of any size needs no copy of itself in code points.
  *
  * A span may end before any code point that nothing in front of it can change or be changed by: one that is stable under the
  * normal form, before and after folding. That is every ASCII character and nearly every letter; a span grows where there is none
- * (a million combining marks). Where a text has only ASCII for a while it goes to the sink as bytes; the last ASCII character
- * before something else does not, because a mark may follow it. */
+ * (a million combining marks). Where a text has only ASCII for a while it goes to the sink as bytes, and where it has only code
+ * points that can be looked at alone it goes there by text_points.c; the last of either before something else does not, because
+ * a mark may follow it. All else goes through every step here. */
 #include <string.h>
 
 #include "text_internal.h"
@@ -11,7 +12,7 @@
 #include "utf8.h"
 
 #define SPAN_SIZE 65536
-#define ASCII_RUN 32 /* a shorter run between other characters stays in their span */
+#define ALTERNATING_SIZE 32
 
 static int may_cut_before(const nd_rules *rules, uint32_t code_point)
 {
@@ -26,20 +27,20 @@ static int may_cut_before(const nd_rules *rules, uint32_t code_point)
     return nd_unicode_is_stable(rules->form, mapped[0]);
 }
 
-/* End of the span of code points that begins at `start`: where ASCII_RUN bytes of ASCII begin, or, once it is long enough, the
- * first place where it may be cut. There is something other than ASCII within its first ASCII_RUN bytes. */
-static size_t find_span_end(const nd_rules *rules, const uint8_t *text, size_t size, size_t start)
+/* End of the span that begins at `start` and needs all steps: the first place where it may be cut behind its first code point
+ * and `shortest` bytes, or before that where ND_ASCII_RUN bytes of ASCII begin. */
+static size_t find_span_end(const nd_rules *rules, const uint8_t *text, size_t size, size_t start, size_t shortest)
 {
-    size_t at = start + ASCII_RUN / 2;
-    for (; size > at && size - at >= ASCII_RUN && at - start < SPAN_SIZE; at += ASCII_RUN / 2)
-        if (nd_ascii_end(text, at + ASCII_RUN, at) == at + ASCII_RUN)
+    size_t at = start;
+    nd_utf8_next(text, size, &at);
+    for (; at - start < shortest && size - at >= ND_ASCII_RUN; at += ND_ASCII_RUN / 2)
+        if (nd_window_of(text + at) == ND_WINDOW_ASCII)
             return at;
-    while (at < size) {
+    for (; at < size; at++) {
         size_t next = at;
         const uint32_t code_point = nd_utf8_next(text, size, &next);
-        if (at - start >= SPAN_SIZE && !nd_utf8_is_continuation(text[at]) && may_cut_before(rules, code_point))
+        if (!nd_utf8_is_continuation(text[at]) && may_cut_before(rules, code_point))
             return at;
-        at++;
     }
     return size;
 }
@@ -163,19 +164,56 @@ static int process_span(nd_text *work, const nd_rules *rules, const uint8_t *tex
     return status;
 }
 
+/* From `at` on, the quick ways: moves *at as far as they go. */
+static int take_quickly(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, const nd_sink *sink, size_t *at)
+{
+    int status = ND_OK;
+    const size_t start = *at;
+    const size_t end = nd_ascii_end(text, size - start > SPAN_SIZE ? start + SPAN_SIZE + 1 : size, start);
+    if (end == size || end - start >= ND_ASCII_RUN) {
+        *at = end == size ? end : end - 1; /* the last one may take a mark, or it is the one beyond the span */
+        return sink->ascii(work, rules, text + start, *at - start);
+    }
+    if (rules->spec.strip_accents)
+        return ND_OK;
+    if (sink->two_bytes != NULL)
+        status = sink->two_bytes(work, rules, text, size, at);
+    if (status != ND_OK || *at != start)
+        return status;
+    status = nd_text_decode_points(work, rules, text, size, sink->two_bytes != NULL ? ND_WINDOW_TWO_BYTES : ND_WINDOW_ASCII, at);
+    if (status == ND_OK && *at != start)
+        status = sink->code_points(work, rules, work->points.items, work->points.count);
+    return status;
+}
+
 int nd_text_each_span(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, const nd_sink *sink)
 {
     int status = ND_OK;
-    for (size_t at = 0; status == ND_OK && at < size;) {
-        const size_t limit = size - at > SPAN_SIZE ? at + SPAN_SIZE + 1 : size;
-        size_t end = nd_ascii_end(text, limit, at);
-        if (end == size || end - at >= ASCII_RUN) {
-            end -= end != size; /* the last one may take a mark, or it is the one beyond the span */
-            status = sink->ascii(work, rules, text + at, end - at);
-        } else {
-            end = find_span_end(rules, text, size, at);
-            status = process_span(work, rules, text + at, end - at, sink);
-        }
+    size_t shortest = 0; /* grows where quick and slow would take turns every few bytes */
+    for (size_t at = 0; at < size;) {
+        const size_t start = at;
+        do {
+            const size_t before = at;
+            status = take_quickly(work, rules, text, size, sink, &at);
+            if (status == ND_OK)
+                status = nd_text_drain_if_full(work, rules);
+            if (status != ND_OK || at == size)
+                return status;
+            if (at == before)
+                break;
+        } while (1);
+        if (at - start >= ALTERNATING_SIZE)
+            shortest = 0;
+        else if (start > 0)
+            shortest = shortest < SPAN_SIZE / 2 ? 2 * shortest + ALTERNATING_SIZE : SPAN_SIZE;
+        if (rules->spec.strip_accents)
+            shortest = SPAN_SIZE;
+        const size_t end = find_span_end(rules, text, size, at, shortest);
+        status = process_span(work, rules, text + at, end - at, sink);
+        if (status == ND_OK)
+            status = nd_text_drain_if_full(work, rules);
+        if (status != ND_OK)
+            return status;
         at = end;
     }
     return status;

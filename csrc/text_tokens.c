@@ -127,23 +127,150 @@ static inline int classify(nd_token_state *state, uint32_t record)
 
 /* ---- words -------------------------------------------------------------------------------------------------------------- */
 
-static int words_code_points(nd_text *work, const nd_rules *rules, const uint32_t *points, size_t count)
+/* With stop words or a long joiner: each token is closed by the function that knows them. */
+static int words_code_points_any(nd_text *work, const nd_rules *rules, const uint32_t *points, size_t count)
 {
     int status = nd_bytes_reserve(&work->bytes, 4 * count);
     for (size_t i = 0; status == ND_OK && i < count; i++) {
-        const uint32_t record = nd_unicode_record(points[i]);
+        const uint32_t code_point = points[i] & ND_POINT_VALUE;
+        const uint32_t record = nd_unicode_record(code_point);
         if (nd_record_flags(record) & ND_CP_IGNORABLE)
             continue;
         const int step = classify(&work->state, record);
         if (step != CONTINUES)
             status = nd_token_close(work, rules, 4 * (count - i));
         if (step != SEPARATES && status == ND_OK)
-            put(work, points[i]);
+            put(work, code_point);
     }
     return status;
 }
 
-/* With stop words or a long joiner: each token is closed by the function that knows them. */
+/* As classify, from the point's kind where that is enough. Ignorable ones continue, to be written nowhere. */
+static inline int classify_point(nd_token_state *state, uint32_t point, int *ignorable)
+{
+    const int before = state->in;
+    *ignorable = 0;
+    if (before < ND_IN_CLUSTER || state->cluster.last == ND_GCB_OTHER) {
+        switch (point & ND_POINT_KIND) {
+        case ND_POINT_LETTER:
+            state->in = ND_IN_WORD;
+            return before == ND_IN_WORD ? CONTINUES : BEGINS;
+        case ND_POINT_SEPARATOR:
+            state->in = ND_IN_NOTHING;
+            return SEPARATES;
+        case ND_POINT_UNSPACED:
+            state->in = ND_IN_UNSPACED;
+            cluster_begin(&state->cluster, ND_GCB_OTHER);
+            return BEGINS;
+        default:
+            break;
+        }
+    }
+    const uint32_t record = nd_unicode_record(point & ND_POINT_VALUE);
+    *ignorable = (nd_record_flags(record) & ND_CP_IGNORABLE) != 0;
+    return *ignorable ? CONTINUES : classify(state, record);
+}
+
+static int words_code_points(nd_text *work, const nd_rules *rules, const uint32_t *points, size_t count)
+{
+    const size_t joiner_size = rules->spec.joiner_size;
+    if (rules->stopword_count > 0 || joiner_size > SMALL_JOINER)
+        return words_code_points_any(work, rules, points, count);
+    int status = nd_bytes_reserve(&work->bytes, (count + 1) * (4 + joiner_size) + SMALL_JOINER);
+    if (status == ND_OK)
+        status = nd_tokens_reserve(work, count + 1);
+    if (status != ND_OK)
+        return status;
+    uint8_t joiner[SMALL_JOINER] = {0};
+    if (joiner_size > 0)
+        memcpy(joiner, rules->joiner, joiner_size);
+    nd_token_state state = work->state;
+    uint8_t *const bytes = work->bytes.items;
+    uint8_t *out = bytes + work->bytes.count;
+    uint32_t *start = work->starts + work->token_count;
+    uint8_t *token = bytes + *start;
+    for (size_t i = 0; i < count; i++) {
+        int ignorable;
+        const int step = classify_point(&state, points[i], &ignorable);
+        if (step != CONTINUES && out != token) {
+            memcpy(out, joiner, SMALL_JOINER);
+            out += joiner_size;
+            token = out;
+            *++start = (uint32_t)(out - bytes);
+        }
+        if (step == SEPARATES || ignorable)
+            continue;
+        const uint32_t code_point = points[i] & ND_POINT_VALUE;
+        if (code_point - 0x800 < 0x10000 - 0x800) {
+            nd_utf8_put_three(code_point, out);
+            out += 3;
+        } else {
+            out += nd_utf8_put(code_point, out);
+        }
+    }
+    work->state = state;
+    work->bytes.count = (size_t)(out - bytes);
+    work->token_count = (size_t)(start - work->starts);
+    return work->bytes.count > UINT32_MAX ? ND_ERROR_CAPACITY : ND_OK;
+}
+
+/* Letters of one and two bytes, without a branch on what they are: a loop of some ten cycles a letter that a word's length cannot
+ * upset. Each round writes a letter or the joiner, and both the place of the next byte and that of the next start move or stay.
+ * Works in windows of ND_ASCII_RUN bytes, and ends where one has only ASCII or a lead byte of three. */
+static int words_two_bytes(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, size_t *at)
+{
+    if (rules->stopword_count > 0 || rules->spec.joiner_size != 1 || work->state.in >= ND_IN_CLUSTER)
+        return ND_OK;
+    const size_t most = size - *at < ND_TWO_BYTE_BATCH ? size - *at : ND_TWO_BYTE_BATCH;
+    int status = nd_bytes_reserve(&work->bytes, most + 4 + ND_ASCII_RUN);
+    if (status == ND_OK)
+        status = nd_tokens_reserve(work, most / 2 + 2 + ND_ASCII_RUN);
+    if (status != ND_OK)
+        return status;
+    const uint32_t *const table = rules->points;
+    const uint32_t joiner = rules->joiner[0];
+    uint8_t *const bytes = work->bytes.items;
+    struct place {
+        size_t at;
+        uint8_t *out;
+        uint32_t *start;
+        uint32_t in_word;
+    } now = {*at, bytes + work->bytes.count, work->starts + work->token_count + 1, work->state.in == ND_IN_WORD}, before = now;
+    const size_t end = *at + most;
+    int odd = 0;
+    while (!odd && end - now.at > ND_ASCII_RUN && nd_window_of(text + now.at) == ND_WINDOW_TWO_BYTES) {
+        const size_t window_end = now.at + ND_ASCII_RUN - 1;
+        while (now.at < window_end) {
+            const uint32_t lead = text[now.at], next = text[now.at + 1];
+            const uint32_t two = lead >> 7;
+            const uint32_t code_point = two ? (lead & 0x1F) << 6 | (next & 0x3F) : lead;
+            const uint32_t point = table[code_point];
+            if ((point & ND_POINT_KIND) - ND_POINT_SEPARATOR > ND_POINT_LETTER - ND_POINT_SEPARATOR ||
+                (two & ((lead < 0xC2) | ((next & 0xC0) != 0x80)))) {
+                odd = 1;
+                break;
+            }
+            before = now;
+            const uint32_t letter = point >> 25 & 1, value = point & ND_POINT_VALUE;
+            const uint32_t wide = value >= 0x80;
+            const uint32_t encoded = wide ? 0x80C0u | value >> 6 | (value & 0x3F) << 8 : value;
+            const uint16_t pair = (uint16_t)(letter ? encoded : joiner);
+            memcpy(now.out, &pair, sizeof pair);
+            now.out += letter ? 1 + wide : now.in_word;
+            *now.start = (uint32_t)(now.out - bytes);
+            now.start += now.in_word & ~letter;
+            now.in_word = letter;
+            now.at += 1 + two;
+        }
+    }
+    *at = before.at;
+    work->state.in = before.in_word ? ND_IN_WORD : ND_IN_NOTHING;
+    work->bytes.count = (size_t)(before.out - bytes);
+    work->token_count = (size_t)(before.start - work->starts) - 1;
+    return work->bytes.count > UINT32_MAX ? ND_ERROR_CAPACITY : ND_OK;
+}
+
+/* With stop words or another joiner: each token is closed by the function that knows them. */
 static int words_ascii_any(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size)
 {
     int status = nd_bytes_reserve(&work->bytes, size);
@@ -157,36 +284,25 @@ static int words_ascii_any(nd_text *work, const nd_rules *rules, const uint8_t *
     return status;
 }
 
+/* A joiner of one byte and no stop words: the kernel for it. */
 static int words_ascii_plain(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size)
 {
-    const size_t joiner_size = rules->spec.joiner_size;
-    const size_t most = size / 2 + 2;
-    int status = nd_bytes_reserve(&work->bytes, size + most * joiner_size + SMALL_JOINER);
+    int status = nd_bytes_reserve(&work->bytes, size + ND_TEXT_PADDING);
     if (status == ND_OK)
-        status = nd_tokens_reserve(work, most);
+        status = nd_tokens_reserve(work, size / 2 + 1 + ND_STARTS_PADDING);
     if (status != ND_OK)
         return status;
-    uint8_t joiner[SMALL_JOINER] = {0};
-    if (joiner_size > 0)
-        memcpy(joiner, rules->joiner, joiner_size);
-    const uint8_t *const letters = rules->ascii_word;
-    uint8_t *const bytes = work->bytes.items;
-    uint8_t *out = bytes + work->bytes.count;
-    uint8_t *token = bytes + work->starts[work->token_count];
-    uint32_t *start = work->starts + work->token_count;
-    for (size_t i = 0; i < size; i++) {
-        const uint8_t letter = letters[text[i]];
-        *out = letter;
-        out += letter != 0;
-        if (letter == 0 && out != token) {
-            memcpy(out, joiner, SMALL_JOINER);
-            out += joiner_size;
-            token = out;
-            *++start = (uint32_t)(out - bytes);
-        }
-    }
-    work->bytes.count = (size_t)(out - bytes);
-    work->token_count = (size_t)(start - work->starts);
+    nd_ascii_words words = {
+        .bytes = work->bytes.items,
+        .out = work->bytes.items + work->bytes.count,
+        .starts = work->starts + work->token_count + 1,
+        .in_word = nd_token_is_open(work),
+        .joiner = rules->joiner[0],
+        .case_bit = rules->spec.fold != ND_CASE_NONE ? 0x20 : 0,
+    };
+    nd_kernels_active()->ascii_words(&words, text, size);
+    work->bytes.count = (size_t)(words.out - work->bytes.items);
+    work->token_count = (size_t)(words.starts - work->starts) - 1;
     return work->bytes.count > UINT32_MAX ? ND_ERROR_CAPACITY : ND_OK;
 }
 
@@ -199,12 +315,12 @@ static int words_ascii(nd_text *work, const nd_rules *rules, const uint8_t *text
         if (status != ND_OK)
             return status;
     }
-    const int plain = rules->stopword_count == 0 && rules->spec.joiner_size <= SMALL_JOINER;
+    const int plain = rules->stopword_count == 0 && rules->spec.joiner_size == 1;
     work->state.in = rules->ascii_word[text[size - 1]] ? ND_IN_WORD : ND_IN_NOTHING;
     return plain ? words_ascii_plain(work, rules, text, size) : words_ascii_any(work, rules, text, size);
 }
 
-const nd_sink nd_words_sink = {words_ascii, words_code_points};
+const nd_sink nd_words_sink = {words_ascii, words_code_points, words_two_bytes};
 
 /* ---- characters ------------------------------------------------------------------------------------------------------- */
 
@@ -250,7 +366,7 @@ static int chars_code_points(nd_text *work, const nd_rules *rules, const uint32_
 {
     int status = nd_bytes_reserve(&work->bytes, CHARACTER_ROOM(count));
     for (size_t i = 0; status == ND_OK && i < count; i++)
-        status = take_character(work, rules, points[i], CHARACTER_ROOM(count - i));
+        status = take_character(work, rules, points[i] & ND_POINT_VALUE, CHARACTER_ROOM(count - i));
     return status;
 }
 
@@ -307,4 +423,4 @@ static int chars_ascii(nd_text *work, const nd_rules *rules, const uint8_t *text
     return status;
 }
 
-const nd_sink nd_chars_sink = {chars_ascii, chars_code_points};
+const nd_sink nd_chars_sink = {chars_ascii, chars_code_points, NULL};

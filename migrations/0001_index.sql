@@ -66,7 +66,9 @@ SELECT a.key, b.key AS other_key, m.similarity, m.distance,
     strftime('%Y-%m-%d %H:%M:%f', m.found_at / 1000.0, 'unixepoch') AS found_at
 FROM {index}_match AS m
 JOIN {index}_document AS a ON a.id = m.document_id
-JOIN {index}_document AS b ON b.id = m.other_id;
+JOIN {index}_document AS b ON b.id = m.other_id
+WHERE (a.expires_at IS NULL OR a.expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
+    AND (b.expires_at IS NULL OR b.expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER));
 
 CREATE VIEW {index}_clusters AS
 SELECT c.cluster, c.size, r.key AS representative, d.key AS member

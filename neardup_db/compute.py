@@ -24,7 +24,7 @@ from .schemes.common import FAMILIES
 from .text import TextRules
 
 __all__ = [
-    "BlockTable", "bit_sample", "block_tables", "bottom_k", "candidate_probability", "choose_bands", "find_all",
+    "BlockTable", "bit_sample", "block_tables", "bottom_k", "candidate_probability", "choose_bands", "containment", "find_all",
     "hamming_distance", "hash_bytes", "jaccard", "jaccard_pairs", "minhash", "neighbours", "permute", "pick_bands",
     "shingle_hashes", "shingles", "simhash", "split_chunks",
 ]  # fmt: skip
@@ -203,6 +203,32 @@ def jaccard(a: Any, b: Any, threshold: float = 0.0) -> float:
     return similarity if similarity >= bound else 0.0
 
 
+def containment(a: Any, b: Any, k: int | None = None) -> float:
+    """|A and B| / |A|, how much of A is in B: 1.0 where A is a part of B, however long B is; 0.0 where A is empty.
+
+    a, b: ascending arrays of distinct hashes, uint64[n], uint32[n] or lists of int. k=None: they are whole sets, and the value is
+    exact. k: they are bottom-k fingerprints, `bottom_k(hashes, k)`, and the value is estimated from the hashes that both cover,
+    up to the smaller of the two last ones, with a standard deviation of about sqrt(c (1 - c) / m) for m such hashes of a. Where A
+    is the smaller set m is about k |A| / |B|: fingerprints say little of a set many times smaller, nan where m is 0.
+
+    >>> containment([1, 2, 3, 4], [2, 3, 4, 5, 6, 7])
+    0.75
+    >>> containment([1, 4, 8], [1, 2, 4], k=3)
+    1.0
+    """
+    left, right = _ascending("a", a), _ascending("b", b)
+    data_a = native.pointer(left if len(left) else np.zeros(1, np.uint64), "uint64_t[]")
+    data_b = native.pointer(right if len(right) else np.zeros(1, np.uint64), "uint64_t[]")
+    if k is None:
+        return float(native.lib.nd_containment(data_a, len(left), data_b, len(right)))
+    k = integer("k", k, 1, (1 << 31) - 1, "hashes in a fingerprint")
+    for name, array in (("a", left), ("b", right)):
+        if len(array) > k:
+            raise ParameterError(f"{name} has {len(array)} hashes, more than k={k}; leave k out for whole sets")
+    estimate = float(native.lib.nd_containment_estimate(data_a, len(left), data_b, len(right), k))
+    return estimate if estimate >= 0 else math.nan
+
+
 def jaccard_pairs(fingerprints: Any, threshold: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """All pairs of fingerprints with a Jaccard similarity at or above the threshold: int64[m, 2], i < j ascending; float64[m].
 
@@ -215,14 +241,12 @@ def jaccard_pairs(fingerprints: Any, threshold: float) -> tuple[npt.NDArray[np.i
     bound = fraction("threshold", threshold)
     if isinstance(fingerprints, (str, bytes)) or not hasattr(fingerprints, "__iter__"):
         raise ParameterError(f"fingerprints must be a list of arrays, not {type(fingerprints).__name__}")
-    arrays = [
-        _ascending(f"fingerprints[{i}]", one if one is not None else np.empty(0, np.uint64)) for i, one in enumerate(fingerprints)
-    ]
-    values = np.concatenate(arrays) if arrays else np.empty(0, np.uint64)
+    values, ends = _joined_sets(fingerprints)
+    count = len(ends)
     values = values if len(values) else np.zeros(1, np.uint64)
-    ends = np.cumsum([len(array) for array in arrays], dtype=np.uint64) if arrays else np.zeros(1, np.uint64)
+    ends = ends if count else np.zeros(1, np.uint64)
     value_data, end_data = native.pointer(values, "uint64_t[]"), native.pointer(ends, "uint64_t[]")
-    return native.pairs(lambda out: native.lib.nd_jaccard_pairs(value_data, end_data, len(arrays), bound, out), measured=True)
+    return native.pairs(lambda out: native.lib.nd_jaccard_pairs(value_data, end_data, count, bound, out), measured=True)
 
 
 def find_all(codes: Any, max_distance: int, blocks: int | None = None) -> npt.NDArray[np.int64]:
@@ -486,6 +510,27 @@ def _ascending(name: str, hashes: Any) -> npt.NDArray[np.uint64]:
     if len(array) > 1 and not (array[1:] > array[:-1]).all():
         raise ParameterError(f"{name} must be in ascending order without repeats; use numpy.unique({name})")
     return array
+
+
+def _joined_sets(fingerprints: Any) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """Ascending arrays one after another, and where each ends; all of them checked at once where all are arrays of uint64."""
+    if isinstance(fingerprints, np.ndarray) and fingerprints.ndim == 2 and fingerprints.dtype.kind == "u":
+        rows = np.ascontiguousarray(fingerprints, dtype=np.uint64)
+        sizes = np.full(len(rows), rows.shape[1], np.uint64)
+        arrays: Sequence[Array] = list(rows)
+        values = rows.reshape(-1)
+    else:
+        arrays = [np.empty(0, np.uint64) if one is None else one for one in fingerprints]
+        if not all(isinstance(one, np.ndarray) and one.ndim == 1 and one.dtype == np.uint64 for one in arrays):
+            arrays = [_ascending(f"fingerprints[{i}]", one) for i, one in enumerate(arrays)]
+        sizes = np.fromiter(map(len, arrays), np.uint64, len(arrays))
+        values = np.concatenate(arrays) if arrays else np.empty(0, np.uint64)
+    ends = np.cumsum(sizes, dtype=np.uint64)
+    falls = np.flatnonzero(values[1:] <= values[:-1]) + 1
+    if len(falls) and not np.isin(falls, ends).all():
+        for i, one in enumerate(arrays):
+            _ascending(f"fingerprints[{i}]", one)
+    return values, ends
 
 
 def _code_data(name: str, code: Any) -> bytes:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._core import ffi, lib
+from ._texts import locate
 from .errors import CorruptIndexError, ParameterError
 
 __all__ = [
@@ -27,6 +28,7 @@ Array = npt.NDArray[Any]
 
 _SLICE_TEXTS = 4096  # texts handed to C in one call: between two calls Ctrl-C is heard
 _SLICE_BYTES = 8 << 20
+_SIZE_BYTES: int = ffi.sizeof("size_t")
 _KEPT_BYTES = 32 << 20  # a thread's list of values that grew beyond this is given back
 
 
@@ -78,10 +80,9 @@ def _owned(handle: Any, free: Any) -> Any:
 
 
 class _Thread(threading.local):
-    """What one thread keeps: a text workspace, a list of values, and a place for one text's pointer and size."""
+    """What one thread keeps: a text workspace and a list of values."""
 
     def __init__(self) -> None:
-        self.one_text, self.one_size = ffi.new("const uint8_t *[1]"), ffi.new("size_t[1]")
         self.text = _owned(lib.nd_text_new(), lib.nd_text_free)
         self.values = _owned(lib.nd_values_new(), lib.nd_values_free)
 
@@ -248,36 +249,28 @@ def _taken(values: Any) -> Values:
     return Values(data, ends, copied(lib.nd_values_tokens(values), count, np.uint64))
 
 
-def _slices(texts: Iterable[str | bytes]) -> Iterable[list[bytes]]:
-    part: list[bytes] = []
-    size = 0
-    for text in texts:
-        data = text_bytes(text)
-        part.append(data)
-        size += len(data)
-        if size >= _SLICE_BYTES or len(part) >= _SLICE_TEXTS:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part
+def _append(scheme: Any, rules: Any, mine: _Thread, texts: list[Any], start: int, subject: str) -> int:
+    """Appends the values of some texts from `start` on to the thread's list; returns how many."""
+    addresses, sizes, owners = locate(texts, start, _SLICE_BYTES, text_bytes)
+    count = len(sizes) // _SIZE_BYTES
+    pointers = ffi.cast("const uint8_t *const *", ffi.from_buffer(addresses))
+    size_data = ffi.cast("const size_t *", ffi.from_buffer(sizes))
+    check(lib.nd_scheme_append_texts(scheme, rules, mine.text, pointers, size_data, count, mine.values), subject)
+    del owners  # what was encoded here lived until now
+    return count
 
 
 def values_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes]) -> Values:
-    """The stored values of texts under built-in rules."""
+    """The stored values of texts under built-in rules. ASCII `str` and `bytes` are read where they stand."""
+    texts = texts if isinstance(texts, list) else list(texts)
     mine = _mine()
-    values = mine.values
-    lib.nd_values_clear(values)
-    for part in _slices(texts):
-        sizes = np.fromiter(map(len, part), dtype=np.uintp, count=len(part))
-        joined = part[0] if len(part) == 1 else b"".join(part)
-        data = ffi.from_buffer("uint8_t[]", joined)
-        starts = np.cumsum(sizes) - sizes + np.uintp(int(ffi.cast("uintptr_t", data)))
-        status = lib.nd_scheme_append_texts(
-            scheme, rules, mine.text, ffi.cast("const uint8_t *const *", pointer(starts, "uintptr_t[]")),
-            pointer(sizes, "size_t[]"), len(part), values,
-        )  # fmt: skip
-        check(status, "fingerprints of texts")
-    taken = _taken(values)
+    lib.nd_values_clear(mine.values)
+    for first in range(0, len(texts), _SLICE_TEXTS):
+        part = texts[first : first + _SLICE_TEXTS]  # a list of our own keeps the texts alive, whatever other threads do
+        start = 0
+        while start < len(part):
+            start += _append(scheme, rules, mine, part, start, "fingerprints of texts")
+    taken = _taken(mine.values)
     if len(taken.data) > _KEPT_BYTES:
         mine.values = _owned(lib.nd_values_new(), lib.nd_values_free)
     return taken
@@ -286,11 +279,9 @@ def values_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes]) -> Va
 def value_of_text(scheme: Any, rules: Any, text: str | bytes) -> tuple[bytes | None, int]:
     """(stored value, tokens) of one text under built-in rules: what a query needs, without arrays in between."""
     mine = _mine()
-    values, data = mine.values, text_bytes(text)
-    pinned = ffi.from_buffer("uint8_t[]", data)
-    mine.one_text[0], mine.one_size[0] = pinned, len(data)
+    values = mine.values
     lib.nd_values_clear(values)
-    check(lib.nd_scheme_append_texts(scheme, rules, mine.text, mine.one_text, mine.one_size, 1, values), "fingerprint of a text")
+    _append(scheme, rules, mine, [text], 0, "fingerprint of a text")
     size = lib.nd_values_ends(values)[0]
     value = ffi.buffer(lib.nd_values_bytes(values), size)[:] if size else None
     token_count = lib.nd_values_tokens(values)[0]

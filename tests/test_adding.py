@@ -60,6 +60,22 @@ def test_add_returns_at_most_ten_unless_told(codes: Index) -> None:
     assert [len(one) for one in codes.clusters()] == [19]
 
 
+def test_few_edges_are_recorded(codes: Index) -> None:
+    """Of many matches in one cluster four are recorded, and one in each other cluster that is touched."""
+    for number in range(10):
+        assert len(codes.add_code(number, 1 << number)) == number
+    assert codes.stats()["recorded_matches"] == 0 + 1 + 2 + 3 + 6 * 4
+    many = BinaryCode(64, 3)
+    with Index(":memory:", many) as batch:
+        batch.add_codes(range(10), [1 << number for number in range(10)])
+        assert batch.stats()["recorded_matches"] == 30
+    with Index(":memory:", many) as apart:
+        apart.add_codes(range(6), [0b111 << 6 * number for number in range(6)])
+        assert apart.stats()["recorded_matches"] == 0
+        assert len(apart.add_code("between", 0)) == 6
+        assert apart.stats()["recorded_matches"] == 6 and [len(one) for one in apart.clusters()] == [7]
+
+
 def test_groups_are_apart(codes: Index) -> None:
     """Duplicates are sought within the group; no group is a group too, and 1 is another than '1' and b'1'."""
     for group in (None, "a", "1", 1, b"1"):

@@ -390,17 +390,22 @@ def crowd(seed: int) -> list[str]:
     return texts
 
 
+FEW_CANDIDATES = {"bands": 6, "rows": 9}
+"""So that many pairs above the threshold are no candidates, and must not be returned."""
+
+
 @pytest.mark.parametrize("store_text", [False, True])
+@pytest.mark.parametrize("bands", [{}, FEW_CANDIDATES], ids=["default", "few"])
 @pytest.mark.parametrize("threshold", [0.5, 0.7, 0.8])
-def test_exact_returns_candidates_at_or_above_the_threshold(threshold: float, store_text: bool) -> None:
+def test_exact_returns_candidates_at_or_above_the_threshold(threshold: float, bands: dict[str, int], store_text: bool) -> None:
     """With exact=True the answer is every candidate whose true Jaccard similarity is at or above the threshold, and no other."""
     texts = crowd(int(threshold * 10))
-    scheme = MinHash(threshold=threshold, exact=True)
-    bands, sets = band_sets(texts, scheme), [set(text.split()) for text in texts]
+    scheme = MinHash(threshold=threshold, exact=True, **bands)
+    buckets, sets = band_sets(texts, scheme), [set(text.split()) for text in texts]
     expected = {
         (a, b, jaccard(sets[a], sets[b]))
         for a, b in combinations(range(len(texts)), 2)
-        if bands[a] & bands[b] and jaccard(sets[a], sets[b]) >= threshold
+        if buckets[a] & buckets[b] and jaccard(sets[a], sets[b]) >= threshold
     }
     with Index(":memory:", scheme, text=ALL_WORDS, store_text=store_text) as index:
         index.add_many(enumerate(texts))
@@ -408,16 +413,17 @@ def test_exact_returns_candidates_at_or_above_the_threshold(threshold: float, st
     assert len(expected) > 50
 
 
+@pytest.mark.parametrize("bands", [{}, FEW_CANDIDATES], ids=["default", "few"])
 @pytest.mark.parametrize("threshold", [0.5, 0.7, 0.8])
-def test_minhash_returns_candidates_by_their_slots(threshold: float) -> None:
+def test_minhash_returns_candidates_by_their_slots(threshold: float, bands: dict[str, int]) -> None:
     """Without exact the answer is every candidate whose share of equal slots is at or above the threshold, and no other."""
     texts = crowd(100 + int(threshold * 10))
-    scheme = MinHash(threshold=threshold)
-    bands, signatures = band_sets(texts, scheme), scheme.fingerprints(texts, ALL_WORDS)
+    scheme = MinHash(threshold=threshold, **bands)
+    buckets, signatures = band_sets(texts, scheme), scheme.fingerprints(texts, ALL_WORDS)
     expected = set()
     for a, b in combinations(range(len(texts)), 2):
         share = int((signatures[a] == signatures[b]).sum()) / 128
-        if bands[a] & bands[b] and share >= threshold:
+        if buckets[a] & buckets[b] and share >= threshold:
             expected.add((a, b, share))
     with Index(":memory:", scheme, text=ALL_WORDS) as index:
         index.add_many(enumerate(texts))
@@ -426,3 +432,38 @@ def test_minhash_returns_candidates_by_their_slots(threshold: float) -> None:
             assert all(one.similarity >= threshold for one in index.query(text))
             assert index.query(text)[0].similarity == 1.0, number
     assert len(expected) > 50
+
+
+# ---- groups ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("as_if_large")
+@pytest.mark.parametrize(("plan", "parts", "case"), PLANS, ids=PLAN_NAMES)
+def test_codes_of_other_groups_are_not_met(plan: str, parts: int, case: Case) -> None:
+    """Every plan looks into the group asked for and into no other."""
+    code = bytes(case.scheme.bits // 8)
+    with Index(":memory:", case.scheme, text=case.rules) as index:
+        for group in (None, "g", 1):
+            assert index.add_code(repr(group), code, group=group) == []
+            assert [one.key for one in index.query_code(code, group=group)] == [repr(group)]
+        assert index.query_code(code, group="h") == [] and index.clusters() == []
+
+
+@pytest.mark.parametrize(
+    ("scheme", "store_text"),
+    [
+        (MinHash(), False),
+        (MinHash(exact=True), False),
+        (MinHash(exact=True), True),
+        (BottomK(), False),
+        (BottomK(measure="estimate"), False),
+    ],
+    ids=str,
+)
+def test_sets_of_other_groups_are_not_met(scheme: Any, store_text: bool) -> None:
+    """Every way to verify looks into the group asked for and into no other."""
+    with Index(":memory:", scheme, store_text=store_text) as index:
+        for group in (None, "g", 1):
+            assert index.add(repr(group), "one two three four", group=group) == []
+            assert [one.key for one in index.query("one two three four", group=group)] == [repr(group)]
+        assert index.query("one two three four", group="h") == [] and index.clusters() == []

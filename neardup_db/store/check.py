@@ -1,11 +1,9 @@
-"""The invariants of an index, each with its own message, and the repair that rebuilds what follows from the rest."""
+"""The invariants of an index, each with its own message."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
-from ..native import signed_hash
 from ..values import CheckReport
 from . import tables
 from .clusters import Clusters, UnionFind
@@ -48,7 +46,7 @@ class Checker:
                 yield f"SQLite's integrity check: {message}"
 
     def _fingerprints(self) -> Iterator[str]:
-        damaged = self._damaged()
+        damaged = self.damaged()
         if damaged:
             yield f"fingerprints whose value is damaged: {', '.join(map(str, damaged[:SHOWN]))}"
         yield from self._few(
@@ -61,7 +59,7 @@ class Checker:
             "fingerprints that no document has",
         )
 
-    def _damaged(self) -> list[int]:
+    def damaged(self) -> list[int]:
         """Ids of fingerprints whose value is none of the scheme's, or not the one that was written."""
         damaged: list[int] = []
         last = 0
@@ -93,7 +91,7 @@ class Checker:
 
     def _candidates(self) -> Iterator[str]:
         table = self.store.scheme.table
-        if table is None or self._damaged():  # rows follow from values: there is nothing to compare them with
+        if table is None or self.damaged():  # rows follow from values: there is nothing to compare them with
             return
         parameters = {"first_id": 0, "last_id": tables.MAX_ID, "limit": SHOWN}
         for sql, message in (
@@ -151,78 +149,3 @@ class Checker:
         sql = """SELECT d.fingerprint_id FROM {index}_match AS m JOIN {index}_document AS d ON d.id = m.other_id
                  WHERE m.document_id = ? AND (d.expires_at IS NULL OR d.expires_at > ?)"""
         return [row[0] for row in self.db.execute(self.store.sql(sql), (document_id, now))]
-
-    # ---- repair ------------------------------------------------------------------------------------------------------
-
-    def repair(self, now: int) -> tuple[list[str], list[str]]:
-        """Rebuild what follows from the documents: fingerprints where texts are stored, candidate rows, edges, clusters.
-
-        Returns what was done, and what is lost. Inside a write transaction."""
-        done, lost = self._repair_fingerprints()
-        done.append(f"{self._drop_orphans()} fingerprints without a document removed")
-        table = self.store.scheme.table
-        if table is not None:
-            self.db.execute(self.store.sql(f"DELETE FROM {{index}}_{table}"))
-            self.writer.documents.file_all()
-            done.append(f"{self.store.name}_{table} rebuilt from the fingerprints")
-        self.writer.reconnect_all(now, lambda _: None)
-        if self.store.record_matches:
-            done.append("matches and clusters computed again")
-        self.store.bump_generation()
-        return done, lost
-
-    def _repair_fingerprints(self) -> tuple[list[str], list[str]]:
-        """Give every document a sound fingerprint of its own group, from its text or its old value, or none."""
-        damaged = set(self._damaged())
-        unpoint = self.store.sql("UPDATE {index}_document SET fingerprint_id = NULL WHERE fingerprint_id = ?")
-        sql = self.store.sql(
-            """SELECT d.id, d.key, d.group_id, d.fingerprint_id, f.value FROM {index}_document AS d
-               LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id WHERE d.fingerprint_id IS NOT NULL
-               AND (f.id IS NULL OR f.group_id <> d.group_id OR f.id IN (SELECT value FROM json_each(:damaged)))"""
-        )
-        rows = self.db.rows(sql, {"damaged": json.dumps(sorted(damaged))})
-        for number in damaged:
-            self.db.execute(unpoint, (number,))
-            self.db.execute(self.store.sql("DELETE FROM {index}_fingerprint WHERE id = ?"), (number,))
-        lost = []
-        for document_id, key, group_id, fingerprint_id, value in rows:
-            text = self.writer.documents.text(document_id)
-            if text is not None:
-                value = self.store.scheme.values([text], self.store.rules).values[0]
-            elif fingerprint_id in damaged or value is None:
-                value = None
-                lost.append(key)
-            self.db.execute(
-                self.store.sql("UPDATE {index}_document SET fingerprint_id = ? WHERE id = ?"),
-                (None if value is None else self._fingerprint_of(group_id, value), document_id),
-            )
-        self._merge_doubles()
-        done = [f"{len(rows) - len(lost)} documents given a sound fingerprint"] if len(rows) > len(lost) else []
-        few = ", ".join(map(repr, lost[:SHOWN])) + (", ..." if len(lost) > SHOWN else "")
-        warning = f"{len(lost)} documents have lost their fingerprint and match nothing, add them again: {few}"
-        return done, [warning] if lost else []
-
-    def _fingerprint_of(self, group_id: int, value: bytes) -> int:
-        number = self.writer.documents.fingerprint_id(group_id, value)
-        if number is not None:
-            return number
-        sql = self.store.sql("INSERT INTO {index}_fingerprint (group_id, value, value_hash) VALUES (?, ?, ?)")
-        self.db.execute(sql, (group_id, value, signed_hash(value)))
-        return self.db.connection.last_insert_rowid()
-
-    def _merge_doubles(self) -> None:
-        """Documents of equal values point to the first of them; the others become orphans."""
-        sql = """UPDATE {index}_document SET fingerprint_id = (
-                     SELECT min(b.id) FROM {index}_fingerprint AS a JOIN {index}_fingerprint AS b
-                     ON b.group_id = a.group_id AND b.value_hash = a.value_hash AND b.value = a.value
-                     WHERE a.id = {index}_document.fingerprint_id)
-                 WHERE fingerprint_id IN (
-                     SELECT a.id FROM {index}_fingerprint AS a JOIN {index}_fingerprint AS b
-                     ON b.group_id = a.group_id AND b.value_hash = a.value_hash AND b.value = a.value AND b.id < a.id)"""
-        self.db.execute(self.store.sql(sql))
-
-    def _drop_orphans(self) -> int:
-        sql = """DELETE FROM {index}_fingerprint WHERE id NOT IN
-                 (SELECT fingerprint_id FROM {index}_document WHERE fingerprint_id IS NOT NULL)"""
-        self.db.execute(self.store.sql(sql))
-        return self.db.connection.changes()

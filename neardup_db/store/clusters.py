@@ -91,7 +91,7 @@ class Clusters:
                  VALUES (?, ?, ?, ?, ?)"""
         rows = [(*edge, now) for edge in edges]
         if rows:
-            self.db.connection.executemany(self.store.sql(sql), rows)
+            self.db.execute_many(self.store.sql(sql), rows)
 
     def connect(self, document_id: int, neighbours: Sequence[Neighbour], now: int) -> None:
         """Record the edges of an added document and join the clusters that it touches."""
@@ -105,7 +105,7 @@ class Clusters:
         sizes = {label: self._size(label) for label in labels}
         largest = max(labels, key=lambda label: (sizes[label], -label))
         sql = self.store.sql("UPDATE {index}_document SET cluster_id = ? WHERE cluster_id = ?")
-        self.db.connection.executemany(sql, [(largest, label) for label in labels if label != largest])
+        self.db.execute_many(sql, [(largest, label) for label in labels if label != largest])
 
     def _size(self, label: int) -> int:
         size: int = self.db.value(self.store.sql("SELECT count(*) FROM {index}_document WHERE cluster_id = ?"), (label,))
@@ -155,7 +155,7 @@ class Clusters:
             label = self.store.setting("next_cluster")
             self.store.set(next_cluster=label - 1)
             sql = self.store.sql("UPDATE {index}_document SET cluster_id = ? WHERE id = ?")
-            self.db.connection.executemany(sql, [(label, document_id) for document_id in group])
+            self.db.execute_many(sql, [(label, document_id) for document_id in group])
 
     def _loose_parts(self, seeds: set[int]) -> list[set[int]]:
         """The parts that the recorded edges leave of a component, all but one, which is never walked to its end.

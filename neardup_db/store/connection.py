@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
@@ -22,6 +22,10 @@ from ..errors import BusyError, ClosedError, CorruptIndexError, FormatError, Nea
 
 APPLICATION_ID = 0x4E445550
 """Of a file that this package created ("NDUP")."""
+
+CACHE_KIB = 32 << 10
+"""Pages that a connection of our own keeps at most: a large transaction touches pages all over the tables, and with SQLite's
+2 MB each of them is written, and read again, many times over."""
 
 _SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL"}
 
@@ -137,7 +141,9 @@ def open_file(target: str, *, read_only: bool, durability: str, timeout: float) 
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # plans do not depend on values: nothing is planned twice
-        connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}; PRAGMA temp_store = MEMORY")
+        connection.execute(
+            f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -{CACHE_KIB}"
+        )
     except apsw.Error as error:
         connection.close()
         raise translate(error) from error
@@ -174,12 +180,20 @@ class Database:
 
     def execute(self, sql: str, bindings: Any = None) -> apsw.Cursor:
         """Run SQL; the caller holds the lock through `reading` or `writing`."""
-        connection = self.connection
-        if connection.row_trace is None:
-            return connection.execute(sql, bindings)
-        cursor = connection.cursor()  # a caller's connection may turn its rows into something else
-        cursor.row_trace = _as_it_is
-        return cursor.execute(sql, bindings)
+        if self.connection.row_trace is None:
+            return self.connection.execute(sql, bindings)
+        return self._plain_cursor().execute(sql, bindings)
+
+    def execute_many(self, sql: str, bindings: Iterable[Any]) -> apsw.Cursor:
+        """Run SQL once for each of the bindings; the rows of all runs follow each other."""
+        return self._plain_cursor().executemany(sql, bindings)
+
+    def _plain_cursor(self) -> apsw.Cursor:
+        """A cursor that gives rows as they are, whatever a caller's connection makes of its own."""
+        cursor = self.connection.cursor()
+        if self.connection.row_trace is not None:
+            cursor.row_trace = _as_it_is
+        return cursor
 
     def rows(self, sql: str, bindings: Any = None) -> list[tuple[Any, ...]]:
         """All rows of a query."""

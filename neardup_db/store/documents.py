@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -55,6 +56,11 @@ class Documents:
         sql = "SELECT id, group_id, fingerprint_id, cluster_id, expires_at FROM {index}_document WHERE key = ?"
         row = self.db.execute(self.store.sql(sql), (key,)).fetchone()
         return None if row is None else Found(*row)
+
+    def taken(self, keys: Iterable[Key]) -> set[Key]:
+        """Those of the keys that have a row, visible or not: one statement for all, which runs in C."""
+        sql = self.store.sql("SELECT key FROM {index}_document WHERE key = ?")
+        return {key for (key,) in self.db.execute_many(sql, ((key,) for key in keys))}
 
     def visible(self, key: Key, now: int) -> Found | None:
         """The row of a key that has not expired."""
@@ -128,6 +134,13 @@ class Documents:
         number: int | None = self.db.value(sql, (group_id, signed_hash(value), value))
         return number
 
+    def fingerprint_ids(self, wanted: Mapping[tuple[int, bytes], int]) -> dict[tuple[int, bytes], int]:
+        """Those of {(group, value): value's hash} that are stored, with their ids: `fingerprint_id` for many."""
+        sql = """SELECT group_id, value, id FROM {index}_fingerprint WHERE group_id = +? AND value_hash = +? AND value = ?"""
+        asked = ((group_id, value_hash, value) for (group_id, value), value_hash in wanted.items())
+        found = self.db.execute_many(self.store.sql(sql), asked)
+        return {(group_id, value): number for group_id, value, number in found}
+
     def add_fingerprint(self, group_id: int, value: bytes) -> int:
         """A new fingerprint with its rows in the candidate table."""
         sql = self.store.sql("INSERT INTO {index}_fingerprint (group_id, value, value_hash) VALUES (?, ?, ?)")
@@ -196,7 +209,7 @@ class Documents:
         self.db.execute(sql, {**changes, "id": document_id})
 
     def touch(self, document_id: int, now: int, expires_at: int | None) -> None:
-        """Count one more sighting of a document, and let it live longer where an expiry is given."""
+        """Count one more sighting of a document, and give it the expiry where there is one."""
         sql = """UPDATE {index}_document SET last_seen = :now, times_seen = times_seen + 1,
                  expires_at = CASE WHEN :expires IS NULL THEN expires_at ELSE :expires END WHERE id = :id"""
         self.db.execute(self.store.sql(sql), {"now": now, "expires": expires_at, "id": document_id})

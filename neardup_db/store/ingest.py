@@ -96,15 +96,15 @@ class Ingest:
         """Write a batch: runs of records with new keys at once, the others one by one between them."""
         now = now_ms()
         run: list[int] = []
-        keys: set[Key] = set()
+        taken: set[Key] = set() if self.options.only_new else self.documents.taken(one.record.key for one in batch)
         for i, one in enumerate(batch):
-            if self.options.only_new or one.record.key in keys or self.documents.find(one.record.key) is not None:
+            if self.options.only_new or one.record.key in taken:
                 self._write_run(batch, sketches, run, now)
-                run, keys = [], set()
+                run = []
                 self._write_one(one, sketches[i], now)
             else:
                 run.append(i)
-                keys.add(one.record.key)
+                taken.add(one.record.key)
         self._write_run(batch, sketches, run, now)
         self.taken += len(batch)
         if self.options.progress is not None:

@@ -102,7 +102,7 @@ def read_settings(db: Database, name: str) -> dict[str, Any]:
 
 def write_settings(db: Database, name: str, settings: Mapping[str, Any]) -> None:
     """Insert or overwrite settings."""
-    db.connection.executemany(f"INSERT OR REPLACE INTO {name}_setting (name, value) VALUES (?, ?)", list(settings.items()))
+    db.execute_many(f"INSERT OR REPLACE INTO {name}_setting (name, value) VALUES (?, ?)", list(settings.items()))
 
 
 def migrate(db: Database, name: str, settings: dict[str, Any], table: str | None) -> bool:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import apsw
@@ -96,12 +100,40 @@ class Search:
         parameters = self.parameters(sketch, group_id, now)
         parameters["before_id"] = before_id
         sql = self.store.query_sql("neighbours", self._verify())
-        return list(map(Neighbour._make, self._rows(sql, parameters)))
+        return [Neighbour._make(row[:5]) for row in self._rows(sql, parameters)]
+
+    def neighbours_of_many(self, asked: Iterable[tuple[Sketch, int, int]], now: int) -> Iterator[tuple[int, list[Neighbour]]]:
+        """(before_id, its neighbours) for each (sketch, group_id, before_id) that has any, in their order.
+
+        No two may have the same before_id, none may be of an empty text, and nothing may be written until all answers are taken:
+        it is one statement, run again for each."""
+        common = self.parameters(Sketch(None, None, None, 0), 0, now)
+
+        def parameters() -> Iterator[dict[str, Any]]:
+            for sketch, group_id, before_id in asked:
+                yield {
+                    **common,
+                    "fingerprint": sketch.value,
+                    "evidence": sketch.evidence,
+                    "group_id": group_id,
+                    "before_id": before_id,
+                }
+
+        rows = self.db.execute_many(self.store.query_sql("neighbours", self._verify()), parameters())
+        with self._over_stored():
+            for before_id, found in groupby(rows, itemgetter(5)):
+                yield before_id, [Neighbour._make(row[:5]) for row in found]
 
     def _rows(self, sql: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
-        """The rows of a query of sql/, which fails only over what is stored."""
-        try:
+        """The rows of a query of sql/."""
+        with self._over_stored():
             return self.db.rows(sql, parameters)
+
+    @contextmanager
+    def _over_stored(self) -> Iterator[None]:
+        """A query of sql/ fails only over what is stored."""
+        try:
+            yield
         except apsw.SQLError as error:
             raise CorruptIndexError(
                 f"a query of index {self.store.name!r} failed over what is stored ({error}): run check(repair=True), "
@@ -135,7 +167,7 @@ class Search:
         """The sketch of a stored document, for asking again."""
         value = self.documents.value(fingerprint_id)
         evidence = None
-        text = self.documents.text(document_id)
+        text = self.documents.text(document_id) if self.store.store_text else None
         if text is not None:
             proofs = self.store.scheme.evidence([text], self.store.rules)
             evidence = None if proofs is None else proofs[0]

@@ -94,14 +94,16 @@ class Writer:
 
         Fingerprints, table rows (sorted) and documents are written first, each by one statement for the whole batch; then
         every document asks for what came before it."""
-        group_ids = [self.documents.group_id(record.group, create=True) for record in records]
+        groups = dict.fromkeys(record.group for record in records)
+        numbers = {group: self.documents.group_id(group, create=True) for group in groups}
+        group_ids = [numbers[record.group] for record in records]
         fingerprint_ids = self._add_fingerprints(group_ids, sketches)
         first_id = self.documents.next_id()
         rows = [
             self.documents.row(first_id + i, records[i], group_ids[i], fingerprint_ids[i], sketches[i].token_count, now)
             for i in range(len(records))
         ]
-        self.db.connection.executemany(self.store.sql(Documents.INSERT), rows)
+        self.db.execute_many(self.store.sql(Documents.INSERT), rows)
         if not self.store.record_matches:
             return 0
         return self._connect_batch(first_id, records, sketches, group_ids, fingerprint_ids, now)
@@ -109,26 +111,17 @@ class Writer:
     def _add_fingerprints(self, group_ids: Sequence[int], sketches: Sequence[Sketch]) -> list[int | None]:
         """Fingerprint id of each document; new values are written and filed."""
         last = self.db.value("SELECT seq FROM sqlite_sequence WHERE name = ?", (f"{self.store.name}_fingerprint",)) or 0
-        known: dict[tuple[int, bytes], int] = {}
-        rows: list[tuple[int, int, bytes, int]] = []
-        ids: list[int | None] = []
-        for group_id, sketch in zip(group_ids, sketches, strict=True):
-            if sketch.value is None:
-                ids.append(None)
-                continue
-            number = known.get((group_id, sketch.value))
-            if number is None:
-                number = self.documents.fingerprint_id(group_id, sketch.value) if last else None
-                if number is None:
-                    number = last + len(rows) + 1
-                    rows.append((number, group_id, sketch.value, signed_hash(sketch.value)))
-                known[group_id, sketch.value] = number
-            ids.append(number)
+        values = [None if one.value is None else (group_id, one.value) for group_id, one in zip(group_ids, sketches, strict=True)]
+        distinct = {value: signed_hash(value[1]) for value in dict.fromkeys(values) if value is not None}
+        known = self.documents.fingerprint_ids(distinct) if last else {}
+        new = [value for value in distinct if value not in known]
+        rows = [(number, *value, distinct[value]) for number, value in enumerate(new, last + 1)]
+        known.update((value, number) for number, value in enumerate(new, last + 1))
         if rows:
             sql = "INSERT INTO {index}_fingerprint (id, group_id, value, value_hash) VALUES (?, ?, ?, ?)"
-            self.db.connection.executemany(self.store.sql(sql), rows)
+            self.db.execute_many(self.store.sql(sql), rows)
             self.documents.file(rows[0][0], rows[-1][0])
-        return ids
+        return [None if value is None else known[value] for value in values]
 
     def _connect_batch(
         self,
@@ -140,26 +133,34 @@ class Writer:
         now: int,
     ) -> int:
         """Edges and clusters of the documents from first_id on, as adding them one by one would give."""
-        newest: dict[int, int] = {}  # fingerprint -> its newest visible document so far
+        visible = [record.expires_at is None or record.expires_at > now for record in records]
+        earlier: list[int | None] = []  # of each document: the newest visible one of the batch with its fingerprint
+        newest: dict[int, int] = {}
+        for i, fingerprint_id in enumerate(fingerprint_ids):
+            earlier.append(None if fingerprint_id is None else newest.get(fingerprint_id))
+            if fingerprint_id is not None and visible[i]:
+                newest[fingerprint_id] = first_id + i
+        asking = [i for i, fingerprint_id in enumerate(fingerprint_ids) if fingerprint_id is not None and earlier[i] is None]
+        answers = self.search.neighbours_of_many(((sketches[i], group_ids[i], first_id + i) for i in asking), now)
+        answer = next(answers, None)
         labels = UnionFind()
         edges: list[Edge] = []
         matched = 0
-        for i, fingerprint_id in enumerate(fingerprint_ids):
-            document_id = first_id + i
-            if fingerprint_id is None:
+        for i, copied in enumerate(earlier):
+            document_id, fingerprint_id = first_id + i, fingerprint_ids[i]
+            neighbours: Sequence[Neighbour] = ()
+            if copied is not None and fingerprint_id is not None:
+                neighbours = (self._copy_of(copied, fingerprint_id),)
+            elif answer is not None and answer[0] == document_id:
+                neighbours = answer[1]
+                answer = next(answers, None)
+            if not neighbours:
                 continue
-            if fingerprint_id in newest:
-                neighbours = [self._copy_of(newest[fingerprint_id], fingerprint_id)]
-            else:
-                neighbours = self.search.neighbours(sketches[i], group_ids[i], now, document_id)
-            matched += bool(neighbours)
-            expires_at = records[i].expires_at
-            if expires_at is not None and expires_at <= now:
-                continue
-            edges += choose_edges(document_id, neighbours, labels.find)
-            for one in neighbours:
-                labels.union(one.cluster_id, document_id)
-            newest[fingerprint_id] = document_id
+            matched += 1
+            if visible[i]:
+                edges += choose_edges(document_id, neighbours, labels.find)
+                for one in neighbours:
+                    labels.union(one.cluster_id, document_id)
         self.clusters.record(edges, now)
         for group in labels.sets():
             self.clusters.join(set(group))

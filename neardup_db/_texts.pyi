@@ -1,0 +1,8 @@
+"""Where the UTF-8 of texts stands in memory; only `native` imports it."""
+
+from collections.abc import Callable
+from typing import Any
+
+def locate(
+    texts: list[Any], start: int, most_bytes: int, encode: Callable[[Any], bytes], /
+) -> tuple[bytes, bytes, list[bytes]]: ...

@@ -1,0 +1,268 @@
+"""What can be asked of an index, in one state of its file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import apsw
+
+from . import records as checks
+from .errors import KeyNotFoundError
+from .schemes.base import Scheme
+from .store import statistics
+from .store.clusters import Clusters
+from .store.documents import Documents, Found
+from .store.explain import Explanation, MatchExplanation, explain_pair, explain_query
+from .store.search import Search
+from .store.state import Sketch, Store
+from .text import TextRules
+from .values import Cluster, Document, Key, Match, Pair
+
+PAGE = 500
+"""Documents that a lazy listing reads in one transaction."""
+
+
+class Reader:
+    """The questions; `Index` adds everything that writes."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._documents = Documents(store)
+        self._search = Search(store, self._documents)
+        self._clusters = Clusters(store, self._documents, self._search)
+
+    @property
+    def connection(self) -> apsw.Connection:
+        """The connection below, with the SQL functions loaded. Raises ClosedError."""
+        self._store.db.require_open()
+        return self._store.db.connection
+
+    @property
+    def scheme(self) -> Scheme:
+        """The scheme, complete with what was chosen for it."""
+        return self._store.scheme
+
+    @property
+    def text_rules(self) -> TextRules:
+        """The text rules."""
+        return self._store.rules
+
+    @property
+    def name(self) -> str:
+        """The name that the index's tables begin with."""
+        return self._store.name
+
+    # ---- asking ------------------------------------------------------------------------------------------------------
+
+    def query(
+        self,
+        text: str | bytes,
+        *,
+        threshold: float | None = None,
+        max_distance: int | None = None,
+        limit: int | None = None,
+        any: bool = False,
+        group: Key | None = None,
+    ) -> list[Match]:
+        """Documents that are near-duplicates of a text, best first; ties in the order of insertion.
+
+        threshold, max_distance: stricter than the index's own, else ParameterError. any=True with a limit: any `limit` matches,
+        best first, without looking at the rest.
+        """
+        return self._query(lambda: self._sketch(text), threshold, max_distance, limit, any, group)
+
+    def query_code(
+        self,
+        code: Any,
+        *,
+        threshold: float | None = None,
+        max_distance: int | None = None,
+        limit: int | None = None,
+        any: bool = False,
+        group: Key | None = None,
+    ) -> list[Match]:
+        """`query` for a code of bits."""
+        return self._query(lambda: self._store.sketch_code(code), threshold, max_distance, limit, any, group)
+
+    def query_many(
+        self,
+        texts: Iterable[str | bytes],
+        *,
+        threshold: float | None = None,
+        max_distance: int | None = None,
+        limit: int | None = None,
+        any: bool = False,
+        group: Key | None = None,
+    ) -> list[list[Match]]:
+        """`query` for each of many texts, all in one consistent state; one list of matches each."""
+        checked = [checks.check_text(text) for text in checks.check_many("texts", texts)]
+        sketches = self._store.sketch_texts(checked, evidence=True)
+        with self._store.reading():
+            if sketches and sketches[0].epoch != self._store.epoch:
+                sketches = self._store.sketch_texts(checked, evidence=True)
+            return [self._matches(sketch, threshold, max_distance, limit, any, group) for sketch in sketches]
+
+    def _query(
+        self,
+        make: Callable[[], Sketch],
+        threshold: float | None,
+        max_distance: int | None,
+        limit: int | None,
+        first: bool,
+        group: Key | None,
+    ) -> list[Match]:
+        self._store.db.require_open()
+        with self._sketched(make) as sketch:
+            return self._matches(sketch, threshold, max_distance, limit, first, group)
+
+    def _matches(
+        self,
+        sketch: Sketch,
+        threshold: float | None,
+        max_distance: int | None,
+        limit: int | None,
+        first: bool,
+        group: Key | None,
+    ) -> list[Match]:
+        if limit is not None:
+            checks.check_count("limit", limit)
+        group_id = self._documents.group_id(checks.check_group(group))
+        now = checks.now_ms()
+        rows = self._search.matches(
+            sketch, group_id, now, threshold=threshold, max_distance=max_distance, limit=limit, first=bool(first)
+        )
+        if first:  # the ones found first, in the order of every answer
+            rows.sort(key=lambda row: (-row.similarity, row.id))
+        return [row.match for row in rows]
+
+    def matches(self, key: Key, *, threshold: float | None = None, limit: int | None = None) -> list[Match]:
+        """Near-duplicates of a stored document, by its stored fingerprint, without itself. Raises KeyNotFoundError."""
+        with self._store.reading():
+            now = checks.now_ms()
+            found = self._found(key, now)
+            if limit is not None:
+                checks.check_count("limit", limit)
+            if found.fingerprint_id is None:
+                return []
+            sketch = self._search.stored_sketch(found.id, found.fingerprint_id)
+            rows = self._search.matches(sketch, found.group_id, now, threshold=threshold, limit=limit, except_id=found.id)
+            return [row.match for row in rows]
+
+    def pairs(self, threshold: float | None = None) -> Iterator[Pair]:
+        """All pairs of near-duplicates, lazily; `key_a` is the earlier document. Each page of documents sees one state."""
+        self._store.db.require_open()
+        self._store.scheme.query_bounds(threshold, None)
+        return self._pairs(threshold)
+
+    def _pairs(self, threshold: float | None) -> Iterator[Pair]:
+        after = 0
+        while True:
+            found: list[Pair] = []
+            with self._store.reading():
+                now = checks.now_ms()
+                page = self._documents.page(after, now, PAGE)
+                for document_id, key, fingerprint_id, group_id in page:
+                    if fingerprint_id is not None:
+                        sketch = self._search.stored_sketch(document_id, fingerprint_id)
+                        rows = self._search.matches(sketch, group_id, now, threshold=threshold, after_id=document_id)
+                        found += [Pair(key, row.key, row.similarity, row.distance) for row in rows]
+            yield from found
+            if not page:
+                return
+            after = page[-1][0]
+
+    def clusters(self, min_size: int = 2) -> list[Cluster]:
+        """Connected components of the graph of pairs, largest first; without `record_matches` they are computed now."""
+        checks.check_count("min_size", min_size, 1)
+        with self._store.reading():
+            return self._clusters.listing(min_size, checks.now_ms())
+
+    # ---- single documents --------------------------------------------------------------------------------------------
+
+    def get(self, key: Key) -> Document:
+        """A stored document. Raises KeyNotFoundError."""
+        with self._store.reading():
+            return self._documents.read(self._found(key, checks.now_ms()).id)
+
+    def get_many(self, keys: Iterable[Key]) -> list[Document | None]:
+        """Stored documents in the order of the keys; None for a key that is not there."""
+        checked = [checks.check_key(key) for key in checks.check_many("keys", keys)]
+        with self._store.reading():
+            now = checks.now_ms()
+            found = [self._documents.visible(key, now) for key in checked]
+            return [None if one is None else self._documents.read(one.id) for one in found]
+
+    def __contains__(self, key: object) -> bool:
+        with self._store.reading():
+            return self._documents.visible(checks.check_key(key), checks.now_ms()) is not None
+
+    def __len__(self) -> int:
+        with self._store.reading():
+            return self._documents.count(checks.now_ms())
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[Key]:
+        """Keys in the order of insertion."""
+        self._store.db.require_open()
+        return self._keys()
+
+    def _keys(self) -> Iterator[Key]:
+        after = 0
+        while True:
+            with self._store.reading():
+                page = self._documents.page(after, checks.now_ms(), PAGE)
+            if not page:
+                return
+            yield from [row[1] for row in page]
+            after = page[-1][0]
+
+    # ---- why, and how much ----------------------------------------------------------------------------------------------
+
+    def explain(self, text: str | bytes, *, group: Key | None = None) -> Explanation:
+        """How a query for this text runs: plan, probes, candidates, verified, matches, and the time of each step."""
+        start = time.perf_counter()
+        sketch = self._sketch(text)
+        fingerprint_s = time.perf_counter() - start
+        with self._store.reading():
+            if sketch.epoch != self._store.epoch:
+                sketch = self._sketch(text)
+            group_id = self._documents.group_id(checks.check_group(group))
+            return explain_query(self._store, self._search, sketch, group_id, checks.now_ms(), fingerprint_s)
+
+    def explain_match(self, key_a: Key, key_b: Key) -> MatchExplanation:
+        """Why two stored documents match, or do not. Raises KeyNotFoundError."""
+        with self._store.reading():
+            now = checks.now_ms()
+            a, b = self._found(key_a, now), self._found(key_b, now)
+            return explain_pair(self._store, self._search, key_a, a, key_b, b)
+
+    def stats(self) -> dict[str, Any]:
+        """Counts, sizes in bytes, settings, versions and the tier of CPU instructions in use."""
+        with self._store.reading():
+            return statistics.collect(self._store, checks.now_ms())
+
+    # ---- helpers ------------------------------------------------------------------------------------------------------
+
+    def _sketch(self, text: str | bytes) -> Sketch:
+        return self._store.sketch_texts([checks.check_text(text)], evidence=True)[0]
+
+    @contextmanager
+    def _sketched(self, make: Callable[[], Sketch], write: bool = False) -> Iterator[Sketch]:
+        """A fingerprint, made outside the transaction, and again inside it if a rebuild came between."""
+        self._store.db.require_open()
+        sketch = make()
+        with self._store.writing() if write else self._store.reading():
+            if sketch.epoch != self._store.epoch:
+                sketch = make()
+            yield sketch
+
+    def _found(self, key: Any, now: int) -> Found:
+        found = self._documents.visible(checks.check_key(key), now)
+        if found is None:
+            raise KeyNotFoundError(f"no document has the key {key!r}")
+        return found

@@ -1,0 +1,140 @@
+/* test_text_kernels.c: the kernels over text of each tier against plain loops, at lengths around the width of the registers, at
+ * every alignment, in buffers that end where the padding ends, so that a sanitizer sees any step beyond. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+#define CHECK(condition)                                                                                    \
+    do {                                                                                                    \
+        if (!(condition)) {                                                                                 \
+            fprintf(stderr, "%s:%d: %s (tier %s)\n", __FILE__, __LINE__, #condition, nd_isa_name());         \
+            exit(1);                                                                                        \
+        }                                                                                                   \
+    } while (0)
+
+static uint64_t state = 20261120;
+
+static uint64_t draw(void)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state;
+}
+
+static void *block(size_t size)
+{
+    void *const memory = malloc(size + 1);
+    CHECK(memory != NULL);
+    return memory;
+}
+
+/* ---- words ---------------------------------------------------------------------------------------------------------------- */
+
+/* By the definition: a letter or digit goes out, the first byte behind a word becomes the joiner. */
+static void check_words_once(const nd_kernels *kernels, const uint8_t *source, size_t size, size_t skew, int in_word, int fold)
+{
+    uint8_t *const text = block(size + skew), *const out = block(3 + size + ND_TEXT_PADDING), *const expected = block(size);
+    uint32_t *const starts = block(4 * (size / 2 + 1 + ND_STARTS_PADDING)), *const expected_starts = block(4 * (size / 2 + 1));
+    size_t written = 0, tokens = 0;
+    int before = in_word;
+    memcpy(text + skew, source, size);
+    for (size_t i = 0; i < size; i++) {
+        const int word = isalnum(source[i]) != 0;
+        if (word)
+            expected[written++] = (uint8_t)(fold ? tolower(source[i]) : source[i]);
+        else if (before) {
+            expected[written++] = '-';
+            expected_starts[tokens++] = (uint32_t)(3 + written);
+        }
+        before = word;
+    }
+    nd_ascii_words words = {.bytes = out, .out = out + 3, .starts = starts, .in_word = in_word, .joiner = '-',
+        .case_bit = fold ? 0x20 : 0};
+    kernels->ascii_words(&words, text + skew, size);
+    CHECK(words.out == out + 3 + written && words.starts == starts + tokens && (words.in_word != 0) == before);
+    CHECK(memcmp(out + 3, expected, written) == 0);
+    CHECK(memcmp(starts, expected_starts, 4 * tokens) == 0);
+    free(text);
+    free(out);
+    free(expected);
+    free(starts);
+    free(expected_starts);
+}
+
+static void check_words(const nd_kernels *kernels)
+{
+    static const size_t lengths[] = {0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 95, 96, 97, 127, 128, 129, 191, 192, 193, 500};
+    uint8_t text[500];
+    for (int shape = 0; shape < 6; shape++)
+        for (size_t n = 0; n < sizeof lengths / sizeof lengths[0]; n++)
+            for (size_t round = 0; round < 32; round++) {
+                for (size_t i = 0; i < lengths[n]; i++) {
+                    const uint64_t drawn = draw() >> 8;
+                    text[i] = shape == 0 ? (uint8_t)(drawn % 128)                                  /* any ASCII */
+                            : shape == 1 ? (uint8_t)"etaOIN sr-HL.42"[drawn % 15]                 /* like text */
+                            : shape == 2 ? (uint8_t)(i % 2 == 0 ? 'a' + drawn % 26 : ' ')          /* as many words as can be */
+                            : shape == 3 ? 'Q'                                                    /* one word */
+                            : shape == 4 ? '\0'                                                   /* none */
+                                         : (uint8_t)"@A`aZz[{/09:"[drawn % 12];                   /* the edges of the ranges */
+                }
+                check_words_once(kernels, text, lengths[n], round % 8, round / 8 % 2 == 1, round / 16 == 1);
+            }
+    for (int byte = 0; byte < 128; byte++) { /* each byte alone and in a word */
+        const uint8_t around[3] = {'x', (uint8_t)byte, 'Y'};
+        check_words_once(kernels, around + 1, 1, 0, 0, 1);
+        check_words_once(kernels, around, 3, 0, 0, 1);
+        check_words_once(kernels, around, 3, 1, 1, 0);
+    }
+}
+
+/* ---- hashes --------------------------------------------------------------------------------------------------------------- */
+
+static void check_hashes_once(const nd_kernels *kernels, size_t tokens_in_all, size_t longest, size_t tokens, size_t joiner_size, uint64_t seed)
+{
+    uint32_t *const starts = block(4 * (tokens_in_all + 1));
+    starts[0] = ND_TEXT_PADDING;
+    for (size_t i = 0; i < tokens_in_all; i++)
+        starts[i + 1] = starts[i] + (uint32_t)(draw() >> 9) % (uint32_t)(longest + 1) + (uint32_t)joiner_size;
+    const size_t size = starts[tokens_in_all] + ND_TEXT_PADDING;
+    uint8_t *const bytes = malloc(size);
+    CHECK(bytes != NULL);
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (uint8_t)(draw() >> 13);
+    const size_t count = tokens_in_all < tokens ? 0 : tokens_in_all - tokens + 1;
+    uint64_t *const hashes = block(8 * count);
+    const nd_shingles shingles = {bytes, starts, count, tokens, joiner_size, seed};
+    kernels->hash_shingles(&shingles, hashes);
+    for (size_t i = 0; i < count; i++)
+        CHECK(hashes[i] == nd_xxh3_64(bytes + starts[i], starts[i + tokens] - starts[i] - joiner_size, seed));
+    free(starts);
+    free(bytes);
+    free(hashes);
+}
+
+static void check_hashes(const nd_kernels *kernels)
+{
+    static const size_t longest[] = {0, 1, 2, 5, 10, 20, 30, 80, 300};
+    static const uint64_t seeds[] = {0, 1, 0xFEDCBA9876543210u};
+    for (size_t n = 0; n < sizeof longest / sizeof longest[0]; n++)
+        for (size_t tokens = 1; tokens <= 5; tokens++)
+            for (size_t count = 0; count <= 70; count += 1 + count / 9)
+                for (size_t s = 0; s < 3; s++) {
+                    check_hashes_once(kernels, count, longest[n], tokens, 1, seeds[s]);
+                    check_hashes_once(kernels, count, longest[n], tokens, 0, seeds[s]);
+                }
+}
+
+int main(void)
+{
+    for (int i = 0; i < nd_isa_count(); i++) {
+        const char *const tier = nd_isa_at(i);
+        CHECK(nd_isa_force(tier) == ND_OK);
+        check_words(nd_kernels_active());
+        check_hashes(nd_kernels_active());
+        printf("%s: ok\n", tier);
+    }
+    return 0;
+}

@@ -1,0 +1,254 @@
+"""Files of every released schema version open with their settings and answers; the schema is what was released."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from make_files import CODES, CREATED, DATA, EXPIRES, FILES, TEXTS
+
+from neardup_db import BinaryCode, Cluster, Document, Index, MinHash, TextRules
+from neardup_db.store.schema import SCHEMA_VERSION
+
+RELEASED = sorted(DATA.glob("schema-*/*.db"))
+CURRENT = DATA / f"schema-{SCHEMA_VERSION}"
+
+PAIRS: dict[str, dict[tuple[str, str], tuple[float, int | None]]] = {
+    # similarity and distance of "first" and "near", "first" and "nearer", "near" and "nearer"; the copies have 1.0
+    "simhash": {("first", "near"): (61 / 64, 3), ("first", "nearer"): (58 / 64, 6), ("near", "nearer"): (55 / 64, 9)},
+    "minhash": {
+        ("first", "near"): (118 / 128, None),
+        ("first", "nearer"): (120 / 128, None),
+        ("near", "nearer"): (113 / 128, None),
+    },
+    "minhash-exact": {
+        ("first", "near"): (19 / 21, None),
+        ("first", "nearer"): (20 / 21, None),
+        ("near", "nearer"): (19 / 22, None),
+    },
+    "minhash-exact-text": {
+        ("first", "near"): (19 / 21, None),
+        ("first", "nearer"): (20 / 21, None),
+        ("near", "nearer"): (19 / 22, None),
+    },
+    "bottomk": {
+        ("first", "near"): (60 / 68, None),
+        ("first", "nearer"): (62 / 66, None),
+        ("near", "nearer"): (60 / 68, None),
+    },
+    "bitsampling": {
+        ("first", "near"): (1 - 10 / 128, 5),
+        ("first", "nearer"): (1 - 10 / 128, 5),
+        ("near", "nearer"): (1 - 20 / 128, 10),
+    },
+}
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Any:
+    """A copy of a released file, so that the file itself is never written."""
+
+    def copy(path: Path) -> Path:
+        return Path(shutil.copy(path, tmp_path / path.name))
+
+    return copy
+
+
+def test_there_is_a_file_for_every_scheme() -> None:
+    """Each schema version up to the present one has a file for each scheme, and none is large."""
+    assert {path.parent.name for path in RELEASED} == {f"schema-{version}" for version in range(1, SCHEMA_VERSION + 1)}
+    for version in range(1, SCHEMA_VERSION + 1):
+        assert {path.stem for path in (DATA / f"schema-{version}").glob("*.db")} == set(FILES)
+    assert {FILES[name]["scheme"].name for name in FILES} == {"simhash", "minhash", "bottomk", "bitsampling", "binarycode"}
+    assert max(path.stat().st_size for path in RELEASED) < 150_000
+
+
+@pytest.mark.parametrize("path", RELEASED, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_released_file_opens_with_its_settings(copied: Any, path: Path) -> None:
+    """Scheme, text rules and options are those that it was made with, every invariant holds, and a write works."""
+    arguments = FILES[path.stem]
+    with Index(copied(path), arguments["scheme"], text=arguments.get("text")) as index:
+        asked = arguments["scheme"].for_index(index.text_rules, bool(arguments.get("store_text")))
+        assert index.scheme.settings().items() >= asked.settings().items()
+        assert index.text_rules == arguments.get("text", TextRules())
+        settings = index.stats()["settings"]
+        assert settings["schema_version"] == SCHEMA_VERSION and settings["created_at"] == CREATED
+        assert bool(settings["store_text"]) == arguments.get("store_text", False)
+        assert bool(settings["record_matches"]) == arguments.get("record_matches", True)
+        assert index.check().problems == ()
+        if index.scheme.takes_text:
+            index.add("new", "a text that is quite new to all of them")
+        else:
+            index.add_code("new", 1 << 200)
+        assert "new" in index and index.check().problems == ()
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in RELEASED if path.stem in PAIRS], ids=lambda path: f"{path.parent.name}-{path.stem}"
+)
+def test_a_released_file_of_texts_answers_as_it_did(copied: Any, path: Path) -> None:
+    """Every stored text has the fingerprint that is computed today, and pairs, clusters and documents are the known ones."""
+    expected = {("first", "copy"): 1.0, ("nfd", "nfc"): 1.0}
+    known = PAIRS[path.stem]
+    with Index(copied(path)) as index:
+        distance = 0 if index.scheme.takes_codes else None
+        for record in TEXTS:
+            found = index.query(record["text"], group=record.get("group"))
+            if record["key"] == "empty":
+                assert found == []
+            else:
+                assert [(one.key, one.distance) for one in found if one.similarity == 1.0 and one.key == record["key"]] == [
+                    (record["key"], distance)
+                ]
+        pairs = {(one.key_a, one.key_b): (one.similarity, one.distance) for one in index.pairs()}
+        assert pairs == {
+            **{pair: (similarity, distance) for pair, similarity in expected.items()},
+            **known,
+            ("copy", "near"): known["first", "near"],
+            ("copy", "nearer"): known["first", "nearer"],
+        }
+        assert index.clusters() == [Cluster("first", ("first", "copy", "near", "nearer")), Cluster("nfd", ("nfd", "nfc"))]
+        assert list(index) == [record["key"] for record in TEXTS]
+        stored = TEXTS[0]["text"] if FILES[path.stem].get("store_text") else None
+        assert index.get("first") == Document(
+            key="first",
+            group=None,
+            metadata={"source": "a", "tags": ["x", "ü"]},
+            text=stored,
+            token_count=index.get("first").token_count,
+            added_at=(CREATED + 1) / 1000,
+            last_seen=(CREATED + 1) / 1000,
+            times_seen=1,
+            expires_at=None,
+        )
+        assert index.get("copy").expires_at == EXPIRES
+        assert (index.get(42).group, index.get(b"\x00bytes").group) == (7, "other")
+
+
+@pytest.mark.parametrize("version", range(1, SCHEMA_VERSION + 1))
+def test_a_released_file_of_codes_answers_as_it_did(copied: Any, version: int) -> None:
+    """The codes within 31 bits of each other are the pairs."""
+    with Index(copied(DATA / f"schema-{version}" / "binarycode.db")) as index:
+        pairs = {(one.key_a, one.key_b): one.distance for one in index.pairs()}
+        assert pairs == {
+            (f"code{a}", f"code{b}"): (CODES[a] ^ CODES[b]).bit_count()
+            for a in range(7)
+            for b in range(a + 1, 7)
+            if (CODES[a] ^ CODES[b]).bit_count() <= 31
+        }
+        assert len(pairs) == 9 and pairs["code0", "code1"] == 31
+        assert index.clusters() == [Cluster("code0", tuple(f"code{number}" for number in range(6)))]
+        assert [one.key for one in index.query_code(0, group="g")] == ["code7"]
+
+
+def test_a_released_file_can_be_read_without_writing(copied: Any) -> None:
+    """A file of the present version is read with read_only=True, and not a byte of it changes."""
+    for original in sorted(CURRENT.glob("*.db")):
+        path = copied(original)
+        with Index(path, read_only=True) as index:
+            assert index.check().ok
+        assert path.read_bytes() == original.read_bytes()
+
+
+# ---- the schema --------------------------------------------------------------------------------------------------------
+
+CANDIDATE_TABLES = {
+    "simhash": "simhash_block",
+    "minhash": "minhash_band",
+    "minhash-exact": "minhash_band",
+    "minhash-exact-text": "minhash_band",
+    "bottomk": "bottomk_prefix",
+    "bitsampling": "code_chunk",
+    "binarycode": "code_chunk",
+    "scan": None,
+}
+TABLES = {"neardup_document", "neardup_fingerprint", "neardup_group", "neardup_match", "neardup_setting"}
+VIEWS = {"neardup_clusters", "neardup_documents", "neardup_matches", "neardup_settings"}
+INDEXES = {
+    "neardup_document_cluster",
+    "neardup_document_expiry",
+    "neardup_document_fingerprint",
+    "neardup_fingerprint_value",
+    "neardup_match_other",
+}
+
+
+def fresh(name: str) -> Index:
+    """An empty index like one of the files."""
+    if name == "scan":
+        return Index(":memory:", BinaryCode(bits=64, max_distance=31))
+    return Index(":memory:", **FILES[name])
+
+
+@pytest.mark.parametrize("name", CANDIDATE_TABLES)
+def test_tables_views_and_indexes_of_a_scheme(name: str) -> None:
+    """Exactly these exist; of the candidate tables only the scheme's own."""
+    with fresh(name) as index:
+        rows = index.connection.execute("SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'").fetchall()
+    own = CANDIDATE_TABLES[name]
+    assert {row[1] for row in rows if row[0] == "table"} == TABLES | ({f"neardup_{own}"} if own else set())
+    assert {row[1] for row in rows if row[0] == "view"} == VIEWS
+    assert {row[1] for row in rows if row[0] == "index"} == INDEXES
+    assert {row[0] for row in rows} == {"table", "view", "index"}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_schema_is_the_released_one(copied: Any, name: str) -> None:
+    """A fresh index has the schema of the released file to the letter: another one needs another schema version."""
+    sql = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name"
+    with fresh(name) as index, Index(copied(CURRENT / f"{name}.db")) as released:
+        assert index.connection.execute(sql).fetchall() == released.connection.execute(sql).fetchall()
+
+
+@pytest.mark.parametrize("name", CANDIDATE_TABLES)
+def test_every_table_is_strict_and_every_column_commented(name: str) -> None:
+    """STRICT everywhere, and beside every column a word on what it holds, in the file itself."""
+    with fresh(name) as index:
+        run = index.connection.execute
+        tables = [row[0] for row in run("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")]
+        strict = {row[1]: row[5] for row in run("PRAGMA table_list")}
+        for table in tables:
+            assert strict[table] == 1, table
+            text = run("SELECT sql FROM sqlite_schema WHERE name = ?", (table,)).get
+            for column in [row[1] for row in run(f"PRAGMA table_xinfo({table})")]:
+                assert re.search(rf"^ *{column} [A-Z][^\n]*-- \S", text, re.MULTILINE), f"{table}.{column}"
+
+
+def test_views_need_nothing_of_ours(copied: Any) -> None:
+    """The views can be read by any SQLite, without the extension; their columns are these."""
+    import sqlite3
+
+    connection = sqlite3.connect(copied(CURRENT / "minhash.db"))
+    columns = {view: [row[1] for row in connection.execute(f"PRAGMA table_info({view})")] for view in sorted(VIEWS)}
+    assert columns == {
+        "neardup_clusters": ["cluster", "size", "representative", "member"],
+        "neardup_documents": [
+            "key", "group", "cluster", "token_count", "added_at", "last_seen", "times_seen", "expires_at", "metadata", "text",
+            "document_id",
+        ],
+        "neardup_matches": ["key", "other_key", "similarity", "distance", "found_at"],
+        "neardup_settings": ["name", "value"],
+    }  # fmt: skip
+    assert connection.execute("SELECT added_at, expires_at, \"group\" FROM neardup_documents WHERE key = 'copy'").fetchall() == [
+        ("2023-11-14 22:13:20.002", "2100-01-01 00:00:00.000", None)
+    ]
+    assert connection.execute(
+        "SELECT representative, size, group_concat(member, ' ') FROM neardup_clusters GROUP BY cluster ORDER BY size DESC"
+    ).fetchall() == [("first", 4, "first copy near nearer"), ("nfd", 2, "nfd nfc")]
+    assert ("copy", "first", 1.0) in connection.execute("SELECT key, other_key, similarity FROM neardup_matches").fetchall()
+    assert ("threshold", 0.7) in connection.execute("SELECT * FROM neardup_settings").fetchall()
+    connection.close()
+
+
+def test_names_of_an_index_are_its_own(tmp_path: Path) -> None:
+    """With another name every table, index and view begins with it."""
+    with Index(tmp_path / "a.db", MinHash(), name="Nachrichten_2") as index:
+        rows = index.connection.execute("SELECT name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'").fetchall()
+        assert {row[0] for row in rows} == {
+            name.replace("neardup_", "Nachrichten_2_") for name in TABLES | VIEWS | INDEXES | {"neardup_minhash_band"}
+        }
+        index.add("a", "one two three")
+        assert index.connection.execute("SELECT key FROM Nachrichten_2_documents").get == "a"
