@@ -319,7 +319,7 @@ static int join_table(code_join *join)
     double cost;
     for (size_t i = 0; i < table->meeting; i++)
         width += table->spans[i].width;
-    join->key_bits = nd_plan_key_bits(join->count, width, radius, &cost);
+    join->key_bits = nd_plan_key_bits(join->plan.count, width, radius, &cost);
     join->part_bits = join->key_bits < PART_BITS_MAX ? join->key_bits : PART_BITS_MAX;
     join->flip_count = make_flips(join->key_bits, radius, NULL);
     int status = reserve_buckets(join, (size_t)1 << (radius == 0 ? join->key_bits - join->part_bits : join->key_bits));
@@ -356,17 +356,18 @@ static void release(code_join *join)
     free(join);
 }
 
-static code_join *new_join(const uint8_t *codes, size_t count, size_t bits, size_t distance)
+static code_join *new_join(const uint8_t *codes, size_t count, const nd_join_plan *plan)
 {
     code_join *join = calloc(1, sizeof *join);
     if (join == NULL)
         return NULL;
     join->codes = codes;
     join->count = count;
-    join->bits = bits;
-    join->size = bits / 8;
-    join->distance = distance < bits ? distance : bits;
-    join->planes = plane_count(bits, join->distance);
+    join->plan = *plan;
+    join->bits = plan->bits;
+    join->size = plan->bits / 8;
+    join->distance = plan->distance;
+    join->planes = plane_count(plan->bits, plan->distance);
     join->parts = malloc(count * sizeof *join->parts);
     join->in_buckets = malloc(join->planes * count * sizeof *join->in_buckets);
     join->items = malloc(count * sizeof *join->items);
@@ -382,6 +383,22 @@ static code_join *new_join(const uint8_t *codes, size_t count, size_t bits, size
     return NULL;
 }
 
+int nd_join_codes(const uint8_t *codes, size_t count, const nd_join_plan *plan, nd_pairs *pairs)
+{
+    nd_pairs_reset(pairs);
+    code_join *join = new_join(codes, count, plan);
+    if (join == NULL)
+        return ND_ERROR_MEMORY;
+    join->pairs = pairs;
+    int status = join_tables(join);
+    release(join);
+    if (status == ND_OK)
+        status = nd_pairs_finish_keys(pairs);
+    if (status != ND_OK)
+        nd_pairs_reset(pairs);
+    return status;
+}
+
 int nd_find_all(const uint8_t *codes, size_t count, size_t bits, size_t max_distance, size_t blocks, nd_pairs *pairs)
 {
     nd_pairs_reset(pairs);
@@ -393,16 +410,6 @@ int nd_find_all(const uint8_t *codes, size_t count, size_t bits, size_t max_dist
         return ND_ERROR_CAPACITY;
     if (count < 2)
         return ND_OK;
-    code_join *join = new_join(codes, count, bits, max_distance);
-    if (join == NULL)
-        return ND_ERROR_MEMORY;
-    join->pairs = pairs;
-    join->plan = nd_plan_join(count, bits, join->distance, blocks);
-    int status = join_tables(join);
-    release(join);
-    if (status == ND_OK)
-        status = nd_pairs_finish_keys(pairs);
-    if (status != ND_OK)
-        nd_pairs_reset(pairs);
-    return status;
+    nd_join_plan plan = nd_plan_join(count, bits, max_distance < bits ? max_distance : bits, blocks);
+    return nd_join_codes(codes, count, &plan, pairs);
 }

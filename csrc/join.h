@@ -35,6 +35,7 @@ typedef enum nd_join_kind {
 
 typedef struct nd_join_plan {
     nd_join_kind kind;
+    size_t count; /* of codes that it is made for: more or fewer cost time only */
     size_t bits, distance, parts;
     double cost; /* expected for random codes, in ns */
 } nd_join_plan;
@@ -57,5 +58,7 @@ size_t nd_plan_tables(const nd_join_plan *plan);
 int nd_plan_table(const nd_join_plan *plan, size_t index, nd_join_table *table);
 /* How many of `width` bits that may differ by `radius` make the best buckets for `count` codes; *cost as in the plan. */
 size_t nd_plan_key_bits(size_t count, size_t width, size_t radius, double *cost);
+/* All pairs of codes by a plan, as nd_find_all: count >= 2, at most UINT32_MAX. */
+int nd_join_codes(const uint8_t *codes, size_t count, const nd_join_plan *plan, nd_pairs *pairs);
 
 #endif

@@ -46,8 +46,13 @@ int nd_bitmaps_new(nd_bitmaps *bitmaps, size_t words, size_t sets, size_t longes
     bitmaps->query = malloc(words * sizeof *bitmaps->query);
     if (bitmaps->blocks == NULL || bitmaps->lengths == NULL || bitmaps->needed == NULL || bitmaps->query == NULL)
         return ND_ERROR_MEMORY;
-    for (size_t total = 0; total <= 2 * longest; total++)
-        bitmaps->needed[total] = (uint32_t)nd_overlap_needed(total, threshold);
+    /* What is needed with this total or any greater one: a block holds sets that are longer than its first. A small total, of
+     * which no half can be enough, says nothing about them. */
+    for (size_t total = 2 * longest + 1, least = SIZE_MAX; total-- > 0;) {
+        size_t needed = nd_overlap_needed(total, threshold);
+        least = needed < least ? needed : least;
+        bitmaps->needed[total] = (uint32_t)least;
+    }
     return ND_OK;
 }
 

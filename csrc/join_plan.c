@@ -49,28 +49,28 @@ static nd_span span_of(const nd_join_plan *plan, size_t block, size_t radius)
     return (nd_span){plan->bits - end, end - part_start(plan, block), radius};
 }
 
-static void consider_blocks(size_t count, size_t blocks, nd_join_plan *best)
+static void consider_blocks(size_t blocks, nd_join_plan *best)
 {
-    nd_join_plan plan = {ND_JOIN_BLOCKS, best->bits, best->distance, blocks, 0};
+    nd_join_plan plan = {ND_JOIN_BLOCKS, best->count, best->bits, best->distance, blocks, 0};
     size_t tables = nd_block_table_count(blocks, plan.distance);
     if (tables == 0 || tables > TABLES_MAX)
         return;
-    nd_plan_key_bits(count, plan.bits * (blocks - plan.distance) / blocks, 0, &plan.cost);
+    nd_plan_key_bits(plan.count, plan.bits * (blocks - plan.distance) / blocks, 0, &plan.cost);
     plan.cost *= (double)tables;
     if (plan.cost < best->cost)
         *best = plan;
 }
 
-static void consider_chunks(size_t count, size_t chunks, nd_join_plan *best)
+static void consider_chunks(size_t chunks, nd_join_plan *best)
 {
-    nd_join_plan plan = {ND_JOIN_CHUNKS, best->bits, best->distance, chunks, 0};
+    nd_join_plan plan = {ND_JOIN_CHUNKS, best->count, best->bits, best->distance, chunks, 0};
     for (size_t chunk = 0; chunk < chunks; chunk++) {
         int radius = nd_chunk_radius(chunks, plan.distance, chunk);
         double cost = 0;
         if (radius > RADIUS_MAX)
             return;
         if (radius >= 0)
-            nd_plan_key_bits(count, plan.bits / chunks, (size_t)radius, &cost);
+            nd_plan_key_bits(plan.count, plan.bits / chunks, (size_t)radius, &cost);
         plan.cost += cost;
     }
     if (plan.cost < best->cost)
@@ -81,12 +81,12 @@ nd_join_plan nd_plan_join(size_t count, size_t bits, size_t distance, size_t blo
 {
     const size_t more_blocks = 12;
     if (blocks > 0)
-        return (nd_join_plan){ND_JOIN_BLOCKS, bits, distance, blocks, 0};
-    nd_join_plan best = {ND_JOIN_ALL, bits, distance, 1, (double)count * (double)count / 2 * LOOKED_NS};
+        return (nd_join_plan){ND_JOIN_BLOCKS, count, bits, distance, blocks, 0};
+    nd_join_plan best = {ND_JOIN_ALL, count, bits, distance, 1, (double)count * (double)count / 2 * LOOKED_NS};
     for (size_t chunks = 1; chunks <= bits && chunks <= ND_PARTS_MAX && chunks <= distance + 1; chunks++)
-        consider_chunks(count, chunks, &best);
+        consider_chunks(chunks, &best);
     for (size_t more = distance + 2; more <= distance + more_blocks && more <= bits && more <= 64; more++)
-        consider_blocks(count, more, &best);
+        consider_blocks(more, &best);
     return best;
 }
 

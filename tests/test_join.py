@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from neardup_db.native import ffi, lib
@@ -126,6 +126,7 @@ def test_find_all_of_few_and_of_wrong_parameters() -> None:
     st.lists(st.sets(st.integers(0, 14) | st.sampled_from([2**63, 2**64 - 1]), max_size=12), max_size=25),
     st.sampled_from([0.05, 0.3, 0.5, 0.55, 0.6, 2 / 3, 0.7, 0.75, 0.8, 0.9, 1.0]) | st.floats(0.01, 1.0),
 )
+@example([{0}, {0, 1, 2, 2**63}, {0, 1, 2**63}], 0.7)
 def test_jaccard_pairs_equal_brute_force(sets: list[set[int]], threshold: float) -> None:
     """Sets of unequal lengths, equal ones and empty ones among them: the same pairs with the same similarities."""
     assert jaccard_pairs(sets, threshold) == similar_sets(sets, threshold)

@@ -1,0 +1,224 @@
+/* test_joins.c: the kernels of the joins in every tier against plain loops, at sizes around the registers and with little room for
+ * what they find; buffers end where the data ends, so that a sanitizer sees any step beyond. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "join.h"
+
+#define CHECK(condition)                                                                                    \
+    do {                                                                                                    \
+        if (!(condition)) {                                                                                 \
+            fprintf(stderr, "%s:%d: %s (tier %s)\n", __FILE__, __LINE__, #condition, nd_isa_name());         \
+            exit(1);                                                                                        \
+        }                                                                                                   \
+    } while (0)
+
+static uint64_t state = 20261120;
+
+static uint64_t draw(void)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state;
+}
+
+static void *room_for(size_t count, size_t size)
+{
+    void *room = malloc(count > 0 ? count * size : 1);
+    CHECK(room != NULL);
+    return room;
+}
+
+static int compare64(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+static unsigned ones_of(uint64_t word)
+{
+    unsigned ones = 0;
+    for (; word != 0; word &= word - 1)
+        ones++;
+    return ones;
+}
+
+/* ---- near_pairs ------------------------------------------------------------------------------------------------------------- */
+
+static size_t near_by_loops(const nd_near *near, uint64_t *out)
+{
+    size_t found = 0;
+    for (size_t row = near->row; row < near->row_end; row++)
+        for (size_t column = near->column; column < near->column_end; column++) {
+            uint64_t distance = 0;
+            for (size_t w = 0; w < near->plane_count; w++)
+                distance += ones_of(near->planes[w * near->stride + row] ^ near->planes[w * near->stride + column]);
+            if (row < column && distance <= near->max_distance)
+                out[found++] = (uint64_t)row << 32 | column;
+        }
+    return found;
+}
+
+static void check_near(nd_near near, size_t capacity)
+{
+    size_t most = near.row_end * near.column_end;
+    uint64_t *expected = room_for(most, 8), *got = room_for(most, 8), *part = room_for(capacity, 8);
+    size_t expected_count = near_by_loops(&near, expected), count = 0;
+    while (near.column < near.column_end) {
+        size_t found = nd_kernels_active()->near_pairs(&near, part, capacity);
+        CHECK(found <= capacity && count + found <= expected_count);
+        memcpy(got + count, part, 8 * found);
+        count += found;
+    }
+    qsort(got, count, 8, compare64);
+    CHECK(count == expected_count && memcmp(got, expected, 8 * count) == 0);
+    free(expected);
+    free(got);
+    free(part);
+}
+
+static void check_near_pairs(void)
+{
+    static const size_t counts[] = {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 41, 63, 64, 65, 100};
+    static const size_t capacities[] = {ND_NEAR_ROOM, ND_NEAR_ROOM + 1, 100, 1000};
+    for (size_t n = 0; n < sizeof counts / sizeof counts[0]; n++)
+        for (size_t planes = 1; planes <= 4; planes *= 2)
+            for (uint64_t distance = 0; distance <= 6; distance += 2) {
+                size_t count = counts[n];
+                uint64_t *words = room_for(planes * count, 8);
+                for (size_t i = 0; i < planes * count; i++)
+                    words[i] = (draw() & 7) << (draw() % 3 * 30);
+                nd_near near = {.planes = words, .stride = count, .plane_count = planes, .max_distance = distance};
+                for (size_t c = 0; c < 4; c++) {
+                    near.row = near.next_row = near.column = 0;
+                    near.row_end = near.column_end = count;
+                    check_near(near, capacities[c]);
+                    near.row = near.next_row = draw() % (count + 1);
+                    near.row_end = near.row + draw() % (count + 1 - near.row);
+                    near.column = near.row_end + draw() % (count + 1 - near.row_end);
+                    near.column_end = near.column + draw() % (count + 1 - near.column);
+                    check_near(near, capacities[c]);
+                }
+                free(words);
+            }
+}
+
+/* ---- may_overlap ------------------------------------------------------------------------------------------------------------ */
+
+static void check_may_overlap(void)
+{
+    static const size_t word_counts[] = {1, 2, 3, 4, 5, 8, 9, 16, 17, 30, 31, 32, 33, 62, 63, 64};
+    for (size_t n = 0; n < sizeof word_counts / sizeof word_counts[0]; n++)
+        for (size_t block_count = 0; block_count <= 5; block_count++) {
+            size_t words = word_counts[n], sets = ND_SET_LANES * block_count, rows = words + 1, found = 0;
+            uint64_t *query = room_for(words, 8), *blocks = room_for(block_count * rows * ND_SET_LANES, 8), excess = draw() % 40;
+            uint32_t *needed = room_for(block_count, 4), *out = room_for(sets, 4);
+            for (size_t w = 0; w < words; w++)
+                query[w] = n % 3 == 0 ? UINT64_MAX : draw();
+            for (size_t i = 0; i < block_count * rows * ND_SET_LANES; i++)
+                blocks[i] = i / ND_SET_LANES % rows == words ? draw() % 40 : (n % 3 == 0 ? UINT64_MAX : draw());
+            for (size_t b = 0; b < block_count; b++)
+                needed[b] = n % 3 == 0 ? (uint32_t)(64 * words + draw() % 40) : (uint32_t)(16 * words + draw() % 40);
+            size_t count = nd_kernels_active()->may_overlap(query, words, excess, blocks, block_count, needed, out);
+            for (size_t set = 0; set < sets; set++) {
+                const uint64_t *lane = blocks + set / ND_SET_LANES * rows * ND_SET_LANES + set % ND_SET_LANES;
+                uint64_t other = lane[words * ND_SET_LANES], most = other < excess ? other : excess;
+                for (size_t w = 0; w < words; w++)
+                    most += ones_of(query[w] & lane[w * ND_SET_LANES]);
+                if (most >= needed[set / ND_SET_LANES])
+                    CHECK(found < count && out[found++] == set);
+            }
+            CHECK(found == count);
+            free(query);
+            free(blocks);
+            free(needed);
+            free(out);
+        }
+}
+
+/* ---- the joins themselves -------------------------------------------------------------------------------------------------------- */
+
+/* Sets of all lengths around the registers, parts of one another: the answers of the scalar tier. */
+static void check_jaccard_pairs(const char *tier)
+{
+    enum { SETS = 200, LONGEST = 140 };
+    uint64_t values[SETS * LONGEST], ends[SETS];
+    size_t filled = 0;
+    for (size_t s = 0; s < SETS; s++) {
+        uint64_t value = 0;
+        for (size_t i = draw() % LONGEST; i > 0; i--)
+            values[filled++] = value += (1 + draw() % 2) * 0x10000000000003;
+        ends[s] = filled;
+    }
+    nd_pairs *expected = nd_pairs_new(), *got = nd_pairs_new();
+    CHECK(expected != NULL && got != NULL);
+    for (double threshold = 0.1; threshold < 1; threshold += 0.1) {
+        CHECK(nd_isa_force("scalar") == ND_OK && nd_jaccard_pairs(values, ends, SETS, threshold, expected) == ND_OK);
+        CHECK(nd_isa_force(tier) == ND_OK && nd_jaccard_pairs(values, ends, SETS, threshold, got) == ND_OK);
+        size_t count = nd_pairs_count(expected);
+        CHECK(nd_pairs_count(got) == count && (threshold > 0.6 || count > 0));
+        CHECK(count == 0 || memcmp(nd_pairs_ids(expected), nd_pairs_ids(got), 16 * count) == 0);
+        CHECK(count == 0 || memcmp(nd_pairs_similarities(expected), nd_pairs_similarities(got), 8 * count) == 0);
+    }
+    nd_pairs_free(expected);
+    nd_pairs_free(got);
+}
+
+/* Codes in clusters, joined by every kind of table and by comparing all: the same pairs. */
+static void check_find_all(void)
+{
+    enum { COUNT = 1500 };
+    static const size_t bits_of_codes[] = {24, 64, 72, 128, 256, 512}, distances[] = {2, 7, 5, 20, 31, 60};
+    size_t kinds[3] = {0};
+    for (size_t n = 0; n < 6; n++) {
+        size_t bits = bits_of_codes[n], size = bits / 8, distance = distances[n], expected = 0;
+        uint8_t *codes = room_for(COUNT, size);
+        for (size_t i = 0; i < COUNT * size; i++)
+            codes[i] = (uint8_t)(draw() >> 20);
+        for (size_t i = COUNT / 2; i < COUNT; i++) {
+            memcpy(codes + i * size, codes + draw() % (COUNT / 2) * size, size);
+            for (size_t flips = distance - 1 + draw() % 4; flips > 0; flips--)
+                codes[i * size + draw() % size] ^= (uint8_t)(1 << draw() % 8);
+        }
+        for (size_t i = 0; i < COUNT; i++)
+            for (size_t j = i + 1; j < COUNT; j++)
+                expected += nd_hamming(codes + i * size, codes + j * size, size) <= distance;
+        nd_pairs *pairs = nd_pairs_new();
+        CHECK(nd_find_all(codes, COUNT, bits, distance, 0, pairs) == ND_OK);
+        CHECK(nd_pairs_count(pairs) == expected && expected > 100);
+        const int64_t *ids = nd_pairs_ids(pairs);
+        for (size_t i = 0; i < expected; i++) {
+            CHECK(ids[2 * i] < ids[2 * i + 1]);
+            CHECK(i == 0 || ids[2 * i - 2] < ids[2 * i] || (ids[2 * i - 2] == ids[2 * i] && ids[2 * i - 1] < ids[2 * i + 1]));
+        }
+        if (distance < 10) {
+            CHECK(nd_find_all(codes, COUNT, bits, distance, distance + 2, pairs) == ND_OK);
+            CHECK(nd_pairs_count(pairs) == expected);
+        }
+        /* The tables of larger collections: more and narrower buckets, chunks with a radius of 0, 1 and 2. */
+        for (size_t many = 1000; many <= 10000000; many *= 10) {
+            nd_join_plan plan = nd_plan_join(many, bits, distance, 0);
+            CHECK(nd_join_codes(codes, COUNT, &plan, pairs) == ND_OK);
+            CHECK(nd_pairs_count(pairs) == expected);
+            kinds[plan.kind]++;
+        }
+        nd_pairs_free(pairs);
+        free(codes);
+    }
+    CHECK(kinds[ND_JOIN_ALL] > 0 && kinds[ND_JOIN_BLOCKS] > 0 && kinds[ND_JOIN_CHUNKS] > 0);
+}
+
+int main(void)
+{
+    for (int i = 0; i < nd_isa_count(); i++) {
+        CHECK(nd_isa_force(nd_isa_at(i)) == ND_OK);
+        check_near_pairs();
+        check_may_overlap();
+        check_find_all();
+        check_jaccard_pairs(nd_isa_at(i));
+        printf("%s: ok\n", nd_isa_at(i));
+    }
+    CHECK(nd_isa_force(NULL) == ND_OK);
+    return 0;
+}

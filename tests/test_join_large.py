@@ -1,0 +1,198 @@
+"""All pairs of larger and awkward collections, in every tier: codes by chunk tables, sets by bitmaps and by lists; containment."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from neardup_db import compute
+from neardup_db.native import ffi, lib
+
+TIERS = [ffi.string(lib.nd_isa_at(i)).decode() for i in range(lib.nd_isa_count())]
+Codes = npt.NDArray[np.uint8]
+Sets = list[npt.NDArray[np.uint64]]
+
+
+@pytest.fixture(params=TIERS)
+def tier(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Runs the test in each tier of kernels that this CPU has."""
+    assert lib.nd_isa_force(request.param.encode()) == lib.ND_OK
+    yield request.param
+    assert lib.nd_isa_force(ffi.NULL) == lib.ND_OK
+
+
+def close_pairs(codes: Codes, distance: int) -> list[list[int]]:
+    """Pairs within the distance, from the Gram matrix of the bits: |a| + |b| - 2 |a and b|."""
+    bits = np.unpackbits(codes, axis=1).astype(np.float32)
+    ones = bits.sum(axis=1)
+    near = ones[:, None] + ones[None, :] - 2 * (bits @ bits.T) <= distance
+    return np.argwhere(np.triu(near, 1)).tolist()
+
+
+def planted_codes(count: int, bits: int, distance: int, seed: int) -> Codes:
+    """Random codes; a third of them copies of earlier ones, distance - 2 to distance + 2 bits flipped."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 256, (count, bits // 8), dtype=np.uint8)
+    for row in range(count * 2 // 3, count):
+        codes[row] = codes[rng.integers(0, count * 2 // 3)]
+        for flip in rng.choice(bits, max(0, distance - 2 + row % 5), replace=False):
+            codes[row, flip // 8] ^= 1 << flip % 8
+    return codes
+
+
+@pytest.mark.parametrize(("bits", "distance"), [(64, 3), (64, 5), (64, 9), (96, 12), (256, 31), (512, 60)])
+def test_codes_at_distances_that_chunk_tables_serve(tier: str, bits: int, distance: int) -> None:
+    """4,000 codes with neighbours around the distance: numpy's brute force agrees, in every tier."""
+    codes = planted_codes(4000, bits, distance, bits + distance)
+    expected = close_pairs(codes, distance)
+    assert len(expected) > 500
+    assert compute.find_all(codes, distance).tolist() == expected
+
+
+@pytest.mark.parametrize("bits", [64, 256])
+def test_near_copies_of_one_code(tier: str, bits: int) -> None:
+    """1,200 codes one or two bits from one centre fill one bucket of most tables: every pair is found once."""
+    rng = np.random.default_rng(5)
+    codes = np.tile(rng.integers(0, 256, bits // 8, dtype=np.uint8), (1200, 1))
+    for row in range(1200):
+        for flip in rng.choice(bits, 1 + row % 2, replace=False):
+            codes[row, flip // 8] ^= 1 << flip % 8
+    expected = close_pairs(codes, 3)
+    assert len(expected) > 400_000
+    assert compute.find_all(codes, 3).tolist() == expected
+
+
+def similar_pairs(sets: Sets, threshold: float) -> list[tuple[int, int, float]]:
+    """Pairs at or above the threshold, from the matrix of overlaps by shared values."""
+    values, places = np.unique(np.concatenate(sets), return_inverse=True)
+    member = np.zeros((len(sets), len(values)), np.float32)
+    member[np.repeat(np.arange(len(sets)), [len(one) for one in sets]), places] = 1
+    common = (member @ member.T).astype(np.int64)
+    sizes = np.array([len(one) for one in sets])
+    union = sizes[:, None] + sizes[None, :] - common
+    first, second = np.nonzero(np.triu(common / np.maximum(union, 1) >= threshold, 1) & (common > 0))
+    return [(int(i), int(j), int(common[i, j]) / int(union[i, j])) for i, j in zip(first, second, strict=True)]
+
+
+def found(sets: Sets, threshold: float) -> list[tuple[int, int, float]]:
+    ids, similarities = compute.jaccard_pairs(sets, threshold)
+    return [(int(i), int(j), float(s)) for (i, j), s in zip(ids, similarities, strict=True)]
+
+
+def clustered_sets(count: int, shortest: int, longest: int, universe: int, seed: int) -> Sets:
+    """Sets of values below the universe; two in three are earlier ones with a share of their values replaced."""
+    rng = np.random.default_rng(seed)
+    sets: Sets = []
+    for i in range(count):
+        size = int(rng.integers(shortest, longest + 1))
+        drawn = rng.choice(universe, size, replace=False).astype(np.uint64)
+        if i % 3:
+            old = sets[int(rng.integers(0, len(sets)))]
+            drawn = np.concatenate([old[rng.random(len(old)) > rng.random() * 0.4], drawn[: len(drawn) // 10]])
+        sets.append(np.unique(drawn))
+    return sets
+
+
+@functools.cache
+def sets_and_pairs(count: int, shortest: int, longest: int, universe: int, threshold: float) -> tuple[Sets, list[Any]]:
+    sets = clustered_sets(count, shortest, longest, universe, count + longest)
+    return sets, similar_pairs(sets, threshold)
+
+
+@pytest.mark.parametrize("threshold", [0.3, 0.5, 0.8])
+@pytest.mark.parametrize(
+    ("count", "shortest", "longest", "universe"),
+    [
+        (400, 128, 128, 100_000),  # fingerprints of one length: bitmaps of one size
+        (400, 1, 300, 3000),  # all lengths
+        (2500, 2, 8, 400),  # many short sets: lists
+        (2500, 3, 9, 30),  # many short sets of few values: some lists are longer than the sets to look at
+        (60, 1500, 2500, 20_000),  # sets that no bitmap tells apart
+    ],
+)
+def test_sets_by_bitmaps_and_by_lists(
+    tier: str, threshold: float, count: int, shortest: int, longest: int, universe: int
+) -> None:
+    """Whichever way is taken, the pairs and their similarities are those of the matrix of overlaps."""
+    sets, expected = sets_and_pairs(count, shortest, longest, universe, threshold)
+    assert expected
+    assert found(sets, threshold) == expected
+
+
+def test_fingerprints_exactly_at_and_below_the_threshold(tier: str) -> None:
+    """Of 128 hashes each, 2c/(256 - c) apart: those with exactly 3/5 in common are found, those with one hash less are not."""
+    rng = np.random.default_rng(3)
+    for common, expected in ((96, [(0, 1, 0.6)]), (95, [])):
+        values = rng.integers(0, 2**63, 256 - common, dtype=np.uint64)
+        pair = [np.sort(values[:128]), np.sort(np.concatenate([values[:common], values[128:]]))]
+        assert [len(one) for one in pair] == [128, 128]
+        assert found(pair, 0.6) == expected
+
+
+def test_values_that_fall_on_one_bit_of_a_bitmap(tier: str) -> None:
+    """Multiples of a power of two, consecutive numbers, and numbers of a factor that turns their hash around: nothing is lost."""
+    inverse = pow(0x9E3779B97F4A7C15, -1, 2**64)
+    for step in (1, 1 << 40, inverse, inverse << 30):
+        base = [i * step % 2**64 for i in range(1, 301)]
+        sets = [np.unique(np.array(base[start : start + 100], np.uint64)) for start in range(0, 200, 7)]
+        expected = similar_pairs(sets, 0.5)
+        assert len(expected) > 20
+        assert found(sets, 0.5) == expected
+
+
+def test_arrays_are_taken_in_every_form() -> None:
+    """A matrix, arrays of uint64 or uint32, lists of int and None give the same pairs; wrong order is refused by name."""
+    rows = np.array([[1, 2, 3], [1, 2, 4], [7, 8, 9]], np.uint64)
+    for form in (rows, rows.astype(np.uint32), list(rows), rows.tolist(), tuple(rows.astype(np.uint32))):
+        assert found(form, 0.5) == [(0, 1, 0.5)]  # type: ignore[arg-type]
+    assert found([None, rows[0], np.empty(0, np.uint64), rows[1]], 0.5) == [(1, 3, 0.5)]  # type: ignore[list-item]
+    assert found([], 0.5) == []
+    for wrong in ([[1, 2], [3, 3]], [np.array([1], np.uint64), np.array([5, 4], np.uint64)]):
+        with pytest.raises(ValueError, match=r"fingerprints\[1\] must be in ascending order"):
+            found(wrong, 0.5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"fingerprints\[0\]"):
+        found(np.array([[2, 1]], np.uint64), 0.5)  # type: ignore[arg-type]
+
+
+def test_containment_of_whole_sets(tier: str) -> None:
+    """The share of the first set's values that the second has, at lengths around the registers."""
+    assert compute.containment([1, 2, 3, 4], [2, 3, 4, 5, 6, 7]) == 0.75
+    assert compute.containment([], [1]) == 0.0
+    assert compute.containment([1], []) == 0.0
+    rng = np.random.default_rng(8)
+    for a_count, b_count in itertools.product([1, 3, 4, 7, 8, 9, 16, 17, 100], repeat=2):
+        a = np.unique(rng.integers(0, 120, a_count).astype(np.uint64))
+        b = np.unique(rng.integers(0, 120, b_count).astype(np.uint64))
+        assert compute.containment(a, b) == len(set(a.tolist()) & set(b.tolist())) / len(a)
+
+
+def test_containment_of_fingerprints_by_hand() -> None:
+    """Only hashes up to the smaller of the two last ones count, unless a fingerprint is the whole set."""
+    assert compute.containment([1, 4, 8], [1, 2, 4], k=3) == 1.0  # 8 is beyond what [1, 2, 4] covers
+    assert compute.containment([1, 4, 8], [1, 2, 4], k=4) == 2 / 3  # both are whole sets: 8 is known not to be there
+    assert compute.containment([1, 2, 4], [1, 4, 8], k=3) == 2 / 3
+    assert compute.containment([5], [1, 2, 4], k=3) != compute.containment([5], [1, 2, 4], k=3)  # nan: nothing is covered
+    assert compute.containment([], [1, 2, 4], k=3) == 0.0
+    with pytest.raises(ValueError, match="more than k=2"):
+        compute.containment([1, 2, 3], [1], k=2)
+
+
+@pytest.mark.parametrize(("size_a", "size_b", "common"), [(300, 300, 150), (200, 2000, 180), (2000, 300, 90), (60, 5000, 30)])
+def test_containment_of_fingerprints_is_right_on_average(size_a: int, size_b: int, common: int) -> None:
+    """Over 2,000 random pairs of sets the mean estimate is the containment, but for noise and a bias of the order of 1/k."""
+    rng = np.random.default_rng(size_a)
+    k, estimates = 128, []
+    for _ in range(2000):
+        hashes = rng.integers(0, 2**64, size_a + size_b - common, dtype=np.uint64)
+        a, b = compute.bottom_k(hashes[:size_a], k), compute.bottom_k(hashes[size_a - common :], k)
+        estimates.append(compute.containment(a, b, k=k))
+    known = np.array([value for value in estimates if value == value])
+    noise = known.std() / np.sqrt(len(known))
+    assert len(known) > 1500
+    assert abs(known.mean() - common / size_a) < 4 * noise + 1 / k
