@@ -97,10 +97,13 @@ void nd_simhash_finish(int64_t *ones, size_t bits, size_t count, uint8_t *code)
 /* ---- MinHash (Broder 1997) ----------------------------------------------------------------------------------------- */
 
 /* Family affine32, version 1, of a shingle hash h (a 32-bit hash is zero-extended), all modulo the width of the left side:
- *     uint32 x      = ((h ^ (h >> 32)) * 0x9E3779B97F4A7C15) >> 32       every bit of h reaches x
+ *     uint32 x      = fold(fold(h)) >> 32, fold(h) = (h ^ (h >> 32)) * 0x9E3779B97F4A7C15
  *     uint32 h_i(x) = a_i * x + b_i                                      a_i odd: a bijection of the 32-bit numbers
  *     uint32 slot_i = mix32(min over the shingles of h_i(x))             mix32: the finaliser of MurmurHash3, a bijection
  * with a_i = low 32 bits | 1 and b_i = high 32 bits of the i-th output of SplitMix64(seed) (Steele, Lea and Flood 2014).
+ * The minima of an affine function over an arithmetic progression are no fair draws: its ends are chosen too often. A single
+ * fold leaves a progression one, and the similarity of two intervals of 100 numbers would be estimated 0.036 too low; after two
+ * nothing can be seen of it.
  * The minimum of a long text is a small number and its low bits are those of a product of low bits: without mix32 the 16 or
  * the single bit that a signature keeps would agree by arithmetic, not by chance, wherever two minima differ.
  *

@@ -87,7 +87,7 @@ typedef struct nd_shingles {
  * to nd_kernels_lay in dispatch.c too. */
 typedef struct nd_kernels {
     const char *name; /* tables of one name make one tier */
-    /* x[j] = ((hashes[j] ^ hashes[j] >> 32) * ND_PREMIX_FACTOR modulo 2^64) >> 32 */
+    /* x[j] = fold(fold(hashes[j])) >> 32, fold(h) = (h ^ h >> 32) * ND_PREMIX_FACTOR modulo 2^64 */
     void (*premix)(const uint64_t *hashes, size_t count, uint32_t *x);
     /* minima[i] = min(minima[i], a[i] * x[j] + b[i] + offset modulo 2^32) for every j */
     void (*minhash_update)(const uint32_t *a, const uint32_t *b, uint32_t offset, size_t num_perm, const uint32_t *x,

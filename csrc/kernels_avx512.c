@@ -8,6 +8,22 @@
 
 /* ---- MinHash ------------------------------------------------------------------------------------------------------------ */
 
+ND_TARGET_AVX512 static __m512i fold(__m512i hash)
+{
+    return _mm512_mullo_epi64(_mm512_xor_si512(hash, _mm512_srli_epi64(hash, 32)), _mm512_set1_epi64((long long)ND_PREMIX_FACTOR));
+}
+
+/* Products of 64 bits are one instruction here, three and their sums in AVX2: 1.5 times as fast. */
+ND_TARGET_AVX512 static void premix(const uint64_t *hashes, size_t count, uint32_t *x)
+{
+    size_t j = 0;
+    for (; j + 8 <= count; j += 8) {
+        __m512i folded = _mm512_srli_epi64(fold(fold(_mm512_loadu_si512(hashes + j))), 32);
+        _mm256_storeu_si256((__m256i *)(x + j), _mm512_cvtepi64_epi32(folded));
+    }
+    nd_kernels_scalar.premix(hashes + j, count - j, x + j);
+}
+
 /* Sixteen slots a register, eight registers at once: a, b and the minima of 128 slots stay in registers over all of x, and each
  * x is broadcast once. Plain loop:
  *     for every slot i, every x[j]: minima[i] = min(minima[i], a[i] * x[j] + b[i] + offset)
@@ -176,6 +192,7 @@ ND_TARGET_AVX512 static void add_weights(const uint8_t *digests, size_t count, s
 
 const nd_kernels nd_kernels_avx512 = {
     .name = "avx512",
+    .premix = premix,
     .minhash_update = minhash_update,
     .count_bits = count_bits,
     .count_bits64 = count_bits64,

@@ -170,17 +170,24 @@ def test_affine32_coefficients_come_from_splitmix64() -> None:
     assert list(b) == [v >> 32 for v in published]
 
 
+def fold(value: int) -> int:
+    return (value ^ value >> 32) * 0x9E3779B97F4A7C15 & MASK64
+
+
+def mix32(value: int) -> int:
+    value = (value ^ value >> 16) * 0x85EBCA6B & MASK32
+    value = (value ^ value >> 13) * 0xC2B2AE35 & MASK32
+    return value ^ value >> 16
+
+
 @given(st.lists(U64, min_size=1, max_size=20), st.integers(0, MASK64))
 def test_affine32_equals_its_formula(hashes: list[int], seed: int) -> None:
-    """A slot is the finalised minimum of a * x + b over the premixed hashes, in plain integers."""
+    """A slot is the mixed minimum of a * x + b over the folded hashes, in plain integers."""
     a, b = coefficients(lib.ND_FAMILY_AFFINE32, seed, 9)
-    mixed = [((h ^ h >> 32) * 0x9E3779B97F4A7C15 & MASK64) >> 32 for h in hashes]
+    folded = [fold(fold(h)) >> 32 for h in hashes]
     expected = []
     for x, y in zip(a, b, strict=True):
-        slot = min((x * m + y) & MASK32 for m in mixed)
-        slot = (slot ^ slot >> 16) * 0x85EBCA6B & MASK32
-        slot = (slot ^ slot >> 13) * 0xC2B2AE35 & MASK32
-        expected.append(slot ^ slot >> 16)
+        expected.append(mix32(min((x * m + y) & MASK32 for m in folded)))
     assert minhash(lib.ND_FAMILY_AFFINE32, seed, 9, hashes) == expected
 
 

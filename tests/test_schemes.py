@@ -36,6 +36,16 @@ def splitmix(seed):
         yield z ^ z >> 31
 
 
+def fold(value):
+    return (value ^ value >> 32) * 0x9E3779B97F4A7C15 % 2**64
+
+
+def mix32(value):
+    for multiplier, shift in ((0x85EBCA6B, 16), (0xC2B2AE35, 13), (1, 16)):
+        value = (value ^ value >> shift) * multiplier % 2**32
+    return value
+
+
 # ---- fingerprints ------------------------------------------------------------------------------------------------------
 
 
@@ -73,15 +83,13 @@ def test_bottom_k_of_32_bits():
 
 
 def test_minhash_of_text():
-    """MinHash slots are those of the documented family: a premixed hash, affine functions, the minimum mixed again."""
+    """MinHash slots are those of the documented family: a folded hash, affine functions, the minimum mixed again."""
     draw = splitmix(1)
+    numbers = [fold(fold(h)) >> 32 for h in hashes_of(TEXT)]
     expected = []
     for _ in range(128):
         a, b = (lambda drawn: (drawn & 0xFFFFFFFF | 1, drawn >> 32))(next(draw))
-        minimum = min((a * ((h ^ h >> 32) * 0x9E3779B97F4A7C15 % 2**64 >> 32) + b) % 2**32 for h in hashes_of(TEXT))
-        for multiplier, shift in ((0x85EBCA6B, 16), (0xC2B2AE35, 13), (1, 16)):
-            minimum = (minimum ^ minimum >> shift) * multiplier % 2**32
-        expected.append(minimum)
+        expected.append(mix32(min((a * x + b) % 2**32 for x in numbers)))
     wide = MinHash(slot_bits=32).fingerprint(TEXT)
     assert wide.dtype == np.uint32 and wide.tolist() == expected
     narrow = MinHash(exact=True).fingerprint(TEXT)

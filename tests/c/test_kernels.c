@@ -52,8 +52,8 @@ static void check_premix(const nd_kernels *kernels)
             hashes[j] |= UINT64_MAX << draw() % 64;
         kernels->premix(hashes, lengths[n], x);
         for (size_t j = 0; j < lengths[n]; j++) {
-            uint64_t folded = hashes[j] ^ hashes[j] >> 32;
-            CHECK(x[j] == (uint32_t)(folded * 0x9E3779B97F4A7C15u >> 32));
+            uint64_t folded = (hashes[j] ^ hashes[j] >> 32) * 0x9E3779B97F4A7C15u;
+            CHECK(x[j] == (uint32_t)((folded ^ folded >> 32) * 0x9E3779B97F4A7C15u >> 32));
         }
         free(hashes);
         free(x);
