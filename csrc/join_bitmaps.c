@@ -46,8 +46,12 @@ int nd_bitmaps_new(nd_bitmaps *bitmaps, size_t words, size_t sets, size_t longes
     bitmaps->query = malloc(words * sizeof *bitmaps->query);
     if (bitmaps->blocks == NULL || bitmaps->lengths == NULL || bitmaps->needed == NULL || bitmaps->query == NULL)
         return ND_ERROR_MEMORY;
-    for (size_t total = 0; total <= 2 * longest; total++)
-        bitmaps->needed[total] = (uint32_t)nd_overlap_needed(total, threshold);
+    /* A block asks for what its shortest set needs, so that this must not fall where lengths grow: where no overlap of up to half of
+     * the total will do, it is the next above half of it. */
+    for (size_t total = 0; total <= 2 * longest; total++) {
+        size_t needed = nd_overlap_needed(total, threshold);
+        bitmaps->needed[total] = (uint32_t)(needed <= total / 2 ? needed : total / 2 + 1);
+    }
     return ND_OK;
 }
 

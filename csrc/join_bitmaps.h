@@ -10,7 +10,7 @@ typedef struct nd_bitmaps {
     size_t longest;
     uint64_t *blocks;   /* as the kernel may_overlap takes them */
     uint32_t *lengths;  /* of the first, shortest set of each block */
-    uint32_t *needed;   /* by the sum of two lengths */
+    uint32_t *needed;   /* by the sum of two lengths, never less for a greater sum */
     uint64_t *query;    /* words of the set that asks */
 } nd_bitmaps;
 
