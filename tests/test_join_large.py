@@ -135,6 +135,19 @@ def test_fingerprints_exactly_at_and_below_the_threshold(tier: str) -> None:
         assert found(pair, 0.6) == expected
 
 
+@pytest.mark.parametrize("threshold", [0.1, 0.5, 0.55, 0.6, 2 / 3, 0.7, 0.75, 0.8, 0.9, 1.0])
+def test_short_sets_of_unequal_lengths(tier: str, threshold: float) -> None:
+    """Sets of 1 to 9 values that stand side by side in a block: a short one that can be nobody's partner hides no other."""
+    first, rest = np.array([0], np.uint64), np.array([0, 1, 2, 3], np.uint64)
+    assert found([first, rest[:3], rest], 0.7) == [(1, 2, 0.75)]
+    rng = np.random.default_rng(round(1000 * threshold))
+    for universe in (6, 12, 30):
+        sets = [np.unique(rng.integers(0, universe, rng.integers(1, 10)).astype(np.uint64)) for _ in range(120)]
+        expected = similar_pairs(sets, threshold)
+        assert expected
+        assert found(sets, threshold) == expected
+
+
 def test_values_that_fall_on_one_bit_of_a_bitmap(tier: str) -> None:
     """Multiples of a power of two, consecutive numbers, and numbers of a factor that turns their hash around: nothing is lost."""
     inverse = pow(0x9E3779B97F4A7C15, -1, 2**64)
