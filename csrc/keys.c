@@ -62,13 +62,13 @@ static int append_wide_block(const nd_scheme *scheme, const uint8_t *value, int6
 }
 
 /* One key a table. When filing, the prefix is the whole code. */
-static int block_keys(const nd_scheme *scheme, const uint8_t *value, int probing, nd_keys *keys)
+static int block_keys(const nd_scheme *scheme, const uint8_t *value, int probing, size_t first_table, size_t end_table,
+    nd_keys *keys)
 {
     uint8_t order[256];
     size_t bits = (size_t)scheme->bits, blocks = (size_t)scheme->blocks, distance = (size_t)scheme->max_distance;
-    size_t tables = nd_block_table_count(blocks, distance);
     uint64_t number = bits <= 64 ? nd_load_big(value, bits / 8) : 0;
-    for (size_t table = 0; table < tables; table++) {
+    for (size_t table = first_table; table < end_table; table++) {
         int status = nd_block_table(blocks, distance, table, order);
         if (status != ND_OK)
             return status;
@@ -89,12 +89,13 @@ static int block_keys(const nd_scheme *scheme, const uint8_t *value, int probing
 
 /* ---- chunks --------------------------------------------------------------------------------------------------------------- */
 
-static int chunk_keys(const nd_scheme *scheme, const uint8_t *value, int probing, nd_keys *keys)
+static int chunk_keys(const nd_scheme *scheme, const uint8_t *value, int probing, size_t first_table, size_t end_table,
+    nd_keys *keys)
 {
     uint64_t split[256];
     size_t bits = (size_t)scheme->bits, chunks = (size_t)scheme->chunks;
     int status = nd_split_chunks(value, bits, chunks, split);
-    for (size_t chunk = 0; chunk < chunks && status == ND_OK; chunk++) {
+    for (size_t chunk = first_table; chunk < end_table && status == ND_OK; chunk++) {
         int radius = probing ? nd_chunk_radius(chunks, (size_t)scheme->max_distance, chunk) : 0;
         if (radius < 0)
             continue;
@@ -179,21 +180,29 @@ static int prefix_keys(const nd_scheme *scheme, const uint8_t *value, size_t siz
 
 /* ---- all ------------------------------------------------------------------------------------------------------------------ */
 
-static int make_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, int probing, nd_keys *keys)
+size_t nd_scheme_table_count(const nd_scheme *scheme)
+{
+    if (scheme->plan == ND_PLAN_BLOCKS)
+        return nd_block_table_count((size_t)scheme->blocks, (size_t)scheme->max_distance);
+    if (scheme->plan == ND_PLAN_CHUNKS)
+        return (size_t)scheme->chunks;
+    return scheme->plan == ND_PLAN_SCAN ? 0 : 1;
+}
+
+int nd_scheme_table_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, int probing, size_t first_table,
+    size_t end_table, nd_keys *keys)
 {
     keys->count = 0;
     keys->bytes_size = 0;
-    int status = nd_scheme_value_check(scheme, value, size);
-    if (status != ND_OK)
-        return status;
+    int status = ND_OK;
     switch (scheme->plan) {
     case ND_PLAN_SCAN:
         return ND_OK;
     case ND_PLAN_BLOCKS:
-        status = block_keys(scheme, value, probing, keys);
+        status = block_keys(scheme, value, probing, first_table, end_table, keys);
         break;
     case ND_PLAN_CHUNKS:
-        status = chunk_keys(scheme, value, probing, keys);
+        status = chunk_keys(scheme, value, probing, first_table, end_table, keys);
         break;
     case ND_PLAN_BANDS:
         status = band_keys(scheme, value, size, keys);
@@ -207,6 +216,15 @@ static int make_keys(const nd_scheme *scheme, const uint8_t *value, size_t size,
     if (status != ND_OK)
         keys->count = 0;
     return status;
+}
+
+static int make_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, int probing, nd_keys *keys)
+{
+    keys->count = 0;
+    int status = nd_scheme_value_check(scheme, value, size);
+    if (status != ND_OK)
+        return status;
+    return nd_scheme_table_keys(scheme, value, size, probing, 0, nd_scheme_table_count(scheme), keys);
 }
 
 int nd_scheme_file_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, nd_keys *keys)

@@ -11,6 +11,7 @@
 #define ND_ERROR_PARAMETER 2 /* a parameter is out of its range */
 #define ND_ERROR_DAMAGED 3   /* a stored value has the wrong length or order */
 #define ND_ERROR_CAPACITY 4  /* the caller's buffer is too small, or the answer would be unreasonably large */
+#define ND_DONE 5            /* nothing is left, no error */
 
 /* ---- version and CPU --------------------------------------------------------------------------------------------- */
 
@@ -292,8 +293,39 @@ int nd_scheme_probe_keys(const nd_scheme *scheme, const uint8_t *value, size_t s
 /* 1 where looking at all of `fingerprints` stored codes is cheaper than probing (Hamming schemes only, else 0). */
 int nd_scheme_prefers_scan(const nd_scheme *scheme, int64_t fingerprints);
 
+/* The keys of many values in the order of their candidate table: group, table_no, low, then as the values were added. */
+typedef struct nd_filing nd_filing;
+typedef struct nd_filed {
+    int64_t group_id;
+    int64_t id;
+    int64_t table_no;
+    int64_t low; /* as in nd_key, where size is 0 */
+    int64_t high;
+    size_t item;          /* number of the value, in the order of adding */
+    const uint8_t *bytes; /* where size is not 0: low and high, `size` bytes each; valid until the next call */
+    size_t size;
+} nd_filed;
+nd_filing *nd_filing_new(void);
+void nd_filing_free(nd_filing *filing);
+/* Empties it. The keys under which values are filed, or with `probing` those that queries for them look up. */
+void nd_filing_begin(nd_filing *filing, const nd_scheme *scheme, int probing);
+int nd_filing_add(nd_filing *filing, int64_t group_id, int64_t id, const uint8_t *value, size_t size);
+/* Bytes of memory that the values added so far need, sorting included. */
+size_t nd_filing_memory(const nd_filing *filing);
+/* After the last nd_filing_add; then nd_filing_next gives key after key, and ND_DONE after the last. */
+int nd_filing_sort(nd_filing *filing);
+int nd_filing_next(nd_filing *filing, nd_filed *out);
+
 /* Similarity of two stored values and, for Hamming schemes, the distance (else -1). EVIDENCE_TEXT: of the signatures. */
 int nd_scheme_similarity(const nd_scheme *scheme, const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size, double *similarity, int64_t *distance);
+
+/* ---- components: disjoint sets of numbers above INT64_MIN ----------------------------------------------------------------- */
+
+typedef struct nd_components nd_components;
+nd_components *nd_components_new(void);
+void nd_components_free(nd_components *components);
+int64_t nd_components_find(const nd_components *components, int64_t member); /* the set's present name; itself if never joined */
+int nd_components_join(nd_components *components, int64_t a, int64_t b);
 
 /* ---- all pairs ---------------------------------------------------------------------------------------------------------- */
 

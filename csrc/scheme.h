@@ -7,6 +7,12 @@
 /* Ranges that a query of a Hamming scheme looks up: tables, or neighbours of all chunks; UINT64_MAX where that overflows. */
 uint64_t nd_scheme_probe_count(const nd_scheme *scheme);
 
+/* Tables that a value has keys in. */
+size_t nd_scheme_table_count(const nd_scheme *scheme);
+/* The keys of a checked value in tables first_table to end_table - 1. */
+int nd_scheme_table_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, int probing, size_t first_table,
+    size_t end_table, nd_keys *keys);
+
 /* The min-hash slots of a MinHash or BitSampling scheme, in scratch->slots. */
 int nd_scheme_slots(const nd_scheme *scheme, nd_scratch *scratch, const uint64_t *hashes, size_t count);
 /* The low slot_bits of each slot: a signature. */

@@ -9,7 +9,8 @@ static const char watch_sql[] = "SELECT (SELECT value FROM %s_setting WHERE name
 void nd_cache_clear(nd_settings_cache *cache)
 {
     sqlite3_finalize(cache->watch);
-    cache->watch = NULL;
+    sqlite3_finalize(cache->values);
+    cache->watch = cache->values = NULL;
     nd_settings_clear(&cache->settings);
 }
 

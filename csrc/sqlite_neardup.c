@@ -29,6 +29,10 @@ static int register_all(sqlite3 *db)
     if (code == SQLITE_OK)
         code = nd_register_probe(db);
     if (code == SQLITE_OK)
+        code = nd_register_filing(db);
+    if (code == SQLITE_OK)
+        code = nd_register_join(db);
+    if (code == SQLITE_OK)
         code = nd_register_search(db);
     return code;
 }

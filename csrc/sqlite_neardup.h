@@ -18,7 +18,7 @@ SQLITE_EXTENSION_INIT3
 #endif
 
 #define ND_INDEX_NAME_MAX 40
-#define ND_INPUTS_MAX 4
+#define ND_INPUTS_MAX 5
 #define ND_DEFAULT_SHINGLE 3
 
 /* ---- arguments (sqlite_scalars.c) ---------------------------------------------------------------------------------- */
@@ -72,6 +72,7 @@ typedef struct nd_settings_cache {
     sqlite3 *db;
     int with_rules;
     sqlite3_stmt *watch; /* NULL = nothing is held */
+    sqlite3_stmt *values; /* of neardup_filing: first and last id -> id, group_id, value, crowd; NULL until it is needed */
     int recompiled;
     int64_t generation;
     int64_t created_at;
@@ -142,6 +143,8 @@ int nd_register_scalars(sqlite3 *db, nd_workspace *workspace);   /* sqlite_scala
 int nd_register_stored(sqlite3 *db);                         /* sqlite_stored.c: neardup_similarity, neardup_text_jaccard */
 int nd_register_tables(sqlite3 *db);                         /* sqlite_tables.c: neardup_shingles, neardup_bands */
 int nd_register_probe(sqlite3 *db);                          /* sqlite_probe.c: neardup_probe, neardup_keys */
+int nd_register_filing(sqlite3 *db);                         /* sqlite_filing.c: neardup_filing */
+int nd_register_join(sqlite3 *db);                           /* sqlite_join.c: neardup_join */
 int nd_register_search(sqlite3 *db);                         /* sqlite_search.c: neardup_search */
 
 #endif

@@ -215,6 +215,8 @@ static void expand(sqlite3_str *sql, const char *text, const char *index, const 
         } else if (strncmp(text, "{verified}", 10) == 0 && verified != NULL) {
             expand(sql, verified, index, NULL);
             text += 10;
+        } else if (strncmp(text, "{crowd}", 7) == 0) { /* a query looks at all rows of a bucket */
+            text += 7;
         } else if (*text != '\0') {
             sqlite3_str_append(sql, text++, 1);
         }

@@ -2,6 +2,7 @@
 CREATE TABLE {index}_bottomk_prefix (
     group_id INTEGER NOT NULL,       -- {index}_fingerprint.group_id
     hash INTEGER NOT NULL,           -- one of the fingerprint's first hashes; 64 bits as a signed number
+    crowd INTEGER NOT NULL,          -- {index}_fingerprint.crowd: the rows of a bucket stand together by it
     fingerprint_id INTEGER NOT NULL, -- {index}_fingerprint.id
-    PRIMARY KEY (group_id, hash, fingerprint_id)
+    PRIMARY KEY (group_id, hash, crowd, fingerprint_id)
 ) STRICT, WITHOUT ROWID;

@@ -14,7 +14,8 @@ CREATE TABLE {index}_fingerprint (
     id INTEGER PRIMARY KEY AUTOINCREMENT, -- never used twice
     group_id INTEGER NOT NULL,            -- the group in which duplicates are sought
     value BLOB NOT NULL,                  -- the stored fingerprint; its layout belongs to the scheme
-    value_hash INTEGER NOT NULL           -- XXH3-64 of value, as a signed number: look-up by value, and a check when read
+    value_hash INTEGER NOT NULL,          -- XXH3-64 of value, as a signed number: look-up by value, and a check when read
+    crowd INTEGER NOT NULL DEFAULT 0      -- label of its cluster where that is so large that its rows stand apart, else 0
 ) STRICT;
 CREATE INDEX {index}_fingerprint_value ON {index}_fingerprint (group_id, value_hash);
 

@@ -2,6 +2,7 @@
 CREATE TABLE {index}_minhash_band (
     group_id INTEGER NOT NULL,       -- {index}_fingerprint.group_id
     bucket INTEGER NOT NULL,         -- 32-bit hash of a band's slots and its number, sign-extended
+    crowd INTEGER NOT NULL,          -- {index}_fingerprint.crowd: the rows of a bucket stand together by it
     fingerprint_id INTEGER NOT NULL, -- {index}_fingerprint.id
-    PRIMARY KEY (group_id, bucket, fingerprint_id)
+    PRIMARY KEY (group_id, bucket, crowd, fingerprint_id)
 ) STRICT, WITHOUT ROWID;

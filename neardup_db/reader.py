@@ -16,6 +16,7 @@ from .store import statistics
 from .store.clusters import Clusters
 from .store.documents import Documents, Found
 from .store.explain import Explanation, MatchExplanation, explain_pair, explain_query
+from .store.joins import Joins
 from .store.search import Search
 from .store.state import Sketch, Store
 from .text import TextRules
@@ -32,7 +33,8 @@ class Reader:
         self._store = store
         self._documents = Documents(store)
         self._search = Search(store, self._documents)
-        self._clusters = Clusters(store, self._documents, self._search)
+        self._joins = Joins(store, self._documents, self._search)
+        self._clusters = Clusters(store, self._documents, self._search, self._joins)
 
     @property
     def connection(self) -> apsw.Connection:
@@ -152,27 +154,18 @@ class Reader:
             return [row.match for row in rows]
 
     def pairs(self, threshold: float | None = None) -> Iterator[Pair]:
-        """All pairs of near-duplicates, lazily; `key_a` is the earlier document. Each page of documents sees one state."""
+        """All pairs of near-duplicates, lazily; `key_a` is the earlier document.
+
+        The candidate table is joined with itself a range of documents at a time; each range sees one state of the index.
+        """
         self._store.db.require_open()
         self._store.scheme.query_bounds(threshold, None)
         return self._pairs(threshold)
 
     def _pairs(self, threshold: float | None) -> Iterator[Pair]:
-        after = 0
-        while True:
-            found: list[Pair] = []
-            with self._store.reading():
-                now = checks.now_ms()
-                page = self._documents.page(after, now, PAGE)
-                for document_id, key, fingerprint_id, group_id in page:
-                    if fingerprint_id is not None:
-                        sketch = self._search.stored_sketch(document_id, fingerprint_id)
-                        rows = self._search.matches(sketch, group_id, now, threshold=threshold, after_id=document_id)
-                        found += [Pair(key, row.key, row.similarity, row.distance) for row in rows]
-            yield from found
-            if not page:
-                return
-            after = page[-1][0]
+        for pairs in self._joins.ranges(threshold, checks.now_ms):
+            for one in pairs.documents():
+                yield Pair(one.a.key, one.b.key, one.similarity, one.distance)
 
     def clusters(self, min_size: int = 2) -> list[Cluster]:
         """Connected components of the graph of pairs, largest first; without `record_matches` they are computed now."""

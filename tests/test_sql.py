@@ -36,7 +36,15 @@ SCALARS = {
     ("neardup_text_jaccard", 4),
     ("neardup_version", 0),
 }
-TABLES = {"neardup_bands", "neardup_keys", "neardup_probe", "neardup_search", "neardup_shingles"}
+TABLES = {
+    "neardup_bands",
+    "neardup_filing",
+    "neardup_join",
+    "neardup_keys",
+    "neardup_probe",
+    "neardup_search",
+    "neardup_shingles",
+}
 
 
 @pytest.fixture

@@ -16,9 +16,7 @@ from .simhash import SimHash
 
 __all__ = ["SCHEMES", "BinaryCode", "BitSampling", "BottomK", "MinHash", "Scheme", "SimHash", "Values", "scheme_from_settings"]
 
-SCHEMES: dict[str, type[CommonScheme]] = {
-    scheme.name: scheme for scheme in (SimHash, MinHash, BottomK, BitSampling, BinaryCode)
-}
+SCHEMES: dict[str, type[CommonScheme]] = {scheme.name: scheme for scheme in (SimHash, MinHash, BottomK, BitSampling, BinaryCode)}
 """Schemes by the names that files have for them."""
 
 

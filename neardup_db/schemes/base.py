@@ -83,6 +83,11 @@ class Scheme(ABC):
     def table(self) -> str | None:
         """Name of the candidate table ('minhash_band', ...), None where the plan is a scan."""
 
+    @property
+    @abstractmethod
+    def filing_bytes(self) -> int:
+        """Bytes of memory in which the rows of one fingerprint are sorted (`nd_filing`)."""
+
     @abstractmethod
     def query_name(self, fingerprints: int) -> str:
         """Which sql/verify_*.sql answers a query over about so many stored fingerprints: 'bands', 'scan', ..."""

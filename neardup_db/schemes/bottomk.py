@@ -73,6 +73,10 @@ class BottomK(SetScheme):
     def table(self) -> str | None:
         return "bottomk_prefix"
 
+    @property
+    def keys_at_once(self) -> int:
+        return self.k
+
     def query_name(self, fingerprints: int) -> str:
         return "prefix" if self.measure == "fingerprint" else "prefix_estimate"
 

@@ -67,6 +67,10 @@ class CodeScheme(CommonScheme):
     def table(self) -> str | None:
         return {"blocks": "simhash_block", "chunks": "code_chunk"}.get(self.plan)
 
+    @property
+    def filing_bytes(self) -> int:
+        return super().filing_bytes + 3 * self._width() // 8
+
     def query_name(self, fingerprints: int) -> str:
         if self.plan != "scan" and native.lib.nd_scheme_prefers_scan(self.native, fingerprints):
             return "scan"

@@ -65,6 +65,15 @@ class CommonScheme(Parameters, Scheme):
     same_values: ClassVar[tuple[str, ...]] = ()
     """The parameters that decide a stored value."""
 
+    @property
+    def filing_bytes(self) -> int:
+        return 16 + 32 * self.keys_at_once
+
+    @property
+    def keys_at_once(self) -> int:
+        """Keys of one fingerprint that are sorted together: those of one table."""
+        return 1
+
     def reads_values_of(self, other: Scheme) -> bool:
         return self.name == other.name and all(getattr(self, name) == getattr(other, name) for name in self.same_values)
 
@@ -220,7 +229,6 @@ def list_of_texts(texts: Any) -> list[Any]:
     if not isinstance(texts, Iterable):
         raise ParameterError(f"texts must be a list of texts, a numpy array or an Arrow array, not {type(texts).__name__}")
     return list(texts)
-
 
 
 def _rules(rules: Any) -> TextRules:

@@ -144,6 +144,10 @@ class MinHash(SetScheme):
     def table(self) -> str | None:
         return "minhash_band"
 
+    @property
+    def keys_at_once(self) -> int:
+        return self.bands
+
     def query_name(self, fingerprints: int) -> str:
         return {"none": "bands", "hashes": "bands_hashes", "text": "bands_text"}[self.evidence_kind]
 

@@ -33,7 +33,7 @@ PROBES_MAX = 1_000_000  # values probed by a query of a chunk plan
 CHUNK_BITS_MAX = 64
 
 RELATED_SIMILARITY = 0.02
-RELATED_SHARE = 1 / 2000
+RELATED_SHARE = 1 / 4000
 
 
 class Plan(NamedTuple):

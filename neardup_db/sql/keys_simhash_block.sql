@@ -1,5 +1,3 @@
--- The rows of {index}_simhash_block that the fingerprints from :first_id to :last_id have.
-SELECT f.group_id, k.table_no, k.low, f.id
-FROM {index}_fingerprint AS f
-CROSS JOIN neardup_keys('{index}', f.value) AS k
-WHERE f.id BETWEEN :first_id AND :last_id
+-- The rows of {index}_simhash_block that the fingerprints from :first_id to :last_id have, in the order of the table.
+SELECT k.group_id, k.table_no, k.low, k.fingerprint_id
+FROM neardup_filing('{index}', :first_id, :last_id) AS k

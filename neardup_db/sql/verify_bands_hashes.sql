@@ -4,7 +4,7 @@ FROM (
     SELECT DISTINCT b.fingerprint_id
     FROM neardup_probe('{index}', :fingerprint) AS p
     CROSS JOIN {index}_minhash_band AS b
-    WHERE b.group_id = +:group_id AND b.bucket = p.low
+    WHERE b.group_id = +:group_id AND b.bucket = p.low{crowd}
 ) AS c
 CROSS JOIN {index}_fingerprint AS f
 WHERE f.id = c.fingerprint_id

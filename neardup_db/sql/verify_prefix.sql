@@ -4,7 +4,7 @@ FROM (
     SELECT DISTINCT x.fingerprint_id
     FROM neardup_probe('{index}', :fingerprint) AS p
     CROSS JOIN {index}_bottomk_prefix AS x
-    WHERE x.group_id = +:group_id AND x.hash = p.low
+    WHERE x.group_id = +:group_id AND x.hash = p.low{crowd}
 ) AS c
 CROSS JOIN {index}_fingerprint AS f
 WHERE f.id = c.fingerprint_id

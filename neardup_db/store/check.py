@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from itertools import pairwise
 
 from ..values import CheckReport
 from . import tables
 from .clusters import Clusters, UnionFind
-from .state import Sketch, Store
+from .joins import RangePairs
+from .state import Store
 from .writer import Writer
 
 SHOWN = 5
 """Problems of one kind that a report names."""
+
+PAGE = 20_000
+"""Fingerprints whose rows are compared at once."""
 
 
 class Checker:
@@ -93,14 +99,23 @@ class Checker:
         table = self.store.scheme.table
         if table is None or self.damaged():  # rows follow from values: there is nothing to compare them with
             return
-        parameters = {"first_id": 0, "last_id": tables.MAX_ID, "limit": SHOWN}
-        for sql, message in (
-            (tables.missing_sql(table), "fingerprints without all their rows in"),
-            (tables.excess_sql(table), "fingerprint ids of rows that no fingerprint has in"),
-        ):
-            rows = self.db.rows(self.store.sql(sql), parameters)
-            if rows:
-                yield f"{message} {self.store.name}_{table}: {', '.join(str(row[0]) for row in rows)}"
+        expected, lacking = 0, 0
+        lack: list[int] = []
+        last: int = self.db.value(self.store.sql("SELECT max(id) FROM {index}_fingerprint")) or 0
+        sql = self.store.sql(tables.missing_sql(table))
+        for first in range(0, last + 1, PAGE):
+            there, missing, ids = self.db.rows(sql, {"first_id": first, "last_id": first + PAGE - 1})[0]
+            expected += there
+            lacking += missing
+            lack += json.loads(ids)[: SHOWN + 1 - len(lack)]
+        if lacking:
+            shown = ", ".join(map(str, lack[:SHOWN])) + (", ..." if len(lack) > SHOWN else "")
+            yield f"fingerprints without all their rows in {self.store.name}_{table}: {shown}"
+        if self.db.value(self.store.sql(f"SELECT count(*) FROM {{index}}_{table}")) != expected - lacking:
+            parameters = {"first_id": 0, "last_id": tables.MAX_ID, "limit": SHOWN}
+            rows = self.db.rows(self.store.sql(tables.excess_sql(table)), parameters)
+            shown = ", ".join(str(row[0]) for row in rows)
+            yield f"fingerprint ids of rows that no fingerprint has in {self.store.name}_{table}: {shown}"
 
     def _matches(self) -> Iterator[str]:
         yield from self._few(
@@ -125,27 +140,38 @@ class Checker:
         ]
         if apart:
             yield f"documents that no recorded match connects to their cluster: {', '.join(map(str, apart[:SHOWN]))}"
-        unreal, unjoined = [], []
-        after = 0
-        while page := self.writer.documents.page(after, now, 1000):
-            for document_id, _, fingerprint_id, group_id in page:
-                if fingerprint_id is None:
-                    continue
-                sketch: Sketch = self.clusters.search.stored_sketch(document_id, fingerprint_id)
-                found = self.clusters.search.neighbours(sketch, group_id, now, tables.MAX_ID)
-                real = {one.fingerprint_id for one in found}
-                own = self.db.value(self.store.sql("SELECT cluster_id FROM {index}_document WHERE id = ?"), (document_id,))
-                if any(one.cluster_id != own for one in found):
-                    unjoined.append(document_id)
-                if any(other not in real for other in self._recorded_fingerprints(document_id, now)):
-                    unreal.append(document_id)
-            after = page[-1][0]
+        unreal: list[int] = []
+        unjoined: list[int] = []
+        for pairs in self.clusters.joins.ranges(None, lambda: now):
+            real = {row[:2] for row in pairs.found}
+            unjoined += self._unjoined(pairs)
+            unreal += [
+                document_id
+                for document_id, *fingerprints in self._recorded(pairs.first_id, pairs.last_id, now)
+                if fingerprints[0] != fingerprints[1] and tuple(fingerprints) not in real
+            ]
         if unjoined:
-            yield f"documents that match one of another cluster: {', '.join(map(str, unjoined[:SHOWN]))}"
+            yield f"documents that match one of another cluster: {', '.join(map(str, sorted(set(unjoined))[:SHOWN]))}"
         if unreal:
-            yield f"documents with a recorded match that is none: {', '.join(map(str, unreal[:SHOWN]))}"
+            yield f"documents with a recorded match that is none: {', '.join(map(str, sorted(set(unreal))[:SHOWN]))}"
 
-    def _recorded_fingerprints(self, document_id: int, now: int) -> list[int | None]:
-        sql = """SELECT d.fingerprint_id FROM {index}_match AS m JOIN {index}_document AS d ON d.id = m.other_id
-                 WHERE m.document_id = ? AND (d.expires_at IS NULL OR d.expires_at > ?)"""
-        return [row[0] for row in self.db.execute(self.store.sql(sql), (document_id, now))]
+    def _unjoined(self, pairs: RangePairs) -> Iterator[int]:
+        """The earlier document of pairs that have two labels; of equal copies the first ones that differ."""
+        for members in pairs.members.values():
+            yield from (a.id for a, b in pairwise(members) if a.cluster_id != b.cluster_id)
+        for fingerprint_id, other_id, *_ in pairs.found:
+            for a in pairs.members.get(fingerprint_id, ())[:1]:
+                yield from (min(a, b).id for b in pairs.members.get(other_id, ())[:1] if a.cluster_id != b.cluster_id)
+
+    def _recorded(self, first_id: int, last_id: int, now: int) -> Iterator[tuple[int, int, int]]:
+        """(document, the lower fingerprint, the higher one) of recorded matches between visible documents, the lower one being of
+        the range."""
+        sql = """SELECT m.document_id, a.fingerprint_id, b.fingerprint_id FROM {index}_document AS a
+                 CROSS JOIN {index}_match AS m CROSS JOIN {index}_document AS b
+                 WHERE a.fingerprint_id BETWEEN :first_id AND :last_id AND (a.expires_at IS NULL OR a.expires_at > :now)
+                     AND m.{mine} = a.id AND b.id = m.{other} AND b.fingerprint_id >= a.fingerprint_id
+                     AND (b.expires_at IS NULL OR b.expires_at > :now)"""
+        parameters = {"first_id": first_id, "last_id": last_id, "now": now}
+        for mine, other in (("document_id", "other_id"), ("other_id", "document_id")):
+            text = sql.replace("{mine}", mine).replace("{other}", other)
+            yield from self.db.rows(self.store.sql(text), parameters)

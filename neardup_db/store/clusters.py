@@ -9,17 +9,27 @@ one that asks.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from ..values import Cluster, Key
+from . import tables
 from .documents import Documents
+from .joins import Joins
+from .schema import sql_text
 from .search import Neighbour, Search
 from .state import Store
 
 EXTRA_EDGES = 3
 """Edges recorded for an added document beside the one to each cluster that it touches."""
+
+CROWD = 256
+"""Verified fingerprints in one answer from which on the rows of their cluster stand apart."""
+
+SIZE_KNOWN = 1000
+"""Clusters are counted up to this size."""
 
 Edge = tuple[int, int, float, "int | None"]  # later document, earlier document, similarity, distance
 
@@ -65,7 +75,7 @@ def choose_edges(document_id: int, neighbours: Sequence[Neighbour], label: Calla
     spare: list[Edge] = []
     for one in neighbours:
         cluster = label(one.cluster_id)
-        edge = (document_id, one.id, one.similarity, one.distance)
+        edge = (max(document_id, one.id), min(document_id, one.id), one.similarity, one.distance)
         if cluster not in seen:
             seen.add(cluster)
             edges.append(edge)
@@ -77,11 +87,12 @@ def choose_edges(document_id: int, neighbours: Sequence[Neighbour], label: Calla
 class Clusters:
     """Keeps the match table and the labels; runs inside the store's transactions."""
 
-    def __init__(self, store: Store, documents: Documents, search: Search) -> None:
+    def __init__(self, store: Store, documents: Documents, search: Search, joins: Joins) -> None:
         self.store = store
         self.db = store.db
         self.documents = documents
         self.search = search
+        self.joins = joins
 
     # ---- adding ------------------------------------------------------------------------------------------------------
 
@@ -98,18 +109,44 @@ class Clusters:
         if not neighbours:
             return
         self.record(choose_edges(document_id, neighbours, lambda label: label), now)
-        self.join({one.cluster_id for one in neighbours} | {document_id})
+        self.join({one.cluster_id for one in neighbours} | {document_id}, large=len(neighbours) >= CROWD)
 
-    def join(self, labels: set[int]) -> None:
-        """Make one cluster of several: the smaller ones take the largest one's label."""
-        sizes = {label: self._size(label) for label in labels}
-        largest = max(labels, key=lambda label: (sizes[label], -label))
+    def join(self, labels: set[int], *, large: bool = False, single: Container[int] = ()) -> None:
+        """Make one cluster of several: the smaller ones take the largest one's label. large: its rows in the candidate table are
+        to stand apart from now on. Labels in `single` are known to be those of one document."""
+        sizes = {label: 1 if label in single else self._size(label) for label in labels}
+        crowds = self._crowds(labels)
+        largest = max(labels, key=lambda label: (label in crowds, sizes[label], -label))
+        if crowds or (large and self.store.scheme.table in tables.CROWDED):
+            self._crowd(largest, labels - {largest} if largest in crowds else labels)
         sql = self.store.sql("UPDATE {index}_document SET cluster_id = ? WHERE cluster_id = ?")
         self.db.execute_many(sql, [(largest, label) for label in labels if label != largest])
 
     def _size(self, label: int) -> int:
-        size: int = self.db.value(self.store.sql("SELECT count(*) FROM {index}_document WHERE cluster_id = ?"), (label,))
+        """Documents of a cluster, SIZE_KNOWN at most: to count a large one would take longer than to join it."""
+        sql = "SELECT count(*) FROM (SELECT 1 FROM {index}_document WHERE cluster_id = ? LIMIT +?)"
+        size: int = self.db.value(self.store.sql(sql), (label, SIZE_KNOWN))
         return size
+
+    # ---- crowds: clusters so large that their rows stand apart in the candidate table ------------------------------------
+
+    def _crowds(self, labels: set[int]) -> set[int]:
+        """Those of the labels whose fingerprints stand apart. All fingerprints of a cluster do, or none."""
+        if not self.store.crowds:
+            return set()
+        sql = """SELECT f.crowd FROM {index}_document AS d JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
+                 WHERE d.cluster_id = ? LIMIT 1"""
+        return {label for label in labels if self.db.value(self.store.sql(sql), (label,)) == label}
+
+    def _crowd(self, crowd: int, labels: Iterable[int]) -> None:
+        """Let the rows of all fingerprints of some clusters stand together."""
+        if not self.store.crowds:
+            self.store.set(crowds=1)
+            self.store.bump_generation()
+            self.store.crowds = True
+        sql = self.store.sql("SELECT DISTINCT fingerprint_id FROM {index}_document WHERE cluster_id = ?")
+        for label in labels:
+            self.documents.set_crowd([row[0] for row in self.db.rows(sql, (label,))], crowd)
 
     # ---- removing ----------------------------------------------------------------------------------------------------
 
@@ -156,6 +193,17 @@ class Clusters:
             self.store.set(next_cluster=label - 1)
             sql = self.store.sql("UPDATE {index}_document SET cluster_id = ? WHERE id = ?")
             self.db.execute_many(sql, [(label, document_id) for document_id in group])
+            if self.store.crowds:
+                self._leave_crowd(group, label)
+
+    def _leave_crowd(self, documents: Sequence[int], label: int) -> None:
+        """Take the fingerprints of documents out of their crowd, or make them one of their own; equal copies go along."""
+        sql = self.store.sql(
+            """SELECT f.id FROM {index}_document AS d JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
+               WHERE d.id = ? AND f.crowd <> 0"""
+        )
+        apart = {row[0] for row in self.db.execute_many(sql, [(document_id,) for document_id in documents])}
+        self.documents.set_crowd(apart, label if len(apart) >= CROWD else 0)
 
     def _loose_parts(self, seeds: set[int]) -> list[set[int]]:
         """The parts that the recorded edges leave of a component, all but one, which is never walked to its end.
@@ -265,14 +313,10 @@ class Clusters:
             yield sorted((document_id, keys[document_id]) for document_id in part)
 
     def _joined(self, now: int) -> Iterator[list[tuple[int, Key]]]:
-        """Components where no matches are recorded: every visible fingerprint asks."""
-        sql = """SELECT fingerprint_id, group_id, max(id) FROM {index}_document
-                 WHERE fingerprint_id IS NOT NULL AND (expires_at IS NULL OR expires_at > ?) GROUP BY fingerprint_id"""
+        """Components where no matches are recorded: the candidate table tells."""
         joined = UnionFind()
-        for fingerprint_id, group_id, document_id in self.db.rows(self.store.sql(sql), (now,)):
-            sketch = self.search.stored_sketch(document_id, fingerprint_id)
-            for one in self.search.neighbours(sketch, group_id, now):
-                joined.union(fingerprint_id, one.fingerprint_id)
+        for fingerprint_id, other_id in self.joins.connections(now):
+            joined.union(fingerprint_id, other_id)
         groups: dict[Any, list[tuple[int, Key]]] = defaultdict(list)
         page_sql = """SELECT id, key, fingerprint_id FROM {index}_document
                       WHERE expires_at IS NULL OR expires_at > ? ORDER BY id"""
@@ -280,3 +324,52 @@ class Clusters:
             name = ("empty", document_id) if fingerprint_id is None else joined.find(fingerprint_id)
             groups[name].append((document_id, key))
         yield from groups.values()
+
+
+class Links:
+    """The edges and joined labels of many documents, written at once."""
+
+    def __init__(self, clusters: Clusters, now: int) -> None:
+        self.clusters = clusters
+        self.now = now
+        self.labels = UnionFind()
+        self.edges: list[Edge] = []
+        self.large: set[int] = set()
+        self.single: set[int] = set()
+        self.copies: set[int] = set()
+
+    def fingerprints(self, ids: tuple[int, int]) -> Iterator[tuple[int, int]]:
+        """Link the documents of fingerprints ids[0] to ids[1] by what `neardup_join` finds. Yields (the first visible document of
+        the fingerprint, the first of the one that it matches)."""
+        store = self.clusters.store
+        parameters = {"first_id": ids[0], "last_id": ids[1], "now": self.now}
+        rows = self.clusters.search.rows(store.sql(sql_text("join_documents")), parameters)
+        for (document_id, label), found in groupby(rows, itemgetter(0, 1)):
+            taken = list(found)
+            self.found(document_id, label, [Neighbour._make(row[2:7]) for row in taken])
+            yield from ((document_id, row[7]) for row in taken)
+
+    def found(self, document_id: int, label: int, neighbours: Sequence[Neighbour]) -> None:
+        """Link a document with what it matches, best first."""
+        self.single.add(label)
+        self.edges += choose_edges(document_id, neighbours, self.labels.find)
+        for one in neighbours:
+            self.labels.union(one.cluster_id, label)
+        if len(neighbours) >= CROWD:
+            self.large.add(label)
+
+    def copy(self, document_id: int, other_id: int, label: int) -> None:
+        """Link a document with an earlier one of the same fingerprint."""
+        distance = 0 if self.clusters.store.scheme.takes_codes else None
+        self.edges.append((document_id, other_id, 1.0, distance))
+        self.labels.union(label, document_id)
+        self.single.add(document_id)
+        self.copies.add(document_id)
+
+    def write(self) -> None:
+        """All edges and labels into the tables."""
+        self.clusters.record(self.edges, self.now)
+        for group in self.labels.sets():
+            labels = set(group)
+            large = len(labels - self.copies) >= CROWD or not self.large.isdisjoint(labels)
+            self.clusters.join(labels, large=large, single=self.single)

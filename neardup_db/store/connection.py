@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
@@ -167,6 +167,8 @@ class Database:
         self.owned = owned
         self.read_only = read_only
         self.lock = threading.RLock()
+        self.settle: Callable[[], None] = lambda: None
+        """Called before the connection is used: waits for work that a transaction of this thread does in the background."""
         self._depth = 0
         self._process_id = os.getpid()
         self._closed = False
@@ -225,6 +227,7 @@ class Database:
         with self.lock:
             self.require_open()
             with translated():
+                self.settle()
                 began = not self.connection.in_transaction
                 try:
                     if began:
@@ -242,6 +245,7 @@ class Database:
             if self.read_only:
                 raise ReadOnlyError("the index was opened with read_only=True: open it without, to write")
             with translated():
+                self.settle()
                 began = not self.connection.in_transaction
                 savepoint = f"neardup_{self._depth}"
                 self._depth += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -35,8 +35,8 @@ class Record:
     expires_at: int | None
 
 
-FILED_AT_ONCE = 100_000
-"""Fingerprints whose rows are sorted together when a whole table is written."""
+FILING_BYTES = 96 << 20
+"""Memory in which the rows of many fingerprints are sorted. The more at once, the less often the table is walked through."""
 
 NEVER_SEEN = -1
 """Group id that no document has: of a group name that the index does not know."""
@@ -155,11 +155,41 @@ class Documents:
             sql = self.store.sql(tables.file_sql(self.store.scheme.table))
             self.db.execute(sql, {"first_id": first_id, "last_id": last_id})
 
-    def file_all(self) -> None:
-        """Write the candidate rows of every fingerprint, so many at once that sorting them needs little memory."""
-        last: int = self.db.value(self.store.sql("SELECT max(id) FROM {index}_fingerprint")) or 0
-        for first in range(1, last + 1, FILED_AT_ONCE):
-            self.file(first, min(last, first + FILED_AT_ONCE - 1))
+    def unfile(self, first_id: int, last_id: int) -> None:
+        """Take the candidate rows of fingerprints first_id to last_id out."""
+        if self.store.scheme.table is not None:
+            sql = self.store.sql(tables.unfile_sql(self.store.scheme.table))
+            self.db.execute(sql, {"first_id": first_id, "last_id": last_id})
+
+    @property
+    def filed_at_once(self) -> int:
+        """Fingerprints whose rows may be sorted together."""
+        return FILING_BYTES // self.store.scheme.filing_bytes
+
+    def last_fingerprint_id(self) -> int:
+        """The highest id that a fingerprint ever had; ids are never used twice."""
+        return self.db.value("SELECT seq FROM sqlite_sequence WHERE name = ?", (f"{self.store.name}_fingerprint",)) or 0
+
+    def group_of(self, fingerprint_id: int) -> int:
+        """The group that a fingerprint belongs to."""
+        number: int = self.db.value(self.store.sql("SELECT group_id FROM {index}_fingerprint WHERE id = ?"), (fingerprint_id,))
+        return number
+
+    def older_copies(self, asked: Sequence[tuple[int, int, bool]], now: int) -> list[tuple[int, int] | None]:
+        """(document, its label) of the newest visible document with the fingerprint before each (document, fingerprint, _)."""
+        sql = """SELECT :id, id, cluster_id FROM {index}_document WHERE fingerprint_id = +:fingerprint_id AND id < :id
+                 AND (expires_at IS NULL OR expires_at > :now) ORDER BY id DESC LIMIT 1"""
+        parameters = ({"id": one[0], "fingerprint_id": one[1], "now": now} for one in asked)
+        found = {row[0]: (row[1], row[2]) for row in self.db.execute_many(self.store.sql(sql), parameters)}
+        return [found.get(one[0]) for one in asked]
+
+    def set_crowd(self, fingerprint_ids: Iterable[int], crowd: int) -> None:
+        """Let the rows of fingerprints stand with those of a crowd, 0 = with no other."""
+        sql = self.store.sql("UPDATE {index}_fingerprint SET crowd = ? WHERE id = ?")
+        for number in fingerprint_ids:
+            self.unfile(number, number)
+            self.db.execute(sql, (crowd, number))
+            self.file(number, number)
 
     def drop_unused_fingerprint(self, fingerprint_id: int) -> None:
         """Remove a fingerprint and its rows if no document points at it any more."""
@@ -171,8 +201,7 @@ class Documents:
             sql = self.store.sql("SELECT value, value_hash FROM {index}_fingerprint WHERE id = ?")
             row = self.db.execute(sql, (fingerprint_id,)).fetchone()
             if row is not None and self.is_sound(*row):
-                parameters = {"first_id": fingerprint_id, "last_id": fingerprint_id}
-                self.db.execute(self.store.sql(tables.unfile_sql(table)), parameters)
+                self.unfile(fingerprint_id, fingerprint_id)
             else:  # a damaged value does not tell its rows: look at all of them
                 self.db.execute(self.store.sql(f"DELETE FROM {{index}}_{table} WHERE fingerprint_id = ?"), (fingerprint_id,))
         self.db.execute(self.store.sql("DELETE FROM {index}_fingerprint WHERE id = ?"), (fingerprint_id,))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..errors import DuplicateKeyError, NearDupError
 from ..records import Incoming, incoming, now_ms
 from ..values import AddReport, Key
+from .background import Background
 from .documents import Documents
 from .state import Sketch, Store
 from .writer import Writer
@@ -16,6 +18,9 @@ from .writer import Writer
 BATCH_RECORDS = 8192
 BATCH_SIZE = 16 << 20
 """Characters of text in a batch: what bounds the memory that a batch needs."""
+
+WORTH_A_THREAD = 1000
+"""Records of a batch from which on it is written in the background."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +45,40 @@ class Ingest:
         self.options = options
         self.counts = dict.fromkeys(("added", "replaced", "ignored", "skipped", "matched"), 0)
         self.taken = 0
+        self.reported = 0
+        self.wrong = 0
 
     def run(self, records: Iterable[Any]) -> AddReport:
         """Take all records; one transaction, or one for every `commit_every` of them."""
         batches = self._batches(records)
         batch = next(batches, None)
         while batch is not None:
-            with self.store.writing():
-                end = None if self.options.commit_every is None else self.taken + self.options.commit_every
-                self._take(batch, self._sketch(batch))
-                while (end is None or self.taken < end) and (batch := next(batches, None)) is not None:
-                    self._take(batch, self._sketch(batch))
-            if batch is not None:  # only now, when what was taken is safe: the next record may be long in coming, or wrong
-                batch = next(batches, None)
+            try:
+                with self.store.writing():
+                    self._transaction(batch, batches)
+            except BaseException:
+                self.writer.forget()
+                raise
+            batch = next(batches, None)  # only now, when what was taken is safe: the next record may be long in coming, or wrong
+        self.counts["skipped"] += self.wrong
         return AddReport(**self.counts)
+
+    def _transaction(self, batch: list[Incoming] | None, batches: Iterator[list[Incoming]]) -> None:
+        """Write batches until a transaction is full: each while the next one is read and fingerprinted."""
+        left = self.options.commit_every
+        with Background(self.store.db) as background:
+            while batch is not None:
+                work = partial(self._take, batch, self._sketch(batch))
+                background.wait()
+                self._report()
+                if len(batch) < WORTH_A_THREAD:
+                    work()
+                else:
+                    background.start(work)
+                left = None if left is None else left - len(batch)
+                batch = None if left == 0 else next(batches, None)
+        self.counts["matched"] += self.writer.flush(now_ms())
+        self._report()
 
     # ---- reading the records -----------------------------------------------------------------------------------------
 
@@ -72,7 +97,7 @@ class Ingest:
                     self.store.scheme.code_value(one.content)
             except NearDupError as error:
                 if self.options.on_error == "skip":
-                    self.counts["skipped"] += 1
+                    self.wrong += 1
                     continue
                 raise type(error)(f"record {number}: {error}") from error
             batch.append(one)
@@ -92,6 +117,11 @@ class Ingest:
         evidence = self.store.record_matches or self.options.only_new
         return self.store.sketch_texts([one.content for one in batch], evidence=evidence)
 
+    def _report(self) -> None:
+        if self.options.progress is not None and self.taken > self.reported:
+            self.reported = self.taken
+            self.options.progress(self.taken + self.wrong)
+
     def _take(self, batch: list[Incoming], sketches: list[Sketch]) -> None:
         """Write a batch: runs of records with new keys at once, the others one by one between them."""
         now = now_ms()
@@ -107,15 +137,16 @@ class Ingest:
                 taken.add(one.record.key)
         self._write_run(batch, sketches, run, now)
         self.taken += len(batch)
-        if self.options.progress is not None:
-            self.options.progress(self.taken + self.counts["skipped"])
+        if self.writer.is_full:
+            self.counts["matched"] += self.writer.flush(now)
 
     def _write_run(self, batch: list[Incoming], sketches: list[Sketch], run: list[int], now: int) -> None:
         if run:
-            self.counts["matched"] += self.writer.add_batch([batch[i].record for i in run], [sketches[i] for i in run], now)
+            self.writer.add_batch([batch[i].record for i in run], [sketches[i] for i in run], now)
             self.counts["added"] += len(run)
 
     def _write_one(self, one: Incoming, sketch: Sketch, now: int) -> None:
+        self.counts["matched"] += self.writer.flush(now)
         try:
             if self.options.only_new:
                 outcome, matches = self.writer.add_if_new(

@@ -87,9 +87,7 @@ def _remove_file(db: Database, path: str) -> None:
         db.connection.execute("ROLLBACK")
 
 
-def _check(
-    scheme: Any, text: Any, name: str, store_text: Any, record_matches: Any, durability: str, timeout: float
-) -> Given:
+def _check(scheme: Any, text: Any, name: str, store_text: Any, record_matches: Any, durability: str, timeout: float) -> Given:
     schema.check_name(name)
     check_choice("durability", durability, ("full", "normal"))
     if scheme is not None and not isinstance(scheme, Scheme):
@@ -203,5 +201,3 @@ def _create(store: Store, given: Given) -> None:
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}").fetchall()
         record = True if given.record_matches is None else given.record_matches
         store.create(scheme, rules, keep_text, record, now_ms())
-
-

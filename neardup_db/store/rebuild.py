@@ -36,8 +36,7 @@ def rebuild(store: Store, writer: Writer, scheme: Scheme, rules: TextRules, now:
     store.scheme, store.rules = scheme, rules
     if not keep_values:
         _fingerprint_again(store, step)
-    writer.documents.file_all()
-    writer.reconnect_all(now, step)
+    writer.refile_all(now, step)
 
 
 def _require_texts(store: Store) -> None:

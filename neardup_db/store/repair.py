@@ -31,9 +31,8 @@ class Repair:
         table = self.store.scheme.table
         if table is not None:
             self.db.execute(self.store.sql(f"DELETE FROM {{index}}_{table}"))
-            self.writer.documents.file_all()
             done.append(f"{self.store.name}_{table} rebuilt from the fingerprints")
-        self.writer.reconnect_all(now, lambda _: None)
+        self.writer.refile_all(now, lambda _: None)
         if self.store.record_matches:
             done.append("matches and clusters computed again")
         self.store.bump_generation()

@@ -86,7 +86,7 @@ def read_settings(db: Database, name: str) -> dict[str, Any]:
         raise FormatError(
             f"index {name!r} has schema version {version}, this package knows {SCHEMA_VERSION}: install a newer neardup-db"
         )
-    for setting in ("generation", "next_cluster", "store_text", "record_matches"):
+    for setting in ("generation", "next_cluster", "store_text", "record_matches", "crowds"):
         if not isinstance(settings.get(setting), int):
             raise CorruptIndexError(
                 f"index {name!r}: the setting {setting} is {settings.get(setting)!r}, not a number: restore a backup"

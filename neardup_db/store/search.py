@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from itertools import groupby
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import apsw
 
 from ..errors import CorruptIndexError
 from ..values import Key, Match
+from . import tables
 from .documents import Documents
 from .state import Sketch, Store
 from .tables import MAX_ID
+
+FROM_CROWD = 16
+"""Verified fingerprints that an added document looks for in each crowd: their cluster is one."""
 
 
 class Neighbour(NamedTuple):
@@ -91,49 +91,32 @@ class Search:
             return []
         parameters.update(limit=-1 if limit is None else limit, after_id=after_id, except_id=except_id)
         sql = self.store.query_sql("matches_any" if first else "matches", self._verify())
-        return list(map(MatchRow._make, self._rows(sql, parameters)))
+        return list(map(MatchRow._make, self.rows(sql, parameters)))
 
     def neighbours(self, sketch: Sketch, group_id: int, now: int, before_id: int = MAX_ID) -> list[Neighbour]:
-        """Each verified fingerprint's newest visible document before `before_id`, best first."""
+        """Each verified fingerprint's newest visible document before `before_id`, best first; of a crowd only the first
+        FROM_CROWD that turn up."""
         if sketch.value is None:
             return []
         parameters = self.parameters(sketch, group_id, now)
-        parameters["before_id"] = before_id
-        sql = self.store.query_sql("neighbours", self._verify())
-        return [Neighbour._make(row[:5]) for row in self._rows(sql, parameters)]
+        parameters.update(before_id=before_id, limit=FROM_CROWD)
+        if not self.store.crowds or self.store.scheme.table not in tables.CROWDED:
+            return self._neighbours("neighbours", "", parameters)
+        found = self._neighbours("neighbours", " AND crowd = 0", parameters)
+        for (crowd,) in self.rows(self.store.sql(tables.crowds_sql(self.store.scheme.table)), parameters):
+            parameters["crowd"] = crowd
+            found += self._neighbours("neighbours_any", " AND crowd = +:crowd", parameters)
+        found.sort(key=lambda one: (-one.similarity, -one.id))
+        return found
 
-    def neighbours_of_many(self, asked: Iterable[tuple[Sketch, int, int]], now: int) -> Iterator[tuple[int, list[Neighbour]]]:
-        """(before_id, its neighbours) for each (sketch, group_id, before_id) that has any, in their order.
+    def _neighbours(self, frame: str, crowd: str, parameters: dict[str, Any]) -> list[Neighbour]:
+        sql = self.store.query_sql(frame, self._verify(), crowd)
+        return [Neighbour._make(row[:5]) for row in self.rows(sql, parameters)]
 
-        No two may have the same before_id, none may be of an empty text, and nothing may be written until all answers are taken:
-        it is one statement, run again for each."""
-        common = self.parameters(Sketch(None, None, None, 0), 0, now)
-
-        def parameters() -> Iterator[dict[str, Any]]:
-            for sketch, group_id, before_id in asked:
-                yield {
-                    **common,
-                    "fingerprint": sketch.value,
-                    "evidence": sketch.evidence,
-                    "group_id": group_id,
-                    "before_id": before_id,
-                }
-
-        rows = self.db.execute_many(self.store.query_sql("neighbours", self._verify()), parameters())
-        with self._over_stored():
-            for before_id, found in groupby(rows, itemgetter(5)):
-                yield before_id, [Neighbour._make(row[:5]) for row in found]
-
-    def _rows(self, sql: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
-        """The rows of a query of sql/."""
-        with self._over_stored():
-            return self.db.rows(sql, parameters)
-
-    @contextmanager
-    def _over_stored(self) -> Iterator[None]:
-        """A query of sql/ fails only over what is stored."""
+    def rows(self, sql: str, parameters: Any) -> list[tuple[Any, ...]]:
+        """The rows of a query of sql/, which fails only over what is stored."""
         try:
-            yield
+            return self.db.rows(sql, parameters)
         except apsw.SQLError as error:
             raise CorruptIndexError(
                 f"a query of index {self.store.name!r} failed over what is stored ({error}): run check(repair=True), "

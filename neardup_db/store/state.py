@@ -43,6 +43,8 @@ class Store:
     rules: TextRules
     store_text: bool
     record_matches: bool
+    crowds: bool
+    """Whether the rows of some large clusters stand apart in the candidate table."""
     generation: int
     """As in the file when the settings were read; -1 = read them again."""
     epoch: int
@@ -55,7 +57,7 @@ class Store:
         self.generation = -1
         self.epoch = 0
         self._statements: dict[str, str] = {}
-        self._composed: dict[tuple[str, str], str] = {}
+        self._composed: dict[tuple[str, str, str], str] = {}
 
     # ---- settings ----------------------------------------------------------------------------------------------------
 
@@ -68,6 +70,7 @@ class Store:
             "generation": 1,
             "created_at": now,
             "next_cluster": -1,
+            "crowds": 0,
             "store_text": int(store_text),
             "record_matches": int(record_matches),
             **scheme.settings(),
@@ -96,7 +99,7 @@ class Store:
             )
         keep_text = bool(settings["store_text"])
         self.scheme, self.rules, self.store_text = scheme.for_index(rules, keep_text), rules, keep_text
-        self.record_matches = bool(settings["record_matches"])
+        self.record_matches, self.crowds = bool(settings["record_matches"]), bool(settings["crowds"])
         self.epoch += 1  # last: a sketch that has this epoch was made with these
         self.settings = settings
         self.generation = settings["generation"]
@@ -158,13 +161,15 @@ class Store:
             text = self._statements[template] = template.replace("{index}", self.name)
         return text
 
-    def query_sql(self, frame: str, verify: str) -> str:
-        """A query of sql/: a frame ('matches', 'neighbours', ...) around the verification of a plan ('bands', ...)."""
-        text = self._composed.get((frame, verify))
+    def query_sql(self, frame: str, verify: str, crowd: str = "") -> str:
+        """A query of sql/: a frame ('matches', 'neighbours', ...) around the verification of a plan ('bands', ...).
+
+        crowd: a condition on the rows that are looked at, such as " AND crowd = 0"; none = all of them."""
+        text = self._composed.get((frame, verify, crowd))
         if text is None:
-            verified = schema.sql_text(f"verify_{verify}")
+            verified = schema.sql_text(f"verify_{verify}").replace("{crowd}", crowd)
             text = schema.sql_text(frame).replace("{verified}", verified).replace("{index}", self.name)
-            self._composed[frame, verify] = text
+            self._composed[frame, verify, crowd] = text
         return text
 
     # ---- sketches ----------------------------------------------------------------------------------------------------

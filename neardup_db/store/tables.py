@@ -1,7 +1,7 @@
 """The candidate tables: which rows a fingerprint has in them, how these are written, taken out and checked.
 
-The rows follow from the stored value alone (`neardup_keys`), so that filing, taking out, rebuilding and checking are one
-statement each, for one fingerprint or for all.
+The rows follow from the stored value and from where the fingerprint's cluster stands (`neardup_filing`), so that filing, taking
+out, rebuilding and checking are one statement each, for one fingerprint or for all.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from .schema import sql_text
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "simhash_block": ("group_id", "table_no", "permuted", "fingerprint_id"),
-    "minhash_band": ("group_id", "bucket", "fingerprint_id"),
-    "bottomk_prefix": ("group_id", "hash", "fingerprint_id"),
+    "minhash_band": ("group_id", "bucket", "crowd", "fingerprint_id"),
+    "bottomk_prefix": ("group_id", "hash", "crowd", "fingerprint_id"),
     "code_chunk": ("group_id", "chunk_no", "value", "fingerprint_id", "code"),
 }
 
@@ -26,11 +26,13 @@ MAX_ID = 2**62
 """Above every fingerprint id: the end of "all of them"."""
 
 
+CROWDED: dict[str, str] = {"minhash_band": "bucket", "bottomk_prefix": "hash"}
+"""Tables in whose buckets large clusters stand apart, with the column that is the bucket."""
+
+
 def file_sql(table: str) -> str:
-    """Write the rows of fingerprints :first_id to :last_id, sorted, so that a large batch is written in the table's order."""
-    columns = ", ".join(COLUMNS[table])
-    order = ", ".join(str(number) for number in range(1, len(COLUMNS[table]) + 1))
-    return f"INSERT INTO {{index}}_{table} ({columns}) {sql_text('keys_' + table)} ORDER BY {order}"
+    """Write the rows of fingerprints :first_id to :last_id; they come in the table's order."""
+    return f"INSERT INTO {{index}}_{table} ({', '.join(COLUMNS[table])}) {sql_text('keys_' + table)}"
 
 
 def unfile_sql(table: str) -> str:
@@ -44,17 +46,32 @@ def unfile_sql(table: str) -> str:
 
 
 def missing_sql(table: str) -> str:
-    """Fingerprints that lack rows."""
-    columns = ", ".join(COLUMNS[table])
-    missing = f"{_named_keys(table)} EXCEPT SELECT {columns} FROM {{index}}_{table}"
-    return f"SELECT DISTINCT fingerprint_id FROM ({missing}) LIMIT :limit"
+    """Of the rows that fingerprints :first_id to :last_id should have: how many there are, how many of them lack, and up to
+    :limit fingerprints that lack some (as JSON)."""
+    same = " AND ".join(f"t.{name} = e.{name}" for name in COLUMNS[table])
+    there = f"EXISTS (SELECT 1 FROM {{index}}_{table} AS t WHERE {same})"
+    return (
+        f"SELECT count(*), count(*) FILTER (WHERE lacks), json_group_array(DISTINCT fingerprint_id) FILTER (WHERE lacks) "
+        f"FROM (SELECT e.fingerprint_id, NOT {there} AS lacks FROM ({_named_keys(table)}) AS e)"
+    )
 
 
 def excess_sql(table: str) -> str:
-    """Fingerprint ids of rows that no fingerprint has."""
+    """Fingerprint ids of rows that no fingerprint from :first_id to :last_id has; slow, for where some are known to be."""
     columns = ", ".join(COLUMNS[table])
     excess = f"SELECT {columns} FROM {{index}}_{table} EXCEPT {_named_keys(table)}"
     return f"SELECT DISTINCT fingerprint_id FROM ({excess}) LIMIT :limit"
+
+
+def crowds_sql(table: str) -> str:
+    """The crowds in the buckets of :fingerprint: from label to label, past the rows between them."""
+    bucket = f"FROM {{index}}_{table} AS b WHERE b.group_id = :group_id AND b.{CROWDED[table]} ="
+    return (
+        f"WITH RECURSIVE met(bucket, crowd) AS (SELECT p.low, (SELECT min(b.crowd) {bucket} p.low) "
+        f"FROM neardup_probe('{{index}}', :fingerprint) AS p "
+        f"UNION ALL SELECT m.bucket, (SELECT min(b.crowd) {bucket} m.bucket AND b.crowd > m.crowd) "
+        f"FROM met AS m WHERE m.crowd IS NOT NULL) SELECT DISTINCT crowd FROM met WHERE crowd <> 0"
+    )
 
 
 def candidates_sql(table: str) -> str:

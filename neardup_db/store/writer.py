@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import DuplicateKeyError
 from ..native import signed_hash
 from ..values import Match
-from .clusters import Clusters, Edge, UnionFind, choose_edges
+from .clusters import Clusters, Links
 from .documents import Documents, Found, Record
 from .search import Neighbour, Search
 from .state import Sketch, Store
+
+Unconnected = tuple[int, int, bool]
+"""Document, its fingerprint, and whether it is visible."""
+
+UNCONNECTED_MAX = 500_000
+"""Documents that wait to be connected: what bounds their memory where most are equal copies, which have no rows."""
 
 
 class Writer:
@@ -23,6 +29,8 @@ class Writer:
         self.documents = documents
         self.search = search
         self.clusters = clusters
+        self._unfiled: tuple[int, int] | None = None
+        self._unconnected: list[Unconnected] = []
 
     # ---- one ---------------------------------------------------------------------------------------------------------
 
@@ -89,11 +97,10 @@ class Writer:
 
     # ---- many --------------------------------------------------------------------------------------------------------
 
-    def add_batch(self, records: Sequence[Record], sketches: Sequence[Sketch], now: int) -> int:
-        """Store documents whose keys are new and differ from each other. Returns how many have a match among the earlier ones.
+    def add_batch(self, records: Sequence[Record], sketches: Sequence[Sketch], now: int) -> None:
+        """Store documents whose keys are new and differ from each other; `flush` files and connects them, many batches at once.
 
-        Fingerprints, table rows (sorted) and documents are written first, each by one statement for the whole batch; then
-        every document asks for what came before it."""
+        Until then their fingerprints are in no candidate table, so that nothing else may be asked or written before."""
         groups = dict.fromkeys(record.group for record in records)
         numbers = {group: self.documents.group_id(group, create=True) for group in groups}
         group_ids = [numbers[record.group] for record in records]
@@ -104,13 +111,15 @@ class Writer:
             for i in range(len(records))
         ]
         self.db.execute_many(self.store.sql(Documents.INSERT), rows)
-        if not self.store.record_matches:
-            return 0
-        return self._connect_batch(first_id, records, sketches, group_ids, fingerprint_ids, now)
+        if self.store.record_matches:
+            for i, fingerprint_id in enumerate(fingerprint_ids):
+                if fingerprint_id is not None:
+                    expires_at = records[i].expires_at
+                    self._unconnected.append((first_id + i, fingerprint_id, expires_at is None or expires_at > now))
 
     def _add_fingerprints(self, group_ids: Sequence[int], sketches: Sequence[Sketch]) -> list[int | None]:
-        """Fingerprint id of each document; new values are written and filed."""
-        last = self.db.value("SELECT seq FROM sqlite_sequence WHERE name = ?", (f"{self.store.name}_fingerprint",)) or 0
+        """Fingerprint id of each document; new values are written."""
+        last = self.documents.last_fingerprint_id()
         values = [None if one.value is None else (group_id, one.value) for group_id, one in zip(group_ids, sketches, strict=True)]
         distinct = {value: signed_hash(value[1]) for value in dict.fromkeys(values) if value is not None}
         known = self.documents.fingerprint_ids(distinct) if last else {}
@@ -120,73 +129,86 @@ class Writer:
         if rows:
             sql = "INSERT INTO {index}_fingerprint (id, group_id, value, value_hash) VALUES (?, ?, ?, ?)"
             self.db.execute_many(self.store.sql(sql), rows)
-            self.documents.file(rows[0][0], rows[-1][0])
+            self._unfiled = (self._unfiled[0] if self._unfiled else rows[0][0], rows[-1][0])
         return [None if value is None else known[value] for value in values]
 
-    def _connect_batch(
-        self,
-        first_id: int,
-        records: Sequence[Record],
-        sketches: Sequence[Sketch],
-        group_ids: Sequence[int],
-        fingerprint_ids: Sequence[int | None],
-        now: int,
-    ) -> int:
-        """Edges and clusters of the documents from first_id on, as adding them one by one would give."""
-        visible = [record.expires_at is None or record.expires_at > now for record in records]
-        earlier: list[int | None] = []  # of each document: the newest visible one of the batch with its fingerprint
-        newest: dict[int, int] = {}
-        for i, fingerprint_id in enumerate(fingerprint_ids):
-            earlier.append(None if fingerprint_id is None else newest.get(fingerprint_id))
-            if fingerprint_id is not None and visible[i]:
-                newest[fingerprint_id] = first_id + i
-        asking = [i for i, fingerprint_id in enumerate(fingerprint_ids) if fingerprint_id is not None and earlier[i] is None]
-        answers = self.search.neighbours_of_many(((sketches[i], group_ids[i], first_id + i) for i in asking), now)
-        answer = next(answers, None)
-        labels = UnionFind()
-        edges: list[Edge] = []
-        matched = 0
-        for i, copied in enumerate(earlier):
-            document_id, fingerprint_id = first_id + i, fingerprint_ids[i]
-            neighbours: Sequence[Neighbour] = ()
-            if copied is not None and fingerprint_id is not None:
-                neighbours = (self._copy_of(copied, fingerprint_id),)
-            elif answer is not None and answer[0] == document_id:
-                neighbours = answer[1]
-                answer = next(answers, None)
-            if not neighbours:
-                continue
-            matched += 1
-            if visible[i]:
-                edges += choose_edges(document_id, neighbours, labels.find)
-                for one in neighbours:
-                    labels.union(one.cluster_id, document_id)
-        self.clusters.record(edges, now)
-        for group in labels.sets():
-            self.clusters.join(set(group))
-        return matched
+    @property
+    def is_full(self) -> bool:
+        """Whether so much is waiting for `flush` that it should not become more."""
+        first, last = self._unfiled or (0, -1)
+        return last - first + 1 >= self.documents.filed_at_once or len(self._unconnected) >= UNCONNECTED_MAX
 
-    def _copy_of(self, document_id: int, fingerprint_id: int) -> Neighbour:
-        """An equal copy as a neighbour. Inside a batch a document's label is still its own id."""
-        return Neighbour(document_id, document_id, 1.0, 0 if self.store.scheme.takes_codes else None, fingerprint_id)
+    def flush(self, now: int) -> int:
+        """File what `add_batch` has stored, and connect it as adding one by one would. Returns how many of the documents have a
+        match among the earlier ones."""
+        unfiled, unconnected = self._unfiled, self._unconnected
+        self._unfiled, self._unconnected = None, []
+        if unfiled is not None:
+            self.documents.file(*unfiled)
+        return self._connect(unfiled, unconnected, now) if unconnected else 0
+
+    def forget(self) -> None:
+        """What waits for `flush` was rolled back."""
+        self._unfiled, self._unconnected = None, []
+
+    def _connect(self, new: tuple[int, int] | None, documents: Sequence[Unconnected], now: int) -> int:
+        """Edges and labels for documents that are clusters of their own, in the order of their ids, all of them that have one of
+        the fingerprints `new`, the first and the last one. Returns how many match an earlier document."""
+        links = Links(self.clusters, now)
+        matched = {document_id for document_id, other_id in links.fingerprints(new) if other_id < document_id} if new else set()
+        newest: dict[int, int] = {}  # of each fingerprint the newest visible document so far
+        first: dict[int, int] = {}
+        alone: list[Unconnected] = []
+        for one in documents:
+            document_id, fingerprint_id, visible = one
+            earlier = newest.get(fingerprint_id)
+            if earlier is not None:
+                matched.add(document_id)
+                if visible:
+                    links.copy(document_id, earlier, earlier)
+            elif new is None or fingerprint_id < new[0] or fingerprint_id in first or not visible:
+                alone.append(one)
+            first.setdefault(fingerprint_id, document_id)
+            if visible:
+                newest[fingerprint_id] = document_id
+        for one, found in zip(alone, self.documents.older_copies(alone, now), strict=True):
+            document_id, fingerprint_id, visible = one
+            neighbours: list[Neighbour] = []
+            if found is not None:
+                if visible:
+                    links.copy(document_id, *found)
+            else:
+                sketch = self.search.stored_sketch(document_id, fingerprint_id)
+                group_id = self.documents.group_of(fingerprint_id)
+                neighbours = self.search.neighbours(sketch, group_id, now, document_id)
+                if visible and (new is None or fingerprint_id < new[0]):
+                    links.found(document_id, document_id, neighbours)
+            if found is not None or neighbours:
+                matched.add(document_id)
+        links.write()
+        return len(matched)
 
     # ---- all over again ----------------------------------------------------------------------------------------------
 
-    def reconnect_all(self, now: int, step: Any) -> None:
-        """Edges and clusters of the whole index from its fingerprints; `step(done)` reports."""
+    def refile_all(self, now: int, step: Callable[[int], Any]) -> None:
+        """Rows, edges and clusters of the whole index from its fingerprints; the candidate table is empty. `step(done)` reports."""
+        self.db.execute(self.store.sql("UPDATE {index}_fingerprint SET crowd = 0 WHERE crowd <> 0"))
         self.db.execute(self.store.sql("DELETE FROM {index}_match"))
         cluster = "id" if self.store.record_matches else "NULL"
         self.db.execute(self.store.sql(f"UPDATE {{index}}_document SET cluster_id = {cluster}"))
-        if not self.store.record_matches:
-            return
-        after, done = 0, 0
-        while page := self.documents.page(after, now, 1000):
-            for document_id, _, fingerprint_id, group_id in page:
-                if fingerprint_id is not None:
-                    sketch = self.search.stored_sketch(document_id, fingerprint_id)
-                    self.clusters.connect(document_id, self.search.neighbours(sketch, group_id, now, document_id), now)
-            after = page[-1][0]
-            done += len(page)
+        last, done = self.documents.last_fingerprint_id(), 0
+        size = self.documents.filed_at_once
+        of_range = self.store.sql(
+            """SELECT id, fingerprint_id, expires_at IS NULL OR expires_at > :now FROM {index}_document
+               WHERE fingerprint_id BETWEEN :first_id AND :last_id ORDER BY id"""
+        )
+        for first in range(1, last + 1, size):
+            ids = (first, min(last, first + size - 1))
+            self.documents.file(*ids)
+            documents = self.db.rows(of_range, {"first_id": ids[0], "last_id": ids[1], "now": now})
+            if self.store.record_matches:
+                self._connect(ids, documents, now)
+            done += len(documents)
             step(done)
 
 

@@ -1,0 +1,103 @@
+/* components.c: disjoint sets of numbers, for the connected components of a graph whose edges come one by one. */
+#include <stdlib.h>
+
+#include "internal.h"
+
+#define EMPTY INT64_MIN
+
+/* Open addressing: parents[i] belongs to members[i]; EMPTY = a free place. */
+struct nd_components {
+    int64_t *members;
+    int64_t *parents;
+    size_t capacity; /* a power of two, or 0 */
+    size_t count;
+};
+
+nd_components *nd_components_new(void)
+{
+    return calloc(1, sizeof(nd_components));
+}
+
+void nd_components_free(nd_components *components)
+{
+    if (components == NULL)
+        return;
+    free(components->members);
+    free(components->parents);
+    free(components);
+}
+
+static size_t place_of(const nd_components *components, int64_t member)
+{
+    size_t mask = components->capacity - 1;
+    size_t place = (size_t)((uint64_t)member * 0x9E3779B97F4A7C15u >> 20) & mask;
+    while (components->members[place] != EMPTY && components->members[place] != member)
+        place = (place + 1) & mask;
+    return place;
+}
+
+static int grow(nd_components *components)
+{
+    nd_components larger = {.capacity = components->capacity == 0 ? 1024 : 2 * components->capacity};
+    larger.members = malloc(larger.capacity * sizeof *larger.members);
+    larger.parents = malloc(larger.capacity * sizeof *larger.parents);
+    if (larger.members == NULL || larger.parents == NULL) {
+        free(larger.members);
+        free(larger.parents);
+        return ND_ERROR_MEMORY;
+    }
+    for (size_t i = 0; i < larger.capacity; i++)
+        larger.members[i] = EMPTY;
+    for (size_t i = 0; i < components->capacity; i++) {
+        if (components->members[i] == EMPTY)
+            continue;
+        size_t place = place_of(&larger, components->members[i]);
+        larger.members[place] = components->members[i];
+        larger.parents[place] = components->parents[i];
+    }
+    larger.count = components->count;
+    free(components->members);
+    free(components->parents);
+    *components = larger;
+    return ND_OK;
+}
+
+int64_t nd_components_find(const nd_components *components, int64_t member)
+{
+    if (components->count == 0)
+        return member;
+    for (;;) {
+        size_t place = place_of(components, member);
+        if (components->members[place] == EMPTY || components->parents[place] == member)
+            return member;
+        /* Every second one is hung a step higher, so that paths stay short. */
+        size_t above = place_of(components, components->parents[place]);
+        components->parents[place] = components->parents[above];
+        member = components->parents[place];
+    }
+}
+
+static int enter(nd_components *components, int64_t member)
+{
+    if (components->capacity == 0 || 4 * (components->count + 1) > 3 * components->capacity) {
+        int status = grow(components);
+        if (status != ND_OK)
+            return status;
+    }
+    size_t place = place_of(components, member);
+    if (components->members[place] == EMPTY) {
+        components->members[place] = components->parents[place] = member;
+        components->count++;
+    }
+    return ND_OK;
+}
+
+int nd_components_join(nd_components *components, int64_t a, int64_t b)
+{
+    int status = enter(components, a);
+    if (status == ND_OK)
+        status = enter(components, b);
+    if (status == ND_OK)
+        components->parents[place_of(components, nd_components_find(components, a))] = nd_components_find(components, b);
+    return status;
+}

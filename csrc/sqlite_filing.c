@@ -1,0 +1,221 @@
+/* sqlite_filing.c: neardup_filing(index, first_id, last_id) -> group_id, table_no, low, crowd, fingerprint_id, code: the rows that
+ * the fingerprints from first_id to last_id have in the candidate table, in the order of that table. code is the stored value
+ * where the plan keeps it beside the key (chunk tables), else NULL.
+ *
+ * DIRECTONLY: it reads the index. All values are read before the first row is given out, so it may feed an INSERT. */
+#include "sqlite_neardup.h"
+
+#include <string.h>
+
+static nd_table_spec filing_spec = {
+    .name = "neardup_filing",
+    .declaration = "CREATE TABLE x(group_id INTEGER, table_no INTEGER, low, crowd INTEGER, fingerprint_id INTEGER, code BLOB, "
+                   "index_name HIDDEN, first_id HIDDEN, last_id HIDDEN)",
+    .innocuous = 0,
+    .outputs = 6,
+    .required = 3,
+    .inputs = 3,
+    .rows = 1000,
+};
+
+typedef struct filing_cursor {
+    nd_cursor head;
+    nd_filing *filing;
+    int64_t *crowds; /* of each value */
+    size_t crowds_capacity;
+    uint8_t *codes; /* of each value, code_size bytes each; only where code_size is not 0 */
+    size_t codes_capacity;
+    size_t code_size;
+    size_t items;
+    int done;
+    nd_filed filed; /* the present row */
+} filing_cursor;
+
+static int filing_open(sqlite3_vtab *table, sqlite3_vtab_cursor **out)
+{
+    (void)table;
+    int code = nd_cursor_open(sizeof(filing_cursor), out);
+    if (code != SQLITE_OK)
+        return code;
+    filing_cursor *cursor = (filing_cursor *)*out;
+    cursor->filing = nd_filing_new();
+    if (cursor->filing == NULL) {
+        nd_cursor_free(&cursor->head);
+        return SQLITE_NOMEM;
+    }
+    return SQLITE_OK;
+}
+
+static int filing_close(sqlite3_vtab_cursor *base)
+{
+    filing_cursor *cursor = (filing_cursor *)base;
+    nd_filing_free(cursor->filing);
+    sqlite3_free(cursor->crowds);
+    sqlite3_free(cursor->codes);
+    nd_cursor_free(&cursor->head);
+    return SQLITE_OK;
+}
+
+static int reserve(void **buffer, size_t *capacity, size_t needed)
+{
+    if (needed <= *capacity)
+        return SQLITE_OK;
+    size_t wanted = needed + needed / 2 + 64;
+    void *grown = sqlite3_realloc64(*buffer, wanted);
+    if (grown == NULL)
+        return SQLITE_NOMEM;
+    *buffer = grown;
+    *capacity = wanted;
+    return SQLITE_OK;
+}
+
+/* One row of the statement: id, group_id, value, crowd. */
+static int take(filing_cursor *cursor, const nd_settings *settings, sqlite3_stmt *statement)
+{
+    sqlite3_vtab *table = cursor->head.base.pVtab;
+    const uint8_t *value = sqlite3_column_blob(statement, 2);
+    size_t size = (size_t)sqlite3_column_bytes(statement, 2);
+    sqlite3_int64 id = sqlite3_column_int64(statement, 0);
+    int status = value == NULL ? ND_ERROR_DAMAGED
+                               : nd_filing_add(cursor->filing, sqlite3_column_int64(statement, 1), id, value, size);
+    if (status == ND_ERROR_DAMAGED)
+        return nd_table_fail(table, "neardup_filing: fingerprint %lld of index \"%s\" is damaged: wrong length or order", id,
+                             settings->index);
+    if (status != ND_OK)
+        return nd_table_fail_status(table, status);
+    int code = reserve((void **)&cursor->crowds, &cursor->crowds_capacity, (cursor->items + 1) * sizeof *cursor->crowds);
+    if (code == SQLITE_OK && cursor->code_size > 0)
+        code = reserve((void **)&cursor->codes, &cursor->codes_capacity, (cursor->items + 1) * cursor->code_size);
+    if (code != SQLITE_OK)
+        return code;
+    cursor->crowds[cursor->items] = sqlite3_column_int64(statement, 3);
+    if (cursor->code_size > 0)
+        memcpy(cursor->codes + cursor->items * cursor->code_size, value, cursor->code_size);
+    cursor->items++;
+    return SQLITE_OK;
+}
+
+/* The statement is kept: adding one document must not plan it anew. */
+static int prepare_values(nd_settings_cache *cache)
+{
+    if (cache->values != NULL)
+        return SQLITE_OK;
+    char *sql = sqlite3_mprintf("SELECT id, group_id, value, crowd FROM %s_fingerprint WHERE id BETWEEN ? AND ? ORDER BY id",
+                                cache->settings.index);
+    if (sql == NULL)
+        return SQLITE_NOMEM;
+    int code = sqlite3_prepare_v3(cache->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &cache->values, NULL);
+    sqlite3_free(sql);
+    return code;
+}
+
+static int collect(filing_cursor *cursor, const nd_settings *settings, int64_t first_id, int64_t last_id)
+{
+    nd_table *table = (nd_table *)cursor->head.base.pVtab;
+    int code = prepare_values(&table->cache);
+    sqlite3_stmt *statement = table->cache.values;
+    if (code == SQLITE_OK)
+        code = sqlite3_bind_int64(statement, 1, first_id);
+    if (code == SQLITE_OK)
+        code = sqlite3_bind_int64(statement, 2, last_id);
+    while (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW)
+        code = take(cursor, settings, statement);
+    if (code != SQLITE_DONE && table->base.zErrMsg == NULL)
+        nd_table_fail(&table->base, "neardup_filing: %s", sqlite3_errmsg(table->cache.db));
+    sqlite3_reset(statement);
+    if (code != SQLITE_DONE)
+        return code;
+    int status = nd_filing_sort(cursor->filing);
+    return status == ND_OK ? SQLITE_OK : nd_table_fail_status(&table->base, status);
+}
+
+static int filing_next(sqlite3_vtab_cursor *base)
+{
+    filing_cursor *cursor = (filing_cursor *)base;
+    int status = nd_filing_next(cursor->filing, &cursor->filed);
+    cursor->done = status != ND_OK;
+    cursor->head.row++;
+    return status == ND_OK || status == ND_DONE ? SQLITE_OK : nd_table_fail_status(base->pVtab, status);
+}
+
+static int filing_eof(sqlite3_vtab_cursor *cursor)
+{
+    return ((const filing_cursor *)cursor)->done;
+}
+
+static int filing_filter(sqlite3_vtab_cursor *base, int given, const char *plan, int argc, sqlite3_value **argv)
+{
+    (void)plan;
+    filing_cursor *cursor = (filing_cursor *)base;
+    nd_table *table = (nd_table *)base->pVtab;
+    char *message = NULL;
+    int64_t first_id, last_id;
+    cursor->items = 0;
+    cursor->done = 1;
+    int code = nd_cursor_begin(&cursor->head, given, argc, argv);
+    if (code == SQLITE_OK)
+        code = nd_input_integer(&cursor->head, 1, "first_id", INT64_MIN, INT64_MAX, 0, &first_id);
+    if (code == SQLITE_OK)
+        code = nd_input_integer(&cursor->head, 2, "last_id", INT64_MIN, INT64_MAX, 0, &last_id);
+    if (code != SQLITE_OK)
+        return code;
+    code = nd_cache_open(&table->cache, cursor->head.inputs[0], &message);
+    if (code != SQLITE_OK)
+        return nd_table_fail_message(base->pVtab, code, message);
+    const nd_scheme *scheme = &table->cache.settings.scheme;
+    cursor->code_size = scheme->plan == ND_PLAN_CHUNKS ? (size_t)scheme->bits / 8 : 0;
+    nd_filing_begin(cursor->filing, scheme, 0);
+    code = collect(cursor, &table->cache.settings, first_id, last_id);
+    nd_cache_release(&table->cache);
+    return code == SQLITE_OK ? filing_next(base) : code;
+}
+
+static int filing_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
+{
+    filing_cursor *cursor = (filing_cursor *)base;
+    const nd_filed *filed = &cursor->filed;
+    switch (column) {
+    case 0:
+        sqlite3_result_int64(context, filed->group_id);
+        return SQLITE_OK;
+    case 1:
+        sqlite3_result_int64(context, filed->table_no);
+        return SQLITE_OK;
+    case 2:
+        if (filed->size == 0)
+            sqlite3_result_int64(context, filed->low);
+        else
+            sqlite3_result_blob64(context, filed->bytes, filed->size, SQLITE_TRANSIENT);
+        return SQLITE_OK;
+    case 3:
+        sqlite3_result_int64(context, cursor->crowds[filed->item]);
+        return SQLITE_OK;
+    case 4:
+        sqlite3_result_int64(context, filed->id);
+        return SQLITE_OK;
+    case 5:
+        if (cursor->code_size > 0)
+            sqlite3_result_blob64(context, cursor->codes + filed->item * cursor->code_size, cursor->code_size, SQLITE_TRANSIENT);
+        return SQLITE_OK;
+    default:
+        return nd_cursor_input(&cursor->head, context, column);
+    }
+}
+
+static const sqlite3_module filing_module = {
+    .xConnect = nd_table_connect,
+    .xBestIndex = nd_table_best_index,
+    .xDisconnect = nd_table_disconnect,
+    .xOpen = filing_open,
+    .xClose = filing_close,
+    .xFilter = filing_filter,
+    .xNext = filing_next,
+    .xEof = filing_eof,
+    .xColumn = filing_column,
+    .xRowid = nd_cursor_rowid,
+};
+
+int nd_register_filing(sqlite3 *db)
+{
+    return sqlite3_create_module_v2(db, filing_spec.name, &filing_module, &filing_spec, NULL);
+}

@@ -1,0 +1,312 @@
+/* sqlite_join_read.c: the statements of neardup_join, and what they read. */
+#include "sqlite_join.h"
+
+#include <string.h>
+
+#define PAGE_BYTES ((size_t)96 << 20)
+#define PAGE_ITEMS ((size_t)1 << 20)
+
+int nd_join_reserve(void **buffer, size_t *capacity, size_t needed, size_t item_size)
+{
+    if (needed <= *capacity)
+        return SQLITE_OK;
+    size_t wanted = needed + needed / 2 + 64;
+    void *grown = sqlite3_realloc64(*buffer, wanted * item_size);
+    if (grown == NULL)
+        return SQLITE_NOMEM;
+    *buffer = grown;
+    *capacity = wanted;
+    return SQLITE_OK;
+}
+
+int nd_join_fail(join_reader *reader, int code)
+{
+    if (reader->table->base.zErrMsg == NULL && code != SQLITE_NOMEM)
+        nd_table_fail(&reader->table->base, "neardup_join: %s", sqlite3_errmsg(reader->table->cache.db));
+    return code;
+}
+
+/* ---- statements -------------------------------------------------------------------------------------------------------- */
+
+static const char *const common_sql[] = {
+    [JOIN_PAGE] = "SELECT id, group_id, value FROM %s_fingerprint WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
+    [JOIN_VALUE] = "SELECT value FROM %s_fingerprint WHERE id = ?1",
+    [JOIN_TEXT] = "SELECT text FROM %s_document WHERE fingerprint_id = ?1 LIMIT 1",
+    [JOIN_VISIBLE] = "SELECT 1 FROM %s_document WHERE fingerprint_id = ?1 AND (expires_at IS NULL OR expires_at > ?2) LIMIT 1",
+};
+
+/* Ids in the range of a probe: ?1 group, ?2 low, ?3 table, ?4 high. The second of each pair leaves crowds out. */
+static const char *const range_sql[][2] = {
+    [ND_PLAN_SCAN] = {"SELECT id FROM %s_fingerprint WHERE group_id = ?1", "SELECT id FROM %s_fingerprint WHERE group_id = ?1"},
+    [ND_PLAN_BLOCKS] = {"SELECT fingerprint_id FROM %s_simhash_block WHERE group_id = ?1 AND table_no = ?3 AND permuted BETWEEN ?2 AND ?4",
+                        "SELECT fingerprint_id FROM %s_simhash_block WHERE group_id = ?1 AND table_no = ?3 AND permuted BETWEEN ?2 AND ?4"},
+    [ND_PLAN_CHUNKS] = {"SELECT fingerprint_id FROM %s_code_chunk WHERE group_id = ?1 AND chunk_no = ?3 AND value = ?2",
+                        "SELECT fingerprint_id FROM %s_code_chunk WHERE group_id = ?1 AND chunk_no = ?3 AND value = ?2"},
+    [ND_PLAN_BANDS] = {"SELECT fingerprint_id FROM %s_minhash_band WHERE group_id = ?1 AND bucket = ?2",
+                       "SELECT fingerprint_id FROM %s_minhash_band WHERE group_id = ?1 AND bucket = ?2 AND crowd = 0"},
+    [ND_PLAN_PREFIX] = {"SELECT fingerprint_id FROM %s_bottomk_prefix WHERE group_id = ?1 AND hash = ?2",
+                        "SELECT fingerprint_id FROM %s_bottomk_prefix WHERE group_id = ?1 AND hash = ?2 AND crowd = 0"},
+};
+
+static int prepare(join_reader *reader, enum join_statement which, const char *format)
+{
+    char *sql = sqlite3_mprintf(format, reader->settings->index);
+    if (sql == NULL)
+        return SQLITE_NOMEM;
+    int code = sqlite3_prepare_v2(reader->table->cache.db, sql, -1, &reader->statements[which], NULL);
+    sqlite3_free(sql);
+    return code == SQLITE_OK ? code : nd_join_fail(reader, code);
+}
+
+static int prepare_crowds(join_reader *reader)
+{
+    int bands = reader->settings->scheme.plan == ND_PLAN_BANDS;
+    int code = prepare(reader, JOIN_LABEL,
+                       bands ? "SELECT min(crowd) FROM %s_minhash_band WHERE group_id = ?1 AND bucket = ?2 AND crowd > ?3"
+                             : "SELECT min(crowd) FROM %s_bottomk_prefix WHERE group_id = ?1 AND hash = ?2 AND crowd > ?3");
+    if (code == SQLITE_OK)
+        code = prepare(reader, JOIN_CROWD,
+                       bands ? "SELECT fingerprint_id FROM %s_minhash_band WHERE group_id = ?1 AND bucket = ?2 AND crowd = ?3 "
+                               "ORDER BY fingerprint_id DESC"
+                             : "SELECT fingerprint_id FROM %s_bottomk_prefix WHERE group_id = ?1 AND hash = ?2 AND crowd = ?3 "
+                               "ORDER BY fingerprint_id DESC");
+    return code;
+}
+
+/* The first column of the first row as a number, 0 where there is none. */
+static int ask_number(join_reader *reader, const char *format, int64_t *out)
+{
+    int code = prepare(reader, JOIN_LABEL, format);
+    if (code != SQLITE_OK)
+        return code;
+    sqlite3_stmt *statement = reader->statements[JOIN_LABEL];
+    code = sqlite3_step(statement);
+    *out = code == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        nd_join_fail(reader, code);
+    sqlite3_finalize(statement);
+    reader->statements[JOIN_LABEL] = NULL;
+    return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+int nd_join_reader_open(join_reader *reader, nd_table *table, int complete, int64_t now)
+{
+    int64_t found = 0;
+    memset(reader, 0, sizeof *reader);
+    reader->table = table;
+    reader->settings = &table->cache.settings;
+    reader->complete = complete;
+    reader->rule = reader->settings->scheme;
+    reader->now = now;
+    if (reader->rule.evidence == ND_EVIDENCE_TEXT) {
+        reader->rule.evidence = ND_EVIDENCE_HASHES;
+        reader->work = nd_text_new();
+        if (reader->work == NULL)
+            return SQLITE_NOMEM;
+    }
+    int code = ask_number(reader, "SELECT 1 FROM %s_document WHERE expires_at IS NOT NULL LIMIT 1", &found);
+    reader->expiring = found != 0;
+    if (code == SQLITE_OK)
+        code = ask_number(reader, "SELECT value FROM %s_setting WHERE name = 'crowds'", &found);
+    int plan = reader->settings->scheme.plan;
+    reader->crowds = found != 0 && (plan == ND_PLAN_BANDS || plan == ND_PLAN_PREFIX);
+    for (int i = JOIN_PAGE; i <= JOIN_VISIBLE && code == SQLITE_OK; i++)
+        code = prepare(reader, (enum join_statement)i, common_sql[i]);
+    if (code == SQLITE_OK)
+        code = prepare(reader, JOIN_RANGE, range_sql[plan][!complete]);
+    if (code == SQLITE_OK && reader->crowds && !complete)
+        code = prepare_crowds(reader);
+    return code;
+}
+
+void nd_join_reader_close(join_reader *reader)
+{
+    for (int i = 0; i < JOIN_STATEMENTS; i++)
+        sqlite3_finalize(reader->statements[i]);
+    sqlite3_free(reader->numbers);
+    nd_text_free(reader->work);
+}
+
+int nd_join_bind(sqlite3_stmt *statement, const nd_filed *probe)
+{
+    int code = sqlite3_bind_int64(statement, 1, probe->group_id);
+    int wanted = sqlite3_bind_parameter_count(statement);
+    if (code == SQLITE_OK && wanted >= 2)
+        code = probe->size == 0 ? sqlite3_bind_int64(statement, 2, probe->low)
+                                : sqlite3_bind_blob64(statement, 2, probe->bytes, probe->size, SQLITE_STATIC);
+    if (code == SQLITE_OK && wanted >= 3)
+        code = sqlite3_bind_int64(statement, 3, probe->table_no);
+    if (code == SQLITE_OK && wanted >= 4)
+        code = probe->size == 0 ? sqlite3_bind_int64(statement, 4, probe->high)
+                                : sqlite3_bind_blob64(statement, 4, probe->bytes + probe->size, probe->size, SQLITE_STATIC);
+    return code;
+}
+
+/* ---- items -------------------------------------------------------------------------------------------------------------- */
+
+/* The sorted distinct shingle hashes of a text in reader->numbers. */
+static int hash_text(join_reader *reader, sqlite3_stmt *statement, size_t *size)
+{
+    const nd_rules *rules = reader->settings->rules;
+    const uint8_t *text = sqlite3_column_text(statement, 0);
+    *size = 0;
+    if (text == NULL)
+        return SQLITE_OK;
+    int status = nd_text_tokenize(reader->work, rules, text, (size_t)sqlite3_column_bytes(statement, 0));
+    if (status == ND_OK)
+        status = nd_text_hash(reader->work, rules);
+    if (status != ND_OK)
+        return nd_table_fail_status(&reader->table->base, status);
+    size_t count = nd_text_shingle_count(reader->work, rules);
+    int code = nd_join_reserve((void **)&reader->numbers, &reader->numbers_capacity, count, sizeof(uint64_t));
+    if (code != SQLITE_OK)
+        return code;
+    if (count > 0)
+        memcpy(reader->numbers, nd_text_hashes(reader->work), count * sizeof(uint64_t));
+    *size = nd_sort_distinct(reader->numbers, count) * sizeof(uint64_t);
+    return SQLITE_OK;
+}
+
+static int read_text(join_reader *reader, int64_t id, size_t *size)
+{
+    sqlite3_stmt *statement = reader->statements[JOIN_TEXT];
+    *size = 0;
+    int code = sqlite3_bind_int64(statement, 1, id);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(statement);
+    if (code == SQLITE_ROW)
+        code = hash_text(reader, statement, size);
+    else if (code == SQLITE_DONE)
+        code = SQLITE_OK;
+    else
+        nd_join_fail(reader, code);
+    sqlite3_reset(statement);
+    return code;
+}
+
+static int damaged(join_reader *reader, int64_t id)
+{
+    return nd_table_fail(&reader->table->base, "neardup_join: fingerprint %lld of index \"%s\" is damaged: wrong length or order",
+                         (sqlite3_int64)id, reader->settings->index);
+}
+
+int nd_join_read_value(join_reader *reader, int64_t id, const uint8_t **bytes, size_t *size)
+{
+    if (reader->work != NULL) {
+        int code = read_text(reader, id, size);
+        *bytes = (const uint8_t *)reader->numbers;
+        return code;
+    }
+    sqlite3_stmt *statement = reader->statements[JOIN_VALUE];
+    int code = sqlite3_bind_int64(statement, 1, id);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(statement);
+    *size = 0;
+    if (code == SQLITE_ROW) {
+        const void *value = sqlite3_column_blob(statement, 0);
+        *size = (size_t)sqlite3_column_bytes(statement, 0);
+        code = nd_join_reserve((void **)&reader->numbers, &reader->numbers_capacity, *size / 8 + 1, sizeof(uint64_t));
+        if (code == SQLITE_OK && (value == NULL || nd_scheme_value_check(&reader->rule, value, *size) != ND_OK))
+            code = damaged(reader, id);
+        if (code == SQLITE_OK)
+            memcpy(reader->numbers, value, *size);
+    } else {
+        code = code == SQLITE_DONE ? SQLITE_OK : nd_join_fail(reader, code);
+    }
+    *bytes = (const uint8_t *)reader->numbers;
+    sqlite3_reset(statement);
+    return code;
+}
+
+int nd_join_is_visible(join_reader *reader, int64_t id, int *visible)
+{
+    *visible = 1;
+    if (!reader->expiring)
+        return SQLITE_OK;
+    sqlite3_stmt *statement = reader->statements[JOIN_VISIBLE];
+    int code = sqlite3_bind_int64(statement, 1, id);
+    if (code == SQLITE_OK)
+        code = sqlite3_bind_int64(statement, 2, reader->now);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(statement);
+    *visible = code == SQLITE_ROW;
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        nd_join_fail(reader, code);
+    sqlite3_reset(statement);
+    return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+/* Appends the fingerprint of the statement's row to the page. */
+static int take_item(join_reader *reader, join_page *page, sqlite3_stmt *statement)
+{
+    int64_t id = sqlite3_column_int64(statement, 0), group_id = sqlite3_column_int64(statement, 1);
+    const uint8_t *value = sqlite3_column_blob(statement, 2);
+    size_t size = (size_t)sqlite3_column_bytes(statement, 2);
+    if (value == NULL)
+        return damaged(reader, id);
+    int status = nd_filing_add(page->probes, group_id, id, value, size);
+    if (status != ND_OK)
+        return status == ND_ERROR_DAMAGED ? damaged(reader, id) : nd_table_fail_status(&reader->table->base, status);
+    const uint8_t *bytes = value;
+    int code = SQLITE_OK;
+    if (reader->work != NULL) {
+        code = read_text(reader, id, &size);
+        bytes = (const uint8_t *)reader->numbers;
+    }
+    if (code == SQLITE_OK)
+        code = nd_join_reserve((void **)&page->items, &page->items_capacity, page->count + 1, sizeof *page->items);
+    if (code == SQLITE_OK)
+        code = nd_join_reserve((void **)&page->arena, &page->arena_capacity, page->arena_size + size + 8, 1);
+    if (code != SQLITE_OK)
+        return code;
+    join_item *item = &page->items[page->count];
+    *item = (join_item){.id = id, .group_id = group_id, .offset = page->arena_size, .size = size, .visible = 1};
+    if (!reader->complete)
+        code = nd_join_is_visible(reader, id, &item->visible);
+    if (size > 0)
+        memcpy(page->arena + item->offset, bytes, size);
+    page->arena_size += (size + 7) / 8 * 8;
+    page->count++;
+    return code;
+}
+
+int nd_join_read_page(join_reader *reader, join_page *page, int64_t first_id, int64_t last_id, int64_t *next_id)
+{
+    sqlite3_stmt *statement = reader->statements[JOIN_PAGE];
+    page->count = page->arena_size = 0;
+    nd_filing_begin(page->probes, &reader->settings->scheme, 1);
+    int full = 0;
+    int code = sqlite3_bind_int64(statement, 1, first_id);
+    if (code == SQLITE_OK)
+        code = sqlite3_bind_int64(statement, 2, last_id);
+    while (code == SQLITE_OK && !full && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        code = take_item(reader, page, statement);
+        full = nd_filing_memory(page->probes) + page->arena_size >= PAGE_BYTES || page->count >= PAGE_ITEMS;
+    }
+    *next_id = full ? page->items[page->count - 1].id + 1 : last_id + 1;
+    if (code != SQLITE_OK && code != SQLITE_DONE)
+        nd_join_fail(reader, code);
+    sqlite3_reset(statement);
+    if (code != SQLITE_OK && code != SQLITE_DONE)
+        return code;
+    int status = nd_filing_sort(page->probes);
+    return status == ND_OK ? SQLITE_OK : nd_table_fail_status(&reader->table->base, status);
+}
+
+int nd_join_compare(const join_reader *reader, const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size, double *similarity,
+                    int64_t *distance)
+{
+    const nd_scheme *rule = &reader->rule;
+    *distance = -1;
+    if (a_size == 0 || b_size == 0)
+        return 0;
+    int set = rule->kind == ND_SCHEME_BOTTOMK || (rule->kind == ND_SCHEME_MINHASH && rule->evidence == ND_EVIDENCE_HASHES);
+    if (set && rule->measure == ND_MEASURE_FINGERPRINT) {
+        *similarity = nd_jaccard((const uint64_t *)(const void *)a, a_size / 8, (const uint64_t *)(const void *)b, b_size / 8,
+                                 rule->threshold);
+        return *similarity >= rule->threshold;
+    }
+    if (nd_scheme_similarity(rule, a, a_size, b, b_size, similarity, distance) != ND_OK)
+        return 0;
+    return *distance >= 0 ? *distance <= rule->max_distance : *similarity >= rule->threshold;
+}

@@ -1,0 +1,18 @@
+-- What connects the fingerprints from :first_id to :last_id with earlier ones: the first visible document of each, and of what it
+-- matches the newest visible document and the id of the first.
+SELECT a.id, a.cluster_id, d.id, d.cluster_id, j.similarity, j.distance, j.other_id, (
+    SELECT min(x.id) FROM {index}_document AS x
+    WHERE x.fingerprint_id = j.other_id AND (x.expires_at IS NULL OR x.expires_at > :now)
+)
+FROM neardup_join('{index}', :first_id, :last_id, 0, :now) AS j
+CROSS JOIN {index}_document AS a
+CROSS JOIN {index}_document AS d
+WHERE a.id = (
+    SELECT min(x.id) FROM {index}_document AS x
+    WHERE x.fingerprint_id = j.fingerprint_id AND (x.expires_at IS NULL OR x.expires_at > :now)
+)
+    AND d.id = (
+        SELECT max(x.id) FROM {index}_document AS x
+        WHERE x.fingerprint_id = j.other_id AND (x.expires_at IS NULL OR x.expires_at > :now)
+    )
+ORDER BY a.id, j.similarity DESC, d.id DESC

@@ -1,0 +1,102 @@
+"""Buckets that very many near-copies share: the outcome is that of brute force, whatever stands apart in the table."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+from support import CASES, Model
+from test_state_machine import IndexMachine
+
+from neardup_db import Index
+from neardup_db.store import clusters
+
+CROWDED = ["minhash", "minhash-exact", "minhash-exact-text", "bottomk", "bottomk-estimate"]
+WORDS = """oak elm ash fir yew box bay may ivy rue nut fig pea rye oat hop tea hay reed moss fern weed root leaf twig""".split()  # noqa: SIM905
+
+
+def families(count: int, edits: int, singles: int) -> list[tuple[str, str]]:
+    """(key, text) of edits of a few templates, some so far from them that they match only each other, and of others, shuffled."""
+    chance = random.Random(7)
+    made = []
+    for family in range(count):
+        template = [chance.choice(WORDS) + str(family) for _ in range(14)]
+        for edit in range(edits):
+            words = list(template)
+            for _ in range(chance.randrange(5)):
+                words[chance.randrange(14)] = chance.choice(WORDS)
+            made.append((f"f{family}-{edit}", " ".join(words)))
+    made += [(f"s{i}", " ".join(chance.choices(WORDS, k=9))) for i in range(singles)]
+    chance.shuffle(made)
+    return made
+
+
+def agree(index: Index, model: Model) -> None:
+    """Clusters, pairs and invariants."""
+    assert [one.keys for one in index.clusters()] == model.clusters()
+    assert {(one.key_a, one.key_b, one.similarity, one.distance) for one in index.pairs()} == model.pairs()
+    report = index.check()
+    assert report.ok, report.problems
+
+
+@pytest.mark.parametrize("crowd", [3, 20, 10_000])
+@pytest.mark.parametrize("name", [*CROWDED, "simhash", "bitsampling"])
+def test_large_batches_of_near_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, crowd: int) -> None:
+    """Adding in two batches and one by one, deleting and expiring leave the clusters of brute force."""
+    monkeypatch.setattr(clusters, "CROWD", crowd)
+    case = CASES[name]
+    model = Model(case)
+    texts = families(3, 60, 30)
+    with Index(tmp_path / "index.db", case.scheme, text=case.rules, store_text=case.store_text) as index:
+        for part in (texts[:120], texts[120:190]):
+            expected = 0
+            for key, text in part:
+                expected += bool(model.matches(text))
+                model.put(key, text)
+            assert index.add_many(part).matched == expected
+            agree(index, model)
+        for key, text in texts[190:]:
+            found = model.matches(text)
+            model.put(key, text)
+            got = [(one.key, one.similarity, one.distance) for one in index.add(key, text)]
+            assert set(got) <= set(found) and len(got) == min(10, len(found))
+        agree(index, model)
+        gone = [key for key, _ in texts[::2]]
+        assert index.delete_many(gone) == len(gone)
+        for key in gone:
+            del model.entries[key]
+        agree(index, model)
+        index.rebuild()
+        agree(index, model)
+
+
+@pytest.mark.parametrize("name", CROWDED)
+def test_histories_in_which_every_pair_is_a_crowd(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """The state machine of all schemes, with rows that stand apart from two matches on."""
+    monkeypatch.setattr(clusters, "CROWD", 2)
+    machine: Any = type("CrowdMachine", (IndexMachine,), {"case": CASES[name]})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=25, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), print_blob=False
+        ),
+    )
+
+
+def test_rows_of_a_large_cluster_stand_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster of so many fingerprints has one crowd in the file, a small one and single documents none."""
+    monkeypatch.setattr(clusters, "CROWD", 20)
+    case = CASES["minhash"]
+    with Index(tmp_path / "index.db", case.scheme, text=case.rules) as index:
+        index.add_many(families(1, 60, 5))
+        labels = index.connection.execute(
+            """SELECT d.cluster_id, f.crowd, count(*) FROM neardup_document AS d
+               JOIN neardup_fingerprint AS f ON f.id = d.fingerprint_id
+               GROUP BY 1, 2 ORDER BY 3 DESC"""
+        ).fetchall()
+        assert labels[0][0] == labels[0][1] and labels[0][2] > 20
+        assert all(crowd == 0 for _, crowd, count in labels if count == 1)
