@@ -117,17 +117,13 @@ def test_djb2a():
 
 def test_universal_hashes():
     """The ten universal hashes of "he", with coefficients drawn as java.util.Random(1337) draws them."""
-    signature = compute.minhash(
-        [compute.hash_bytes(b"he", "djb2a")], num_perm=10, seed=1337, slot_bits=32, family="java32"
-    )
+    signature = compute.minhash([compute.hash_bytes(b"he", "djb2a")], num_perm=10, seed=1337, slot_bits=32, family="java32")
     assert signature.view(np.int32).tolist() == BANDS["hashes_of_he"]
 
 
 def test_coefficients():
     """The published coefficients a and b of those ten functions: h(0) = b and h(1) = a + b."""
-    zero, one = (
-        compute.minhash([x], num_perm=10, seed=1337, slot_bits=32, family="java32").view(np.int32) for x in (0, 1)
-    )
+    zero, one = (compute.minhash([x], num_perm=10, seed=1337, slot_bits=32, family="java32").view(np.int32) for x in (0, 1))
     pairs = [[int(a), int(b)] for a, b in zip(one - zero, zero, strict=True)]
     assert pairs == BANDS["java_random_1337_pairs"]
 
