@@ -7,8 +7,10 @@ compared in full.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
+
+import numpy as np
 
 Truth = dict[tuple[int, int], float]
 
@@ -17,9 +19,12 @@ def shingle_sets(texts: Iterable[str], shingles: Callable[[str], Iterable[Hashab
     """The set of shingles of each text as ascending numbers, 0 = the rarest of all."""
     numbers: dict[Hashable, int] = {}
     sets = [{numbers.setdefault(shingle, len(numbers)) for shingle in shingles(text)} for text in texts]
-    counts = Counter(number for one in sets for number in one)
-    rank = {number: place for place, number in enumerate(sorted(counts, key=lambda number: (counts[number], number)))}
-    return [sorted(rank[number] for number in one) for one in sets]
+    counts = np.zeros(len(numbers), np.int64)
+    for one in sets:
+        counts[list(one)] += 1
+    rank = np.empty(len(numbers), np.int64)
+    rank[np.argsort(counts, kind="stable")] = np.arange(len(numbers))
+    return [np.sort(rank[list(one)]).tolist() for one in sets]
 
 
 def exact_pairs(sets: Sequence[Sequence[int]], threshold: float) -> Truth:

@@ -23,7 +23,7 @@ from typing import Any
 
 import corpus
 from exact import exact_pairs, shingle_sets
-from measure import in_child, machine, machine_lines, memory_mb, note, peak_memory_mb, read_jsonl, table
+from measure import in_child, machine, machine_lines, memory_mb, note, one_thread, peak_memory_mb, read_jsonl, table
 
 THRESHOLD = 0.8
 BANDS, ROWS = 21, 6  # of the libraries that need bands x rows signatures: P(found | 0.8) = 0.998
@@ -273,8 +273,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    for name in ("RAYON_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[name] = "1"
+    one_thread()
     results: dict[str, Any] = {"machine": machine(), "repeat": options.repeat}
     with tempfile.TemporaryDirectory() as folder:
         path = options.data
