@@ -179,8 +179,8 @@ def markdown(results: dict[str, Any]) -> str:
         "# Codes",
         machine_lines(results["machine"]),
         "One thread. neardup-db and sqlite3 by hand: in a file, the others in memory. Query times: one by one through Python, "
-        "the middle of three; in one call: all queries at once, where the library can, a query. Memory: the peak above the process "
-        "with the codes loaded. Recall and wrong answers: against all distances. simhash and usearch are left out above "
+        "the middle of three; in one call: all queries at once, where the library can, a query. Memory: the peak above the "
+        "process with the codes loaded. Recall and wrong answers: against all distances. simhash and usearch are left out above "
         "a million codes unless --all is given.",
     ]
     costs = ("codes/s", "CPU s", "bytes a code on disk", "peak MB")

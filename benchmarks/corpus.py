@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import argparse
 import itertools
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -196,6 +197,15 @@ def planted(path: Path, count: int) -> dict[str, npt.NDArray[Any]]:
     with np.load(pairs_path(path)) as held:
         inside = held["later"] < count
         return {name: held[name][inside] for name in ("earlier", "later", "similarity")}
+
+
+def picked(path: Path, numbers: Iterable[int]) -> dict[int, str]:
+    """{number: text} of some documents of the file; the other lines are not parsed."""
+    wanted = set(numbers)
+    last = max(wanted, default=-1)
+    with path.open(encoding="utf-8") as file:
+        lines = zip(range(last + 1), file, strict=False)
+        return {number: json.loads(line)["text"] for number, line in lines if number in wanted}
 
 
 def main() -> None:
