@@ -124,6 +124,28 @@ def gaoya_pairs(texts: Sequence[str]) -> Pairs:
     return pairs
 
 
+def fastsketch_pairs(texts: Sequence[str]) -> Pairs:
+    """FastSketchLSH: sketches of many texts at once, everything inserted, then everything asked for, slots compared."""
+    import numpy as np
+    from FastSketchLSH import LSH, FastSimilaritySketch
+
+    sketcher = FastSimilaritySketch(size=PERMUTATIONS, seed=42)
+    made = [sketcher.batch([list(shingle_set(text)) for text in part], num_threads=1) for _, part in chunks(texts)]
+    slots = np.concatenate([np.asarray(part, np.uint64) for part in made])
+    lsh = LSH(num_perm=PERMUTATIONS, num_bands=BANDS, num_threads=1)
+    lsh.insert(slots)
+    pairs: Pairs = []
+    for start, part in chunks(texts):
+        flat, ends = lsh.query(slots[start : start + len(part)], format="csr")
+        later = np.repeat(np.arange(start, start + len(part)), np.diff(ends.astype(np.int64)))
+        earlier = flat.astype(np.int64)
+        near = earlier < later
+        earlier, later = earlier[near], later[near]
+        near = np.count_nonzero(slots[earlier] == slots[later], axis=1) >= THRESHOLD * PERMUTATIONS
+        pairs += zip(earlier[near].tolist(), later[near].tolist(), strict=True)
+    return pairs
+
+
 JOBS: dict[str, Callable[[Sequence[str]], Pairs | None]] = {
     "neardup-db, in memory": lambda texts: neardup_pairs(texts, ":memory:"),
     "neardup-db, on disk": lambda texts: on_disk(neardup_pairs, texts),
@@ -132,6 +154,7 @@ JOBS: dict[str, Callable[[Sequence[str]], Pairs | None]] = {
     "datasketch": datasketch_pairs,
     "rensa": rensa_pairs,
     "gaoya": gaoya_pairs,
+    "FastSketchLSH": fastsketch_pairs,
 }
 
 
@@ -239,7 +262,7 @@ def markdown(results: dict[str, Any]) -> str:
         "# The same job for several libraries",
         machine_lines(results["machine"]),
         f"Texts in a list; out come the pairs with Jaccard >= {THRESHOLD} of their 3-word shingles. One thread, medians of "
-        f"{results['repeat']}. datasketch, rensa, gaoya: {BANDS} bands of {ROWS} rows, {PERMUTATIONS} slots; neardup-db: 16 "
+        f"{results['repeat']}. datasketch, rensa, gaoya, FastSketchLSH: {BANDS} bands of {ROWS} rows, {PERMUTATIONS} slots; neardup-db: 16 "
         "bands of 6, 128 slots. All compare signatures, but for exact=True. gaoya has its own tokenizer; datasketch and rensa "
         "get shingles from plain Python. CPU s: of the process; other work on the machine hardly touches it. Memory: peak above "
         "the process with the texts loaded.",

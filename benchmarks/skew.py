@@ -2,11 +2,11 @@
 
     python benchmarks/skew.py [--messages 1000000] [--check 20000] [--folder DIR] [--json FILE] > RESULT.md
 
-Messages have about 30 made-up words. An edit is a template with one to three words replaced, one as often as two or three; so
-most are below a similarity of 0.8 with their template, and the report says how many. Each template is a message too. The control has as many messages of the same
-lengths, all of random words. Every second message expires. --check: messages of the runs in which clusters are compared with a
-union-find over all pairs, found without the index: for BottomK by brute force over the sets of shingles (a message has fewer than
-128), for MinHash from its signatures and bands by numpy.
+Messages have about 30 made-up words. An edit is a template with one to three words replaced, each number as often; so most are
+below a similarity of 0.8 with their template, and the report says how many. Each template is a message too. The control has as
+many messages of the same lengths, all of random words. Every second message expires. --check: messages of the runs in which
+clusters are compared with a union-find over all pairs, found without the index: for BottomK by brute force over the sets of
+shingles (a message has fewer than 128), for MinHash from its signatures and bands by numpy.
 """
 
 from __future__ import annotations
