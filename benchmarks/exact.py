@@ -1,4 +1,4 @@
-"""All pairs of near-duplicates by brute force, in plain Python: the truth that the index is measured against.
+"""All pairs of near-duplicates by brute force, in Python: the truth that the index is measured against.
 
 Nothing here comes from the index but the text rules. A pair with Jaccard similarity >= t shares at least o = the smallest c with
 c/n >= t of the n shingles of either set, so it shares one of the n - o + 1 rarest: those are looked up, everything found is
