@@ -271,10 +271,11 @@ def texts_markdown(one: dict[str, Any], count: int) -> str:
     times = ("seconds", "of all repeats", "CPU s", "of gaoya's", "memory MB", "file left, MB")
     return (
         f"## {count:,} texts to clusters\n\nJaccard of 3-word shingles >= 0.8; {one['true_pairs']:,} true pairs in "
-        f"{one['true_clusters']:,} clusters. One thread, texts in a list (text-dedup reads them from the file, and works in processes "
-        "of its own, whose CPU and memory are not counted), medians. Joined: true pairs whose documents are in one cluster. Recall "
-        "and precision: of the pairs given; neardup-db makes clusters without listing pairs, its pairs are asked for afterwards, "
-        "off the clock. text-dedup gives clusters only, of unverified candidates.\n\n" + table(("library", *times, "clusters", "joined", "recall", "precision"), rows)
+        f"{one['true_clusters']:,} clusters. One thread, texts in a list (text-dedup reads them from the file, and works in "
+        "processes of its own, whose CPU and memory are not counted), medians. Joined: true pairs whose documents are in one "
+        "cluster. Recall and precision: of the pairs given; neardup-db makes clusters without listing pairs, its pairs are asked "
+        "for afterwards, off the clock. text-dedup gives clusters only, of unverified candidates.\n\n"
+        + table(("library", *times, "clusters", "joined", "recall", "precision"), rows)
     )
 
 

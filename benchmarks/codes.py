@@ -52,7 +52,7 @@ NARROW: list[Job] = [  # 64 bits, distance 3
     *(multi_hash(*setting) for setting in ((4, 16, 0), (2, 20, 1), (2, 24, 1), (2, 28, 1), (2, 32, 1))),
     ("faiss flat", FaissFlat, {}),
     ("simhash (1e0ng)", Simhash, {}),
-    *((f"usearch, expansion {n}", Usearch, {"expansion_search": n}) for n in (64, 256, 1024)),
+    *((f"usearch, expansion {n}", Usearch, {"expansion_search": n}) for n in (64, 256)),
     ("sqlite-vec", SqliteVec, {}),
     ("sqlite3 by hand, 4 tables", SqliteByHand, {}),
 ]
