@@ -97,7 +97,8 @@ def measure_pairs(path: str, count: int, folder: Path) -> dict[str, Any]:
         note(f"pairs: {row['documents']} added in {row['add_seconds']:.1f} s")
         row |= in_child(all_pairs, database)
         note(f"pairs: {row['pairs']} in {row['seconds']:.1f} s")
-    return row | in_child(compared, path, count, row.pop("first"))
+    row |= in_child(compared, path, count, row.pop("first"))
+    return row
 
 
 def all_clusters(database: str) -> dict[str, Any]:

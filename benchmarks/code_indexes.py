@@ -154,9 +154,9 @@ class Usearch(CodeIndex):
     most_codes = 1_000_000
 
     def load(self, codes: Codes) -> None:
-        from usearch.index import Index, MetricKind
+        from usearch.index import Index
 
-        self.index = Index(ndim=self.bits, metric=MetricKind.Hamming, dtype="b1", **self.settings)
+        self.index = Index(ndim=self.bits, metric="hamming", dtype="b1", **self.settings)
         self.index.add(np.arange(len(codes)), codes, threads=1)
 
     def prepared(self, queries: Codes) -> Sequence[Any]:

@@ -65,7 +65,8 @@ class Language:
 
     def draw(self, random: np.random.Generator, count: int) -> Words:
         """`count` words."""
-        return self._table[random.integers(0, 1 << GRID, count)]
+        words: Words = self._table[random.integers(0, 1 << GRID, count)]
+        return words
 
     def text(self, written: Words) -> str:
         """Written words as a text."""

@@ -9,22 +9,24 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
 Truth = dict[tuple[int, int], float]
 
 
-def shingle_sets(texts: Iterable[str], shingles: Callable[[str], Iterable[Hashable]]) -> list[list[int]]:
+def shingle_sets(texts: Iterable[Any], shingles: Callable[[Any], Iterable[Hashable]]) -> list[list[int]]:
     """The set of shingles of each text as ascending numbers, 0 = the rarest of all."""
     numbers: dict[Hashable, int] = {}
-    sets = [{numbers.setdefault(shingle, len(numbers)) for shingle in shingles(text)} for text in texts]
+    found = ({numbers.setdefault(shingle, len(numbers)) for shingle in shingles(text)} for text in texts)
+    sets = [np.fromiter(one, np.int64, len(one)) for one in found]
     counts = np.zeros(len(numbers), np.int64)
     for one in sets:
-        counts[list(one)] += 1
+        counts[one] += 1
     rank = np.empty(len(numbers), np.int64)
     rank[np.argsort(counts, kind="stable")] = np.arange(len(numbers))
-    return [np.sort(rank[list(one)]).tolist() for one in sets]
+    return [np.sort(rank[one]).tolist() for one in sets]
 
 
 def exact_pairs(sets: Sequence[Sequence[int]], threshold: float) -> Truth:

@@ -178,7 +178,7 @@ def pages_written(index: Index, database: str, part: Sequence[tuple[int, str]], 
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     before, log = len(index), Path(database + "-wal")
     added_in(index, part, together)
-    (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+    page_size = int(connection.execute("PRAGMA page_size").get)
     pages = log.stat().st_size // (page_size + 24)  # each page has a header of 24 bytes there
     connection.wal_autocheckpoint(1000)
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
