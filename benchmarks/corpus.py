@@ -65,8 +65,7 @@ class Language:
 
     def draw(self, random: np.random.Generator, count: int) -> Words:
         """`count` words."""
-        words: Words = self._table[random.integers(0, 1 << GRID, count)]
-        return words
+        return np.asarray(self._table[random.integers(0, 1 << GRID, count)], np.int64)
 
     def text(self, written: Words) -> str:
         """Written words as a text."""
