@@ -13,13 +13,13 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import corpus
-from measure import in_child, machine, machine_lines, note, peak_memory_mb, read_jsonl, table
+from measure import in_child, machine, machine_lines, note, peak_memory_mb, read_jsonl, table, timed
 
 from neardup_db import BitSampling, BottomK, Index, MinHash, SimHash
 from neardup_db.schemes.base import Scheme
@@ -96,19 +96,6 @@ def queries(index: Index, path: str, count: int) -> dict[str, tuple[float, float
         "new text": timed(lambda i: index.query(backwards[i]), len(sample)),
         "stored fingerprint": timed(lambda i: index.matches(sample[i][0]), len(sample)),
     }
-
-
-def timed(run: Callable[[int], Any], count: int) -> tuple[float, float]:
-    """p50 and p99 of run(0) .. run(count - 1) in microseconds. Each runs in three rounds and its middle time counts: what other
-    processes take away for a moment is not the query's."""
-    rounds: list[list[float]] = [[], [], []]
-    for one in rounds:
-        for i in range(count):
-            start = time.perf_counter()
-            run(i)
-            one.append((time.perf_counter() - start) * 1e6)
-    times = sorted(sorted(three)[1] for three in zip(*rounds, strict=True))
-    return times[count // 2], times[min(count - 1, count * 99 // 100)]
 
 
 # ---- all of it ---------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""All pairs of near-duplicates by brute force, in plain Python: the truth that the index is measured against.
+"""All pairs of near-duplicates by brute force, in Python: the truth that the index is measured against.
 
 Nothing here comes from the index but the text rules. A pair with Jaccard similarity >= t shares at least o = the smallest c with
 c/n >= t of the n shingles of either set, so it shares one of the n - o + 1 rarest: those are looked up, everything found is
@@ -7,19 +7,26 @@ compared in full.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
 
 Truth = dict[tuple[int, int], float]
 
 
-def shingle_sets(texts: Iterable[str], shingles: Callable[[str], Iterable[Hashable]]) -> list[list[int]]:
+def shingle_sets(texts: Iterable[Any], shingles: Callable[[Any], Iterable[Hashable]]) -> list[list[int]]:
     """The set of shingles of each text as ascending numbers, 0 = the rarest of all."""
     numbers: dict[Hashable, int] = {}
-    sets = [{numbers.setdefault(shingle, len(numbers)) for shingle in shingles(text)} for text in texts]
-    counts = Counter(number for one in sets for number in one)
-    rank = {number: place for place, number in enumerate(sorted(counts, key=lambda number: (counts[number], number)))}
-    return [sorted(rank[number] for number in one) for one in sets]
+    found = ({numbers.setdefault(shingle, len(numbers)) for shingle in shingles(text)} for text in texts)
+    sets = [np.fromiter(one, np.int64, len(one)) for one in found]
+    counts = np.zeros(len(numbers), np.int64)
+    for one in sets:
+        counts[one] += 1
+    rank = np.empty(len(numbers), np.int64)
+    rank[np.argsort(counts, kind="stable")] = np.arange(len(numbers))
+    return [np.sort(rank[one]).tolist() for one in sets]
 
 
 def exact_pairs(sets: Sequence[Sequence[int]], threshold: float) -> Truth:

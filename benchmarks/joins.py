@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from codes import planted
 from measure import in_child, machine, machine_lines, memory_mb, note, peak_memory_mb, table
 
 from neardup_db import compute
@@ -58,17 +59,6 @@ def medians(runs: Sequence[Run], repeat: int) -> dict[str, tuple[float, Any]]:
 
 
 # ---- codes -------------------------------------------------------------------------------------------------------------
-
-
-def planted(count: int, bits: int, distance: int, copies: int) -> Codes:
-    """Random codes; the last `copies` of them are others with up to `distance` + 1 bits flipped."""
-    rng = np.random.default_rng(bits)
-    codes = rng.integers(0, 256, (count, bits // 8), dtype=np.uint8)
-    codes[count - copies :] = codes[rng.integers(0, count - copies, copies)]
-    for row in range(count - copies, count):
-        for flip in rng.choice(bits, row % (distance + 2), replace=False):
-            codes[row, flip // 8] ^= 1 << flip % 8
-    return codes
 
 
 class SimhashPy:

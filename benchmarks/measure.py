@@ -1,4 +1,4 @@
-"""What the benchmarks share: the machine, memory of a process, child processes, documents in files, Markdown tables."""
+"""What the benchmarks share: the machine, time and memory of a process, child processes, files, Markdown tables."""
 
 from __future__ import annotations
 
@@ -13,11 +13,17 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("neardup-db", "apsw", "numpy", "datasketch", "rensa", "gaoya")
+import numpy as np
+
+PACKAGES = (
+    "neardup-db", "apsw", "numpy", "datasketch", "rensa", "gaoya", "fastsketchlsh", "text-dedup", "faiss-cpu", "usearch",
+    "sqlite-vec", "simhash",
+)  # fmt: skip
 
 
 def machine() -> dict[str, Any]:
@@ -78,6 +84,65 @@ def machine_lines(info: dict[str, Any]) -> str:
     )
 
 
+# ---- time ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Clock:
+    """`with Clock() as clock:` gives seconds, and CPU seconds of all threads of this process."""
+
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    _start: tuple[float, float] = field(default=(0.0, 0.0), repr=False)
+
+    def __enter__(self) -> Clock:
+        self._start = time.perf_counter(), time.process_time()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.seconds = time.perf_counter() - self._start[0]
+        self.cpu_seconds = time.process_time() - self._start[1]
+
+
+def timed(run: Callable[[int], Any], count: int) -> tuple[float, float]:
+    """p50 and p99 of run(0) .. run(count - 1) in microseconds. Each runs in three rounds and its middle time counts: what other
+    processes take away for a moment is not the query's."""
+    rounds: list[list[float]] = [[], [], []]
+    for one in rounds:
+        for i in range(count):
+            start = time.perf_counter()
+            run(i)
+            one.append((time.perf_counter() - start) * 1e6)
+    return percentiles([sorted(three)[1] for three in zip(*rounds, strict=True)])
+
+
+def each(run: Callable[[int], Any], count: int) -> list[float]:
+    """Microseconds of run(0) .. run(count - 1), once each: for what changes the index."""
+    times = []
+    for i in range(count):
+        start = time.perf_counter()
+        run(i)
+        times.append((time.perf_counter() - start) * 1e6)
+    return times
+
+
+def percentiles(times: Sequence[float]) -> tuple[float, float]:
+    """p50 and p99."""
+    ordered = sorted(times)
+    return ordered[len(ordered) // 2], ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)]
+
+
+def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
+    """The b of values ~ a * sizes^b, by least squares of the logarithms."""
+    return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
+
+
+def one_thread() -> None:
+    """Tell libraries in this process and its children to use one thread. Call it before they are imported."""
+    for name in ("RAYON_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[name] = "1"
+
+
 # ---- memory and processes ----------------------------------------------------------------------------------------------
 
 
@@ -127,6 +192,20 @@ def in_child(run: Callable[..., Any], *arguments: Any) -> Any:
 def note(text: str) -> None:
     """A line of progress, on standard error."""
     print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
+
+
+# ---- files -------------------------------------------------------------------------------------------------------------
+
+
+def bytes_by_table(connection: Any) -> dict[str, int]:
+    """Bytes of the pages of each table and index of a database, largest first (SQLite's dbstat)."""
+    rows = connection.execute("SELECT name, sum(pgsize) FROM dbstat GROUP BY name ORDER BY 2 DESC")
+    return {str(name): int(size) for name, size in rows}
+
+
+def folder_bytes(folder: str | Path) -> int:
+    """Bytes of all files in a folder."""
+    return sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
 
 
 # ---- documents ---------------------------------------------------------------------------------------------------------

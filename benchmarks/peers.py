@@ -23,7 +23,7 @@ from typing import Any
 
 import corpus
 from exact import exact_pairs, shingle_sets
-from measure import in_child, machine, machine_lines, memory_mb, note, peak_memory_mb, read_jsonl, table
+from measure import in_child, machine, machine_lines, memory_mb, note, one_thread, peak_memory_mb, read_jsonl, table
 
 THRESHOLD = 0.8
 BANDS, ROWS = 21, 6  # of the libraries that need bands x rows signatures: P(found | 0.8) = 0.998
@@ -124,6 +124,30 @@ def gaoya_pairs(texts: Sequence[str]) -> Pairs:
     return pairs
 
 
+def fastsketch_pairs(texts: Sequence[str]) -> Pairs:
+    """FastSketchLSH: sketches of many texts at once (of 128 slots: it wants a power of two), the bands taken from the first 126
+    as of the others, everything inserted, then everything asked for, all slots compared."""
+    import numpy as np
+    from FastSketchLSH import LSH, FastSimilaritySketch
+
+    sketcher = FastSimilaritySketch(size=128, seed=42)
+    made = [sketcher.batch([list(shingle_set(text)) for text in part], num_threads=1) for _, part in chunks(texts)]
+    slots = np.concatenate([np.asarray(part, np.uint64) for part in made])
+    lsh = LSH(num_perm=PERMUTATIONS, num_bands=BANDS, num_threads=1)
+    filed = np.ascontiguousarray(slots[:, :PERMUTATIONS])
+    lsh.insert(filed)
+    pairs: Pairs = []
+    for start, part in chunks(texts):
+        flat, ends = lsh.query(filed[start : start + len(part)], format="csr")
+        later = np.repeat(np.arange(start, start + len(part)), np.diff(ends.astype(np.int64)))
+        earlier = flat.astype(np.int64)
+        near = earlier < later
+        earlier, later = earlier[near], later[near]
+        near = np.count_nonzero(slots[earlier] == slots[later], axis=1) >= THRESHOLD * 128
+        pairs += zip(earlier[near].tolist(), later[near].tolist(), strict=True)
+    return pairs
+
+
 JOBS: dict[str, Callable[[Sequence[str]], Pairs | None]] = {
     "neardup-db, in memory": lambda texts: neardup_pairs(texts, ":memory:"),
     "neardup-db, on disk": lambda texts: on_disk(neardup_pairs, texts),
@@ -132,6 +156,7 @@ JOBS: dict[str, Callable[[Sequence[str]], Pairs | None]] = {
     "datasketch": datasketch_pairs,
     "rensa": rensa_pairs,
     "gaoya": gaoya_pairs,
+    "FastSketchLSH": fastsketch_pairs,
 }
 
 
@@ -200,7 +225,7 @@ def run_sketches(name: str, path: str, count: int) -> tuple[float, float]:
     return size / (time.perf_counter() - start), size / (time.process_time() - cpu_start)
 
 
-def truth_of(path: str, count: int) -> set[tuple[int, int]]:
+def truth_of(path: str, count: int | None) -> set[tuple[int, int]]:
     """The pairs, exactly."""
     from neardup_db.compute import shingles
 
@@ -239,10 +264,10 @@ def markdown(results: dict[str, Any]) -> str:
         "# The same job for several libraries",
         machine_lines(results["machine"]),
         f"Texts in a list; out come the pairs with Jaccard >= {THRESHOLD} of their 3-word shingles. One thread, medians of "
-        f"{results['repeat']}. datasketch, rensa, gaoya: {BANDS} bands of {ROWS} rows, {PERMUTATIONS} slots; neardup-db: 16 "
-        "bands of 6, 128 slots. All compare signatures, but for exact=True. gaoya has its own tokenizer; datasketch and rensa "
-        "get shingles from plain Python. CPU s: of the process; other work on the machine hardly touches it. Memory: peak above "
-        "the process with the texts loaded.",
+        f"{results['repeat']}. datasketch, rensa, gaoya, FastSketchLSH: {BANDS} bands of {ROWS} rows, {PERMUTATIONS} slots; "
+        "neardup-db: 16 bands of 6, 128 slots. All compare signatures, but for exact=True. gaoya has its own tokenizer; the "
+        "others get shingles from plain Python. CPU s: of the process; other work on the machine hardly touches it. Memory: "
+        "peak above the process with the texts loaded.",
     ]
     for one in results["sizes"]:
         least = min(job["cpu_seconds"] for job in one["jobs"] if job["pairs"] is not None)
@@ -273,8 +298,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    for name in ("RAYON_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[name] = "1"
+    one_thread()
     results: dict[str, Any] = {"machine": machine(), "repeat": options.repeat}
     with tempfile.TemporaryDirectory() as folder:
         path = options.data
