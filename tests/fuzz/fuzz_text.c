@@ -219,7 +219,7 @@ static void check_values(nd_text *work, const nd_rules *rules, const nd_scheme *
         PROMISE(status == ND_ERROR_PARAMETER || (status == ND_OK && nd_text_shingle_count(work, rules) == 0));
     } else {
         PROMISE(status == ND_OK && nd_scheme_append_work(scheme, rules, work, values) == ND_OK);
-        const size_t large = nd_scheme_streams(scheme, rules);
+        const size_t large = nd_scheme_streams(scheme, rules) != 0;
         if (large)
             PROMISE(nd_scheme_append_large(scheme, rules, work, text, size, values) == ND_OK);
         const uint64_t *ends = nd_values_ends(values);
