@@ -54,25 +54,39 @@ typedef struct preset {
     "('text.strip_accents',0),('text.hash','xxh3_64'),('text.hash_seed',0)"
 
 static const preset presets[] = {
-    {"0001_simhash_block", "keys_simhash_block", "('scheme','simhash'),('plan','blocks'),('bits',64),('max_distance',3),('blocks',5)"},
-    {"0001_simhash_block", "keys_simhash_block", "('scheme','bitsampling'),('plan','blocks'),('bits',128),('max_distance',2),('blocks',4),('seed',1),('family','affine32')"},
-    {"0001_code_chunk", "keys_code_chunk", "('scheme','bitsampling'),('plan','chunks'),('bits',256),('max_distance',37),('chunks',16),('seed',1)"},
+    {"0001_simhash_block", "keys_simhash_block",
+     "('scheme','simhash'),('plan','blocks'),('bits',64),('max_distance',3),('blocks',5)"},
+    {"0001_simhash_block", "keys_simhash_block",
+     "('scheme','bitsampling'),('plan','blocks'),('bits',128),('max_distance',2),('blocks',4),"
+     "('seed',1),('family','affine32')"},
+    {"0001_code_chunk", "keys_code_chunk",
+     "('scheme','bitsampling'),('plan','chunks'),('bits',256),('max_distance',37),('chunks',16),('seed',1)"},
     {"0001_code_chunk", NULL, "('scheme','binarycode'),('plan','scan'),('bits',64),('max_distance',8)"},
-    {"0001_minhash_band", "keys_minhash_band", "('scheme','minhash'),('plan','bands'),('num_perm',16),('bands',8),('rows',2),('slot_bits',16),('seed',1),('threshold',0.5)"},
-    {"0001_minhash_band", "keys_minhash_band", "('scheme','minhash'),('plan','bands'),('num_perm',33),('bands',33),('rows',1),('slot_bits',32),('seed',1),('threshold',0.5),('evidence','hashes')"},
-    {"0001_minhash_band", "keys_minhash_band", "('scheme','minhash'),('plan','bands'),('num_perm',16),('bands',8),('rows',2),('slot_bits',16),('seed',1),('threshold',0.5),('evidence','text')"},
-    {"0001_bottomk_prefix", "keys_bottomk_prefix", "('scheme','bottomk'),('plan','prefix'),('k',20),('threshold',0.5),('measure','fingerprint')"},
-    {"0001_bottomk_prefix", "keys_bottomk_prefix", "('scheme','bottomk'),('plan','prefix'),('k',20),('threshold',0.5),('measure','estimate')"},
+    {"0001_minhash_band", "keys_minhash_band",
+     "('scheme','minhash'),('plan','bands'),('num_perm',16),('bands',8),('rows',2),('slot_bits',16),"
+     "('seed',1),('threshold',0.5)"},
+    {"0001_minhash_band", "keys_minhash_band",
+     "('scheme','minhash'),('plan','bands'),('num_perm',33),('bands',33),('rows',1),('slot_bits',32),"
+     "('seed',1),('threshold',0.5),('evidence','hashes')"},
+    {"0001_minhash_band", "keys_minhash_band",
+     "('scheme','minhash'),('plan','bands'),('num_perm',16),('bands',8),('rows',2),('slot_bits',16),"
+     "('seed',1),('threshold',0.5),('evidence','text')"},
+    {"0001_bottomk_prefix", "keys_bottomk_prefix",
+     "('scheme','bottomk'),('plan','prefix'),('k',20),('threshold',0.5),('measure','fingerprint')"},
+    {"0001_bottomk_prefix", "keys_bottomk_prefix",
+     "('scheme','bottomk'),('plan','prefix'),('k',20),('threshold',0.5),('measure','estimate')"},
 };
 #define PRESETS (sizeof presets / sizeof presets[0])
 
 static const char *const tables[] = {
-    "i_setting", "i_document", "i_fingerprint", "i_simhash_block", "i_code_chunk", "i_minhash_band", "i_bottomk_prefix", "i_match", "i_group",
+    "i_setting", "i_document", "i_fingerprint", "i_simhash_block", "i_code_chunk", "i_minhash_band", "i_bottomk_prefix",
+    "i_match", "i_group",
 };
 #define TABLES (sizeof tables / sizeof tables[0])
 
 static const char *const texts[] = {
-    "the quick brown fox jumps over the lazy dog", "The quick brown fox jumps over the lazy dog, twice", "one", "", "Съешь же ещё этих мягких булок",
+    "the quick brown fox jumps over the lazy dog", "The quick brown fox jumps over the lazy dog, twice", "one", "",
+    "Съешь же ещё этих мягких булок",
 };
 #define TEXTS (sizeof texts / sizeof texts[0])
 
@@ -165,7 +179,8 @@ static sqlite3 *open_index(size_t number)
     uint8_t *copy = sqlite3_malloc64((sqlite3_uint64)sizes[number]);
     PROMISE(copy != NULL && sqlite3_open(":memory:", &db) == SQLITE_OK);
     memcpy(copy, files[number], (size_t)sizes[number]);
-    PROMISE(sqlite3_deserialize(db, "main", copy, sizes[number], sizes[number], SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_RESIZEABLE) == SQLITE_OK);
+    const unsigned flags = SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_RESIZEABLE;
+    PROMISE(sqlite3_deserialize(db, "main", copy, sizes[number], sizes[number], flags) == SQLITE_OK);
     return db;
 }
 
@@ -299,8 +314,8 @@ static void check_row(sqlite3_stmt *statement)
         (void)sqlite3_column_blob(statement, i);
         if (name == NULL || sqlite3_column_type(statement, i) == SQLITE_NULL)
             continue;
-        if (strcmp(name, "similarity") == 0 || strncmp(name, "neardup_similarity", 18) == 0 || strncmp(name, "neardup_jaccard", 15) == 0 ||
-            strncmp(name, "neardup_slot", 12) == 0 || strncmp(name, "neardup_text", 12) == 0)
+        if (strcmp(name, "similarity") == 0 || strncmp(name, "neardup_similarity", 18) == 0 || strncmp(name, "neardup_slot", 12) == 0 ||
+            strncmp(name, "neardup_jaccard", 15) == 0 || strncmp(name, "neardup_text", 12) == 0)
             PROMISE(sqlite3_column_double(statement, i) >= 0 && sqlite3_column_double(statement, i) <= 1);
     }
 }
@@ -343,7 +358,8 @@ static void damage(sqlite3 *db, input *from)
         "CREATE TABLE %s (a, b, c, d, e)",
         "CREATE TABLE %s (name, value)",
         "CREATE TABLE %s (id, group_id, value, value_hash, fingerprint_id, bucket, hash, permuted, table_no, chunk_no, code)",
-        "CREATE VIEW %s AS SELECT 1 AS id, 0 AS group_id, x'00' AS value, 'scheme' AS name, 1 AS fingerprint_id, 7 AS bucket, 0 AS hash",
+        "CREATE VIEW %s AS SELECT 1 AS id, 0 AS group_id, x'00' AS value, 'scheme' AS name, 1 AS fingerprint_id, "
+        "7 AS bucket, 0 AS hash",
         "CREATE VIEW %s AS SELECT * FROM neardup_search('i', 'the quick brown fox jumps over the lazy dog')",
         "CREATE VIEW %s AS SELECT name, value FROM %s",
         "BEGIN /* %s */",
@@ -357,11 +373,9 @@ static void damage(sqlite3 *db, input *from)
 
 static void set_setting(sqlite3 *db, input *from)
 {
-    char *sql = sqlite3_mprintf("INSERT OR REPLACE INTO i_setting VALUES ('%s', ?1)", setting_names[take_choice(from, COUNT(setting_names))]);
-    if (take_choice(from, 6) == 0) {
-        sqlite3_free(sql);
-        sql = sqlite3_mprintf("DELETE FROM i_setting WHERE name = '%s'", setting_names[take_choice(from, COUNT(setting_names))]);
-    }
+    const char *name = setting_names[take_choice(from, COUNT(setting_names))];
+    char *sql = take_choice(from, 6) == 0 ? sqlite3_mprintf("DELETE FROM i_setting WHERE name = '%s'", name)
+                                          : sqlite3_mprintf("INSERT OR REPLACE INTO i_setting VALUES ('%s', ?1)", name);
     run_statement(db, sql, from, 0);
     sqlite3_free(sql);
 }

@@ -75,7 +75,11 @@ static int is_utf8(const uint8_t *text, size_t size)
 {
     for (size_t i = 0; i < size;) {
         const uint8_t lead = text[i++];
-        const size_t more = lead < 0x80 ? 0 : lead >= 0xC2 && lead < 0xE0 ? 1 : (lead & 0xF0) == 0xE0 ? 2 : lead >= 0xF0 && lead < 0xF5 ? 3 : 4;
+        const size_t more = lead < 0x80                  ? 0
+                          : lead >= 0xC2 && lead < 0xE0 ? 1
+                          : (lead & 0xF0) == 0xE0       ? 2
+                          : lead >= 0xF0 && lead < 0xF5 ? 3
+                                                        : 4;
         if (more == 4 || size - i < more)
             return 0;
         for (size_t j = 0; j < more; j++)

@@ -38,7 +38,8 @@ static void take_scheme(input *from, nd_scheme *scheme)
     } else if (scheme->kind == ND_SCHEME_MINHASH) {
         scheme->num_perm = 1 + (int32_t)(take_number(from, 2) % 300);
         scheme->rows = 1 + (int32_t)take_choice(from, (size_t)(scheme->num_perm < 8 ? scheme->num_perm : 8));
-        scheme->bands = 1 + (int32_t)take_choice(from, (size_t)(scheme->num_perm / scheme->rows < 64 ? scheme->num_perm / scheme->rows : 64));
+        const int32_t most = scheme->num_perm / scheme->rows;
+        scheme->bands = 1 + (int32_t)take_choice(from, (size_t)(most < 64 ? most : 64));
         scheme->plan = ND_PLAN_BANDS;
         scheme->family = (int32_t)take_choice(from, 2);
         scheme->evidence = (int32_t)take_choice(from, 3);
