@@ -57,7 +57,7 @@ static int check_input(const uint64_t *values, const uint64_t *ends, size_t coun
 {
     for (size_t i = 0; i < count; i++) {
         uint64_t start = i == 0 ? 0 : ends[i - 1];
-        if (ends[i] < start)
+        if (ends[i] < start || ends[i] > ends[count - 1])
             return ND_ERROR_DAMAGED;
         for (uint64_t at = start + 1; at < ends[i]; at++)
             if (values[at - 1] >= values[at])

@@ -152,7 +152,7 @@ static int band_keys(const nd_scheme *scheme, const uint8_t *value, size_t size,
     size_t bands = (size_t)scheme->bands, num_perm = (size_t)scheme->num_perm;
     size_t hash_room = (scheme->evidence == ND_EVIDENCE_HASHES ? size / 8 : 0) + bands;
     uint64_t *room;
-    int status = nd_scratch_hashes(&keys->scratch, hash_room + num_perm, &room);
+    int status = nd_scratch_hashes(&keys->scratch, hash_room + (num_perm + 1) / 2 + (bands + 1) / 2, &room);
     if (status != ND_OK)
         return status;
     uint8_t *signature = (uint8_t *)(room + hash_room);

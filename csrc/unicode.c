@@ -276,7 +276,7 @@ int nd_unicode_normalize(int32_t form, const uint32_t *in, size_t count, uint32_
             memcpy(out + written, in + read, prefix * sizeof *out);
         read += prefix;
         written += prefix;
-        if (read == count)
+        if (read == count || written == capacity) /* nothing is added to `out` where it may be NULL */
             break;
         size_t end = read + 1;
         while (end < count && !nd_unicode_is_stable(form, in[end]))

@@ -178,7 +178,7 @@ def test_jaccard_pairs_of_many_equal_sets() -> None:
 def test_jaccard_pairs_refuse_wrong_order_and_wrong_thresholds() -> None:
     """Arrays that do not ascend are damaged, a threshold of 0 or none at all is out of range, one above 1 nothing reaches."""
     pairs = ffi.gc(lib.nd_pairs_new(), lib.nd_pairs_free)
-    for values, ends in (([2, 1], [2]), ([1, 1], [2]), ([1, 2], [2, 1]), ([1, 2, 2], [1, 3])):
+    for values, ends in (([2, 1], [2]), ([1, 1], [2]), ([1, 2], [2, 1]), ([1, 2, 2], [1, 3]), ([1, 2], [2**60, 2])):
         native = [ffi.new("uint64_t[]", values), ffi.new("uint64_t[]", ends)]
         assert lib.nd_jaccard_pairs(*native, len(ends), 0.5, pairs) == lib.ND_ERROR_DAMAGED
     native = [ffi.new("uint64_t[]", [1, 2, 1, 2]), ffi.new("uint64_t[]", [2, 4])]

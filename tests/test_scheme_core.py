@@ -326,6 +326,19 @@ def test_band_keys_are_the_distinct_signed_buckets() -> None:
         assert keys(native, value, False) == keys(native, value, True) == expected
 
 
+@pytest.mark.parametrize("num_perm", [1, 3, 17, 129])
+@pytest.mark.parametrize("hash_count", [1, 2, 300])
+def test_bands_of_one_slot_may_be_odd_in_number(num_perm: int, hash_count: int) -> None:
+    """As many bands as slots, an odd number: each slot has its bucket, and no byte behind the scratch memory is written."""
+    hashes = HASHES[:hash_count]
+    signature = signature_of(hashes, num_perm, 4)
+    buckets = {xxhash.xxh3_64_intdigest(signature[i * 4 : (i + 1) * 4], i) & 0xFFFFFFFF for i in range(num_perm)}
+    expected = [(0, b, b, 0) for b in sorted(v - 2**32 if v >> 31 else v for v in buckets)]
+    for evidence in (lib.ND_EVIDENCE_NONE, lib.ND_EVIDENCE_HASHES, lib.ND_EVIDENCE_TEXT):
+        native = scheme(lib.ND_SCHEME_MINHASH, num_perm=num_perm, bands=num_perm, rows=1, slot_bits=32, evidence=evidence)
+        assert keys(native, value_of(native, hashes), False) == expected
+
+
 def test_prefix_keys_are_the_first_hashes() -> None:
     """A bottom-k fingerprint is filed under its first len - o + 1 hashes, as signed numbers in ascending order."""
     native = scheme(lib.ND_SCHEME_BOTTOMK, k=10, threshold=0.8)

@@ -472,6 +472,17 @@ def test_capacity_at_its_edges(form: str, text: str, capacity: int, status: str,
     assert got[3]
 
 
+@pytest.mark.parametrize("form", sorted(FORMS))
+def test_the_count_can_be_asked_for_without_a_buffer(form: str) -> None:
+    """NULL and a capacity of 0 give the count that is needed, and for an empty sequence the result."""
+    needed = ffi.new("size_t *", 99)
+    code_points = ffi.new("uint32_t[]", encode("e\u0301\ufdfa"))
+    assert lib.nd_unicode_normalize(FORMS[form], code_points, 3, ffi.NULL, 0, needed) == lib.ND_ERROR_CAPACITY
+    assert needed[0] == (20 if form in ("NFKC", "NFKD") else 3)
+    assert lib.nd_unicode_normalize(FORMS[form], ffi.NULL, 0, ffi.NULL, 0, needed) == lib.ND_OK
+    assert needed[0] == 0
+
+
 def test_no_normalization_copies() -> None:
     """ND_NORMALIZE_NONE copies whatever it is given; an unknown form is a parameter error."""
     text = [0x65, 0x301, 0xFFFFFFFF, 0xAC00, 0x11A8]

@@ -6,9 +6,10 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-if ! { command -v aarch64-linux-gnu-gcc && command -v qemu-aarch64; } >/dev/null && [ "$(id -u)" = 0 ]; then
-    apt-get update -q && apt-get install -y -q gcc-aarch64-linux-gnu qemu-user
-fi
+command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null || {
+    echo "the cross compiler or the emulator was not found (Debian: apt-get install gcc-aarch64-linux-gnu qemu-user)" >&2
+    exit 1
+}
 
 # Leaks are looked for on the build machine: it needs ptrace, which qemu-user has not.
 export ASAN_OPTIONS=detect_leaks=0

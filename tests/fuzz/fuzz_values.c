@@ -1,0 +1,290 @@
+/* fuzz_values.c: any bytes as stored values of any scheme: what is no value is refused, what is one has keys and a similarity, by
+ * every tier the same; values made from hashes are values; what the rule accepts is found under the keys. */
+#include "fuzz.h"
+#include "scheme.h"
+
+#define PROBES_MAX 20000
+
+static void take_code(input *from, nd_scheme *scheme)
+{
+    static const int32_t bits[] = {64, 8, 16, 24, 32, 56, 72, 128, 256, 264, 1024, 4096};
+    scheme->bits = bits[take_choice(from, sizeof bits / sizeof bits[0])];
+    scheme->max_distance = (int32_t)take_choice(from, 40);
+    scheme->plan = (int32_t)take_choice(from, 3);
+    scheme->blocks = scheme->max_distance + 1 + (int32_t)take_choice(from, 8);
+    scheme->chunks = 1 + take_byte(from);
+}
+
+/* Parameters that are mostly in range; raw ones where the first choice says so. */
+static void take_scheme(input *from, nd_scheme *scheme)
+{
+    static const double thresholds[] = {0.5, 0.8, 1.0, 1e-9, 0.3, 1.0 / 3, 2.0 / 3, 0.9999999};
+    const int raw = take_choice(from, 8) == 7;
+    memset(scheme, 0, sizeof *scheme);
+    scheme->kind = (int32_t)take_choice(from, 6);
+    scheme->slot_bits = take_choice(from, 2) ? 32 : 16;
+    scheme->seed = take_number(from, 2);
+    scheme->threshold = thresholds[take_choice(from, 8)];
+    if (raw) {
+        int32_t *const fields[] = {&scheme->plan, &scheme->bits, &scheme->max_distance, &scheme->blocks, &scheme->chunks,
+            &scheme->num_perm, &scheme->bands, &scheme->rows, &scheme->slot_bits, &scheme->family, &scheme->evidence, &scheme->k,
+            &scheme->measure, &scheme->kind};
+        for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+            const uint32_t number = (uint32_t)take_number(from, take_choice(from, 2) ? 4 : 1);
+            memcpy(fields[i], &number, sizeof number);
+        }
+        const uint64_t pattern = take_number(from, 8);
+        memcpy(&scheme->threshold, &pattern, sizeof pattern);
+    } else if (scheme->kind == ND_SCHEME_MINHASH) {
+        scheme->num_perm = 1 + (int32_t)(take_number(from, 2) % 300);
+        scheme->rows = 1 + (int32_t)take_choice(from, (size_t)(scheme->num_perm < 8 ? scheme->num_perm : 8));
+        const int32_t most = scheme->num_perm / scheme->rows;
+        scheme->bands = 1 + (int32_t)take_choice(from, (size_t)(most < 64 ? most : 64));
+        scheme->plan = ND_PLAN_BANDS;
+        scheme->family = (int32_t)take_choice(from, 2);
+        scheme->evidence = (int32_t)take_choice(from, 3);
+    } else if (scheme->kind == ND_SCHEME_BOTTOMK) {
+        scheme->k = 1 + (int32_t)take_choice(from, 200);
+        scheme->plan = ND_PLAN_PREFIX;
+        scheme->measure = (int32_t)take_choice(from, 2);
+    } else {
+        take_code(from, scheme);
+    }
+}
+
+static int is_hamming(const nd_scheme *scheme)
+{
+    return scheme->kind != ND_SCHEME_MINHASH && scheme->kind != ND_SCHEME_BOTTOMK;
+}
+
+static int holds_hashes(const nd_scheme *scheme)
+{
+    return scheme->kind == ND_SCHEME_BOTTOMK || (scheme->kind == ND_SCHEME_MINHASH && scheme->evidence == ND_EVIDENCE_HASHES);
+}
+
+static int compare(const void *a, const void *b)
+{
+    const uint64_t left = nd_load64(a), right = nd_load64(b);
+    return left < right ? -1 : left > right;
+}
+
+/* ---- values ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct value {
+    uint8_t *bytes;
+    size_t size, skew;
+} value;
+
+/* The size that a value has, or any; hashes in order, or as they come. */
+static value take_value(input *from, const nd_scheme *scheme)
+{
+    value out = {NULL, take_number(from, 2) % 3000, take_choice(from, 8)};
+    const size_t mostly = take_choice(from, 8);
+    if (mostly > 0 && holds_hashes(scheme))
+        out.size = out.size % 800 / 8 * 8;
+    else if (mostly > 0 && scheme->kind == ND_SCHEME_MINHASH)
+        out.size = (size_t)scheme->num_perm * (size_t)scheme->slot_bits / 8 + (scheme->evidence == ND_EVIDENCE_TEXT ? 16 : 0);
+    else if (mostly > 0 && scheme->bits > 0)
+        out.size = (size_t)scheme->bits / 8;
+    if (out.size > 5000)
+        out.size = 5000;
+    size_t taken;
+    uint8_t *start = take_bytes(from, out.size, out.skew, &taken);
+    out.bytes = guarded(out.size, out.skew);
+    memcpy(out.bytes, start, taken);
+    free_guarded(start, out.skew);
+    for (size_t i = taken; i < out.size; i++)
+        out.bytes[i] = taken > 0 ? (uint8_t)(out.bytes[i % taken] + i / taken) : (uint8_t)i;
+    if (mostly > 1 && holds_hashes(scheme) && out.size > 0)
+        qsort(out.bytes, out.size / 8, 8, compare);
+    return out;
+}
+
+/* A copy with some bits or hashes changed. */
+static value change(input *from, const nd_scheme *scheme, const value *of)
+{
+    value out = {NULL, of->size, take_choice(from, 8)};
+    size_t changes = take_choice(from, 16);
+    if (holds_hashes(scheme) && changes % 4 == 1 && out.size >= 8)
+        out.size -= 8;
+    out.bytes = guarded(out.size, out.skew);
+    memcpy(out.bytes, of->bytes, out.size);
+    for (; changes > 0 && out.size > 0; changes--) {
+        const size_t at = take_number(from, 2) % out.size;
+        out.bytes[at] = (uint8_t)(out.bytes[at] ^ 1 << at % 8);
+    }
+    if (holds_hashes(scheme))
+        qsort(out.bytes, out.size / 8, 8, compare);
+    return out;
+}
+
+static int is_value(const nd_scheme *scheme, const value *of)
+{
+    if (!holds_hashes(scheme)) {
+        const size_t size = is_hamming(scheme) ? (size_t)scheme->bits / 8
+                          : (size_t)scheme->num_perm * (size_t)scheme->slot_bits / 8 + (scheme->evidence == ND_EVIDENCE_TEXT ? 16 : 0);
+        return of->size == size;
+    }
+    for (size_t i = 8; i < of->size; i += 8)
+        if (of->size % 8 == 0 && nd_load64(of->bytes + i - 8) >= nd_load64(of->bytes + i))
+            return 0;
+    return of->size > 0 && of->size % 8 == 0 && (scheme->kind != ND_SCHEME_BOTTOMK || of->size / 8 <= (size_t)scheme->k);
+}
+
+/* ---- keys --------------------------------------------------------------------------------------------------------------------- */
+
+static void check_order(const nd_keys *keys)
+{
+    const nd_key *rows = nd_keys_rows(keys);
+    for (size_t i = 0; i < nd_keys_count(keys); i++) {
+        if (rows[i].size == 0)
+            PROMISE(rows[i].low <= rows[i].high);
+        else
+            PROMISE(memcmp(nd_keys_bytes(keys) + rows[i].offset, nd_keys_bytes(keys) + rows[i].offset + rows[i].size, rows[i].size) <= 0);
+        if (i > 0)
+            PROMISE(rows[i - 1].table_no < rows[i].table_no ||
+                    (rows[i].size == 0 && rows[i - 1].table_no == rows[i].table_no && rows[i - 1].low < rows[i].low));
+    }
+}
+
+/* A row of one value stands in a range of another. */
+static int do_meet(const nd_keys *filed, const nd_keys *probed)
+{
+    const nd_key *rows = nd_keys_rows(filed), *ranges = nd_keys_rows(probed);
+    for (size_t i = 0; i < nd_keys_count(probed); i++)
+        for (size_t j = 0; j < nd_keys_count(filed); j++) {
+            if (rows[j].table_no != ranges[i].table_no)
+                continue;
+            if (rows[j].size == 0 && rows[j].low >= ranges[i].low && rows[j].low <= ranges[i].high)
+                return 1;
+            if (rows[j].size == 0)
+                continue;
+            const uint8_t *row = nd_keys_bytes(filed) + rows[j].offset, *range = nd_keys_bytes(probed) + ranges[i].offset;
+            if (memcmp(row, range, rows[j].size) >= 0 && memcmp(row, range + rows[j].size, rows[j].size) <= 0)
+                return 1;
+        }
+    return 0;
+}
+
+/* What the rule accepts must be met, but for MinHash, which promises it with a probability. */
+static void check_keys(const nd_scheme *scheme, const value *a, const value *b, int ok, double similarity, int64_t distance)
+{
+    nd_keys *filed = nd_keys_new(), *probed = nd_keys_new();
+    PROMISE(filed != NULL && probed != NULL);
+    const int status = nd_scheme_file_keys(scheme, a->bytes, a->size, filed);
+    PROMISE(status == (is_value(scheme, a) ? ND_OK : ND_ERROR_DAMAGED));
+    PROMISE(nd_scheme_probe_keys(scheme, b->bytes, b->size, probed) == (is_value(scheme, b) ? ND_OK : ND_ERROR_DAMAGED));
+    check_order(filed);
+    check_order(probed);
+    const int near = is_hamming(scheme) ? distance <= scheme->max_distance : similarity >= scheme->threshold;
+    if (ok && near && scheme->plan != ND_PLAN_SCAN && scheme->kind != ND_SCHEME_MINHASH && scheme->measure == ND_MEASURE_FINGERPRINT)
+        PROMISE(do_meet(filed, probed));
+    nd_keys_free(filed);
+    nd_keys_free(probed);
+}
+
+static void check_pair(const nd_scheme *scheme, const value *a, const value *b)
+{
+    double first = 0, similarity, back;
+    int64_t distance = -1, back_distance;
+    const int ok = is_value(scheme, a) && is_value(scheme, b);
+    PROMISE((nd_scheme_value_check(scheme, a->bytes, a->size) == ND_OK) == is_value(scheme, a));
+    EACH_TIER(tier) {
+        const int status = nd_scheme_similarity(scheme, a->bytes, a->size, b->bytes, b->size, &similarity, &distance);
+        PROMISE(status == (ok ? ND_OK : ND_ERROR_DAMAGED));
+        if (!ok)
+            continue;
+        PROMISE(similarity >= 0 && similarity <= 1 && (distance >= 0) == is_hamming(scheme));
+        PROMISE(tier == 0 || similarity == first);
+        first = similarity;
+        PROMISE(nd_scheme_similarity(scheme, b->bytes, b->size, a->bytes, a->size, &back, &back_distance) == ND_OK);
+        PROMISE(back == similarity && back_distance == distance);
+        PROMISE(nd_scheme_similarity(scheme, a->bytes, a->size, a->bytes, a->size, &back, &back_distance) == ND_OK && back == 1.0);
+    }
+    if (scheme->plan == ND_PLAN_SCAN || !is_hamming(scheme) || nd_scheme_probe_count(scheme) <= PROBES_MAX)
+        check_keys(scheme, a, b, ok, first, distance);
+}
+
+/* ---- values made from hashes --------------------------------------------------------------------------------------------------- */
+
+static void check_made(input *from, const nd_scheme *scheme)
+{
+    static const size_t sizes[] = {8, 4, 16, 20, 32, 1, 7, 9};
+    const size_t digest_size = sizes[take_choice(from, 8)], skew = take_choice(from, 8);
+    size_t size;
+    uint8_t *digests = take_bytes(from, from->size, skew, &size);
+    const size_t count = size / digest_size;
+    nd_values *values = nd_values_new();
+    PROMISE(values != NULL);
+    int first = ND_OK;
+    size_t made_size = 0;
+    EACH_TIER(tier) {
+        const int status = nd_scheme_append_digests(scheme, digests, digest_size, count, count, values);
+        const size_t made = nd_values_count(values);
+        PROMISE(tier == 0 || status == first);
+        first = status;
+        if (status != ND_OK) {
+            PROMISE(status == ND_ERROR_PARAMETER && made == 0);
+            PROMISE(scheme->kind == ND_SCHEME_BINARYCODE || (size_t)scheme->bits > 8 * digest_size);
+            continue;
+        }
+        const size_t start = made > 1 ? (size_t)nd_values_ends(values)[made - 2] : 0;
+        const uint8_t *bytes = nd_values_bytes(values);
+        PROMISE(tier == 0 || (size_t)nd_values_ends(values)[made - 1] - start == made_size);
+        made_size = (size_t)nd_values_ends(values)[made - 1] - start;
+        PROMISE((made_size == 0) == (count == 0));
+        if (made_size == 0)
+            continue;
+        PROMISE(nd_scheme_value_check(scheme, bytes + start, made_size) == ND_OK);
+        PROMISE(memcmp(bytes, bytes + start, made_size) == 0);
+    }
+    nd_values_free(values);
+    free_guarded(digests, skew);
+}
+
+/* Memory that runs out is an error and no more. */
+static void run_short_of_memory(const nd_scheme *scheme, const value *a, unsigned after)
+{
+    fuzz_fail_allocations(after, after % 2 == 0);
+    nd_keys *keys = nd_keys_new();
+    nd_values *values = nd_values_new();
+    if (keys != NULL && values != NULL && (!is_hamming(scheme) || nd_scheme_probe_count(scheme) <= PROBES_MAX)) {
+        (void)nd_scheme_file_keys(scheme, a->bytes, a->size, keys);
+        (void)nd_scheme_probe_keys(scheme, a->bytes, a->size, keys);
+        (void)nd_scheme_append_digests(scheme, a->bytes, 8, a->size / 8, 1, values);
+        (void)nd_scheme_append_digests(scheme, a->bytes, 16, a->size / 16, 1, values);
+    }
+    fuzz_allow_allocations();
+    nd_keys_free(keys);
+    nd_values_free(values);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    input from = {data, size};
+    nd_scheme scheme;
+    char message[300];
+    take_scheme(&from, &scheme);
+    const size_t room = take_choice(&from, 4) == 0 ? take_choice(&from, 16) : sizeof message;
+    memset(message, 'x', sizeof message);
+    const int status = nd_scheme_check(&scheme, message, room);
+    PROMISE(room == 0 || memchr(message, '\0', room) != NULL);
+    if (status != ND_OK) {
+        PROMISE(status == ND_ERROR_PARAMETER && (room < 2 || message[0] != '\0'));
+        return 0;
+    }
+    PROMISE(room == 0 || message[0] == '\0');
+    (void)nd_scheme_prefers_scan(&scheme, (int64_t)take_number(&from, 8));
+    const unsigned fail_after = take_choice(&from, 8) == 1 ? 1 + take_byte(&from) % 16u : 0;
+    const value a = take_value(&from, &scheme);
+    const value b = take_choice(&from, 2) ? take_value(&from, &scheme) : change(&from, &scheme, &a);
+    if (fail_after > 0) {
+        run_short_of_memory(&scheme, &a, fail_after - 1);
+    } else {
+        check_pair(&scheme, &a, &b);
+        check_made(&from, &scheme);
+    }
+    free_guarded(a.bytes, a.skew);
+    free_guarded(b.bytes, b.skew);
+    return 0;
+}
