@@ -74,9 +74,9 @@ class Reader:
         best first, without looking at the rest.
 
         measure="containment": documents that contain the text, however long they are. Similarity is then the share of the text's
-        shingles that are in the document, and threshold the least share, above 0 and at most 1, 0.8 unless given. Indexes of
-        `MinHash(exact=True)` compute it of every document of the group; `BottomK(containment=True)` looks up and estimates it, see
-        there. Other indexes raise ParameterError.
+        shingles that are in the document, and threshold the least share, above 0 and at most 1, 0.8 unless given. An index of
+        `MinHash(exact=True)` computes it for every document of the group; one of `BottomK(containment=True)` looks up and
+        estimates it, see there. Others raise ParameterError.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash(exact=True)) as index:
