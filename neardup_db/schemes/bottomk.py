@@ -27,9 +27,9 @@ class BottomK(SetScheme):
     Containment is estimated from the m hashes of the text that both fingerprints cover, those up to the smaller of the two last
     ones; a fingerprint of fewer than k hashes covers everything. Exactly the documents whose estimate meets the threshold come
     back. Where text and document have fewer than k shingles the estimate is the true value; in longer documents, of n times the
-    text's shingles, m is about k / n, and the standard deviation sqrt(c (1 - c) / m): 0.1 at c = 0.8 with m = 16, up to k / 16 times its length. A
-    document that contains the whole text has the estimate 1.0, and is missed only where m is 0, with a probability of at most
-    (1 - 1 / n)^k: below 0.01 up to k / 5 times its length.
+    text's shingles, m is about k / n, and the standard deviation sqrt(c (1 - c) / m): 0.1 at c = 0.8 with m = 16, up to k / 16
+    times its length. A document that contains the whole text has the estimate 1.0, and is missed only where m is 0, with a
+    probability of at most (1 - 1 / n)^k: below 0.01 up to k / 5 times its length.
 
     `fingerprint` gives the sorted distinct hashes, uint64[at most k] (uint32 with a hash of 32 bits).
 
