@@ -176,6 +176,8 @@ double nd_jaccard(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b
 double nd_jaccard_estimate(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count, size_t k);
 /* |A and B| / |A| of two ascending arrays of distinct values: how much of A is in B. 0.0 where A is empty. */
 double nd_containment(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count);
+/* The same with b in any order, repeats included, as a text gives its hashes. What b holds afterwards is of no use. */
+double nd_containment_unordered(const uint64_t *a, size_t a_count, uint64_t *b, size_t b_count);
 /* The same of two sets of which the k smallest hashes are known, estimated from those that both fingerprints cover: an array of
  * fewer than k is the whole set, one of k covers the hashes up to its last. -1.0 where a covers none of them. */
 double nd_containment_estimate(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count, size_t k);
