@@ -180,10 +180,10 @@ def markdown(results: dict[str, Any]) -> str:
         )
         for one in results["quality"]
     ]
-    scans = [
-        (one["kept"], one["documents"], *(f"{both[0]:.2f} / {both[1]:.2f}" for both in one["seconds"].values()), round(one["bytes"]))
-        for one in results["scans"]
-    ]
+    scans = []
+    for one in results["scans"]:
+        seconds = (f"{wall:.2f} / {cpu:.2f}" for wall, cpu in one["seconds"].values())
+        scans.append((one["kept"], one["documents"], *seconds, round(one["bytes"])))
     sizes = [
         (one["k"], "all" if one["containment"] else "prefix", round(one["bytes"]), round(one["rate"]))
         for one in results["sizes"]
