@@ -167,15 +167,20 @@ static int band_keys(const nd_scheme *scheme, const uint8_t *value, size_t size,
     return append_distinct(keys, 0, room, bands);
 }
 
-static int prefix_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, nd_keys *keys)
+static int first_hashes(const uint8_t *value, size_t count, nd_keys *keys)
 {
-    size_t count = nd_prefix_count(size / 8, scheme->threshold);
     uint64_t *hashes;
     int status = nd_scratch_hashes(&keys->scratch, count, &hashes);
     if (status != ND_OK)
         return status;
     memcpy(hashes, value, 8 * count);
     return append_distinct(keys, 0, hashes, count);
+}
+
+static int prefix_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, int probing, nd_keys *keys)
+{
+    size_t count = size / 8;
+    return first_hashes(value, !probing && scheme->containment ? count : nd_prefix_count(count, scheme->threshold), keys);
 }
 
 /* ---- all ------------------------------------------------------------------------------------------------------------------ */
@@ -208,7 +213,7 @@ int nd_scheme_table_keys(const nd_scheme *scheme, const uint8_t *value, size_t s
         status = band_keys(scheme, value, size, keys);
         break;
     case ND_PLAN_PREFIX:
-        status = prefix_keys(scheme, value, size, keys);
+        status = prefix_keys(scheme, value, size, probing, keys);
         break;
     default:
         status = ND_ERROR_PARAMETER;
@@ -235,6 +240,22 @@ int nd_scheme_file_keys(const nd_scheme *scheme, const uint8_t *value, size_t si
 int nd_scheme_probe_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, nd_keys *keys)
 {
     return make_keys(scheme, value, size, 1, keys);
+}
+
+/* A partner covers the first m hashes of the value, for some m up to all, and lacks at most m - o of them, o the smallest c with
+ * c / m >= threshold: one of the first m - o + 1 is its own, wherever that stands among its k. No m needs more than all do. */
+int nd_scheme_containment_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, double threshold, nd_keys *keys)
+{
+    keys->count = 0;
+    keys->bytes_size = 0;
+    if (scheme->kind != ND_SCHEME_BOTTOMK || !scheme->containment || !(threshold > 0 && threshold <= 1))
+        return ND_ERROR_PARAMETER;
+    int status = nd_scheme_value_check(scheme, value, size);
+    if (status == ND_OK)
+        status = first_hashes(value, nd_prefix_count(size / 8, threshold), keys);
+    if (status != ND_OK)
+        keys->count = 0;
+    return status;
 }
 
 /* 2^-bits of `fingerprints` random codes stand in a range of `bits` fixed bits. */

@@ -177,6 +177,8 @@ double nd_jaccard(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b
 double nd_jaccard_estimate(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count, size_t k);
 /* |A and B| / |A| of two ascending arrays of distinct values: how much of A is in B. 0.0 where A is empty. */
 double nd_containment(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count);
+/* The same with b in any order, repeats included, as a text gives its hashes. What b holds afterwards is of no use. */
+double nd_containment_unordered(const uint64_t *a, size_t a_count, uint64_t *b, size_t b_count);
 /* The same of two sets of which the k smallest hashes are known, estimated from those that both fingerprints cover: an array of
  * fewer than k is the whole set, one of k covers the hashes up to its last. -1.0 where a covers none of them. */
 double nd_containment_estimate(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count, size_t k);
@@ -202,7 +204,8 @@ uint64_t nd_neighbour_count(size_t bits, size_t radius); /* UINT64_MAX where it 
 int nd_neighbours(uint64_t chunk, size_t bits, size_t radius, uint64_t *out, size_t capacity, size_t *count);
 
 int nd_band_buckets(const uint8_t *signature, size_t num_perm, size_t slot_size, size_t bands, size_t rows, int32_t *buckets);
-/* How many of the first hashes of a fingerprint of `count` are filed and probed: count - o + 1, o the smallest c with c/count >= threshold. */
+/* How many of the first hashes of a fingerprint of `count` are filed and probed: count - o + 1, o the smallest c with c/count >= threshold.
+ * It never falls as count grows. */
 size_t nd_prefix_count(size_t count, double threshold);
 
 /* ---- schemes: fingerprint + candidate tables + rule, the one place that knows all five ------------------------------------- */
@@ -241,6 +244,7 @@ typedef struct nd_scheme {
     int32_t evidence;  /* ND_EVIDENCE_* */
     int32_t k;         /* BottomK */
     int32_t measure;   /* ND_MEASURE_* */
+    int32_t containment; /* BottomK: 0, or 1 = all k hashes are filed, not only the prefix */
     uint64_t seed;
     double threshold; /* MinHash, BottomK */
 } nd_scheme;
@@ -287,9 +291,12 @@ void nd_keys_free(nd_keys *keys);
 size_t nd_keys_count(const nd_keys *keys);
 const nd_key *nd_keys_rows(const nd_keys *keys);
 const uint8_t *nd_keys_bytes(const nd_keys *keys);
-/* Both replace what keys held, distinct and ascending by (table_no, low). ND_ERROR_DAMAGED if the value is none of the scheme's. */
+/* All three replace what keys held, distinct and ascending by (table_no, low). ND_ERROR_DAMAGED if the value is none of the scheme's. */
 int nd_scheme_file_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, nd_keys *keys);
 int nd_scheme_probe_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, nd_keys *keys);
+/* What to look up for everything of which nd_containment_estimate(value, it, k) >= threshold, in a table that holds all hashes:
+ * the first nd_prefix_count(its hashes, threshold). ND_ERROR_PARAMETER unless the scheme has `containment`, 0 < threshold <= 1. */
+int nd_scheme_containment_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, double threshold, nd_keys *keys);
 /* 1 where looking at all of `fingerprints` stored codes is cheaper than probing (Hamming schemes only, else 0). */
 int nd_scheme_prefers_scan(const nd_scheme *scheme, int64_t fingerprints);
 

@@ -148,6 +148,8 @@ static int check_bottomk(const complaint *to, const nd_scheme *scheme)
         status = check_threshold(to, scheme->threshold);
     if (status == ND_OK)
         status = check_range(to, "measure", scheme->measure, ND_MEASURE_FINGERPRINT, ND_MEASURE_ESTIMATE);
+    if (status == ND_OK)
+        status = check_range(to, "containment", scheme->containment, 0, 1);
     if (status == ND_OK && scheme->plan != ND_PLAN_PREFIX)
         status = refuse(to, "plan is %d; bottom-k fingerprints are found by prefixes (%d)", scheme->plan, ND_PLAN_PREFIX);
     return status;

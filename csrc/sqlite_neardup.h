@@ -140,7 +140,7 @@ int nd_input_integer(nd_cursor *cursor, int which, const char *name, int64_t low
 /* ---- registration ------------------------------------------------------------------------------------------------------ */
 
 int nd_register_scalars(sqlite3 *db, nd_workspace *workspace);   /* sqlite_scalars.c: pure functions */
-int nd_register_stored(sqlite3 *db);                         /* sqlite_stored.c: neardup_similarity, neardup_text_jaccard */
+int nd_register_stored(sqlite3 *db);                         /* sqlite_stored.c: neardup_similarity, neardup_text_* */
 int nd_register_tables(sqlite3 *db);                         /* sqlite_tables.c: neardup_shingles, neardup_bands */
 int nd_register_probe(sqlite3 *db);                          /* sqlite_probe.c: neardup_probe, neardup_keys */
 int nd_register_filing(sqlite3 *db);                         /* sqlite_filing.c: neardup_filing */

@@ -1,7 +1,9 @@
 /* sqlite_probe.c: the keys of a fingerprint under the stored scheme of an index. DIRECTONLY: they read its settings.
  *
- * neardup_probe(index, fingerprint) -> table_no, low, high, code: what a query looks up in the candidate table. low and high are
- * equal where a key is looked up; code is the permuted query of a block table, else NULL.
+ * neardup_probe(index, fingerprint [, containment]) -> table_no, low, high, code: what a query looks up in the candidate table. low
+ * and high are equal where a key is looked up; code is the permuted query of a block table, else NULL. containment: the query is
+ * for what holds at least this share of the fingerprint's hashes (bottom-k indexes made for it); NULL or not given: for what is
+ * similar to it.
  * neardup_keys(index, fingerprint) -> table_no, low: what the candidate table holds of a stored fingerprint.
  * A NULL fingerprint has no rows. */
 #include "sqlite_neardup.h"
@@ -10,11 +12,11 @@
 
 static nd_table_spec probe_spec = {
     .name = "neardup_probe",
-    .declaration = "CREATE TABLE x(table_no INTEGER, low, high, code, index_name HIDDEN, fingerprint HIDDEN)",
+    .declaration = "CREATE TABLE x(table_no INTEGER, low, high, code, index_name HIDDEN, fingerprint HIDDEN, containment HIDDEN)",
     .innocuous = 0,
     .outputs = 4,
     .required = 2,
-    .inputs = 2,
+    .inputs = 3,
     .rows = 20,
 };
 
@@ -82,6 +84,25 @@ static int find_settings(keys_cursor *cursor)
     return SQLITE_OK;
 }
 
+/* The keys that a query for containment looks up. */
+static int containment_keys(keys_cursor *cursor, const nd_settings *settings, const uint8_t *bytes, size_t size, int *status)
+{
+    sqlite3_vtab *table = cursor->head.base.pVtab;
+    sqlite3_value *share = cursor->head.inputs[2];
+    int type = sqlite3_value_type(share);
+    if (type != SQLITE_FLOAT && type != SQLITE_INTEGER)
+        return nd_table_fail(table, "neardup_probe: containment must be a number, not %s", nd_type_name(share));
+    double threshold = sqlite3_value_double(share);
+    if (!(threshold > 0.0 && threshold <= 1.0))
+        return nd_table_fail(table, "neardup_probe: containment must be above 0 and at most 1, not %g", threshold);
+    if (!settings->scheme.containment)
+        return nd_table_fail(table, "neardup_probe: index \"%s\" does not file all hashes: rebuild it as "
+                                    "BottomK(containment=True)",
+                             settings->index);
+    *status = nd_scheme_containment_keys(&settings->scheme, bytes, size, threshold, cursor->keys);
+    return SQLITE_OK;
+}
+
 static int keys_filter(sqlite3_vtab_cursor *base, int given, const char *plan, int argc, sqlite3_value **argv)
 {
     (void)plan;
@@ -99,8 +120,15 @@ static int keys_filter(sqlite3_vtab_cursor *base, int given, const char *plan, i
     const uint8_t *bytes;
     size_t size;
     (void)nd_value_bytes(value, &bytes, &size);
-    int status = table->spec == &probe_spec ? nd_scheme_probe_keys(&settings->scheme, bytes, size, cursor->keys)
-                                            : nd_scheme_file_keys(&settings->scheme, bytes, size, cursor->keys);
+    int status = ND_OK;
+    if (table->spec == &keys_spec)
+        status = nd_scheme_file_keys(&settings->scheme, bytes, size, cursor->keys);
+    else if (nd_input_is_null(&cursor->head, 2))
+        status = nd_scheme_probe_keys(&settings->scheme, bytes, size, cursor->keys);
+    else
+        code = containment_keys(cursor, settings, bytes, size, &status);
+    if (code != SQLITE_OK)
+        return code;
     if (status == ND_ERROR_DAMAGED)
         return nd_table_fail(base->pVtab, "%s: %lld bytes that are no fingerprint of index \"%s\": wrong length or order",
                              table->spec->name, (sqlite3_int64)size, settings->index);

@@ -263,6 +263,30 @@ static void sql_jaccard_estimate(sqlite3_context *context, int argc, sqlite3_val
         sqlite3_result_double(context, nd_jaccard_estimate(numbers[0], counts[0], numbers[1], counts[1], (size_t)k));
 }
 
+/* neardup_containment(a, b) -> |A and B| / |A|: how much of one set of hashes is in the other; 0.0 where A is empty. */
+static void sql_containment(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    const uint64_t *numbers[2];
+    size_t counts[2];
+    if (!any_null(argc, argv) && two_number_blobs(context, "neardup_containment", argv, numbers, counts))
+        sqlite3_result_double(context, nd_containment(numbers[0], counts[0], numbers[1], counts[1]));
+}
+
+/* neardup_containment_estimate(a, b, k) -> the same estimated from the k smallest hashes of each, those that both cover; NULL
+ * where b covers none of a's, so that nothing is known. */
+static void sql_containment_estimate(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    const uint64_t *numbers[2];
+    size_t counts[2];
+    int64_t k;
+    if (any_null(argc, argv) || !integer_argument(context, "neardup_containment_estimate", "k", argv[2], 1, INT32_MAX, &k) ||
+        !two_number_blobs(context, "neardup_containment_estimate", argv, numbers, counts))
+        return;
+    double share = nd_containment_estimate(numbers[0], counts[0], numbers[1], counts[1], (size_t)k);
+    if (share >= 0.0)
+        sqlite3_result_double(context, share);
+}
+
 /* neardup_slot_share(a, b, slot_bits) -> share of equal slots of two MinHash signatures of 16-bit or 32-bit slots. */
 static void sql_slot_share(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
@@ -418,6 +442,8 @@ int nd_register_scalars(sqlite3 *db, nd_workspace *workspace)
         {"neardup_jaccard", 2, sql_jaccard},
         {"neardup_jaccard", 3, sql_jaccard},
         {"neardup_jaccard_estimate", 3, sql_jaccard_estimate},
+        {"neardup_containment", 2, sql_containment},
+        {"neardup_containment_estimate", 3, sql_containment_estimate},
         {"neardup_slot_share", 3, sql_slot_share},
         {"neardup_simhash", 1, sql_simhash},
         {"neardup_simhash", 2, sql_simhash},

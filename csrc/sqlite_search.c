@@ -1,7 +1,8 @@
-/* sqlite_search.c: neardup_search(index, text [, threshold [, max_results]]) -> key, similarity, distance, document_id.
+/* sqlite_search.c: neardup_search(index, text [, threshold [, max_results [, measure]]]) -> key, similarity, distance, document_id.
  *
  * The near-duplicates of a text among the documents without a group, best first, ties in the order of insertion. threshold and
- * max_results NULL or not given: the threshold of the index, no limit. For an index of codes (BinaryCode) the text is the code
+ * max_results NULL or not given: the threshold of the index, no limit. measure 'containment': documents that hold the text, at
+ * least this share of its shingles (0.8 where no threshold is given), and similarity is that share. For an index of codes (BinaryCode) the text is the code
  * in hexadecimal, or the code itself as a blob. A text without shingles has no rows, and so has NULL.
  *
  * The stored value of the text is computed here; the query is the text that Python runs (neardup_db/sql). All rows are collected
@@ -16,11 +17,11 @@
 static nd_table_spec search_spec = {
     .name = "neardup_search",
     .declaration = "CREATE TABLE x(\"key\", similarity REAL, distance INTEGER, document_id INTEGER, "
-                   "index_name HIDDEN, text HIDDEN, threshold HIDDEN, max_results HIDDEN)",
+                   "index_name HIDDEN, text HIDDEN, threshold HIDDEN, max_results HIDDEN, measure HIDDEN)",
     .innocuous = 0,
     .outputs = 4,
     .required = 2,
-    .inputs = 4,
+    .inputs = 5,
     .rows = 10,
 };
 
@@ -47,7 +48,10 @@ typedef struct question {
     double slope;     /* similarity = 1 - slope * distance / bits */
     double threshold; /* -1.0: the distance alone decides */
     int64_t limit;    /* -1: none */
+    int containment;  /* 1: how much of the text is in a document */
 } question;
+
+#define ND_CONTAINMENT_DEFAULT 0.8
 
 static int is_hamming(const nd_scheme *scheme)
 {
@@ -55,6 +59,31 @@ static int is_hamming(const nd_scheme *scheme)
 }
 
 /* ---- the question: bounds, value, evidence --------------------------------------------------------------------------- */
+
+static int has_containment(const nd_scheme *scheme)
+{
+    return (scheme->kind == ND_SCHEME_BOTTOMK && scheme->containment) ||
+           (scheme->kind == ND_SCHEME_MINHASH && scheme->evidence != ND_EVIDENCE_NONE);
+}
+
+static int set_measure(search_cursor *cursor, question *q)
+{
+    sqlite3_vtab *table = cursor->head.base.pVtab;
+    if (nd_input_is_null(&cursor->head, 4))
+        return SQLITE_OK;
+    sqlite3_value *measure = cursor->head.inputs[4];
+    const char *name = sqlite3_value_type(measure) == SQLITE_TEXT ? (const char *)sqlite3_value_text(measure) : "";
+    if (name == NULL)
+        return SQLITE_NOMEM;
+    if (strcmp(name, "containment") != 0)
+        return nd_table_fail(table, "neardup_search: measure must be 'containment', or NULL for that of the index");
+    if (!has_containment(&q->settings->scheme))
+        return nd_table_fail(table, "neardup_search: index \"%s\" cannot tell containment: rebuild it as MinHash(exact=True) or "
+                                    "BottomK(containment=True)",
+                             q->settings->index);
+    q->containment = 1;
+    return SQLITE_OK;
+}
 
 static int set_bounds(search_cursor *cursor, question *q)
 {
@@ -69,6 +98,8 @@ static int set_bounds(search_cursor *cursor, question *q)
         own = own > 0.0 ? own : 0.0;
         q->threshold = -1.0;
     }
+    if (q->containment)
+        q->threshold = ND_CONTAINMENT_DEFAULT;
     if (!nd_input_is_null(&cursor->head, 3)) {
         int code = nd_input_integer(&cursor->head, 3, "max_results", 0, INT64_MAX, -1, &q->limit);
         if (code != SQLITE_OK)
@@ -82,7 +113,9 @@ static int set_bounds(search_cursor *cursor, question *q)
     q->threshold = sqlite3_value_double(cursor->head.inputs[2]);
     if (q->threshold > 1.0)
         return nd_table_fail(table, "neardup_search: threshold must be at most 1, not %g", q->threshold);
-    if (q->threshold < own)
+    if (q->containment && !(q->threshold > 0.0))
+        return nd_table_fail(table, "neardup_search: threshold must be above 0, not %g", q->threshold);
+    if (q->threshold < own && !q->containment)
         return nd_table_fail(table, "neardup_search: threshold %.15g is below %.15g, which index \"%s\" was built for: ask with "
                                     "a higher one, or rebuild the index",
                              q->threshold, own, q->settings->index);
@@ -172,6 +205,13 @@ static int set_text(search_cursor *cursor, question *q)
 }
 
 /* ---- the query ---------------------------------------------------------------------------------------------------------- */
+
+static const char *containment_name(const nd_scheme *scheme)
+{
+    if (scheme->kind == ND_SCHEME_BOTTOMK)
+        return "verify_prefix_containment";
+    return scheme->evidence == ND_EVIDENCE_HASHES ? "verify_scan_containment" : "verify_scan_text_containment";
+}
 
 /* Which verify_*.sql answers; scan is whether looking at all fingerprints is cheaper than probing. */
 static const char *verify_name(const nd_scheme *scheme, int scan)
@@ -339,7 +379,8 @@ static int run_query(search_cursor *cursor, const question *q)
         code = count_fingerprints(table, index, &fingerprints);
     if (code != SQLITE_OK)
         return code;
-    const char *verified = find_text(verify_name(scheme, nd_scheme_prefers_scan(scheme, fingerprints)));
+    const char *verified = find_text(q->containment ? containment_name(scheme)
+                                                    : verify_name(scheme, nd_scheme_prefers_scan(scheme, fingerprints)));
     sqlite3_str *sql = sqlite3_str_new(table->cache.db);
     expand(sql, find_text("matches"), index, verified);
     code = prepare(table, sql, &statement);
@@ -363,7 +404,9 @@ static int answer(search_cursor *cursor)
     q.settings = &table->cache.settings;
     if (q.settings->scheme.bits < 0 || (size_t)q.settings->scheme.bits / 8 > sizeof code_bytes)
         return nd_table_fail(&table->base, "neardup_search: codes of index \"%s\" are too wide", q.settings->index);
-    int code = set_bounds(cursor, &q);
+    int code = set_measure(cursor, &q);
+    if (code == SQLITE_OK)
+        code = set_bounds(cursor, &q);
     if (code != SQLITE_OK || nd_input_is_null(&cursor->head, 1))
         return code;
     code = q.settings->scheme.kind == ND_SCHEME_BINARYCODE ? set_code(cursor, &q, code_bytes) : set_text(cursor, &q);

@@ -12,7 +12,7 @@
 
 static const char *const setting_names[] = {
     "schema_version", "algorithm_version", "scheme", "plan", "bits", "max_distance", "blocks", "chunks", "num_perm", "bands",
-    "rows", "slot_bits", "k", "seed", "family", "evidence", "measure", "threshold", "text.normalize", "text.case", "text.tokens",
+    "rows", "slot_bits", "k", "seed", "family", "evidence", "measure", "containment", "threshold", "text.normalize", "text.case", "text.tokens",
     "text.shingle", "text.joiner", "text.nonword", "text.short", "text.stopwords", "text.filter", "text.strip_accents",
     "text.hash", "text.hash_seed",
 };
@@ -224,6 +224,7 @@ static void build_scheme(setting_rows *rows, nd_scheme *scheme)
     scheme->family = get_optional_choice(rows, "family", family_choices);
     scheme->evidence = get_optional_choice(rows, "evidence", evidence_choices);
     scheme->measure = get_optional_choice(rows, "measure", measure_choices);
+    scheme->containment = (int32_t)get_optional(rows, "containment", 0, 1);
     sqlite3_value *threshold = find_value(rows, "threshold");
     if (threshold != NULL && sqlite3_value_type(threshold) != SQLITE_NULL) {
         if (sqlite3_value_numeric_type(threshold) != SQLITE_FLOAT && sqlite3_value_type(threshold) != SQLITE_INTEGER)

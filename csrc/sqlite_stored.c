@@ -99,8 +99,8 @@ static void sql_similarity(sqlite3_context *context, int argc, sqlite3_value **a
         sqlite3_result_double(context, similarity);
 }
 
-/* Sorted distinct shingle hashes of a text into buffer 0; ND_OK or what went wrong. */
-static int text_numbers(stored *s, sqlite3_value *text, const uint64_t **numbers, size_t *count)
+/* The shingle hashes of a text, in its order, into buffer 0; ND_OK or what went wrong. */
+static int text_hashes(stored *s, sqlite3_value *text, uint64_t **hashes, size_t *count)
 {
     const uint8_t *bytes;
     size_t size;
@@ -118,30 +118,52 @@ static int text_numbers(stored *s, sqlite3_value *text, const uint64_t **numbers
         return ND_ERROR_MEMORY;
     if (*count > 0)
         memcpy(copy, nd_text_hashes(work), *count * sizeof *copy);
-    *count = nd_sort_distinct(copy, *count);
-    *numbers = copy;
+    *hashes = copy;
     return ND_OK;
 }
 
-/* neardup_text_jaccard(index, text, evidence, threshold) -> Jaccard similarity of the text's set of shingles, by the text rules
- * of the index, with the evidence: the sorted distinct shingle hashes of another text, 64 bits little-endian each. 0.0 as soon
- * as it is certain to be below threshold, and where the text is NULL. */
+/* What the two functions below compare: the shingle hashes of a text by the text rules of the index, in its order and repeats
+ * included, none of a NULL text; and the evidence, the sorted distinct shingle hashes of another text. */
+typedef struct comparison {
+    uint64_t *hashes;
+    size_t hash_count;
+    const uint64_t *evidence;
+    size_t evidence_count;
+} comparison;
+
+/* 0 where the function has ended with an error. */
+static int text_and_evidence(sqlite3_context *context, const char *function, stored *s, sqlite3_value **argv, comparison *out)
+{
+    memset(out, 0, sizeof *out);
+    if (s->settings.rules == NULL) {
+        nd_fail(context, "%s: index \"%s\" holds codes, not texts", function, s->settings.index);
+        return 0;
+    }
+    int status = nd_ascending_numbers(s->workspace, 1, argv[2], &out->evidence, &out->evidence_count);
+    if (status == ND_ERROR_DAMAGED) {
+        nd_fail(context, "%s: evidence must be a blob of ascending distinct 64-bit hashes", function);
+        return 0;
+    }
+    if (status == ND_OK && sqlite3_value_type(argv[1]) != SQLITE_NULL)
+        status = text_hashes(s, argv[1], &out->hashes, &out->hash_count);
+    if (status == ND_ERROR_PARAMETER)
+        nd_fail(context, "%s: text (or UTF-8 in a blob) is needed, not %s", function, nd_type_name(argv[1]));
+    else if (status != ND_OK)
+        nd_fail_status(context, function, status);
+    return status == ND_OK;
+}
+
+/* neardup_text_jaccard(index, text, evidence, threshold) -> Jaccard similarity of the sets of text and evidence, 64 bits
+ * little-endian a hash; 0.0 as soon as it is certain to be below threshold, and where the text is NULL. */
 static void sql_text_jaccard(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     static const char function[] = "neardup_text_jaccard";
-    const uint64_t *a;
-    const uint64_t *b;
-    size_t a_count;
-    size_t b_count;
+    comparison found;
     (void)argc;
     stored *s = stored_find(context, function, argv[0], 1);
     if (s == NULL)
         return;
     int threshold_type = sqlite3_value_type(argv[3]);
-    if (s->settings.rules == NULL) {
-        nd_fail(context, "%s: index \"%s\" holds codes, not texts", function, s->settings.index);
-        return;
-    }
     if (threshold_type != SQLITE_FLOAT && threshold_type != SQLITE_INTEGER) {
         nd_fail(context, "%s: threshold must be a number, not %s", function, nd_type_name(argv[3]));
         return;
@@ -149,25 +171,23 @@ static void sql_text_jaccard(sqlite3_context *context, int argc, sqlite3_value *
     double threshold = sqlite3_value_double(argv[3]);
     if (threshold > 1.0) {
         nd_fail(context, "%s: threshold must be at most 1, not %g", function, threshold);
-        return;
+    } else if (text_and_evidence(context, function, s, argv, &found)) {
+        size_t count = nd_sort_distinct(found.hashes, found.hash_count);
+        sqlite3_result_double(context, nd_jaccard(found.hashes, count, found.evidence, found.evidence_count, threshold));
     }
-    int status = nd_ascending_numbers(s->workspace, 1, argv[2], &b, &b_count);
-    if (status == ND_ERROR_DAMAGED) {
-        nd_fail(context, "%s: evidence must be a blob of ascending distinct 64-bit hashes", function);
-        return;
-    }
-    if (status == ND_OK && sqlite3_value_type(argv[1]) == SQLITE_NULL) {
-        sqlite3_result_double(context, 0.0);
-        return;
-    }
-    if (status == ND_OK)
-        status = text_numbers(s, argv[1], &a, &a_count);
-    if (status == ND_ERROR_PARAMETER)
-        nd_fail(context, "%s: text (or UTF-8 in a blob) is needed, not %s", function, nd_type_name(argv[1]));
-    else if (status != ND_OK)
-        nd_fail_status(context, function, status);
-    else
-        sqlite3_result_double(context, nd_jaccard(a, a_count, b, b_count, threshold));
+}
+
+/* neardup_text_containment(index, text, evidence) -> how much of the evidence's set is in the text's; 0.0 where the text is NULL or
+ * the evidence empty. */
+static void sql_text_containment(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    static const char function[] = "neardup_text_containment";
+    comparison found;
+    (void)argc;
+    stored *s = stored_find(context, function, argv[0], 1);
+    if (s != NULL && text_and_evidence(context, function, s, argv, &found))
+        sqlite3_result_double(context,
+                              nd_containment_unordered(found.evidence, found.evidence_count, found.hashes, found.hash_count));
 }
 
 int nd_register_stored(sqlite3 *db)
@@ -177,5 +197,8 @@ int nd_register_stored(sqlite3 *db)
     if (code == SQLITE_OK)
         code = sqlite3_create_function_v2(db, "neardup_text_jaccard", 4, SQLITE_UTF8 | SQLITE_DIRECTONLY, NULL, sql_text_jaccard,
                                           NULL, NULL, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_create_function_v2(db, "neardup_text_containment", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, NULL,
+                                          sql_text_containment, NULL, NULL, NULL);
     return code;
 }

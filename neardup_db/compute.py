@@ -235,6 +235,7 @@ def containment(a: Any, b: Any, k: int | None = None) -> float:
     exact. k: they are bottom-k fingerprints, `bottom_k(hashes, k)`, and the value is estimated from the hashes that both cover,
     up to the smaller of the two last ones, with a standard deviation of about sqrt(c (1 - c) / m) for m such hashes of a. Where A
     is the smaller set m is about k |A| / |B|: fingerprints say little of a set many times smaller, nan where m is 0.
+    `Index.query(text, measure="containment")` asks this of all documents.
 
     >>> containment([1, 2, 3, 4], [2, 3, 4, 5, 6, 7])
     0.75

@@ -65,6 +65,7 @@ class Reader:
         *,
         threshold: float | None = None,
         max_distance: int | None = None,
+        measure: str | None = None,
         limit: int | None = None,
         any: bool = False,
         group: Key | None = None,
@@ -73,8 +74,20 @@ class Reader:
 
         threshold, max_distance: stricter than the index's own, else ParameterError. any=True with a limit: any `limit` matches,
         best first, without looking at the rest.
+
+        measure="containment": documents that contain the text, however long they are. Similarity is then the share of the text's
+        shingles that are in the document, and threshold the least share, above 0 and at most 1, 0.8 unless given. An index of
+        `MinHash(exact=True)` computes it for every document of the group; one of `BottomK(containment=True)` looks up and
+        estimates it, see there. Others raise ParameterError.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash(exact=True)) as index:
+        ...     index.add("a1", "we heard that the quick brown fox jumps over the lazy dog every day")
+        ...     index.query("The quick brown fox jumps!", measure="containment", threshold=0.9)
+        []
+        [Match(key='a1', similarity=1.0, distance=None)]
         """
-        return self._query(lambda: self._sketch(text), threshold, max_distance, limit, any, group)
+        return self._query(lambda: self._sketch(text), threshold, max_distance, limit, any, group, measure)
 
     def query_code(
         self,
@@ -95,6 +108,7 @@ class Reader:
         *,
         threshold: float | None = None,
         max_distance: int | None = None,
+        measure: str | None = None,
         limit: int | None = None,
         any: bool = False,
         group: Key | None = None,
@@ -105,7 +119,7 @@ class Reader:
         with self._store.reading():
             if sketches and sketches[0].epoch != self._store.epoch:
                 sketches = self._store.sketch_texts(checked, evidence=True)
-            return [self._matches(sketch, threshold, max_distance, limit, any, group) for sketch in sketches]
+            return [self._matches(sketch, threshold, max_distance, limit, any, group, measure) for sketch in sketches]
 
     def _query(
         self,
@@ -115,10 +129,11 @@ class Reader:
         limit: int | None,
         first: bool,
         group: Key | None,
+        measure: str | None = None,
     ) -> list[Match]:
         self._store.db.require_open()
         with self._sketched(make) as sketch:
-            return self._matches(sketch, threshold, max_distance, limit, first, group)
+            return self._matches(sketch, threshold, max_distance, limit, first, group, measure)
 
     def _matches(
         self,
@@ -128,20 +143,35 @@ class Reader:
         limit: int | None,
         first: bool,
         group: Key | None,
+        measure: str | None = None,
     ) -> list[Match]:
         if limit is not None:
             checks.check_count("limit", limit)
+        checks.check_measure(measure)
         group_id = self._documents.group_id(checks.check_group(group))
         now = checks.now_ms()
         rows = self._search.matches(
-            sketch, group_id, now, threshold=threshold, max_distance=max_distance, limit=limit, first=bool(first)
+            sketch,
+            group_id,
+            now,
+            threshold=threshold,
+            max_distance=max_distance,
+            measure=measure,
+            limit=limit,
+            first=bool(first),
         )
         if first:  # the ones found first, in the order of every answer
             rows.sort(key=lambda row: (-row.similarity, row.id))
         return [row.match for row in rows]
 
-    def matches(self, key: Key, *, threshold: float | None = None, limit: int | None = None) -> list[Match]:
-        """Near-duplicates of a stored document, by its stored fingerprint, without itself. Raises KeyNotFoundError."""
+    def matches(
+        self, key: Key, *, threshold: float | None = None, measure: str | None = None, limit: int | None = None
+    ) -> list[Match]:
+        """Near-duplicates of a stored document, by its stored fingerprint, without itself. Raises KeyNotFoundError.
+
+        threshold, measure: as of `query`.
+        """
+        checks.check_measure(measure)
         with self._store.reading():
             now = checks.now_ms()
             found = self._found(key, now)
@@ -150,7 +180,9 @@ class Reader:
             if found.fingerprint_id is None:
                 return []
             sketch = self._search.stored_sketch(found.id, found.fingerprint_id)
-            rows = self._search.matches(sketch, found.group_id, now, threshold=threshold, limit=limit, except_id=found.id)
+            rows = self._search.matches(
+                sketch, found.group_id, now, threshold=threshold, measure=measure, limit=limit, except_id=found.id
+            )
             return [row.match for row in rows]
 
     def pairs(self, threshold: float | None = None) -> Iterator[Pair]:
@@ -216,8 +248,14 @@ class Reader:
 
     # ---- why, and how much ----------------------------------------------------------------------------------------------
 
-    def explain(self, text: str | bytes, *, group: Key | None = None) -> Explanation:
-        """How a query for this text runs: plan, probes, candidates, verified, matches, and the time of each step."""
+    def explain(
+        self, text: str | bytes, *, threshold: float | None = None, measure: str | None = None, group: Key | None = None
+    ) -> Explanation:
+        """How a query for this text runs: plan, probes, candidates, verified, matches, and the time of each step.
+
+        threshold, measure: as of `query`.
+        """
+        checks.check_measure(measure)
         start = time.perf_counter()
         sketch = self._sketch(text)
         fingerprint_s = time.perf_counter() - start
@@ -225,7 +263,8 @@ class Reader:
             if sketch.epoch != self._store.epoch:
                 sketch = self._sketch(text)
             group_id = self._documents.group_id(checks.check_group(group))
-            return explain_query(self._store, self._search, sketch, group_id, checks.now_ms(), fingerprint_s)
+            now = checks.now_ms()
+            return explain_query(self._store, self._search, sketch, group_id, now, fingerprint_s, threshold, measure)
 
     def explain_match(self, key_a: Key, key_b: Key) -> MatchExplanation:
         """Why two stored documents match, or do not. Raises KeyNotFoundError."""

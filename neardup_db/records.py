@@ -52,6 +52,12 @@ def check_key(key: Any, what: str = "key") -> Key:
     raise ParameterError(f"{what}={key!r} is of type {type(key).__name__}: keys are str, bytes or 64-bit int")
 
 
+def check_measure(measure: Any) -> None:
+    """What a query may measure beside the index's own rule."""
+    if measure is not None and not (isinstance(measure, str) and measure == "containment"):
+        raise ParameterError(f"measure={measure!r}: give 'containment', or None for the measure of the index")
+
+
 def check_group(group: Any) -> Key | None:
     """A group's name, or None."""
     return None if group is None else check_key(group, "group")

@@ -38,9 +38,23 @@ def estimate(a: set[int], b: set[int], k: int) -> float:
     return sum(one in a and one in b for one in smallest) / len(smallest)
 
 
+def containment(a: set[Any], b: set[Any]) -> float:
+    """How much of a is in b."""
+    return len(a & b) / len(a) if a else 0.0
+
+
+def containment_estimate(a: set[int], b: set[int], k: int) -> float | None:
+    """The same of the k smallest of two sets, among what both cover (fewer than k cover everything); None if that is nothing."""
+    last = min([max(one) for one in (a, b) if len(one) == k], default=2**64)
+    covered = {one for one in a if one <= last}
+    return containment(covered, b) if covered else None
+
+
 @dataclass(frozen=True)
 class Case:
-    """A scheme with its rules, how to make what the model compares, and the comparison (None = no match)."""
+    """A scheme with its rules, how to make what the model compares, and the comparison (None = no match).
+
+    contains: how much of the first is in the second, None if that is not known; a scheme without it refuses to be asked."""
 
     name: str
     scheme: Any
@@ -49,6 +63,7 @@ class Case:
     compare: Compare
     codes: bool = False
     store_text: bool = False
+    contains: Callable[[Any, Any], float | None] | None = None
 
 
 WORDS = TextRules.words(shingle=1)
@@ -80,6 +95,10 @@ def _at_least(threshold: float, similarity: Callable[[Any, Any], float]) -> Comp
     return compare
 
 
+def _exact_contains(a: Any, b: Any) -> float:
+    return containment(a[0], b[0])
+
+
 def _text_case(name: str, scheme: Any, compare: Compare, **more: Any) -> Case:
     def prepare(text: str) -> Any:
         return scheme.fingerprint(text, WORDS)
@@ -107,7 +126,7 @@ def _exact_compare(threshold: float) -> Compare:
     return compare
 
 
-def _sets(similarity: Callable[[set[int], set[int]], float]) -> Callable[[Any, Any], float]:
+def _sets(similarity: Callable[[set[int], set[int]], Any]) -> Callable[[Any, Any], Any]:
     return lambda a, b: similarity(set(a.tolist()), set(b.tolist()))
 
 
@@ -115,17 +134,24 @@ def cases() -> list[Case]:
     """Every scheme and plan, small enough for brute force."""
     one_row = {"num_perm": 24, "bands": 24, "rows": 1}  # every equal slot makes a candidate: nothing is missed
     exact = MinHash(threshold=0.5, exact=True, **one_row)
+    proven = {"prepare": _exact_prepare(exact), "contains": _exact_contains}
     identity = {"prepare": lambda code: np.frombuffer(code, np.uint8), "codes": True}
     return [
         _text_case("simhash", SimHash(max_distance=12, blocks=14), _within(64, 12)),
         _text_case("minhash", MinHash(threshold=0.5, **one_row), _at_least(0.5, _share)),
-        _text_case("minhash-exact", exact, _exact_compare(0.5), prepare=_exact_prepare(exact)),
-        _text_case("minhash-exact-text", exact, _exact_compare(0.5), prepare=_exact_prepare(exact), store_text=True),
+        _text_case("minhash-exact", exact, _exact_compare(0.5), **proven),
+        _text_case("minhash-exact-text", exact, _exact_compare(0.5), store_text=True, **proven),
         _text_case("bottomk", BottomK(k=6, threshold=0.5), _at_least(0.5, _sets(jaccard))),
         _text_case(
             "bottomk-estimate",
             BottomK(k=6, threshold=0.6, measure="estimate"),
             _at_least(0.6, _sets(lambda a, b: estimate(a, b, 6))),
+        ),
+        _text_case(
+            "bottomk-containment",
+            BottomK(k=4, threshold=0.6, containment=True),
+            _at_least(0.6, _sets(jaccard)),
+            contains=_sets(lambda a, b: containment_estimate(a, b, 4)),
         ),
         _text_case("bitsampling", BitSampling(bits=64, max_distance=17, chunks=8), _within(64, 17, 2.0)),
         Case("binarycode", BinaryCode(bits=64, max_distance=5), TextRules(), compare=_within(64, 5), **identity),
@@ -173,6 +199,19 @@ class Model:
                 found.append((entry.number, key, *verdict))
         found.sort(key=lambda one: (-one[2], one[0]))
         return [one[1:] for one in found]
+
+    def containing(self, content: Any, threshold: float, group: Any = None, without: Any = None) -> list[tuple[Any, float, None]]:
+        """(key, containment, None) of what contains so much of it, in the order of `matches`."""
+        prepared, contains = self.case.prepare(content), self.case.contains
+        assert contains is not None
+        found = []
+        for key, entry in self.entries.items():
+            if prepared is None or entry.prepared is None or entry.group != group or (without is not None and key == without):
+                continue
+            share = contains(prepared, entry.prepared)
+            if share is not None and share >= threshold:
+                found.append((-share, entry.number, key))
+        return [(key, -share, None) for share, _, key in sorted(found, key=lambda one: one[:2])]
 
     def in_order(self) -> list[Any]:
         """Keys in the order of insertion."""

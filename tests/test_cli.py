@@ -208,14 +208,35 @@ def test_add_takes_parameters_of_every_scheme(tmp_path: Path, source: Path) -> N
         ("minhash", ("--threshold", 0.7, "--num-perm", 64), {"threshold": 0.7, "num_perm": 64}),
         ("simhash", ("--max-distance", 7), {"max_distance": 7}),
         ("bottomk", ("--k", 64, "--threshold", 0.6), {"k": 64, "threshold": 0.6}),
+        ("bottomk", ("--containment",), {"containment": 1}),
         ("bitsampling", ("--bits", 128), {"bits": 128}),
     ):
-        path = tmp_path / f"{scheme}.db"
+        path = tmp_path / f"{scheme}{options[0]}.db"
         good("add", path, source, "--scheme", scheme, *options, "--tokens", "chars", "--shingle", 4, "--case", "none")
         with Index(path) as made:
             settings = made.scheme.settings()
             assert settings["scheme"] == scheme and found.items() <= settings.items()
             assert made.text_rules == TextRules.chars(shingle=4, case=None)
+
+
+def test_containment_is_asked_for_with_a_measure(tmp_path: Path) -> None:
+    """--measure finds the longer document, of a text and of a key; an index that cannot tell and a wrong mixture are errors."""
+    words = "one two three four five six seven eight nine ten eleven twelve"
+    records = [{"id": "long", "text": words}, {"id": "part", "text": "three four five six"}, {"id": "else", "text": "a b c d"}]
+    source = lines(tmp_path / "in.jsonl", records)
+    path, plain, codes = tmp_path / "i.db", tmp_path / "plain.db", tmp_path / "codes.db"
+    good("add", path, source, "--scheme", "bottomk", "--containment")
+    good("add", plain, source, "--scheme", "bottomk")
+    good("add", codes, lines(tmp_path / "c.jsonl", [{"id": "a", "text": "00" * 32}]), "--scheme", "binarycode")
+    assert good("query", path, "Two three four, five!", "--measure", "containment").split() == ["1.0000", "long"]
+    asked = ("query", path, "two three four five six", "--measure", "containment", "--threshold", 0.6, "--json")
+    told = json.loads(good(*asked))["matches"]
+    assert [(match["key"], match["similarity"]) for match in told] == [("long", 1.0), ("part", 2 / 3)]
+    assert good("query", path, "--key", "part", "--measure", "containment").split() == ["1.0000", "long"]
+    assert "prefix_containment" in good("explain", path, "three four five six", "--measure", "containment", "--threshold", 1)
+    assert "containment=True" in refused("query", plain, "two three four five", "--measure", "containment")
+    assert "goes with texts" in refused("query", codes, "00" * 32, "--measure", "containment")
+    assert "not with --match" in refused("explain", path, "--match", "long", "part", "--measure", "containment")
 
 
 def test_codes_come_in_as_hexadecimal(tmp_path: Path) -> None:

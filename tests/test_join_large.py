@@ -235,6 +235,17 @@ def test_containment_of_whole_sets(tier: str) -> None:
         assert compute.containment(a, b) == len(set(a.tolist()) & set(b.tolist())) / len(a)
 
 
+def test_containment_in_values_of_any_order(tier: str) -> None:
+    """The same of a second array in disorder and with repeats, at any share of values that look alike in their lowest bits."""
+    rng = np.random.default_rng(9)
+    for a_count, b_count, shift in itertools.product([0, 1, 7, 300], [0, 1, 8, 33, 2000], [0, 12, 40]):
+        a = np.unique(rng.integers(0, 700, a_count).astype(np.uint64) << np.uint64(shift))
+        b = rng.integers(0, 700, b_count).astype(np.uint64) << np.uint64(shift)
+        expected = len(set(a.tolist()) & set(b.tolist())) / len(a) if len(a) else 0.0
+        data_a, data_b = ffi.from_buffer("uint64_t[]", a), ffi.from_buffer("uint64_t[]", b)
+        assert lib.nd_containment_unordered(data_a, len(a), data_b, len(b)) == expected
+
+
 def test_containment_of_fingerprints_by_hand() -> None:
     """Only hashes up to the smaller of the two last ones count, unless a fingerprint is the whole set."""
     assert compute.containment([1, 4, 8], [1, 2, 4], k=3) == 1.0  # 8 is beyond what [1, 2, 4] covers

@@ -345,6 +345,8 @@ def test_damaged_settings_are_refused(path: Path, name: str, value: Any) -> None
         ({"scheme": SimHash()}, {"scheme": SimHash(bits=32)}, ["bits=32", "64"]),
         ({"scheme": BottomK()}, {"scheme": BottomK(k=64)}, ["k=64", "128"]),
         ({"scheme": BottomK()}, {"scheme": BottomK(measure="estimate")}, ["measure='estimate'", "'fingerprint'"]),
+        ({"scheme": BottomK()}, {"scheme": BottomK(containment=True)}, ["containment=True", "False"]),
+        ({"scheme": BottomK(containment=True)}, {"scheme": BottomK(containment=False)}, ["containment=False", "True"]),
         ({"scheme": BitSampling()}, {"scheme": BitSampling(bits=128)}, ["bits=128", "256"]),
         ({"scheme": BitSampling()}, {"scheme": BitSampling(max_distance=30)}, ["max_distance=30", "37"]),
         ({"scheme": MinHash()}, {"text": TextRules(shingle=5)}, ["shingle=5", "3"]),

@@ -404,6 +404,10 @@ def test_query_names():
     assert MinHash(exact=True).for_index(TextRules(tokens=str.split), True).query_name(10) == "bands_hashes"
     assert (BottomK().query_name(1), BottomK(measure="estimate").query_name(1)) == ("prefix", "prefix_estimate")
     assert BottomK(k=9).query_parameters() == {"k": 9}
+    assert BottomK(containment=True).query_name(1) == "prefix"
+    assert BottomK(containment=True).containment_name() == "prefix_containment"
+    assert MinHash(exact=True).for_index(rules, False).containment_name() == "scan_containment"
+    assert MinHash(exact=True).for_index(rules, True).containment_name() == "scan_text_containment"
     assert SimHash(64).query_parameters() == {"bits": 64, "slope": 1.0}
     assert BitSampling(64).query_parameters() == {"bits": 64, "slope": 2.0}
     assert SimHash(64).query_name(10**6) == "blocks" and SimHash(64).query_name(1) == "scan"

@@ -19,6 +19,8 @@ import xxhash
 import neardup_db
 
 SCALARS = {
+    ("neardup_containment", 2),
+    ("neardup_containment_estimate", 3),
     ("neardup_hamming", 2),
     ("neardup_isa", 0),
     ("neardup_jaccard", 2),
@@ -33,6 +35,7 @@ SCALARS = {
     ("neardup_simhash", 3),
     ("neardup_similarity", 3),
     ("neardup_slot_share", 3),
+    ("neardup_text_containment", 3),
     ("neardup_text_jaccard", 4),
     ("neardup_version", 0),
 }
@@ -94,11 +97,11 @@ def test_registered_functions_are_exactly_these(db: apsw.Connection) -> None:
 
 
 def test_pure_functions_are_deterministic_and_innocuous(db: apsw.Connection) -> None:
-    """Only the two that read an index are kept from views, triggers and generated columns."""
+    """Only the three that read an index are kept from views, triggers and generated columns."""
     deterministic, direct_only, innocuous = 0x800, 0x80000, 0x200000
     for name, flags in db.execute("SELECT name, flags FROM pragma_function_list WHERE name GLOB 'neardup*'"):
         mask = flags & (deterministic | direct_only | innocuous)
-        reads = name in ("neardup_similarity", "neardup_text_jaccard")
+        reads = name in ("neardup_similarity", "neardup_text_containment", "neardup_text_jaccard")
         assert mask == (direct_only if reads else deterministic | innocuous), name
 
 
@@ -180,6 +183,8 @@ def test_jaccard_refuses_damaged_blobs(db: apsw.Connection, damaged: bytes) -> N
         assert "ascending" in refused(db, "SELECT neardup_jaccard(?, ?)", a, b)
         assert "ascending" in refused(db, "SELECT neardup_jaccard(?, ?, 0.5)", a, b)
         assert "ascending" in refused(db, "SELECT neardup_jaccard_estimate(?, ?, 3)", a, b)
+        assert "ascending" in refused(db, "SELECT neardup_containment(?, ?)", a, b)
+        assert "ascending" in refused(db, "SELECT neardup_containment_estimate(?, ?, 3)", a, b)
 
 
 def test_jaccard_estimate_counts_the_smallest_of_the_union(db: apsw.Connection) -> None:
@@ -188,6 +193,27 @@ def test_jaccard_estimate_counts_the_smallest_of_the_union(db: apsw.Connection) 
     assert one(db, "SELECT neardup_jaccard_estimate(?, ?, 4)", a, b) == 0.5
     assert one(db, "SELECT neardup_jaccard_estimate(?, ?, 1)", a, b) == 0.0
     assert "k must be 1" in refused(db, "SELECT neardup_jaccard_estimate(?, ?, 0)", a, b)
+
+
+def test_containment_is_the_share_of_the_first(db: apsw.Connection) -> None:
+    """Two of 1, 2, 4, 6 are in the other; an empty set is contained to 0.0; NULL gives NULL."""
+    a, b = numbers(1, 2, 4, 6), numbers(2, 3, 4, 9, 10)
+    assert one(db, "SELECT neardup_containment(?, ?)", a, b) == 0.5
+    assert one(db, "SELECT neardup_containment(?, ?)", b, a) == 2 / 5
+    assert one(db, "SELECT neardup_containment(x'', ?)", a) == 0.0
+    assert one(db, "SELECT neardup_containment(?, x'')", a) == 0.0
+    assert one(db, "SELECT neardup_containment(?, NULL)", a) is None
+
+
+def test_containment_estimate_counts_what_both_cover(db: apsw.Connection) -> None:
+    """With k = 4 both cover the hashes up to 6; with k = 5 the first is a whole set; nothing covered gives NULL."""
+    a, b = numbers(1, 2, 4, 6), numbers(2, 3, 4, 9)
+    assert one(db, "SELECT neardup_containment_estimate(?, ?, 4)", a, b) == 0.5
+    assert one(db, "SELECT neardup_containment_estimate(?, ?, 4)", a, numbers(1, 2, 3, 4)) == 1.0
+    assert one(db, "SELECT neardup_containment_estimate(?, ?, 5)", a, numbers(1, 2, 3, 4)) == 3 / 4
+    assert one(db, "SELECT neardup_containment_estimate(?, ?, 2)", numbers(7, 8), numbers(1, 2)) is None
+    assert one(db, "SELECT neardup_containment_estimate(?, NULL, 2)", a) is None
+    assert "k must be 1" in refused(db, "SELECT neardup_containment_estimate(?, ?, 0)", a, b)
 
 
 def test_slot_share(db: apsw.Connection) -> None:
@@ -342,7 +368,7 @@ def test_any_arguments_give_a_value_or_an_error(db: apsw.Connection) -> None:
     """200 random argument lists for every function: SQLite survives, and every error is SQLite's."""
     source = random.Random(20240607)
     tables = [("neardup_shingles", 2), ("neardup_bands", 3), ("neardup_bands", 4), ("neardup_probe", 2), ("neardup_keys", 2)]
-    tables += [("neardup_search", 2), ("neardup_search", 4)]
+    tables += [("neardup_search", 2), ("neardup_search", 4), ("neardup_search", 5), ("neardup_probe", 3)]
     calls = [(f"SELECT {name}", count) for name, count in sorted(SCALARS)]
     calls += [(f"SELECT * FROM {name}", count) for name, count in tables]
     for head, count in calls:

@@ -20,6 +20,7 @@ GROUPS = st.sampled_from([None, None, None, "g", 7])
 NOW = time.time()
 PAST = NOW - 1000
 EXPIRIES = st.sampled_from([None, None, NOW + 10_000, NOW + 20_000, NOW + 30_000])
+SHARES = st.sampled_from([None, 1.0, 0.8, 3 / 4, 2 / 3, 0.5, 1 / 3, 0.001])
 TEXTS = st.lists(st.sampled_from(["oak", "elm", "ash", "fir", "yew", "box", "bay"]), min_size=0, max_size=7).map(" ".join)
 BASES = [bytes(32), bytes([255] * 32), bytes(range(32))]
 
@@ -152,6 +153,25 @@ class IndexMachine(RuleBasedStateMachine):
         some = tuples(query(content, group=group, limit=limit, any=True))
         assert len(some) == len(expected[:limit])
         assert set(some) <= set(expected)
+
+    @precondition(lambda self: self.case.contains is not None)
+    @rule(data=st.data(), group=GROUPS, limit=st.sampled_from([None, 0, 1, 2]), share=SHARES)
+    def query_containment(self, data: st.DataObject, group: Any, limit: int | None, share: float | None) -> None:
+        content = self.content(data)
+        how = {"measure": "containment", "threshold": share, "group": group, "limit": limit}
+        expected = self.model.containing(content, 0.8 if share is None else share, group)
+        assert tuples(self.index.query(content, **how)) == expected[:limit]
+        some = tuples(self.index.query(content, **how, any=True))
+        assert len(some) == len(expected[:limit])
+        assert set(some) <= set(expected)
+
+    @precondition(lambda self: self.case.contains is not None)
+    @rule(key=KEYS, share=SHARES)
+    def matches_containment(self, key: Any, share: float | None) -> None:
+        entry = self.model.entries.get(key)
+        if entry is not None:
+            expected = self.model.containing(entry.content, 0.8 if share is None else share, entry.group, without=key)
+            assert tuples(self.index.matches(key, measure="containment", threshold=share)) == expected
 
     @rule(key=KEYS)
     def matches(self, key: Any) -> None:

@@ -9,6 +9,8 @@ from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, SimHash
 from neardup_db.schemes.base import Scheme
 
 SCHEMES = [MinHash(), MinHash(exact=True), BottomK(), BottomK(measure="estimate"), SimHash(), BitSampling()]
+TELLING = [MinHash(exact=True), BottomK(containment=True)]
+"""Schemes that tell containment."""
 
 
 def planned(connection: apsw.Connection) -> list[int]:
@@ -32,6 +34,25 @@ def test_queries_are_planned_once(scheme: Scheme) -> None:
             index.query(f"a story that is told again and again number {number}", limit=number + 1, any=True)
             index.matches(number, limit=number + 2)
             index.query("a story that is told again", group="g")
+            counts.append(len(seen))
+        assert counts[0] > 0
+        assert counts[1:] == counts[:1] * 2
+
+
+@pytest.mark.parametrize("scheme", TELLING, ids=repr)
+def test_queries_for_containment_are_planned_once(scheme: Scheme) -> None:
+    """With other texts, thresholds, groups and limits they reuse one plan."""
+    connection = apsw.Connection(":memory:")
+    with Index(connection, scheme) as index:
+        for number in range(20):
+            index.add(number, f"a story that is told again and again number {number % 3}", group="g" if number % 2 else None)
+        seen = planned(connection)
+        counts = []
+        for number in range(3):
+            text = f"again number {number}"
+            assert index.query(text, measure="containment", threshold=1 - number / 10, limit=number + 1) or number % 3
+            index.query(text, measure="containment", limit=number + 1, any=True)
+            index.query(text, measure="containment", group="g")
             counts.append(len(seen))
         assert counts[0] > 0
         assert counts[1:] == counts[:1] * 2

@@ -86,7 +86,7 @@ def add(index_path: Path, source: Path, as_json: bool, **options: Any) -> None:
 
 
 def _no_scheme() -> dict[str, Any]:
-    return dict.fromkeys(("scheme", "threshold", "max_distance", "exact", "recall", "num_perm", "bits", "k"))
+    return dict.fromkeys(("scheme", "threshold", "max_distance", "exact", "recall", "num_perm", "bits", "k", "containment"))
 
 
 def _is_new(path: Path) -> bool:

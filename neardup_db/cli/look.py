@@ -13,7 +13,17 @@ import click
 from ..index import Index
 from ..values import Match
 from .difference import show_difference
-from .options import group_option, index_argument, json_option, key_type_option, limit_option, name_option, open_index, parse_key
+from .options import (
+    group_option,
+    index_argument,
+    json_option,
+    key_type_option,
+    limit_option,
+    measure_option,
+    name_option,
+    open_index,
+    parse_key,
+)
 from .output import columns, emit, emit_json, json_key, match_json, measure, plain, shown
 
 
@@ -26,6 +36,7 @@ from .output import columns, emit, emit_json, json_key, match_json, measure, pla
 @key_type_option
 @click.option("--threshold", type=float, help="Least similarity, at or above that of the index.")
 @click.option("--max-distance", type=int, help="Most differing bits, at or below that of the index.")
+@measure_option
 @limit_option
 @click.option("--any", "any_", is_flag=True, help="With --limit: the first that turn up, not the best.")
 @group_option
@@ -39,6 +50,7 @@ def query(index_path: Path, text: str | None, file: Path | None, key: str | None
     \b
     neardup query articles.db "It was a bright cold day in April"
     neardup query articles.db --file new.txt --limit 5 --json
+    neardup query articles.db --file quotation.txt --measure containment --threshold 0.9
     """
     if sum(source is not None for source in (text, file, key)) != 1:
         raise click.UsageError("Give one of TEXT, --file and --key")
@@ -56,13 +68,16 @@ def _ask(index: Index, text: str | None, file: Path | None, key: str | None, opt
     limit = options["limit"]
     if key is not None:
         if options["max_distance"] is not None or options["any_"] or options["group"] is not None:
-            raise click.UsageError("--key goes with --threshold and --limit only; its group is the document's own")
-        return index.matches(parse_key(key, options["key_type"]), threshold=options["threshold"], limit=limit)
+            raise click.UsageError("--key goes with --threshold, --measure and --limit only; its group is the document's own")
+        stored = parse_key(key, options["key_type"])
+        return index.matches(stored, threshold=options["threshold"], measure=options["measure"], limit=limit)
     content: str | bytes
     content = file.read_bytes() if file is not None else sys.stdin.buffer.read() if text == "-" else text or ""
     how = {name: options[name] for name in ("threshold", "max_distance", "limit", "group")}
     if index.scheme.takes_text:
-        return list(index.query(content, any=options["any_"], **how))
+        return list(index.query(content, measure=options["measure"], any=options["any_"], **how))
+    if options["measure"] is not None:
+        raise click.UsageError("--measure containment goes with texts; this index holds codes")
     code = content.decode("ascii", "replace") if isinstance(content, bytes) else content
     return list(index.query_code(code.strip(), any=options["any_"], **how))
 
@@ -168,10 +183,21 @@ def _rows(value: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
 @index_argument
 @click.argument("text", required=False)
 @click.option("--match", "match", nargs=2, metavar="KEY KEY", help="Two stored documents: how they were compared.")
+@click.option("--threshold", type=float, help="Least similarity, at or above that of the index.")
+@measure_option
 @name_option
 @key_type_option
 @json_option
-def explain(index_path: Path, text: str | None, match: tuple[str, str] | None, name: str, key_type: str, as_json: bool) -> None:
+def explain(
+    index_path: Path,
+    text: str | None,
+    match: tuple[str, str] | None,
+    threshold: float | None,
+    measure: str | None,
+    name: str,
+    key_type: str,
+    as_json: bool,
+) -> None:
     """Show how a query runs, or two documents compare.
 
     With a text (or - for standard input): how a query for it runs, what each step looked at and how long it took. With --match:
@@ -183,9 +209,11 @@ def explain(index_path: Path, text: str | None, match: tuple[str, str] | None, n
     """
     if (text is None) == (match is None):
         raise click.UsageError("Give either TEXT or --match KEY KEY")
+    if match is not None and (threshold is not None or measure is not None):
+        raise click.UsageError("--threshold and --measure go with TEXT, not with --match")
     with open_index(index_path, name) as index:
         if match is None:
-            explained = plain(index.explain(_argument(text)))
+            explained = plain(index.explain(_argument(text), threshold=threshold, measure=measure))
             if as_json:
                 emit_json(explained)
             else:

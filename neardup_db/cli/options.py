@@ -23,7 +23,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 SCHEMES: Mapping[str, tuple[type[Scheme], tuple[str, ...]]] = {
     "minhash": (MinHash, ("threshold", "num_perm", "recall", "exact")),
     "simhash": (SimHash, ("max_distance", "bits")),
-    "bottomk": (BottomK, ("threshold", "k")),
+    "bottomk": (BottomK, ("threshold", "k", "containment")),
     "bitsampling": (BitSampling, ("threshold", "bits", "recall", "max_distance")),
     "binarycode": (BinaryCode, ("bits", "max_distance")),
 }
@@ -45,6 +45,12 @@ index_argument = click.argument("index_path", metavar="INDEX", type=click.Path(p
 name_option = click.option("--name", default="neardup", show_default=True, help="Name of the index within the file.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
 group_option = click.option("--group", help="Look only among documents of this group (a tenant, a language).")
+measure_option = click.option(
+    "--measure",
+    type=click.Choice(["containment"]),
+    help="How much of the text is in a document, in the place of how alike the two are; for indexes made with --exact or "
+    "--containment. Its --threshold is 0.8 unless given.",
+)
 limit_option = click.option("--limit", type=click.IntRange(min=1), help="Print at most so many.")
 key_type_option = click.option(
     "--key-type",
@@ -96,10 +102,13 @@ scheme_options = _all(
     click.option("--num-perm", type=int, help="minhash: slots of a signature.  [default: 128]"),
     click.option("--bits", type=int, help="simhash, bitsampling, binarycode: bits of a code."),
     click.option("--k", type=int, help="bottomk: hashes of a fingerprint.  [default: 128]"),
+    click.option(
+        "--containment/--no-containment", default=None, help="bottomk: file all hashes, for query --measure containment, or not."
+    ),
 )
 """Scheme and parameters; `scheme_of` makes a Scheme of them."""
 
-_SCHEME_NAMES = ("scheme", "threshold", "max_distance", "exact", "recall", "num_perm", "bits", "k")
+_SCHEME_NAMES = ("scheme", "threshold", "max_distance", "exact", "recall", "num_perm", "bits", "k", "containment")
 _TEXT_NAMES = ("tokens", "shingle", "normalize", "case", "strip_accents")
 _INPUT_NAMES = ("format_", "id_field", "text_field", "glob", "on_error", "max_record_mb")
 

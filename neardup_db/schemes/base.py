@@ -103,6 +103,18 @@ class Scheme(ABC):
         Raises ParameterError for a looser bound than the index was built for, or one that the scheme does not have."""
 
     @abstractmethod
+    def containment_name(self) -> str:
+        """Which sql/verify_*.sql tells how much of a text each document contains: 'prefix_containment', 'scan_containment', ...
+
+        Raises ParameterError, with the remedy, where stored values do not tell it."""
+
+    @abstractmethod
+    def containment_bounds(self, threshold: float | None, max_distance: int | None) -> tuple[float, int]:
+        """(:threshold, :max_distance) of a query for containment: any share above 0, 0.8 where None.
+
+        Raises ParameterError where there is no containment, for a share outside of that, and for a distance."""
+
+    @abstractmethod
     def reads_values_of(self, other: Scheme) -> bool:
         """True if the stored values of `other`, under the same text rules, are this scheme's as they are."""
 

@@ -21,6 +21,8 @@ FAMILIES = ("affine32", "java32")
 EVIDENCES = ("none", "hashes", "text")
 MEASURES = ("fingerprint", "estimate")
 EXPECTED_MAX = 1 << 40
+DEFAULT_CONTAINMENT = 0.8
+"""The least containment of a query that does not say one: the index's own threshold is for another measure."""
 
 # Settings whose rows are words, with the numbers that C has for them.
 _WORDS = {"scheme": KINDS, "plan": PLANS, "family": FAMILIES, "evidence": EVIDENCES, "measure": MEASURES}
@@ -161,6 +163,18 @@ class CommonScheme(Parameters, Scheme):
 
     def query_parameters(self) -> dict[str, Any]:
         return {}
+
+    def containment_name(self) -> str:
+        raise ParameterError(
+            f"measure='containment': {type(self).__name__} keeps codes of bits, which do not tell what a text contains; "
+            "make the index with MinHash(exact=True) or BottomK(containment=True)"
+        )
+
+    def containment_bounds(self, threshold: float | None, max_distance: int | None) -> tuple[float, int]:
+        self.containment_name()  # the error that names the remedy
+        if max_distance is not None:
+            raise ParameterError(f"max_distance={max_distance!r}: containment has no distance; use threshold")
+        return DEFAULT_CONTAINMENT if threshold is None else fraction("threshold", threshold), -1
 
 
 class SetScheme(CommonScheme):

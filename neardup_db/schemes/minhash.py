@@ -151,6 +151,14 @@ class MinHash(SetScheme):
     def query_name(self, fingerprints: int) -> str:
         return {"none": "bands", "hashes": "bands_hashes", "text": "bands_text"}[self.evidence_kind]
 
+    def containment_name(self) -> str:
+        if self.evidence_kind == "none":
+            raise ParameterError(
+                "measure='containment': MinHash signatures do not tell what a text contains; make the index with "
+                "MinHash(exact=True) or BottomK(containment=True), or rebuild() it so where it stores texts"
+            )
+        return "scan_containment" if self.evidence_kind == "hashes" else "scan_text_containment"
+
     def query_parameters(self) -> dict[str, Any]:
         return {"slot_bits": self.slot_bits}
 

@@ -74,27 +74,37 @@ class MatchExplanation:
         return len(self.shared) / union if union else 0.0
 
 
-def explain_query(store: Store, search: Search, sketch: Sketch, group_id: int, now: int, fingerprint_s: float) -> Explanation:
+def explain_query(
+    store: Store,
+    search: Search,
+    sketch: Sketch,
+    group_id: int,
+    now: int,
+    fingerprint_s: float,
+    threshold: float | None = None,
+    measure: str | None = None,
+) -> Explanation:
     """Run the steps of a query one by one and time them."""
-    verify = search._verify()
-    table = None if verify == "scan" else store.scheme.table
+    parameters = search.parameters(sketch, group_id, now, threshold, measure=measure)
+    verify = search._verify(measure)
+    table = None if verify.startswith("scan") else store.scheme.table
     probes = rows = candidates = verified = matches = 0
     candidates_s = query_s = 0.0
     if sketch.value is not None:
-        parameters = search.parameters(sketch, group_id, now)
+        asked = ":fingerprint" if measure is None else ":fingerprint, :threshold"
         start = time.perf_counter()
         if table is None:
             sql = "SELECT count(*) FROM {index}_fingerprint WHERE group_id = ?"
             rows = candidates = store.db.value(store.sql(sql), (group_id,))
         else:
-            probes = len(store.scheme.probe_keys(sketch.value))
-            rows, candidates = store.db.rows(store.sql(tables.candidates_sql(table)), parameters)[0]
+            probes = store.db.rows(store.sql(f"SELECT count(*) FROM neardup_probe('{{index}}', {asked})"), parameters)[0][0]
+            rows, candidates = store.db.rows(store.sql(tables.candidates_sql(table, asked)), parameters)[0]
         candidates_s = time.perf_counter() - start
         start = time.perf_counter()
-        found = search.matches(sketch, group_id, now)
+        found = search.matches(sketch, group_id, now, threshold=threshold, measure=measure)
         query_s = time.perf_counter() - start
         matches = len(found)
-        verified = len(search.neighbours(sketch, group_id, now))
+        verified = len(store.db.rows(store.query_sql("verified", verify), parameters))
     name = str(store.settings["scheme"])
     return Explanation(
         scheme=name,

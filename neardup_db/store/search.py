@@ -50,20 +50,30 @@ class Search:
         self.documents = documents
         self.db = store.db
 
-    def _verify(self) -> str:
+    def _verify(self, measure: str | None = None) -> str:
         scheme = self.store.scheme
+        if measure is not None:
+            return scheme.containment_name()
         count = 0
         if scheme.takes_codes:  # where a scan may be cheaper than probing
             count = self.db.value(self.store.sql("SELECT max(id) FROM {index}_fingerprint")) or 0
         return scheme.query_name(count)
 
     def parameters(
-        self, sketch: Sketch, group_id: int, now: int, threshold: float | None = None, max_distance: int | None = None
+        self,
+        sketch: Sketch,
+        group_id: int,
+        now: int,
+        threshold: float | None = None,
+        max_distance: int | None = None,
+        measure: str | None = None,
     ) -> dict[str, Any]:
         """The parameters that every query of a sketch has."""
-        bound, radius = self.store.scheme.query_bounds(threshold, max_distance)
+        scheme = self.store.scheme
+        bounds = scheme.query_bounds if measure is None else scheme.containment_bounds
+        bound, radius = bounds(threshold, max_distance)
         return {
-            **self.store.scheme.query_parameters(),
+            **scheme.query_parameters(),
             "fingerprint": sketch.value,
             "evidence": sketch.evidence,
             "group_id": group_id,
@@ -80,17 +90,20 @@ class Search:
         *,
         threshold: float | None = None,
         max_distance: int | None = None,
+        measure: str | None = None,
         limit: int | None = None,
         first: bool = False,
         after_id: int = 0,
         except_id: int = 0,
     ) -> list[MatchRow]:
-        """Visible documents that match, best first, ties in the order of insertion; with `first` any `limit` of them."""
-        parameters = self.parameters(sketch, group_id, now, threshold, max_distance)
+        """Visible documents that match, best first, ties in the order of insertion; with `first` any `limit` of them.
+
+        measure: None for the scheme's own rule, "containment" for how much of the sketch they contain."""
+        parameters = self.parameters(sketch, group_id, now, threshold, max_distance, measure)
         if sketch.value is None:
             return []
         parameters.update(limit=-1 if limit is None else limit, after_id=after_id, except_id=except_id)
-        sql = self.store.query_sql("matches_any" if first else "matches", self._verify())
+        sql = self.store.query_sql("matches_any" if first else "matches", self._verify(measure))
         return list(map(MatchRow._make, self.rows(sql, parameters)))
 
     def neighbours(self, sketch: Sketch, group_id: int, now: int, before_id: int = MAX_ID) -> list[Neighbour]:

@@ -74,10 +74,10 @@ def crowds_sql(table: str) -> str:
     )
 
 
-def candidates_sql(table: str) -> str:
-    """How many rows, and how many different fingerprints, the probes of :fingerprint meet."""
+def candidates_sql(table: str, asked: str = ":fingerprint") -> str:
+    """How many rows, and how many different fingerprints, the probes meet; `asked`: what neardup_probe is called with."""
     return (
-        f"SELECT count(*), count(DISTINCT t.fingerprint_id) FROM neardup_probe('{{index}}', :fingerprint) AS p "
+        f"SELECT count(*), count(DISTINCT t.fingerprint_id) FROM neardup_probe('{{index}}', {asked}) AS p "
         f"CROSS JOIN {{index}}_{table} AS t WHERE t.group_id = :group_id AND {_PROBED[table]}"
     )
 

@@ -198,6 +198,7 @@ static void check_values(void)
         {.kind = ND_SCHEME_MINHASH, .plan = ND_PLAN_BANDS, .num_perm = 9, .bands = 4, .rows = 2, .slot_bits = 32, .threshold = 0.8, .evidence = ND_EVIDENCE_HASHES},
         {.kind = ND_SCHEME_MINHASH, .plan = ND_PLAN_BANDS, .num_perm = 9, .bands = 9, .rows = 1, .slot_bits = 16, .threshold = 0.8, .evidence = ND_EVIDENCE_TEXT},
         {.kind = ND_SCHEME_BOTTOMK, .plan = ND_PLAN_PREFIX, .k = 4, .threshold = 0.5},
+        {.kind = ND_SCHEME_BOTTOMK, .plan = ND_PLAN_PREFIX, .k = 4, .threshold = 0.5, .containment = 1},
     };
     nd_keys *keys = nd_keys_new();
     for (size_t s = 0; s < sizeof schemes / sizeof schemes[0]; s++) {
@@ -213,6 +214,11 @@ static void check_values(void)
             CHECK((nd_keys_count(keys) > 0) == possible);
             CHECK(nd_scheme_probe_keys(&schemes[s], value, size, keys) == (possible ? ND_OK : ND_ERROR_DAMAGED));
             CHECK((nd_keys_count(keys) > 0) == possible);
+            if (schemes[s].containment) {
+                int status = nd_scheme_containment_keys(&schemes[s], value, size, 0.5, keys);
+                CHECK(status == (possible ? ND_OK : ND_ERROR_DAMAGED));
+                CHECK((nd_keys_count(keys) > 0) == possible);
+            }
             free(value - size % 3);
         }
     }

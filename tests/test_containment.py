@@ -1,0 +1,434 @@
+"""Queries for what a document contains: the share of a text's shingles that are in it."""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xxhash
+from support import LATER, PAST, SOON, WORDS, containment, containment_estimate, keys
+
+from neardup_db import (
+    BinaryCode,
+    BitSampling,
+    BottomK,
+    CorruptIndexError,
+    Index,
+    Match,
+    MinHash,
+    ParameterError,
+    SimHash,
+    TextRules,
+    compute,
+)
+
+NAMES = ["ash", "bay", "box", "elm", "fig", "fir", "gum", "haw", "ivy", "oak", "rue", "sal", "tea", "yew"]
+WHOLE = {
+    "hashes": (MinHash(exact=True, threshold=0.9), False),
+    "text": (MinHash(exact=True, threshold=0.9), True),
+    "bottomk": (BottomK(k=64, threshold=0.9, containment=True), False),
+}
+"""Indexes in which the containment of short texts is exact, with a threshold of their own that is above those asked for."""
+
+
+@pytest.fixture(params=WHOLE)
+def index(request: Any) -> Any:
+    """An index of single words."""
+    scheme, store_text = WHOLE[request.param]
+    with Index(":memory:", scheme, text=WORDS, store_text=store_text) as made:
+        yield made
+
+
+def contained(index: Index, text: str, threshold: float | None = None, **more: Any) -> list[tuple[Any, float]]:
+    """(key, similarity) of a query for containment."""
+    return [(one.key, one.similarity) for one in index.query(text, measure="containment", threshold=threshold, **more)]
+
+
+def hashes(words: Any) -> list[int]:
+    """The hashes of single words, ascending."""
+    return sorted({xxhash.xxh3_64_intdigest(word.encode()) for word in words})
+
+
+def split(text: str) -> list[str]:
+    """A tokenizer of the caller's."""
+    return text.split()
+
+
+# ---- what comes back ----------------------------------------------------------------------------------------------------
+
+
+def test_a_part_is_found_in_something_longer(index: Index) -> None:
+    """Documents come back by the share of the text's words that they have, whatever else they have."""
+    index.add("all", "ash bay box elm fig fir gum haw ivy oak")
+    index.add("half", "oak ivy bay")
+    index.add("none", "rue sal tea")
+    index.add("again", "BAY, ASH: ash")
+    assert contained(index, "ash bay", 0.5) == [("all", 1.0), ("again", 1.0), ("half", 0.5)]
+    assert index.query("ash bay", measure="containment", threshold=1.0)[0] == Match("all", 1.0, None)
+    assert contained(index, "ash bay box yew") == []
+    assert contained(index, "ash bay box yew", 0.75) == [("all", 0.75)]
+
+
+@pytest.mark.parametrize("size", range(1, 13))
+def test_a_threshold_exactly_met_is_met(index: Index, size: int) -> None:
+    """With i of a text's n words a document is found at i / n, and not at the next number above it."""
+    text = " ".join(NAMES[:size])
+    for common in range(size + 1):
+        index.add(common, " ".join([*NAMES[:common], "tea", "yew"]))
+    for common in range(1, size + 1):
+        share = common / size
+        assert contained(index, text, share) == [(i, i / size) for i in range(size, common - 1, -1)]
+        if common < size:
+            assert contained(index, text, math.nextafter(share, 2)) == [(i, i / size) for i in range(size, common, -1)]
+
+
+def test_decimal_thresholds_are_those_of_the_division(index: Index) -> None:
+    """7 of 10 words are 0.7 and 9 are 0.9, as the quotients are in doubles."""
+    text = " ".join(NAMES[:10])
+    for common in range(1, 11):
+        index.add(common, " ".join(NAMES[:common]))
+    for tenths in range(1, 11):
+        assert keys(index.query(text, measure="containment", threshold=tenths / 10)) == list(range(10, tenths - 1, -1))
+
+
+def test_without_a_threshold_it_is_four_fifths(index: Index) -> None:
+    """The default is 0.8, whatever the index's own threshold for another measure is."""
+    for common in (3, 4, 5):
+        index.add(common, " ".join(NAMES[:common]))
+    assert contained(index, " ".join(NAMES[:5])) == [(5, 1.0), (4, 0.8)]
+
+
+def test_an_empty_text_is_contained_nowhere_and_contains_nothing(index: Index) -> None:
+    """Neither asked nor stored does it come back; a bad question is refused all the same."""
+    index.add("empty", "...")
+    index.add("full", "ash bay")
+    assert contained(index, "", 0.001) == [] == contained(index, "--", 0.001)
+    assert contained(index, "ash", 0.001) == [("full", 1.0)]
+    with pytest.raises(ParameterError):
+        index.query("", measure="containment", threshold=2)
+
+
+def test_groups_expiry_limits_and_any(index: Index) -> None:
+    """Another group's and expired documents are not seen; a limit cuts the full answer, with any=True it takes some of it."""
+    index.add("a", "ash bay elm")
+    index.add("b", "ash bay fir", group="g")
+    index.add("c", "ash bay gum", group=7)
+    index.add("gone", "ash bay haw", expires_at=PAST)
+    index.add("soon", "ash bay box", expires_at=SOON)
+    index.add("later", "ash ivy", expires_at=LATER, group="g")
+    assert contained(index, "ash bay", 0.5) == [("a", 1.0), ("soon", 1.0)]
+    assert contained(index, "ash bay", 0.5, group="g") == [("b", 1.0), ("later", 0.5)]
+    assert contained(index, "ash bay", 0.5, group=7) == [("c", 1.0)]
+    assert contained(index, "ash bay", 0.5, group="unknown") == []
+    assert contained(index, "ash bay", 0.5, limit=1) == [("a", 1.0)]
+    assert contained(index, "ash bay", 0.5, limit=0) == []
+    some = contained(index, "ash bay", 0.5, limit=1, any=True, group="g")
+    assert len(some) == 1 and some[0] in [("b", 1.0), ("later", 0.5)]
+    assert index.expire() == 1
+    assert contained(index, "ash bay haw", 0.6) == [("a", 2 / 3), ("soon", 2 / 3)]
+    index.delete("a")
+    assert contained(index, "ash bay haw", 0.6) == [("soon", 2 / 3)]
+
+
+def test_equal_fingerprints_come_back_as_their_documents(index: Index) -> None:
+    """Copies share one stored value, and each of them is an answer, in the order of insertion."""
+    for number in (3, 1, 2):
+        index.add(number, "ash bay elm" if number != 1 else "Elm, ash, bay.")
+    assert contained(index, "ash elm") == [(3, 1.0), (1, 1.0), (2, 1.0)]
+
+
+def test_many_are_asked_as_one_by_one(index: Index) -> None:
+    """query_many gives what query gives, and matches(key) what a query for its text gives without itself."""
+    for number in range(6):
+        index.add(number, " ".join(NAMES[number : 2 * number + 1]))
+    texts = [" ".join(NAMES[n : n + 3]) for n in range(8)] + [""]
+    asked = [index.query(text, measure="containment", threshold=0.3) for text in texts]
+    assert index.query_many(texts, measure="containment", threshold=0.3) == asked
+    assert any(asked)
+    for number in range(6):
+        text = " ".join(NAMES[number : 2 * number + 1])
+        others = [one for one in index.query(text, measure="containment", threshold=0.3) if one.key != number]
+        assert index.matches(number, measure="containment", threshold=0.3) == others
+
+
+def test_other_measures_are_as_before(index: Index) -> None:
+    """Without a measure the same index answers by its own rule."""
+    index.add("long", " ".join(NAMES))
+    index.add("short", "ash bay")
+    assert index.query("ash bay") == [Match("short", 1.0, None)]
+    assert index.query("ash bay", measure=None, threshold=0.95) == [Match("short", 1.0, None)]
+    with pytest.raises(ParameterError, match=r"threshold=0\.5 is below 0\.9"):
+        index.query("ash bay", threshold=0.5)
+
+
+def test_whole_digests_are_compared_by_their_first_bytes() -> None:
+    """A hash of the caller's and tokens of the caller's do as well, with hashes kept."""
+    rules = TextRules(shingle=1, tokens=split, hash="sha256")
+    with Index(":memory:", MinHash(exact=True), text=rules, store_text=True) as index:
+        index.add("a", "one two three")
+        assert contained(index, "three two four", 0.6) == [("a", 2 / 3)]
+
+
+# ---- against brute force --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 8, 31, 100])
+def test_bottom_k_gives_exactly_what_its_estimate_says(k: int) -> None:
+    """Of random sets of 1 to 80 words, at every threshold, those come back whose estimate meets it, and nothing else."""
+    source = random.Random(k)
+    words = [f"w{number}" for number in range(120)]
+    found = 0
+    with Index(":memory:", BottomK(k=k, containment=True), text=WORDS) as index:
+        stored: dict[int, set[int]] = {}
+        for number in range(120):
+            chosen = source.sample(words, source.choice([1, 2, k, k + 1, 20, 80, 110]))
+            index.add(number, " ".join(chosen))
+            stored[number] = set(hashes(chosen)[:k])
+        for _ in range(60):
+            chosen = source.sample(words, source.choice([1, 2, 3, k, 30, 80]))
+            asked = set(hashes(chosen)[:k])
+            for threshold in (1.0, 0.9, 0.8, 2 / 3, 0.5, 1 / 7, 1e-9):
+                scored = [(n, containment_estimate(asked, other, k)) for n, other in stored.items()]
+                expected = [(n, share) for n, share in scored if share is not None and share >= threshold]
+                answer = contained(index, " ".join(chosen), threshold)
+                assert answer == sorted(expected, key=lambda one: (-one[1], one[0]))
+                found += len(answer)
+    assert found > 1000
+
+
+@pytest.mark.parametrize("store_text", [False, True])
+def test_exact_indexes_give_exactly_the_containment(store_text: bool) -> None:
+    """Of random sets of words, at every threshold, those come back that contain as much; with groups and copies."""
+    source = random.Random(5)
+    words = [f"w{number}" for number in range(60)]
+    with Index(":memory:", MinHash(exact=True), text=WORDS, store_text=store_text) as index:
+        stored = {}
+        for number in range(100):
+            chosen = source.sample(words, source.choice([1, 2, 20, 50]))
+            index.add(number, " ".join(chosen), group="g" if number % 4 == 0 else None)
+            stored[number] = set(chosen)
+        for _ in range(40):
+            chosen = source.sample(words, source.choice([1, 3, 20, 59]))
+            for threshold in (1.0, 0.8, 2 / 3, 0.5, 1 / 7, 1e-9):
+                for group in (None, "g"):
+                    shares = [(n, containment(set(chosen), o)) for n, o in stored.items() if (n % 4 == 0) == (group == "g")]
+                    expected = sorted([one for one in shares if one[1] >= threshold], key=lambda one: (-one[1], one[0]))
+                    assert contained(index, " ".join(chosen), threshold, group=group) == expected
+
+
+def test_the_index_and_the_function_measure_the_same() -> None:
+    """Similarities of an index are those of compute.containment on the fingerprints, and on the whole sets."""
+    source = random.Random(9)
+    words = [f"w{number}" for number in range(200)]
+    texts = [" ".join(source.sample(words, size)) for size in (5, 40, 60, 90, 120, 180) * 4]
+    sketches, whole = BottomK(k=32, containment=True), MinHash(exact=True)
+    with Index(":memory:", sketches, text=WORDS) as estimated, Index(":memory:", whole, text=WORDS) as exact:
+        for number, text in enumerate(texts):
+            estimated.add(number, text)
+            exact.add(number, text)
+        for asked in texts:
+            a = sketches.fingerprint(asked, WORDS)
+            values = [compute.containment(a, sketches.fingerprint(other, WORDS), k=32) for other in texts]
+            assert dict(contained(estimated, asked, 0.1)) == {n: v for n, v in enumerate(values) if v >= 0.1}
+            a = compute.bottom_k(compute.shingle_hashes(asked, WORDS), 1000)
+            sets = [compute.bottom_k(compute.shingle_hashes(other, WORDS), 1000) for other in texts]
+            values = [compute.containment(a, b) for b in sets]
+            assert dict(contained(exact, asked, 0.1)) == {n: v for n, v in enumerate(values) if v >= 0.1}
+
+
+def test_a_whole_quotation_is_told_as_one() -> None:
+    """A text all of whose words stand in a longer document is found with 1.0 wherever the fingerprints cover one of them."""
+    source = random.Random(2)
+    words = [f"w{number}" for number in range(1000)]
+    k, covered = 16, 0
+    with Index(":memory:", BottomK(k=k, containment=True), text=WORDS) as index:
+        for trial in range(200):
+            document = source.sample(words, 400)
+            part = source.sample(document, 40)
+            index.add(trial, " ".join(document), group=trial)
+            known = any(one <= hashes(document)[k - 1] for one in hashes(part))
+            assert contained(index, " ".join(part), 1.0, group=trial) == ([(trial, 1.0)] if known else [])
+            covered += known
+    assert 140 < covered < 180  # (1 - 40 / 400)^16 = 0.185 of 200 are missed: 163 found, standard deviation 5.5
+
+
+# ---- what is filed --------------------------------------------------------------------------------------------------------
+
+
+def test_all_hashes_are_filed_and_the_first_ones_probed() -> None:
+    """With containment a fingerprint has k rows, else those of its prefix; what is alike is looked up by the prefix in both."""
+    text = " ".join(NAMES)
+    for wanted, rows in ((True, 8), (False, 2)):
+        scheme = BottomK(k=8, threshold=0.8, containment=wanted)  # 7 of 8 are the least share: 2 hashes
+        with Index(":memory:", scheme, text=WORDS) as index:
+            index.add("a", text)
+            filed = [row[0] % 2**64 for row in index.connection.execute("SELECT hash FROM neardup_bottomk_prefix")]
+            assert sorted(filed) == hashes(NAMES)[:rows]
+            value = b"".join(number.to_bytes(8, "little") for number in hashes(NAMES)[:8])
+            probed = "SELECT low FROM neardup_probe('neardup', ?)"
+            assert sorted(row[0] % 2**64 for row in index.connection.execute(probed, (value,))) == hashes(NAMES)[:2]
+            if wanted:
+                for share, count in ((1.0, 1), (7 / 8, 2), (0.5, 5), (0.49, 5), (1 / 8, 8), (0.001, 8)):
+                    asked = index.connection.execute("SELECT low FROM neardup_probe('neardup', ?, ?)", (value, share))
+                    assert sorted(row[0] % 2**64 for row in asked) == hashes(NAMES)[:count]
+            assert index.check().problems == ()
+
+
+def test_rebuilding_files_what_is_missing_without_texts() -> None:
+    """BottomK(containment=True) is made of the stored fingerprints, and unmade; answers of the other rule stay."""
+    with Index(":memory:", BottomK(k=8, threshold=0.6), text=WORDS) as index:
+        index.add("long", " ".join(NAMES))
+        index.add("short", " ".join(NAMES[:6]))
+        before = index.query(" ".join(NAMES[:7]))
+        with pytest.raises(ParameterError, match=r"rebuild\(BottomK\(k=8, threshold=0.6, containment=True\)\)"):
+            index.query("ash", measure="containment")
+        index.rebuild(BottomK(k=8, threshold=0.6, containment=True))
+        assert index.scheme.containment is True and index.check().problems == ()
+        asked, known = set(hashes(NAMES[:6])), set(hashes(NAMES)[:8])
+        share = containment_estimate(asked, known, 8)
+        assert share is not None
+        assert sorted(contained(index, " ".join(NAMES[:6]), 0.1)) == [("long", share), ("short", 1.0)]
+        assert index.query(" ".join(NAMES[:7])) == before
+        index.rebuild(BottomK(k=8, threshold=0.6))
+        assert index.query(" ".join(NAMES[:7])) == before and index.check().problems == ()
+        with pytest.raises(ParameterError, match="containment=True"):
+            index.query("ash", measure="containment")
+
+
+def test_the_file_remembers(tmp_path: Path) -> None:
+    """The setting stands in the file, and a file without it is damaged, not guessed at."""
+    path = tmp_path / "i.db"
+    with Index(path, BottomK(k=4, containment=True), text=WORDS) as index:
+        index.add("a", "ash bay elm")
+        assert index.stats()["settings"]["containment"] == 1
+    with Index(path) as index:
+        assert index.scheme == BottomK(k=4, containment=True)
+        assert repr(index.scheme) == "BottomK(k=4, containment=True)"
+        assert contained(index, "ash bay") == [("a", 1.0)]
+        index.connection.execute("UPDATE neardup_setting SET value = 2 WHERE name = 'containment'")
+    with pytest.raises(CorruptIndexError, match="containment"):
+        Index(path)
+
+
+# ---- what is refused ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", [MinHash(), BottomK(), SimHash(), BitSampling()], ids=repr)
+def test_a_scheme_that_cannot_tell_names_those_that_can(scheme: Any) -> None:
+    """ParameterError with the remedy from every way of asking, of an empty text too."""
+    with Index(":memory:", scheme) as index:
+        index.add("a", "some words and some more")
+        for ask in (
+            lambda: index.query("some words", measure="containment"),
+            lambda: index.query("", measure="containment", threshold=0.9),
+            lambda: index.query_many(["some words"], measure="containment"),
+            lambda: index.matches("a", measure="containment"),
+            lambda: index.explain("some words", measure="containment"),
+        ):
+            with pytest.raises(ParameterError, match=r"measure='containment'.*BottomK\(containment=True\)"):
+                ask()
+
+
+def test_codes_have_no_containment() -> None:
+    """An index of codes takes no texts, whatever is measured."""
+    with Index(":memory:", BinaryCode(bits=64)) as index, pytest.raises(ParameterError):
+        index.query("00" * 8, measure="containment")
+
+
+def test_wrong_questions_are_refused(index: Index) -> None:
+    """Errors name the value: another measure, a share outside of (0, 1], a distance."""
+    index.add("a", "ash bay")
+    for wrong in ("jaccard", "", 1, True, b"containment"):
+        with pytest.raises(ParameterError, match="measure=.*'containment'"):
+            index.query("ash", measure=wrong)  # type: ignore[arg-type]
+    for share in (0, -0.5, 1.5, math.nan, "0.5", True):
+        with pytest.raises(ParameterError, match="threshold must be"):
+            index.query("ash", measure="containment", threshold=share)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="max_distance=3: containment has no distance"):
+        index.query("ash", measure="containment", max_distance=3)
+    with pytest.raises(ParameterError, match="containment must be True or False, not 1"):
+        BottomK(containment=1)  # type: ignore[arg-type]
+
+
+# ---- explained, and in SQL ------------------------------------------------------------------------------------------------
+
+
+def test_explain_tells_the_plan() -> None:
+    """A scan looks at every fingerprint of the group; bottom-k probes hashes and meets those that have one of them."""
+    for name, plan, probes, candidates in (
+        ("hashes", "scan_containment", 0, 3),
+        ("text", "scan_text_containment", 0, 3),
+        ("bottomk", "prefix_containment", 2, 2),
+    ):
+        scheme, store_text = WHOLE[name]
+        with Index(":memory:", scheme, text=WORDS, store_text=store_text) as index:
+            index.add("both", "ash bay elm")
+            index.add("copy", "elm bay ash")
+            index.add("one", "ash fir gum")
+            index.add("none", "haw ivy")
+            index.add("other", "ash bay", group="g")
+            told = index.explain("ash bay", measure="containment", threshold=0.5)
+            assert (told.plan, told.probes, told.candidates, told.verified, told.matches) == (plan, probes, candidates, 2, 3)
+            assert told.table == ("neardup_bottomk_prefix" if name == "bottomk" else None)
+            assert index.explain("ash bay", measure="containment").verified == 1
+            assert index.explain("ash bay elm").verified == 1
+            assert index.explain("", measure="containment").matches == 0
+
+
+def test_sql_asks_for_containment_too(index: Index) -> None:
+    """neardup_search with the measure gives the rows of index.query, 0.8 and no limit unless given."""
+    for number in range(1, 6):
+        index.add(number, " ".join(NAMES[:number]))
+    text = " ".join(NAMES[:5])
+
+    def search(*arguments: Any) -> list[tuple[Any, ...]]:
+        marks = ", ".join("?" * len(arguments))
+        sql = f"SELECT key, similarity FROM neardup_search('neardup', {marks})"
+        return index.connection.execute(sql, arguments).fetchall()
+
+    assert search(text, None, None, "containment") == contained(index, text) == [(5, 1.0), (4, 0.8)]
+    assert search(text, 0.3, 3, "containment") == contained(index, text, 0.3, limit=3) == [(5, 1.0), (4, 0.8), (3, 0.6)]
+    assert search("", None, None, "containment") == []
+    assert search(text, None, None, None) == [(5, 1.0)]
+    for arguments, words in (
+        ((text, None, None, "jaccard"), "measure must be 'containment'"),
+        ((text, None, None, 1), "measure must be 'containment'"),
+        ((text, 0, None, "containment"), "threshold must be above 0"),
+        ((text, 1.5, None, "containment"), "threshold must be at most 1"),
+    ):
+        with pytest.raises(Exception, match=words):
+            search(*arguments)
+
+
+def test_sql_refuses_what_the_index_cannot_tell() -> None:
+    """The error names what to rebuild the index as; a probe for containment needs a share."""
+    with Index(":memory:", BottomK(k=4), text=WORDS) as index:
+        run = index.connection.execute
+        with pytest.raises(Exception, match=r"rebuild it as MinHash\(exact=True\) or BottomK\(containment=True\)"):
+            run("SELECT * FROM neardup_search('neardup', 'ash', NULL, NULL, 'containment')").fetchall()
+        with pytest.raises(Exception, match=r"does not file all hashes: rebuild it as BottomK\(containment=True\)"):
+            run("SELECT * FROM neardup_probe('neardup', x'0000000000000001', 0.5)").fetchall()
+    with Index(":memory:", BottomK(k=4, containment=True), text=WORDS) as index:
+        run = index.connection.execute
+        for share, words in ((0, "above 0"), (1.5, "at most 1"), ("x", "must be a number, not text")):
+            with pytest.raises(Exception, match=words):
+                run("SELECT * FROM neardup_probe('neardup', x'0000000000000001', ?)", (share,)).fetchall()
+        with pytest.raises(Exception, match="wrong length or order"):
+            run("SELECT * FROM neardup_probe('neardup', x'00', 0.5)").fetchall()
+        assert run("SELECT * FROM neardup_probe('neardup', NULL, 0.5)").fetchall() == []
+
+
+def test_text_containment_hashes_a_stored_text(index: Index) -> None:
+    """How much of the evidence a text has, by the index's rules; a text that is NULL has nothing."""
+    evidence = b"".join(number.to_bytes(8, "little") for number in hashes(["ash", "bay", "elm"]))
+    run = index.connection.execute
+    sql = "SELECT neardup_text_containment('neardup', ?, ?)"
+    assert run(sql, ("Ash! Elm, fir.", evidence)).fetchall() == [(2 / 3,)]
+    assert run(sql, (None, evidence)).fetchall() == [(0.0,)] == run(sql, ("ash", b"")).fetchall()
+    with pytest.raises(Exception, match="ascending"):
+        run(sql, ("ash", b"1")).fetchall()
+    with pytest.raises(Exception, match="text"):
+        run(sql, (1, evidence)).fetchall()
