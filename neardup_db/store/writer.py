@@ -191,7 +191,7 @@ class Writer:
     # ---- all over again ----------------------------------------------------------------------------------------------
 
     def refile_all(self, now: int, step: Callable[[int], Any]) -> None:
-        """Rows, edges and clusters of the whole index from its fingerprints; the candidate table is empty. `step(done)` reports"""
+        """Rows, edges and clusters of the whole index from its values; the candidate table is empty. `step(done)` reports."""
         self.db.execute(self.store.sql("UPDATE {index}_fingerprint SET crowd = 0 WHERE crowd <> 0"))
         self.db.execute(self.store.sql("DELETE FROM {index}_match"))
         cluster = "id" if self.store.record_matches else "NULL"
