@@ -56,6 +56,11 @@ typedef struct join_run {
     int bounded; /* by RESULTS_MAX */
     uint64_t *candidates; /* other id above, number of the item below */
     size_t candidate_count, candidates_capacity;
+    int walking; /* the table is read from end to end: `row` is where that stands */
+    int walked;  /* to the end */
+    struct {
+        int64_t group_id, table_no, key, id, crowd;
+    } row;
     uint64_t *others; /* ids in the range of the present probe, ascending */
     size_t other_count, others_capacity;
     size_t *members; /* items that have the present probe, ascending */
@@ -385,21 +390,85 @@ static int ask_crowds(join_run *run, const nd_filed *probe)
     }
 }
 
+static int add_other(join_run *run, int64_t id)
+{
+    if (id < 0 || id >= (int64_t)1 << (63 - ITEM_BITS))
+        return nd_table_fail(&run->reader->table->base, "neardup_join: fingerprint id %lld is out of range", (sqlite3_int64)id);
+    int code = nd_join_reserve((void **)&run->others, &run->others_capacity, run->other_count + 1, sizeof(uint64_t));
+    if (code == SQLITE_OK)
+        run->others[run->other_count++] = (uint64_t)id;
+    return code;
+}
+
+/* ---- the table from end to end, beside the probes in the same order -------------------------------------------------------- */
+
+static int walk_on(join_run *run)
+{
+    sqlite3_stmt *statement = run->reader->statements[JOIN_WALK];
+    int code = sqlite3_step(statement);
+    if (code == SQLITE_ROW) {
+        run->row.group_id = sqlite3_column_int64(statement, 0);
+        run->row.table_no = sqlite3_column_int64(statement, 1);
+        run->row.key = sqlite3_column_int64(statement, 2);
+        run->row.id = sqlite3_column_int64(statement, 3);
+        run->row.crowd = sqlite3_column_int64(statement, 4);
+        return SQLITE_OK;
+    }
+    run->walked = 1;
+    return code == SQLITE_DONE ? SQLITE_OK : nd_join_fail(run->reader, code);
+}
+
+/* Where the row stands: before the place (group, table, key), at it, or behind it. */
+static int row_against(const join_run *run, const nd_filed *probe, int64_t key)
+{
+    if (run->row.group_id != probe->group_id)
+        return run->row.group_id < probe->group_id ? -1 : 1;
+    if (run->row.table_no != probe->table_no)
+        return run->row.table_no < probe->table_no ? -1 : 1;
+    return (run->row.key > key) - (run->row.key < key);
+}
+
+static int walk_range(join_run *run, const nd_filed *probe)
+{
+    int code = SQLITE_OK;
+    while (code == SQLITE_OK && !run->walked && row_against(run, probe, probe->low) < 0)
+        code = walk_on(run);
+    while (code == SQLITE_OK && !run->walked && row_against(run, probe, probe->high) <= 0) {
+        if (run->row.crowd == 0 || run->reader->complete)
+            code = add_other(run, run->row.id);
+        if (code == SQLITE_OK)
+            code = walk_on(run);
+    }
+    run->other_count = nd_sort_distinct(run->others, run->other_count);
+    return code;
+}
+
+static int begin_walk(join_run *run)
+{
+    int code = nd_join_prefers_walk(run->reader, &run->page, &run->walking);
+    run->walked = 0;
+    return code == SQLITE_OK && run->walking ? walk_on(run) : code;
+}
+
+static void end_walk(join_run *run)
+{
+    if (run->walking)
+        sqlite3_reset(run->reader->statements[JOIN_WALK]);
+    run->walking = 0;
+}
+
 /* ---- pages -------------------------------------------------------------------------------------------------------------------- */
 
+/* The ids that have a key in the range of the probe. */
 static int read_range(join_run *run, const nd_filed *probe)
 {
     sqlite3_stmt *statement = run->reader->statements[JOIN_RANGE];
     run->other_count = 0;
+    if (run->walking)
+        return walk_range(run, probe);
     int code = nd_join_bind(statement, probe);
-    while (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
-        int64_t id = sqlite3_column_int64(statement, 0);
-        code = id < 0 || id >= (int64_t)1 << (63 - ITEM_BITS)
-                   ? nd_table_fail(&run->reader->table->base, "neardup_join: fingerprint id %lld is out of range", (sqlite3_int64)id)
-                   : nd_join_reserve((void **)&run->others, &run->others_capacity, run->other_count + 1, sizeof(uint64_t));
-        if (code == SQLITE_OK)
-            run->others[run->other_count++] = (uint64_t)id;
-    }
+    while (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW)
+        code = add_other(run, sqlite3_column_int64(statement, 0));
     if (code != SQLITE_OK && code != SQLITE_DONE)
         nd_join_fail(run->reader, code);
     sqlite3_reset(statement);
@@ -504,9 +573,12 @@ static int join_all(join_cursor *cursor, join_reader *reader, int64_t first_id, 
             memset(run.met, 0, run.met_capacity * sizeof *run.met);
         run.met_count = 0;
         if (code == SQLITE_OK)
+            code = begin_walk(&run);
+        if (code == SQLITE_OK)
             code = reader->settings->scheme.plan == ND_PLAN_SCAN ? join_scan(&run) : join_probes(&run);
         if (code == SQLITE_OK)
             code = drain_candidates(&run);
+        end_walk(&run);
     }
     run_close(&run);
     if (code == SQLITE_OK)

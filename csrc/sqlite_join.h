@@ -29,6 +29,7 @@ enum join_statement {
     JOIN_TEXT,    /* id -> text of a document */
     JOIN_VISIBLE, /* id, now -> 1 */
     JOIN_RANGE,   /* group, low, table, high -> ids of the candidate table */
+    JOIN_WALK,    /* group, table, key, id, crowd of the whole table, in its order */
     JOIN_LABEL,   /* group, low, crowd -> the next crowd of the bucket */
     JOIN_CROWD,   /* group, low, crowd -> ids, newest first */
     JOIN_STATEMENTS
@@ -44,6 +45,7 @@ typedef struct join_reader {
     int complete;
     int crowds;     /* some rows stand apart by crowd */
     int expiring;   /* some documents may have expired */
+    int64_t last_id; /* the highest id of a fingerprint */
     uint64_t *numbers; /* of one text or value, aligned */
     size_t numbers_capacity;
     nd_text *work;
@@ -61,6 +63,8 @@ int nd_join_is_visible(join_reader *reader, int64_t id, int *visible);
 /* Whether two items meet the rule of the scheme, and by how much; distance -1 where there is none. */
 int nd_join_compare(const join_reader *reader, const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size, double *similarity,
                     int64_t *distance);
+/* Whether reading the candidate table from one end to the other is quicker than looking up each probe of the page. */
+int nd_join_prefers_walk(join_reader *reader, const join_page *page, int *walk);
 /* Binds group, low, table and high of a probe. */
 int nd_join_bind(sqlite3_stmt *statement, const nd_filed *probe);
 /* Grows a buffer of items to hold so many; SQLITE_NOMEM leaves it as it was. */

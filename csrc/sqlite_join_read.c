@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define PAGE_BYTES ((size_t)96 << 20)
+#define WALKED 8.0
 #define PAGE_ITEMS ((size_t)1 << 20)
 
 int nd_join_reserve(void **buffer, size_t *capacity, size_t needed, size_t item_size)
@@ -46,6 +47,13 @@ static const char *const range_sql[][2] = {
                        "SELECT fingerprint_id FROM %s_minhash_band WHERE group_id = ?1 AND bucket = ?2 AND crowd = 0"},
     [ND_PLAN_PREFIX] = {"SELECT fingerprint_id FROM %s_bottomk_prefix WHERE group_id = ?1 AND hash = ?2",
                         "SELECT fingerprint_id FROM %s_bottomk_prefix WHERE group_id = ?1 AND hash = ?2 AND crowd = 0"},
+};
+
+static const char *const walk_sql[] = {
+    [ND_PLAN_BLOCKS] = "SELECT group_id, table_no, permuted, fingerprint_id, 0 FROM %s_simhash_block ORDER BY 1, 2, 3, 4",
+    [ND_PLAN_CHUNKS] = "SELECT group_id, chunk_no, value, fingerprint_id, 0 FROM %s_code_chunk ORDER BY 1, 2, 3, 4",
+    [ND_PLAN_BANDS] = "SELECT group_id, 0, bucket, fingerprint_id, crowd FROM %s_minhash_band ORDER BY group_id, bucket, crowd, fingerprint_id",
+    [ND_PLAN_PREFIX] = "SELECT group_id, 0, hash, fingerprint_id, crowd FROM %s_bottomk_prefix ORDER BY group_id, hash, crowd, fingerprint_id",
 };
 
 static int prepare(join_reader *reader, enum join_statement which, const char *format)
@@ -108,12 +116,16 @@ int nd_join_reader_open(join_reader *reader, nd_table *table, int complete, int6
     reader->expiring = found != 0;
     if (code == SQLITE_OK)
         code = ask_number(reader, "SELECT value FROM %s_setting WHERE name = 'crowds'", &found);
+    if (code == SQLITE_OK)
+        code = ask_number(reader, "SELECT max(id) FROM %s_fingerprint", &reader->last_id);
     int plan = reader->settings->scheme.plan;
     reader->crowds = found != 0 && (plan == ND_PLAN_BANDS || plan == ND_PLAN_PREFIX);
     for (int i = JOIN_PAGE; i <= JOIN_VISIBLE && code == SQLITE_OK; i++)
         code = prepare(reader, (enum join_statement)i, common_sql[i]);
     if (code == SQLITE_OK)
         code = prepare(reader, JOIN_RANGE, range_sql[plan][!complete]);
+    if (code == SQLITE_OK && plan != ND_PLAN_SCAN && (plan != ND_PLAN_BLOCKS || reader->rule.bits <= 64))
+        code = prepare(reader, JOIN_WALK, walk_sql[plan]);
     if (code == SQLITE_OK && reader->crowds && !complete)
         code = prepare_crowds(reader);
     return code;
@@ -140,6 +152,32 @@ int nd_join_bind(sqlite3_stmt *statement, const nd_filed *probe)
         code = probe->size == 0 ? sqlite3_bind_int64(statement, 4, probe->high)
                                 : sqlite3_bind_blob64(statement, 4, probe->bytes + probe->size, probe->size, SQLITE_STATIC);
     return code;
+}
+
+/* The probes of a page are about those of its first item for each; looking one up takes as long as reading WALKED rows. */
+int nd_join_prefers_walk(join_reader *reader, const join_page *page, int *walk)
+{
+    *walk = 0;
+    if (reader->statements[JOIN_WALK] == NULL || page->count == 0)
+        return SQLITE_OK;
+    nd_keys *keys = nd_keys_new();
+    if (keys == NULL)
+        return SQLITE_NOMEM;
+    sqlite3_stmt *statement = reader->statements[JOIN_VALUE];
+    int code = sqlite3_bind_int64(statement, 1, page->items[0].id);
+    if (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        const uint8_t *value = sqlite3_column_blob(statement, 0);
+        size_t size = (size_t)sqlite3_column_bytes(statement, 0);
+        double filed = 0, probed = 0;
+        if (value != NULL && nd_scheme_file_keys(&reader->settings->scheme, value, size, keys) == ND_OK)
+            filed = (double)nd_keys_count(keys);
+        if (value != NULL && nd_scheme_probe_keys(&reader->settings->scheme, value, size, keys) == ND_OK)
+            probed = (double)nd_keys_count(keys);
+        *walk = filed * (double)reader->last_id < WALKED * probed * (double)page->count;
+    }
+    sqlite3_reset(statement);
+    nd_keys_free(keys);
+    return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : nd_join_fail(reader, code);
 }
 
 /* ---- items -------------------------------------------------------------------------------------------------------------- */
