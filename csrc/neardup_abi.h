@@ -40,6 +40,8 @@ size_t nd_hash_size(int32_t hash); /* digest size: 8, 4, 8, 4, 16, 20, 32; 0 for
 /* The digest, big-endian. The seed is used by XXH3-64 only. */
 int nd_hash_bytes(int32_t hash, uint64_t seed, const uint8_t *data, size_t size, uint8_t *digest);
 uint64_t nd_xxh3_64(const uint8_t *data, size_t size, uint64_t seed);
+/* The same with seed 0 for each of `count` values, of which value i ends at ends[i] and begins where i - 1 ends. */
+void nd_hash_values(const uint8_t *bytes, const uint64_t *ends, size_t count, uint64_t *hashes);
 
 /* ---- Unicode: the single pieces, for tests and for text.c --------------------------------------------------------- */
 

@@ -181,3 +181,12 @@ int nd_keys_append_wide(nd_keys *keys, int64_t table_no, size_t size, uint8_t **
     keys->bytes_size += 3 * size;
     return ND_OK;
 }
+
+void nd_hash_values(const uint8_t *bytes, const uint64_t *ends, size_t count, uint64_t *hashes)
+{
+    uint64_t start = 0;
+    for (size_t i = 0; i < count; i++) {
+        hashes[i] = nd_xxh3_64(bytes + start, (size_t)(ends[i] - start), 0);
+        start = ends[i];
+    }
+}

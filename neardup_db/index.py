@@ -211,8 +211,9 @@ class Index(Reader):
         checks.check_many("codes", codes)
         if isinstance(keys, Sized) and isinstance(codes, Sized) and len(keys) != len(codes):
             raise ParameterError(f"{len(keys)} keys for {len(codes)} codes: give one key for each code")
-        common = {"group": group, "expires_at": expires_at}
-        records = ({"key": key, "code": code, **common} for key, code in zip(keys, codes, strict=True))
+        records: Iterable[Any] = zip(keys, self._store.scheme.code_rows(codes), strict=True)
+        if group is not None or expires_at is not None:
+            records = ({"key": key, "code": code, "group": group, "expires_at": expires_at} for key, code in records)
         return self._ingest("code", records, if_exists, on_error, only_new, commit_every, progress)
 
     def _ingest(

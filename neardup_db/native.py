@@ -152,6 +152,16 @@ def signed_hash(value: bytes) -> int:
     return number - (1 << 64) if number >> 63 else number
 
 
+def signed_hashes(values: Sequence[bytes]) -> Array:
+    """`signed_hash` of each value, int64[n]."""
+    ends = np.cumsum(np.fromiter(map(len, values), np.uint64, len(values)), dtype=np.uint64)
+    hashes = np.empty(len(values), np.uint64)
+    data = b"".join(values)
+    at, ends_at = ffi.from_buffer("uint8_t[]", data), pointer(ends, "uint64_t[]")
+    lib.nd_hash_values(at, ends_at, len(values), pointer(hashes, "uint64_t[]"))
+    return hashes.view(np.int64)
+
+
 def text_of(string: Any) -> str:
     """A C string as str."""
     return str(ffi.string(string).decode("utf-8"))

@@ -6,10 +6,9 @@ import json
 import re
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 from .errors import ParameterError
 from .store.documents import Record
@@ -20,8 +19,7 @@ _FIELDS = frozenset({"key", "text", "code", "metadata", "group", "expires_at", "
 IF_EXISTS = ("error", "replace", "ignore")
 
 
-@dataclass(frozen=True, slots=True)
-class Incoming:
+class Incoming(NamedTuple):
     """One record of `add_many` or `add_codes`: checked, not yet fingerprinted."""
 
     record: Record
@@ -144,8 +142,17 @@ def check_callable(name: str, value: Any) -> Any:
     return value
 
 
+_LEAST, _MOST = -(2**63), 2**63 - 1
+
+
 def incoming(record: Any, *, content: str, if_exists: str, store_text: bool) -> Incoming:
     """A record of `add_many` (content="text") or of codes: (key, content), or a mapping with the names of `add`'s arguments."""
+    if type(record) is tuple and len(record) == 2 and not store_text:  # by far the most, and the quickest
+        key, value = record
+        kind = type(key)
+        simple = key.isascii() if kind is str else kind is bytes or (kind is int and _LEAST <= key <= _MOST)
+        if simple and (content == "code" or type(value) is str or type(value) is bytes):
+            return Incoming(Record(key, None, None, None, None), value, if_exists)
     if isinstance(record, Mapping):
         unknown = [name for name in record if name not in _FIELDS]
         if unknown:

@@ -7,7 +7,7 @@ keys and its comparison are those of the C core's `nd_scheme`, so Python and SQL
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -131,6 +131,10 @@ class Scheme(ABC):
     @abstractmethod
     def code_value(self, code: Any) -> bytes:
         """The stored value of a code (bytes, int, hex, uint8 array, uint64). ParameterError where takes_codes is False."""
+
+    @abstractmethod
+    def code_rows(self, codes: Iterable[Any]) -> Iterable[Any]:
+        """The codes one by one; those of an array as the bytes that `code_value` takes at once."""
 
     @abstractmethod
     def is_value(self, value: bytes) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -102,7 +102,15 @@ class CodeScheme(CommonScheme):
     # ---- values ------------------------------------------------------------------------------------------------------
 
     def code_value(self, code: Any) -> bytes:
-        return code_bytes(code, self._width())
+        bits = self._width()
+        return code if type(code) is bytes and 8 * len(code) == bits else code_bytes(code, bits)
+
+    def code_rows(self, codes: Iterable[Any]) -> Iterable[Any]:
+        if isinstance(codes, np.ndarray) and codes.ndim == 1 and codes.dtype == np.uint64 and self._width() == 64:
+            return _rows_of(codes, ">u8", 8)
+        if isinstance(codes, np.ndarray) and codes.ndim == 2 and codes.dtype == np.uint8 and codes.shape[1] > 0:
+            return _rows_of(codes, "u1", codes.shape[1])
+        return codes
 
     def fingerprint_of(self, value: bytes) -> Any:
         return self.decoded(value, None)
@@ -121,6 +129,13 @@ class CodeScheme(CommonScheme):
         if self.bits is None:
             raise ParameterError(f"{type(self).__name__}(bits=None) takes its bits from the hash of the text rules; give bits")
         return self.bits
+
+
+def _rows_of(codes: np.ndarray[Any, Any], kind: str, size: int) -> Iterator[bytes]:
+    """Each row of an array as bytes."""
+    for start in range(0, len(codes), 4096):
+        data = codes[start : start + 4096].astype(kind).tobytes()
+        yield from (data[at : at + size] for at in range(0, len(data), size))
 
 
 def plan_state(plan: plans.Plan) -> dict[str, Any]:

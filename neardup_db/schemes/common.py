@@ -104,6 +104,9 @@ class CommonScheme(Parameters, Scheme):
         similarity, distance = native.similarity(self.native, a, b)
         return similarity, None if distance < 0 else distance
 
+    def code_rows(self, codes: Iterable[Any]) -> Iterable[Any]:
+        return codes
+
     def code_value(self, code: Any) -> bytes:
         raise ParameterError(f"{type(self).__name__} takes texts, not codes; use add and query, or another scheme (BinaryCode)")
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
+
+import apsw
+import numpy as np
 
 from ..errors import CorruptIndexError
 from ..native import signed_hash
@@ -24,8 +26,7 @@ class Found(NamedTuple):
     expires_at: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One document to add, checked: `text` is what is stored with it, `metadata` JSON, `expires_at` milliseconds."""
 
     key: Key
@@ -57,10 +58,16 @@ class Documents:
         row = self.db.execute(self.store.sql(sql), (key,)).fetchone()
         return None if row is None else Found(*row)
 
-    def taken(self, keys: Iterable[Key]) -> set[Key]:
-        """Those of the keys that have a row, visible or not: one statement for all, which runs in C."""
-        sql = self.store.sql("SELECT key FROM {index}_document WHERE key = ?")
-        return {key for (key,) in self.db.execute_many(sql, ((key,) for key in keys))}
+    def taken(self, keys: Sequence[Key]) -> set[Key]:
+        """Those of the keys that have a row, visible or not: one statement for all of a type."""
+        sql = self.store.sql("SELECT d.key FROM carray(?) AS k CROSS JOIN {index}_document AS d WHERE d.key = k.value")
+        found: set[Key] = set()
+        for kind in set(map(type, keys)):
+            some: Any = tuple(keys) if kind is not int else np.fromiter((key for key in keys if type(key) is int), np.int64)
+            if kind is not int and len(set(map(type, keys))) > 1:
+                some = tuple(key for key in keys if type(key) is kind)
+            found.update(row[0] for row in self.db.rows(sql, (apsw.carray(some),)))
+        return found
 
     def visible(self, key: Key, now: int) -> Found | None:
         """The row of a key that has not expired."""
@@ -134,12 +141,11 @@ class Documents:
         number: int | None = self.db.value(sql, (group_id, signed_hash(value), value))
         return number
 
-    def fingerprint_ids(self, wanted: Mapping[tuple[int, bytes], int]) -> dict[tuple[int, bytes], int]:
-        """Those of {(group, value): value's hash} that are stored, with their ids: `fingerprint_id` for many."""
-        sql = """SELECT group_id, value, id FROM {index}_fingerprint WHERE group_id = +? AND value_hash = +? AND value = ?"""
-        asked = ((group_id, value_hash, value) for (group_id, value), value_hash in wanted.items())
-        found = self.db.execute_many(self.store.sql(sql), asked)
-        return {(group_id, value): number for group_id, value, number in found}
+    def fingerprint_ids(self, group_id: int, hashes: Any) -> dict[bytes, int]:
+        """{value: id} of the stored fingerprints of a group that have one of the hashes (int64[n], any order)."""
+        sql = """SELECT f.value, f.id FROM carray(?) AS h CROSS JOIN {index}_fingerprint AS f
+                 WHERE f.group_id = +? AND f.value_hash = h.value"""
+        return dict(self.db.rows(self.store.sql(sql), (apsw.carray(np.sort(hashes)), group_id)))
 
     def add_fingerprint(self, group_id: int, value: bytes) -> int:
         """A new fingerprint with its rows in the candidate table."""
@@ -210,6 +216,10 @@ class Documents:
 
     INSERT = """INSERT INTO {index}_document (id, key, group_id, fingerprint_id, cluster_id, token_count, added_at, last_seen,
                 times_seen, expires_at, metadata, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?)"""
+
+    PLAIN_INSERT = """INSERT INTO {index}_document (id, key, group_id, fingerprint_id, cluster_id, token_count, added_at,
+                      last_seen, times_seen) VALUES (?1, ?2, ?3, ?4, CASE WHEN ?6 THEN ?1 END, ?5, ?7, ?7, 1)"""
+    """Of documents that have no more than a key and a fingerprint: half as many values to hand over."""
 
     def next_id(self) -> int:
         """The id that the next document gets; ids are never used twice."""

@@ -94,7 +94,7 @@ class Ingest:
                     record, content=self.options.content, if_exists=self.options.if_exists, store_text=self.store.store_text
                 )
                 if self.options.content == "code":
-                    self.store.scheme.code_value(one.content)
+                    one = one._replace(content=self.store.scheme.code_value(one.content))
             except NearDupError as error:
                 if self.options.on_error == "skip":
                     self.wrong += 1
@@ -113,7 +113,7 @@ class Ingest:
 
     def _sketch(self, batch: list[Incoming]) -> list[Sketch]:
         if self.options.content == "code":
-            return [self.store.sketch_code(one.content) for one in batch]
+            return [Sketch(one.content, None, None, self.store.epoch) for one in batch]
         evidence = self.store.record_matches or self.options.only_new
         return self.store.sketch_texts([one.content for one in batch], evidence=evidence)
 
@@ -126,7 +126,7 @@ class Ingest:
         """Write a batch: runs of records with new keys at once, the others one by one between them."""
         now = now_ms()
         run: list[int] = []
-        taken: set[Key] = set() if self.options.only_new else self.documents.taken(one.record.key for one in batch)
+        taken: set[Key] = set() if self.options.only_new else self.documents.taken([one.record.key for one in batch])
         for i, one in enumerate(batch):
             if self.options.only_new or one.record.key in taken:
                 self._write_run(batch, sketches, run, now)

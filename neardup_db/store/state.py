@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import repeat
+from typing import Any, NamedTuple
 
 from ..errors import MismatchError
 from ..native import lib
@@ -26,8 +27,7 @@ class Given:
     record_matches: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Sketch:
+class Sketch(NamedTuple):
     """A text as the index sees it: stored value, evidence for exact verification, tokens. `value` None = an empty text."""
 
     value: bytes | None
@@ -181,10 +181,8 @@ class Store:
         scheme, rules = self.scheme, self.rules
         made = scheme.values(texts, rules)
         proofs = scheme.evidence(texts, rules) if evidence else None
-        return [
-            Sketch(value, None if proofs is None else proofs[i], count, epoch)
-            for i, (value, count) in enumerate(zip(made.values, made.token_counts, strict=True))
-        ]
+        evident = repeat(None, len(texts)) if proofs is None else proofs
+        return list(map(Sketch, made.values, evident, made.token_counts, repeat(epoch)))
 
     def sketch_code(self, code: Any) -> Sketch:
         """The stored value of a code that the application brings."""

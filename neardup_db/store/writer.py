@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count, repeat
 from typing import Any
 
 from ..errors import DuplicateKeyError
-from ..native import signed_hash
+from ..native import signed_hashes
 from ..values import Match
 from .clusters import Clusters, Links
 from .documents import Documents, Found, Record
@@ -15,6 +16,8 @@ from .state import Sketch, Store
 
 Unconnected = tuple[int, int, bool]
 """Document, its fingerprint, and whether it is visible."""
+
+_NOTHING = (None, None)
 
 UNCONNECTED_MAX = 500_000
 """Documents that wait to be connected: what bounds their memory where most are equal copies, which have no rows."""
@@ -105,12 +108,17 @@ class Writer:
         numbers = {group: self.documents.group_id(group, create=True) for group in groups}
         group_ids = [numbers[record.group] for record in records]
         fingerprint_ids = self._add_fingerprints(group_ids, sketches)
+        tokens = [sketch.token_count for sketch in sketches]
         first_id = self.documents.next_id()
-        rows = [
-            self.documents.row(first_id + i, records[i], group_ids[i], fingerprint_ids[i], sketches[i].token_count, now)
-            for i in range(len(records))
-        ]
-        self.db.execute_many(self.store.sql(Documents.INSERT), rows)
+        ids = range(first_id, first_id + len(records))
+        if all(record[1:3] == _NOTHING and record.expires_at is None for record in records):
+            keys = [record.key for record in records]
+            constants = repeat(self.store.record_matches), repeat(now)
+            rows: Iterable[Any] = zip(ids, keys, group_ids, fingerprint_ids, tokens, *constants, strict=False)
+            self.db.execute_many(self.store.sql(Documents.PLAIN_INSERT), rows)
+        else:
+            rows = map(self.documents.row, ids, records, group_ids, fingerprint_ids, tokens, repeat(now))
+            self.db.execute_many(self.store.sql(Documents.INSERT), rows)
         if self.store.record_matches:
             for i, fingerprint_id in enumerate(fingerprint_ids):
                 if fingerprint_id is not None:
@@ -119,18 +127,35 @@ class Writer:
 
     def _add_fingerprints(self, group_ids: Sequence[int], sketches: Sequence[Sketch]) -> list[int | None]:
         """Fingerprint id of each document; new values are written."""
+        found: list[int | None] = [None] * len(sketches)
+        if len(set(group_ids)) == 1:
+            self._add_group(group_ids[0], [sketch.value for sketch in sketches], range(len(sketches)), found)
+            return found
+        members: dict[int, list[int]] = {}
+        for i, group_id in enumerate(group_ids):
+            members.setdefault(group_id, []).append(i)
+        for group_id, places in members.items():
+            self._add_group(group_id, [sketches[i].value for i in places], places, found)
+        return found
+
+    def _add_group(self, group_id: int, values: Sequence[bytes | None], places: Sequence[int], found: list[int | None]) -> None:
+        """The fingerprints of one group's values, into their places of `found`."""
+        distinct = [value for value in dict.fromkeys(values) if value is not None]
         last = self.documents.last_fingerprint_id()
-        values = [None if one.value is None else (group_id, one.value) for group_id, one in zip(group_ids, sketches, strict=True)]
-        distinct = {value: signed_hash(value[1]) for value in dict.fromkeys(values) if value is not None}
-        known = self.documents.fingerprint_ids(distinct) if last else {}
-        new = [value for value in distinct if value not in known]
-        rows = [(number, *value, distinct[value]) for number, value in enumerate(new, last + 1)]
-        known.update((value, number) for number, value in enumerate(new, last + 1))
+        hashes = signed_hashes(distinct)
+        known = self.documents.fingerprint_ids(group_id, hashes) if last and distinct else {}
+        rows = list(zip(count(last + 1), repeat(group_id), distinct, hashes.tolist(), strict=False))
+        if known:
+            fresh = [row for row in rows if row[2] not in known]
+            rows = [(number, *row[1:]) for number, row in enumerate(fresh, last + 1)]
         if rows:
             sql = "INSERT INTO {index}_fingerprint (id, group_id, value, value_hash) VALUES (?, ?, ?, ?)"
             self.db.execute_many(self.store.sql(sql), rows)
-            self._unfiled = (self._unfiled[0] if self._unfiled else rows[0][0], rows[-1][0])
-        return [None if value is None else known[value] for value in values]
+            self._unfiled = (self._unfiled[0] if self._unfiled else last + 1, last + len(rows))
+            known.update((row[2], row[0]) for row in rows)
+        for place, value in zip(places, values, strict=True):
+            if value is not None:
+                found[place] = known[value]
 
     @property
     def is_full(self) -> bool:
