@@ -339,7 +339,7 @@ def test_damaged_settings_are_refused(path: Path, name: str, value: Any) -> None
         ({"scheme": MinHash(num_perm=128)}, {"scheme": MinHash(num_perm=64)}, ["num_perm=64", "128"]),
         ({"scheme": MinHash()}, {"scheme": MinHash(seed=5)}, ["seed=5", "the file has 1"]),
         ({"scheme": MinHash()}, {"scheme": MinHash(exact=True)}, ["exact=True", "False"]),
-        ({"scheme": MinHash()}, {"scheme": MinHash(threshold=0.8, bands=20, rows=5)}, ["bands=20", "16", "rows=5", "6"]),
+        ({"scheme": MinHash()}, {"scheme": MinHash(threshold=0.8, bands=20, rows=5)}, ["bands=20", "12"]),
         ({"scheme": MinHash()}, {"scheme": SimHash()}, ["SimHash", "MinHash"]),
         ({"scheme": SimHash()}, {"scheme": SimHash(max_distance=4)}, ["max_distance=4", "3"]),
         ({"scheme": SimHash()}, {"scheme": SimHash(bits=32)}, ["bits=32", "64"]),

@@ -187,7 +187,7 @@ DAMAGE = [
     "UPDATE neardup_fingerprint SET value_hash = value_hash + 1 WHERE id = 1",
     "DELETE FROM neardup_fingerprint WHERE id = 1",
     "UPDATE neardup_fingerprint SET group_id = 5 WHERE id = 1",
-    "INSERT INTO neardup_fingerprint SELECT 99, group_id, value, value_hash FROM neardup_fingerprint WHERE id = 1; "
+    "INSERT INTO neardup_fingerprint SELECT 99, group_id, value, value_hash, 0 FROM neardup_fingerprint WHERE id = 1; "
     "UPDATE neardup_document SET fingerprint_id = 99 WHERE key = 'b'",
 ]
 
