@@ -358,8 +358,7 @@ static void damage(sqlite3 *db, input *from)
         "CREATE TABLE %s (a, b, c, d, e)",
         "CREATE TABLE %s (name, value)",
         "CREATE TABLE %s (id, group_id, value, value_hash, fingerprint_id, bucket, hash, permuted, table_no, chunk_no, code)",
-        "CREATE VIEW %s AS SELECT 1 AS id, 0 AS group_id, x'00' AS value, 'scheme' AS name, 1 AS fingerprint_id, "
-        "7 AS bucket, 0 AS hash",
+        "CREATE VIEW %s AS SELECT 1 AS id, 0 AS group_id, x'00' AS value, 'scheme' AS name, 1 AS fingerprint_id, 7 AS bucket",
         "CREATE VIEW %s AS SELECT * FROM neardup_search('i', 'the quick brown fox jumps over the lazy dog')",
         "CREATE VIEW %s AS SELECT name, value FROM %s",
         "BEGIN /* %s */",

@@ -32,7 +32,7 @@ static void take_rules(input *from, setting *to)
     spec->hash = (int32_t)take_choice(from, 7);
     if (spec->hash == ND_HASH_XXH3_64 && take_choice(from, 2) == 1)
         spec->hash_seed = take_number(from, 8);
-    to->large = take_byte(from) == 99;
+    to->large = take_byte(from) == 99 && spec->shingle < 1000; /* those hash a large text a thousand times over */
     to->fail_after = take_choice(from, 8) == 1 ? 1 + take_byte(from) : 0;
     const size_t joiner = take_byte(from);
     spec->joiner_size = joiner < 128 ? spec->tokens == ND_TOKENS_WORDS : joiner % (JOINER_MAX + 1);
