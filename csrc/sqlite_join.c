@@ -2,6 +2,8 @@
  * fingerprints that meet the rule of the index, found for many at once by walking the candidate table from one end to the other.
  *
  * complete = 1: all pairs of a fingerprint from first_id to last_id and one of a higher id.
+ * complete = 2: all pairs of a fingerprint of another index, put with that id into temp.{index}_asked (id, group_id, value, evidence),
+ * and any of this one; evidence: its shingle hashes where these are compared and are not the value.
  * complete = 0: pairs with a lower id, as many as it takes to connect. Of a bucket that many share, a fingerprint is compared with
  * one after another of each part that is connected already, until one of that part matches; so the cost of a bucket in which all
  * are alike grows with its size and not with its square. Fingerprints without a document that is visible at `now` (milliseconds
@@ -133,7 +135,7 @@ static const join_item *find_item(const join_page *page, int64_t id)
 
 static int bytes_of(join_run *run, int64_t id, const uint8_t **bytes, size_t *size)
 {
-    const join_item *item = find_item(&run->page, id);
+    const join_item *item = run->reader->foreign ? NULL : find_item(&run->page, id);
     if (item == NULL)
         return nd_join_read_value(run->reader, id, bytes, size);
     *bytes = run->page.arena + item->offset;
@@ -205,7 +207,7 @@ static int add_all_candidates(join_run *run)
         const join_item *item = &run->page.items[run->members[i]];
         for (size_t j = 0; j < run->other_count && item->visible && code == SQLITE_OK; j++) {
             int64_t other = (int64_t)run->others[j];
-            if (complete ? other > item->id : other < item->id)
+            if (run->reader->foreign || (complete ? other > item->id : other < item->id))
                 code = add_candidate(run, run->members[i], other);
         }
     }
@@ -617,7 +619,7 @@ static int join_filter(sqlite3_vtab_cursor *base, int given, const char *plan, i
     if (code == SQLITE_OK)
         code = nd_input_integer(&cursor->head, 2, "last_id", 0, INT64_MAX, 0, &last_id);
     if (code == SQLITE_OK)
-        code = nd_input_integer(&cursor->head, 3, "complete", 0, 1, 0, &complete);
+        code = nd_input_integer(&cursor->head, 3, "complete", 0, 2, 0, &complete);
     if (code == SQLITE_OK)
         code = nd_input_integer(&cursor->head, 4, "now", INT64_MIN, INT64_MAX, 0, &now);
     if (code != SQLITE_OK)

@@ -24,7 +24,7 @@ typedef struct join_page {
 } join_page;
 
 enum join_statement {
-    JOIN_PAGE,    /* first, last -> id, group_id, value */
+    JOIN_PAGE,    /* first, last -> id, group_id, value, evidence or NULL */
     JOIN_VALUE,   /* id -> value */
     JOIN_TEXT,    /* id -> text of a document */
     JOIN_VISIBLE, /* id, now -> 1 */
@@ -42,7 +42,8 @@ typedef struct join_reader {
     nd_scheme rule; /* compares what items hold */
     sqlite3_stmt *statements[JOIN_STATEMENTS];
     int64_t now;
-    int complete;
+    int complete; /* all pairs */
+    int foreign;  /* the page's fingerprints are those of temp.{index}_asked: of another index, with ids of their own */
     int crowds;     /* some rows stand apart by crowd */
     int expiring;   /* some documents may have expired */
     int64_t last_id; /* the highest id of a fingerprint */
@@ -51,8 +52,8 @@ typedef struct join_reader {
     nd_text *work;
 } join_reader;
 
-/* now: milliseconds since 1970; documents that expire by then are invisible. */
-int nd_join_reader_open(join_reader *reader, nd_table *table, int complete, int64_t now);
+/* mode: `complete` of neardup_join. now: milliseconds since 1970; documents that expire by then are invisible. */
+int nd_join_reader_open(join_reader *reader, nd_table *table, int mode, int64_t now);
 void nd_join_reader_close(join_reader *reader);
 int nd_join_fail(join_reader *reader, int code);
 /* Fills the page with the fingerprints from first_id to last_id, as many as fit; *next_id is where to go on. */

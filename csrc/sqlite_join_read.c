@@ -30,11 +30,13 @@ int nd_join_fail(join_reader *reader, int code)
 /* ---- statements -------------------------------------------------------------------------------------------------------- */
 
 static const char *const common_sql[] = {
-    [JOIN_PAGE] = "SELECT id, group_id, value FROM %s_fingerprint WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
+    [JOIN_PAGE] = "SELECT id, group_id, value, NULL FROM %s_fingerprint WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
     [JOIN_VALUE] = "SELECT value FROM %s_fingerprint WHERE id = ?1",
     [JOIN_TEXT] = "SELECT text FROM %s_document WHERE fingerprint_id = ?1 LIMIT 1",
     [JOIN_VISIBLE] = "SELECT 1 FROM %s_document WHERE fingerprint_id = ?1 AND (expires_at IS NULL OR expires_at > ?2) LIMIT 1",
 };
+
+static const char asked_sql[] = "SELECT id, group_id, value, evidence FROM temp.%s_asked WHERE id BETWEEN ?1 AND ?2 ORDER BY id";
 
 /* Ids in the range of a probe: ?1 group, ?2 low, ?3 table, ?4 high. The second of each pair leaves crowds out. */
 static const char *const range_sql[][2] = {
@@ -97,13 +99,14 @@ static int ask_number(join_reader *reader, const char *format, int64_t *out)
     return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-int nd_join_reader_open(join_reader *reader, nd_table *table, int complete, int64_t now)
+int nd_join_reader_open(join_reader *reader, nd_table *table, int mode, int64_t now)
 {
     int64_t found = 0;
     memset(reader, 0, sizeof *reader);
     reader->table = table;
     reader->settings = &table->cache.settings;
-    reader->complete = complete;
+    reader->complete = mode > 0;
+    reader->foreign = mode == 2;
     reader->rule = reader->settings->scheme;
     reader->now = now;
     if (reader->rule.evidence == ND_EVIDENCE_TEXT) {
@@ -121,12 +124,12 @@ int nd_join_reader_open(join_reader *reader, nd_table *table, int complete, int6
     int plan = reader->settings->scheme.plan;
     reader->crowds = found != 0 && (plan == ND_PLAN_BANDS || plan == ND_PLAN_PREFIX);
     for (int i = JOIN_PAGE; i <= JOIN_VISIBLE && code == SQLITE_OK; i++)
-        code = prepare(reader, (enum join_statement)i, common_sql[i]);
+        code = prepare(reader, (enum join_statement)i, i == JOIN_PAGE && reader->foreign ? asked_sql : common_sql[i]);
     if (code == SQLITE_OK)
-        code = prepare(reader, JOIN_RANGE, range_sql[plan][!complete]);
+        code = prepare(reader, JOIN_RANGE, range_sql[plan][!reader->complete]);
     if (code == SQLITE_OK && plan != ND_PLAN_SCAN && (plan != ND_PLAN_BLOCKS || reader->rule.bits <= 64))
         code = prepare(reader, JOIN_WALK, walk_sql[plan]);
-    if (code == SQLITE_OK && reader->crowds && !complete)
+    if (code == SQLITE_OK && reader->crowds && !reader->complete)
         code = prepare_crowds(reader);
     return code;
 }
@@ -154,7 +157,7 @@ int nd_join_bind(sqlite3_stmt *statement, const nd_filed *probe)
     return code;
 }
 
-/* The probes of a page are about those of its first item for each; looking one up takes as long as reading WALKED rows. */
+/* The probes of a page are about those of the newest fingerprint for each item; looking one up takes as long as reading WALKED rows. */
 int nd_join_prefers_walk(join_reader *reader, const join_page *page, int *walk)
 {
     *walk = 0;
@@ -164,7 +167,7 @@ int nd_join_prefers_walk(join_reader *reader, const join_page *page, int *walk)
     if (keys == NULL)
         return SQLITE_NOMEM;
     sqlite3_stmt *statement = reader->statements[JOIN_VALUE];
-    int code = sqlite3_bind_int64(statement, 1, page->items[0].id);
+    int code = sqlite3_bind_int64(statement, 1, reader->last_id);
     if (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         const uint8_t *value = sqlite3_column_blob(statement, 0);
         size_t size = (size_t)sqlite3_column_bytes(statement, 0);
@@ -287,7 +290,12 @@ static int take_item(join_reader *reader, join_page *page, sqlite3_stmt *stateme
         return status == ND_ERROR_DAMAGED ? damaged(reader, id) : nd_table_fail_status(&reader->table->base, status);
     const uint8_t *bytes = value;
     int code = SQLITE_OK;
-    if (reader->work != NULL) {
+    if (reader->foreign && sqlite3_column_type(statement, 3) == SQLITE_BLOB) {
+        bytes = sqlite3_column_blob(statement, 3);
+        size = (size_t)sqlite3_column_bytes(statement, 3);
+        if (bytes == NULL || nd_scheme_value_check(&reader->rule, bytes, size) != ND_OK)
+            return damaged(reader, id);
+    } else if (reader->work != NULL) {
         code = read_text(reader, id, &size);
         bytes = (const uint8_t *)reader->numbers;
     }

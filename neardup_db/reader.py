@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 
 from . import records as checks
-from .errors import KeyNotFoundError
+from .errors import KeyNotFoundError, ParameterError
 from .schemes.base import Scheme
 from .store import statistics
 from .store.clusters import Clusters
@@ -185,19 +185,44 @@ class Reader:
             )
             return [row.match for row in rows]
 
-    def pairs(self, threshold: float | None = None) -> Iterator[Pair]:
+    def pairs(self, threshold: float | Reader | None = None, other: Reader | None = None) -> Iterator[Pair]:
         """All pairs of near-duplicates, lazily; `key_a` is the earlier document.
 
-        The candidate table is joined with itself a range of documents at a time; each range sees one state of the index.
+        `pairs(other)`, or `pairs(threshold, other)`: all pairs of a document of this index and one of another, whose key is
+        `key_b`, in groups of the same name; both must have the same scheme and text rules, else ParameterError.
+
+        The candidate table is joined with itself, or with the other's fingerprints, a range of documents at a time; each range
+        sees one state of the index.
         """
         self._store.db.require_open()
+        if isinstance(threshold, Reader):
+            threshold, other = None, threshold
         self._store.scheme.query_bounds(threshold, None)
-        return self._pairs(threshold)
+        if other is None:
+            return self._pairs(threshold)
+        other._store.db.require_open()
+        self._require_alike(other)
+        return self._pairs_with(other, threshold)
 
     def _pairs(self, threshold: float | None) -> Iterator[Pair]:
         for pairs in self._joins.ranges(threshold, checks.now_ms):
             for one in pairs.documents():
                 yield Pair(one.a.key, one.b.key, one.similarity, one.distance)
+
+    def _pairs_with(self, other: Reader, threshold: float | None) -> Iterator[Pair]:
+        for pairs in self._joins.ranges_with(other._joins, threshold, checks.now_ms):
+            for one in pairs.documents():
+                yield Pair(one.a.key, one.b.key, one.similarity, one.distance)
+
+    def _require_alike(self, other: Reader) -> None:
+        """ParameterError where the fingerprints of two indexes cannot be compared."""
+        mine, theirs = self._store, other._store
+        if mine.scheme.reads_values_of(theirs.scheme) and mine.rules.settings() == theirs.rules.settings():
+            return
+        raise ParameterError(
+            f"the other index has {theirs.scheme!r} under {theirs.rules!r}, this one {mine.scheme!r} under {mine.rules!r}: their "
+            "fingerprints cannot be compared; rebuild() one of them like the other"
+        )
 
     def clusters(self, min_size: int = 2) -> list[Cluster]:
         """Connected components of the graph of pairs, largest first; without `record_matches` they are computed now."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -60,6 +60,34 @@ class RangePairs:
                     yield DocumentPair(min(a, b), max(a, b), similarity, distance)
 
 
+class Asked(NamedTuple):
+    """A fingerprint of another index: its group's name, what is compared."""
+
+    id: int
+    group: Key | None
+    value: bytes | None
+    evidence: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """What fingerprints of another index match: found: (fingerprint, the other's, similarity, distance)."""
+
+    found: list[tuple[int, int, float, int | None]]
+    members: dict[int, list[Member]]
+    others: dict[int, list[Member]]
+
+    def documents(self) -> Iterator[DocumentPair]:
+        """Every pair of their documents, that of the other index second."""
+        for fingerprint_id, other_id, similarity, distance in self.found:
+            for a in self.members.get(fingerprint_id, ()):
+                for b in self.others[other_id]:
+                    yield DocumentPair(a, b, similarity, distance)
+
+
+_ASKED = "CREATE TEMP TABLE IF NOT EXISTS {index}_asked (id INTEGER PRIMARY KEY, group_id INTEGER, value BLOB, evidence BLOB)"
+
+
 class Joins:
     """Joins of an index with itself; each range in a transaction of its own, unless the caller is in one."""
 
@@ -97,13 +125,65 @@ class Joins:
         sql = """SELECT fingerprint_id, other_id, similarity, distance FROM neardup_join('{index}', ?, ?, 1, ?)
                  WHERE similarity >= ?"""
         found = self.search.rows(self.store.sql(sql), (first_id, last_id, now, bound))
-        members: dict[int, list[Member]] = {}
+        others = [(number, number) for number in {row[1] for row in found} if number > last_id]
+        members = self._members([(first_id, last_id), *others], now)
+        return RangePairs(first_id, last_id, found, members, 0 if self.store.scheme.takes_codes else None)
+
+    def _members(self, ranges: Iterable[tuple[int, int]], now: int) -> dict[int, list[Member]]:
+        """The visible documents of ranges of fingerprints, by fingerprint, in the order of insertion."""
         sql = """SELECT fingerprint_id, id, key, cluster_id FROM {index}_document WHERE fingerprint_id BETWEEN ? AND ?
                  AND (expires_at IS NULL OR expires_at > ?) ORDER BY fingerprint_id, id"""
-        asked = [(number, number, now) for number in {row[1] for row in found} if number > last_id]
-        for number, *member in self.db.execute_many(self.store.sql(sql), [(first_id, last_id, now), *asked]):
+        members: dict[int, list[Member]] = {}
+        parameters = ((*one, now) for one in dict.fromkeys(ranges))
+        for number, *member in self.db.execute_many(self.store.sql(sql), parameters):
             members.setdefault(number, []).append(Member(*member))
-        return RangePairs(first_id, last_id, found, members, 0 if self.store.scheme.takes_codes else None)
+        return members
+
+    # ---- with another index ------------------------------------------------------------------------------------------
+
+    def ranges_with(self, other: Joins, threshold: float | None, clock: Callable[[], int]) -> Iterator[Between]:
+        """Pairs of a document of this index and one of another, a page of the other's fingerprints at a time."""
+        after, size = 0, RANGE_FIRST
+        while True:
+            now = clock()
+            with other.store.reading():
+                asked, members = other._page(after, size, now)
+            if not asked:
+                return
+            try:
+                pairs = self._between(asked, members, threshold, now)
+            except apsw.TooBigError:
+                size = max(1, size // 2)
+                continue
+            yield pairs
+            after = asked[-1].id
+            size = min(2 * size, RANGE_MOST) if 2 * len(pairs.found) <= PAIRS_WANTED else max(1, size // 2)
+
+    def _page(self, after: int, size: int, now: int) -> tuple[list[Asked], dict[int, list[Member]]]:
+        """Fingerprints with a visible document, in the order of their ids, and these documents."""
+        sql = """SELECT f.id, g.name, f.group_id FROM {index}_fingerprint AS f LEFT JOIN {index}_group AS g ON g.id = f.group_id
+                 WHERE f.id > ? AND EXISTS (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id
+                     AND (d.expires_at IS NULL OR d.expires_at > ?)) ORDER BY f.id LIMIT +?"""
+        rows = self.db.page(self.store.sql(sql), after, now, size)
+        members = self._members(((number, number) for number, _, _ in rows), now)
+        asked = []
+        for number, name, group_id in rows:
+            sketch = self.search.stored_sketch(members[number][0].id, number)
+            asked.append(Asked(number, name if group_id else None, sketch.value, sketch.evidence))
+        return asked, members
+
+    def _between(self, asked: list[Asked], members: dict[int, list[Member]], threshold: float | None, now: int) -> Between:
+        with self.store.reading():
+            bound, _ = self.store.scheme.query_bounds(threshold, None)
+            groups = {name: self.documents.group_id(name) for name in {one.group for one in asked}}
+            self.db.execute(self.store.sql(_ASKED)).fetchall()
+            self.db.execute(self.store.sql("DELETE FROM temp.{index}_asked"))
+            rows = [(one.id, groups[one.group], one.value, one.evidence) for one in asked]
+            self.db.execute_many(self.store.sql("INSERT INTO temp.{index}_asked VALUES (?, ?, ?, ?)"), rows)
+            sql = """SELECT other_id, fingerprint_id, similarity, distance FROM neardup_join('{index}', ?, ?, 2, ?)
+                     WHERE similarity >= ?"""
+            found = self.search.rows(self.store.sql(sql), (asked[0].id, asked[-1].id, now, bound))
+            return Between(found, self._members(((row[0], row[0]) for row in found), now), members)
 
     def connections(self, now: int) -> Iterator[tuple[int, int]]:
         """Pairs of fingerprints that connect those of every cluster of visible documents. Inside `reading`."""

@@ -1,0 +1,98 @@
+"""pairs(), also of two indexes, against brute force."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import CASES, PAST, Case, Model
+
+from neardup_db import BottomK, Index, MinHash, ParameterError, TextRules
+from neardup_db.store import joins
+
+WORDS = "oak elm ash fir yew box bay may ivy rue".split()  # noqa: SIM905
+
+
+def contents(case: Case, count: int, seed: int) -> list[Any]:
+    """Contents of which many are near each other."""
+    chance = random.Random(seed)
+    if not case.codes:
+        return [" ".join(chance.choices(WORDS[:6], k=chance.randrange(7))) for _ in range(count)]
+    size = case.scheme.bits // 8
+    made = []
+    for _ in range(count):
+        code = bytearray(random.Random(chance.randrange(3)).randbytes(size))
+        for _ in range(chance.randrange(8)):
+            bit = chance.randrange(8 * size)
+            code[bit // 8] ^= 128 >> bit % 8
+        made.append(bytes(code))
+    return made
+
+
+def fill(case: Case, path: Path, seed: int) -> tuple[Index, Model]:
+    """An index with groups, equal copies and documents that have expired, and its model."""
+    index = Index(path, case.scheme, text=case.rules, store_text=case.store_text, record_matches=False)
+    model = Model(case)
+    chance = random.Random(seed)
+    for number, content in enumerate(contents(case, 60, seed)):
+        group = chance.choice([None, None, "g", "h" if seed == 1 else "i"])
+        expires_at = PAST if number % 10 == 0 else None
+        add = index.add_code if case.codes else index.add
+        add(f"{seed}-{number}", content, group=group, expires_at=expires_at)
+        if expires_at is None:
+            model.put(f"{seed}-{number}", content, group)
+    return index, model
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_pairs_of_two_indexes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """pairs(other) gives what asking one index for every document of the other would, whatever the size of its pages."""
+    case = CASES[name]
+    a, mine = fill(case, tmp_path / "a.db", 1)
+    b, theirs = fill(case, tmp_path / "b.db", 2)
+    expected = {
+        (key, other_key, *verdict)
+        for other_key, other in theirs.entries.items()
+        for key, *verdict in mine.matches(other.content, other.group)
+    }
+    assert expected
+    with a, b:
+        for first in (1, 7, 1024):
+            monkeypatch.setattr(joins, "RANGE_FIRST", first)
+            assert sorted(map(tuple, ((p.key_a, p.key_b, p.similarity, p.distance) for p in a.pairs(b)))) == sorted(expected)
+        above = {one for one in expected if one[2] >= 0.95}
+        assert {(p.key_a, p.key_b, p.similarity, p.distance) for p in a.pairs(0.95, b)} == above
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_pairs_in_ranges_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """pairs() and clusters() are those of brute force whether a range holds one fingerprint or all."""
+    index, model = fill(CASES[name], tmp_path / "a.db", 1)
+    with index:
+        for first, most in ((1, 1), (3, 5), (1024, 1024)):
+            monkeypatch.setattr(joins, "RANGE_FIRST", first)
+            monkeypatch.setattr(joins, "RANGE_MOST", most)
+            found = [(p.key_a, p.key_b, p.similarity, p.distance) for p in index.pairs()]
+            assert len(found) == len(set(found)) and set(found) == model.pairs()
+        assert [one.keys for one in index.clusters()] == model.clusters()
+
+
+def test_indexes_that_cannot_be_compared(tmp_path: Path) -> None:
+    """Another scheme, or other text rules, are a ParameterError that says what each index has."""
+    with Index(":memory:", MinHash()) as a:
+        for scheme, rules in ((BottomK(), None), (MinHash(seed=2), None), (MinHash(), TextRules(shingle=5))):
+            with Index(":memory:", scheme, text=rules) as b, pytest.raises(ParameterError, match="rebuild"):
+                a.pairs(b)
+
+
+def test_pairs_of_an_index_that_is_read_only(tmp_path: Path) -> None:
+    """Joining writes nothing into the file."""
+    path = tmp_path / "a.db"
+    with Index(path, MinHash()) as index:
+        index.add("a", "one two three four")
+    with Index(path, read_only=True) as a, Index(":memory:", MinHash()) as b:
+        b.add("b", "one two three four")
+        assert [(pair.key_a, pair.key_b) for pair in a.pairs(b)] == [("a", "b")]
+        assert list(a.pairs(a))[0].key_b == "a"
