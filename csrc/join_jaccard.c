@@ -2,10 +2,10 @@
  * Kaushik 2006; Bayardo, Ma and Srikant 2007; positional filter: Xiao, Wang, Lin and Yu 2008).
  *
  * 1. Equal arrays are joined once: the first of them stands for its group.
- * 2. Values are renumbered by how many sets have them, the rarest first, and every set is sorted by that rank.
- * 3. Sets are taken by length. Two sets with an overlap of c share one of their first length - c + 1 ranks; a set probes its first
- *    length - o + 1 ranks (any partner) among those that earlier, shorter sets have filed, and then files its own first
- *    length - need(2 * length) + 1 (partners as long or longer).
+ * 2. The values of every set are ordered by how many sets have them, the rarest first (join_lists.c).
+ * 3. Sets are taken by length. Two sets with an overlap of c share one of their first length - c + 1 values; a set seeks its first
+ *    length - o + 1 values (any partner) among those that earlier, shorter sets have filed, which are the first
+ *    length - need(2 * length) + 1 of each (partners as long or longer).
  * 4. What is met often enough is verified by nd_jaccard: the verdict is never a filter's.
  * Where looking at the bitmaps of all sets of a possible length (join_bitmaps.c) is cheaper than 2 and 3, or for one set than
  * the lists that it would have to walk, that is done instead.
@@ -14,52 +14,41 @@
 
 #include "join.h"
 #include "join_bitmaps.h"
+#include "join_lists.h"
 
 #define NONE UINT32_MAX
 #define DEAD UINT32_MAX
 
-typedef struct posting {
-    uint32_t set, place;
-} posting;
+/* With the set that seeks: how many values were met, 0 = none yet, DEAD = it cannot reach what it needs. */
+typedef struct meeting {
+    uint32_t overlap, needed;
+} meeting;
 
 typedef struct set_join {
-    const uint64_t *values;
-    const uint64_t *ends;
+    nd_sets sets;
     double threshold;
     nd_pairs *pairs;
-    size_t count; /* of input arrays */
-    size_t sets;  /* of distinct ones that are not empty, by ascending length */
-    uint32_t *leader;  /* of set s: the first input array that is equal to it */
-    uint32_t *next;    /* of input array i: the next one equal to it, or NONE */
-    size_t *starts;    /* ranks of set s: ranks[starts[s]] .. ranks[starts[s + 1]] */
-    uint32_t *ranks;
-    size_t rank_count;
-    posting *postings; /* of rank r: postings[list_start[r]] .. postings[list_end[r]] */
-    size_t *list_start, *list_end;
-    uint32_t *overlap; /* with the probing set so far, 0 = not met, DEAD = cannot reach what it needs */
-    uint32_t *needed;
+    size_t count;   /* of input arrays */
+    uint32_t *next; /* of input array i: the next one equal to it, or NONE */
+    nd_lists lists;
+    meeting *meetings; /* with each set */
     uint32_t *met;
     nd_bitmaps bitmaps;
 } set_join;
 
 static size_t start_of(const set_join *join, size_t array)
 {
-    return array == 0 ? 0 : (size_t)join->ends[array - 1];
+    return array == 0 ? 0 : (size_t)join->sets.ends[array - 1];
 }
 
 static size_t length_of(const set_join *join, size_t array)
 {
-    return (size_t)join->ends[array] - start_of(join, array);
-}
-
-static size_t set_length(const set_join *join, size_t set)
-{
-    return length_of(join, join->leader[set]);
+    return (size_t)join->sets.ends[array] - start_of(join, array);
 }
 
 static const uint8_t *bytes_of(const set_join *join, size_t array)
 {
-    return (const uint8_t *)(join->values + start_of(join, array));
+    return (const uint8_t *)(join->sets.values + start_of(join, array));
 }
 
 /* ---- 1. groups of equal arrays --------------------------------------------------------------------------------------------- */
@@ -83,7 +72,7 @@ static int equal_arrays(const set_join *join, size_t a, size_t b)
     return length == length_of(join, b) && memcmp(bytes_of(join, a), bytes_of(join, b), 8 * length) == 0;
 }
 
-/* Chains equal arrays and leaves the first of each chain in leader[0 .. sets - 1], ordered by length. */
+/* Chains equal arrays and makes the first of each chain a set, ordered by length. */
 static void group_equal(set_join *join, nd_record *records, nd_record *other)
 {
     size_t filled = 0;
@@ -97,116 +86,60 @@ static void group_equal(set_join *join, nd_record *records, nd_record *other)
     for (size_t i = 0, run = 0; i < filled; i++) {
         /* Arrays of one hash value, and not equal, are as good as unheard of: leaders of a run are looked through in turn. */
         if (i == 0 || sorted[i].key != sorted[i - 1].key)
-            run = join->sets;
+            run = join->sets.count;
         size_t array = (size_t)sorted[i].item, at = run;
-        while (at < join->sets && !equal_arrays(join, (size_t)leaders[at].item, array))
+        while (at < join->sets.count && !equal_arrays(join, (size_t)leaders[at].item, array))
             at++;
-        if (at == join->sets) {
-            leaders[join->sets++] = (nd_record){length_of(join, array), array};
+        if (at == join->sets.count) {
+            leaders[join->sets.count++] = (nd_record){length_of(join, array), array};
         } else {
             size_t first = (size_t)leaders[at].item;
             join->next[array] = join->next[first];
             join->next[first] = (uint32_t)array;
         }
     }
-    const nd_record *by_length = nd_sort_records(leaders, sorted, join->sets, 0, 32);
-    for (size_t s = 0; s < join->sets; s++)
-        join->leader[s] = (uint32_t)by_length[s].item;
-}
-
-/* ---- 2. ranks ---------------------------------------------------------------------------------------------------------------- */
-
-/* records and other: room for one of each value of each set. */
-static void rank_values(set_join *join, nd_record *records, nd_record *other, size_t total)
-{
-    size_t filled = 0;
-    for (size_t s = 0; s < join->sets; s++) {
-        join->starts[s] = filled;
-        for (size_t at = start_of(join, join->leader[s]); at < join->ends[join->leader[s]]; at++)
-            records[filled++] = (nd_record){join->values[at], s};
-    }
-    join->starts[join->sets] = total;
-    nd_record *sorted = nd_sort_records(records, other, total, 0, 64);
-    /* For each distinct value how often it stands there, and where first: one number, so that sorting orders by frequency. */
-    uint64_t *distinct = (uint64_t *)(sorted == records ? other : records);
-    for (size_t at = 0; at < total;) {
-        size_t end = at + 1;
-        while (end < total && sorted[end].key == sorted[at].key)
-            end++;
-        distinct[join->rank_count++] = (uint64_t)(end - at) << 32 | at;
-        at = end;
-    }
-    nd_sort64(distinct, join->rank_count);
-    memset(join->overlap, 0, join->sets * sizeof *join->overlap);
-    for (size_t r = 0; r < join->rank_count; r++) {
-        uint64_t frequency = distinct[r] >> 32, at = distinct[r] & UINT32_MAX;
-        for (uint64_t i = at; i < at + frequency; i++) {
-            size_t s = (size_t)sorted[i].item;
-            join->ranks[join->starts[s] + join->overlap[s]++] = (uint32_t)r;
-        }
+    const nd_record *by_length = nd_sort_records(leaders, sorted, join->sets.count, 0, 32);
+    for (size_t s = 0; s < join->sets.count; s++) {
+        join->sets.leader[s] = (uint32_t)by_length[s].item;
+        join->sets.lengths[s] = (uint32_t)by_length[s].key;
     }
 }
 
-/* ---- 3. filing and probing ---------------------------------------------------------------------------------------------------- */
+/* ---- 3. seeking ---------------------------------------------------------------------------------------------------------------- */
 
-static size_t filed_count(const set_join *join, size_t length)
-{
-    return length - nd_overlap_needed(2 * length, join->threshold) + 1;
-}
-
-/* Room for each rank's postings, still empty. */
-static void lay_out_lists(set_join *join)
-{
-    memset(join->list_start, 0, (join->rank_count + 1) * sizeof *join->list_start);
-    for (size_t s = 0; s < join->sets; s++) {
-        size_t filed = filed_count(join, join->starts[s + 1] - join->starts[s]);
-        for (size_t i = 0; i < filed; i++)
-            join->list_start[join->ranks[join->starts[s] + i] + 1]++;
-    }
-    for (size_t r = 0; r < join->rank_count; r++)
-        join->list_start[r + 1] += join->list_start[r];
-    memcpy(join->list_end, join->list_start, join->rank_count * sizeof *join->list_end);
-}
-
-/* Counts what set s has in common with the sets filed under the ranks of its prefix; returns how many it met. */
+/* Counts what set s has in common with the sets filed under the values of its prefix; returns how many it met. */
 static size_t probe(set_join *join, size_t s)
 {
-    size_t length = join->starts[s + 1] - join->starts[s], met = 0;
-    size_t shortest = nd_share_needed(length, join->threshold), prefix = nd_prefix_count(length, join->threshold);
-    for (size_t i = 0; i < prefix; i++) {
-        uint32_t rank = join->ranks[join->starts[s] + i];
-        for (size_t p = join->list_start[rank]; p < join->list_end[rank]; p++) {
-            posting other = join->postings[p];
-            size_t other_length = join->starts[other.set + 1] - join->starts[other.set];
+    const uint32_t *lengths = join->sets.lengths;
+    nd_lists *lists = &join->lists;
+    size_t length = lengths[s], shortest = nd_share_needed(length, join->threshold), met = 0;
+    for (size_t e = lists->starts[s]; e < lists->starts[s + 1]; e++) {
+        nd_entry own = lists->entries[e];
+        if (own.list == ND_NO_LIST)
+            continue;
+        for (size_t p = lists->heads[own.list]; p < own.end; p++) {
+            nd_posting other = lists->postings[p];
+            size_t other_length = lengths[other.set];
             if (other_length < shortest) {
-                /* Lists are ordered by length and so are the probing sets: nobody will need it again. */
-                join->list_start[rank] = p + 1;
+                /* Lists are ordered by length and so are the seeking sets: nobody will need it again. */
+                lists->heads[own.list] = (uint32_t)p + 1;
                 continue;
             }
-            uint32_t *overlap = &join->overlap[other.set];
-            if (*overlap == DEAD)
+            meeting *with = &join->meetings[other.set];
+            if (with->overlap == DEAD)
                 continue;
-            if (*overlap == 0) {
+            if (with->overlap == 0) {
                 join->met[met++] = other.set;
-                join->needed[other.set] = (uint32_t)nd_overlap_needed(length + other_length, join->threshold);
+                with->needed = (uint32_t)nd_overlap_needed(length + other_length, join->threshold);
             }
-            size_t rest = length - i < other_length - other.place ? length - i : other_length - other.place;
-            if (*overlap + rest < join->needed[other.set])
-                *overlap = DEAD;
+            size_t rest = length - own.place < other_length - other.place ? length - own.place : other_length - other.place;
+            if (with->overlap + rest < with->needed)
+                with->overlap = DEAD;
             else
-                ++*overlap;
+                with->overlap++;
         }
     }
     return met;
-}
-
-static void file(set_join *join, size_t s)
-{
-    size_t filed = filed_count(join, join->starts[s + 1] - join->starts[s]);
-    for (size_t i = 0; i < filed; i++) {
-        uint32_t rank = join->ranks[join->starts[s] + i];
-        join->postings[join->list_end[rank]++] = (posting){(uint32_t)s, (uint32_t)i};
-    }
 }
 
 /* ---- 4. verification ------------------------------------------------------------------------------------------------------------ */
@@ -228,7 +161,7 @@ static int add_chains(set_join *join, uint32_t chain, uint32_t other, double sim
 
 static int verify_one(set_join *join, size_t s, size_t other)
 {
-    uint32_t a = join->leader[s], b = join->leader[other];
+    uint32_t a = join->sets.leader[s], b = join->sets.leader[other];
     double similarity = nd_jaccard_bytes(bytes_of(join, a), length_of(join, a), bytes_of(join, b), length_of(join, b), join->threshold);
     return similarity >= join->threshold ? add_chains(join, a, b, similarity) : ND_OK;
 }
@@ -237,8 +170,8 @@ static int verify(set_join *join, size_t s, size_t met)
 {
     int status = ND_OK;
     for (size_t i = 0; i < met && status == ND_OK; i++) {
-        int dead = join->overlap[join->met[i]] == DEAD;
-        join->overlap[join->met[i]] = 0;
+        int dead = join->meetings[join->met[i]].overlap == DEAD;
+        join->meetings[join->met[i]].overlap = 0;
         if (!dead)
             status = verify_one(join, s, join->met[i]);
     }
@@ -255,8 +188,8 @@ static int verify(set_join *join, size_t s, size_t met)
 /* The first set that is long enough to be a partner of set s, from `first` on. */
 static size_t first_partner(const set_join *join, size_t s, size_t first)
 {
-    size_t shortest = nd_share_needed(set_length(join, s), join->threshold);
-    while (set_length(join, first) < shortest)
+    size_t shortest = nd_share_needed(join->sets.lengths[s], join->threshold);
+    while (join->sets.lengths[first] < shortest)
         first++;
     return first;
 }
@@ -265,7 +198,7 @@ static size_t first_partner(const set_join *join, size_t s, size_t first)
 static int prefers_bitmaps(const set_join *join, size_t total)
 {
     double most = (double)total * VALUE_NS / (WORD_NS * (double)join->bitmaps.words), looked = 0;
-    for (size_t s = 0, first = 0; s < join->sets && looked <= most; s++) {
+    for (size_t s = 0, first = 0; s < join->sets.count && looked <= most; s++) {
         first = first_partner(join, s, first);
         looked += (double)(s - first);
     }
@@ -275,25 +208,24 @@ static int prefers_bitmaps(const set_join *join, size_t total)
 /* Whether set s, with sets from `first` on for partners, is. */
 static int lists_are_longer(const set_join *join, size_t s, size_t first)
 {
-    size_t length = set_length(join, s), prefix = nd_prefix_count(length, join->threshold);
-    double entries = 0;
-    for (size_t i = 0; i < prefix; i++) {
-        uint32_t rank = join->ranks[join->starts[s] + i];
-        entries += (double)(join->list_end[rank] - join->list_start[rank]);
-    }
-    return entries * POSTING_NS > (double)(s - first) * (double)join->bitmaps.words * WORD_NS;
+    const nd_lists *lists = &join->lists;
+    double walked = 0;
+    for (size_t e = lists->starts[s]; e < lists->starts[s + 1]; e++)
+        if (lists->entries[e].list != ND_NO_LIST)
+            walked += (double)lists->entries[e].end - (double)lists->heads[lists->entries[e].list];
+    return walked * POSTING_NS > (double)(s - first) * (double)join->bitmaps.words * WORD_NS;
 }
 
 static int make_bitmaps(set_join *join)
 {
     /* The length that nine sets of ten have at most: longer ones are looked at in vain, and then verified. */
-    size_t usual = set_length(join, join->sets * 9 / 10), longest = set_length(join, join->sets - 1);
+    size_t usual = join->sets.lengths[join->sets.count * 9 / 10], longest = join->sets.lengths[join->sets.count - 1];
     size_t words = nd_bitmaps_words(usual, join->threshold);
     if (words == 0)
         return ND_OK;
-    int status = nd_bitmaps_new(&join->bitmaps, words, join->sets, longest, join->threshold);
-    for (size_t s = 0; s < join->sets && status == ND_OK; s++)
-        nd_bitmaps_add(&join->bitmaps, s, join->values + start_of(join, join->leader[s]), set_length(join, s));
+    int status = nd_bitmaps_new(&join->bitmaps, words, join->sets.count, longest, join->threshold);
+    for (size_t s = 0; s < join->sets.count && status == ND_OK; s++)
+        nd_bitmaps_add(&join->bitmaps, s, nd_sets_values(&join->sets, s), join->sets.lengths[s]);
     return status;
 }
 
@@ -302,7 +234,7 @@ static int look_at_bitmaps(set_join *join, size_t s, size_t first)
     uint32_t found[ND_BITMAPS_STEP];
     int status = ND_OK;
     while (first < s && status == ND_OK) {
-        size_t count = nd_bitmaps_find(&join->bitmaps, s, set_length(join, s), &first, found);
+        size_t count = nd_bitmaps_find(&join->bitmaps, s, join->sets.lengths[s], &first, found);
         for (size_t i = 0; i < count && status == ND_OK; i++)
             status = verify_one(join, s, found[i]);
     }
@@ -315,71 +247,45 @@ static int look_at_bitmaps(set_join *join, size_t s, size_t first)
 static int join_sets(set_join *join, int lists)
 {
     int status = ND_OK;
-    for (size_t s = 0, first = 0; s < join->sets && status == ND_OK; s++) {
+    for (size_t s = 0, first = 0; s < join->sets.count && status == ND_OK; s++) {
         first = first_partner(join, s, first);
         if (!lists || (join->bitmaps.words > 0 && lists_are_longer(join, s, first)))
             status = look_at_bitmaps(join, s, first);
         else
             status = verify(join, s, probe(join, s));
         if (status == ND_OK)
-            status = add_chains(join, join->leader[s], join->leader[s], 1.0);
-        if (lists)
-            file(join, s);
+            status = add_chains(join, join->sets.leader[s], join->sets.leader[s], 1.0);
     }
     return status;
-}
-
-static int allocate_lists(set_join *join, size_t total)
-{
-    join->starts = malloc((join->sets + 1) * sizeof *join->starts);
-    join->overlap = malloc(join->sets * sizeof *join->overlap);
-    join->needed = malloc(join->sets * sizeof *join->needed);
-    join->met = malloc(join->sets * sizeof *join->met);
-    join->ranks = malloc(total * sizeof *join->ranks);
-    join->postings = malloc(total * sizeof *join->postings);
-    join->list_start = malloc((total + 1) * sizeof *join->list_start);
-    join->list_end = malloc((total + 1) * sizeof *join->list_end);
-    int complete = join->starts && join->overlap && join->needed && join->met && join->ranks && join->postings &&
-                   join->list_start && join->list_end;
-    return complete ? ND_OK : ND_ERROR_MEMORY;
 }
 
 static void release(set_join *join)
 {
-    free(join->leader);
+    free(join->sets.leader);
+    free(join->sets.lengths);
     free(join->next);
-    free(join->starts);
-    free(join->overlap);
-    free(join->needed);
+    free(join->meetings);
     free(join->met);
-    free(join->ranks);
-    free(join->postings);
-    free(join->list_start);
-    free(join->list_end);
+    nd_lists_free(&join->lists);
     nd_bitmaps_free(&join->bitmaps);
 }
 
-/* Ranks, and lists with room for what will be filed. */
-static int make_lists(set_join *join, size_t total)
+static int make_lists(set_join *join)
 {
-    nd_record *records = malloc(total * sizeof *records), *other = malloc(total * sizeof *other);
-    int status = records == NULL || other == NULL ? ND_ERROR_MEMORY : allocate_lists(join, total);
-    if (status == ND_OK) {
-        rank_values(join, records, other, total);
-        memset(join->overlap, 0, join->sets * sizeof *join->overlap);
-        lay_out_lists(join);
-    }
-    free(records);
-    free(other);
-    return status;
+    join->meetings = calloc(join->sets.count, sizeof *join->meetings);
+    join->met = malloc(join->sets.count * sizeof *join->met);
+    if (join->meetings == NULL || join->met == NULL)
+        return ND_ERROR_MEMORY;
+    return nd_lists_new(&join->lists, &join->sets, join->threshold);
 }
 
 static int make_groups(set_join *join)
 {
     nd_record *records = malloc(join->count * sizeof *records), *other = malloc(join->count * sizeof *other);
-    join->leader = malloc(join->count * sizeof *join->leader);
+    join->sets.leader = malloc(join->count * sizeof *join->sets.leader);
+    join->sets.lengths = malloc(join->count * sizeof *join->sets.lengths);
     join->next = malloc(join->count * sizeof *join->next);
-    int complete = records && other && join->leader && join->next;
+    int complete = records && other && join->sets.leader && join->sets.lengths && join->next;
     if (complete)
         group_equal(join, records, other);
     free(records);
@@ -395,11 +301,11 @@ static int join_all(set_join *join)
     if (status != ND_OK)
         return status;
     size_t total = 0;
-    for (size_t s = 0; s < join->sets; s++)
-        total += set_length(join, s);
+    for (size_t s = 0; s < join->sets.count; s++)
+        total += join->sets.lengths[s];
     if (join->bitmaps.words > 0 && prefers_bitmaps(join, total))
         return join_sets(join, 0);
-    status = make_lists(join, total);
+    status = make_lists(join);
     return status == ND_OK ? join_sets(join, 1) : status;
 }
 
@@ -415,7 +321,7 @@ int nd_jaccard_pairs(const uint64_t *values, const uint64_t *ends, size_t count,
     int status = check_input(values, ends, count);
     if (status != ND_OK)
         return status;
-    set_join join = {.values = values, .ends = ends, .threshold = threshold, .pairs = pairs, .count = count};
+    set_join join = {.sets = {.values = values, .ends = ends}, .threshold = threshold, .pairs = pairs, .count = count};
     status = join_all(&join);
     release(&join);
     if (status == ND_OK)

@@ -1,0 +1,227 @@
+/* join_lists.c: lists of the sets that have a rare value in common.
+ *
+ * Values are ordered by how many sets have them, the rarest first, and of a set only the first few in this order are filed or
+ * sought (join_jaccard.c says how many). Most of them are nobody else's, so that nothing need be done for them but to know it:
+ * values are counted in a table of bytes, by hash, without collisions being looked at, three to four bytes of memory a value at
+ * the most. What is counted once is nobody else's for certain. All other values are counted too high at worst, which costs time
+ * and nothing else: any order does, as long as it is the same for all sets. Only these become records and are sorted. */
+#include <stdlib.h>
+
+#include "join_lists.h"
+
+enum { CLASSES = 256 };
+
+/* The product of an odd number is as good as the value itself, and its high bits depend on all of the value's. */
+#define SPREAD 0x9E3779B97F4A7C15u
+/* Records are sorted by the key's bits from this one on; those below seldom decide anything. */
+#define LOW_BITS 31
+
+typedef struct counters {
+    uint8_t *classes;
+    unsigned shift;
+} counters;
+
+typedef struct list_builder {
+    const nd_sets *sets;
+    double threshold;
+    counters counters;
+    uint8_t *own;       /* the class of each value of a set */
+    uint32_t *order;    /* the value in each place of a set */
+    void *records;      /* nd_record: the value * SPREAD, and set << 32 | which of the set's entries */
+    size_t record_count, record_capacity;
+    void *places;       /* uint32_t, of each entry */
+    size_t places_capacity;
+} list_builder;
+
+size_t nd_lists_filed(size_t length, double threshold)
+{
+    return length - nd_overlap_needed(2 * length, threshold) + 1;
+}
+
+/* ---- how rare a value is ------------------------------------------------------------------------------------------------------ */
+
+/* 0 to 128 are counts. From there on each class is reached by chance only, eight of them while the count doubles (Morris 1978). */
+static inline void count_up(uint8_t *class, uint64_t *random)
+{
+    if (*class < CLASSES / 2) {
+        ++*class;
+    } else if (*class < CLASSES - 1) {
+        unsigned bits = 4 + (*class - CLASSES / 2u) / 8;
+        *random = *random * 6364136223846793005u + 1442695040888963407u;
+        *class = (uint8_t)(*class + (*random >> (64 - bits) == 0));
+    }
+}
+
+static int count_values(list_builder *build)
+{
+    const nd_sets *sets = build->sets;
+    size_t total = 0;
+    for (size_t s = 0; s < sets->count; s++)
+        total += sets->lengths[s];
+    unsigned bits = 10;
+    while (((size_t)1 << bits) < 2 * total)
+        bits++;
+    uint8_t *classes = calloc((size_t)1 << bits, 1);
+    if (classes == NULL)
+        return ND_ERROR_MEMORY;
+    build->counters = (counters){classes, 64 - bits};
+    uint64_t random = 1;
+    for (size_t s = 0; s < sets->count; s++) {
+        const uint64_t *values = nd_sets_values(sets, s);
+        for (size_t i = 0; i < sets->lengths[s]; i++)
+            count_up(&classes[values[i] * SPREAD >> (64 - bits)], &random);
+    }
+    return ND_OK;
+}
+
+/* ---- what a set files and seeks ------------------------------------------------------------------------------------------------ */
+
+/* Where each class begins, places from `prefix` on left out; order[]: the value in each place. Returns the first place of a value
+ * that others may have, `prefix` if there is none. */
+static size_t order_by_rarity(list_builder *build, const uint64_t *values, size_t length, size_t prefix)
+{
+    size_t starts[CLASSES] = {0};
+    for (size_t i = 0; i < length; i++) {
+        build->own[i] = build->counters.classes[values[i] * SPREAD >> build->counters.shift];
+        starts[build->own[i]]++;
+    }
+    size_t alone = starts[1];
+    if (alone >= prefix)
+        return prefix;
+    for (size_t class = 0, start = 0; class < CLASSES; class++) {
+        size_t size = starts[class];
+        starts[class] = start;
+        start += size;
+    }
+    for (size_t i = 0; i < length; i++) {
+        size_t place = starts[build->own[i]]++;
+        if (place < prefix)
+            build->order[place] = (uint32_t)i;
+    }
+    return alone;
+}
+
+static int make_records(list_builder *build, size_t *starts)
+{
+    const nd_sets *sets = build->sets;
+    for (size_t s = 0; s < sets->count; s++) {
+        const uint64_t *values = nd_sets_values(sets, s);
+        size_t length = sets->lengths[s], prefix = nd_prefix_count(length, build->threshold), count = build->record_count;
+        size_t first = order_by_rarity(build, values, length, prefix), needed = count + prefix - first;
+        starts[s] = count;
+        int status = nd_reserve(&build->records, &build->record_capacity, needed, sizeof(nd_record));
+        if (status == ND_OK)
+            status = nd_reserve(&build->places, &build->places_capacity, needed, sizeof(uint32_t));
+        if (status != ND_OK)
+            return status;
+        nd_record *records = (nd_record *)build->records + count;
+        uint32_t *places = (uint32_t *)build->places + count;
+        for (size_t place = first; place < prefix; place++) {
+            *records++ = (nd_record){values[build->order[place]] * SPREAD, (uint64_t)s << 32 | (place - first)};
+            *places++ = (uint32_t)place;
+        }
+        build->record_count = needed;
+    }
+    starts[sets->count] = build->record_count;
+    return ND_OK;
+}
+
+/* ---- lists ----------------------------------------------------------------------------------------------------------------------- */
+
+/* By key, equal ones by set. other: room for all. */
+static nd_record *sort_by_value(nd_record *records, nd_record *other, size_t count)
+{
+    nd_record *sorted = nd_sort_records(records, other, count, LOW_BITS, 64);
+    other = sorted == records ? other : records;
+    for (size_t at = 0, end; at < count; at = end) {
+        int equal = 1;
+        for (end = at + 1; end < count && sorted[end].key >> LOW_BITS == sorted[at].key >> LOW_BITS; end++)
+            equal &= sorted[end].key == sorted[at].key;
+        if (equal)
+            continue;
+        nd_record *run = nd_sort_records(sorted + at, other + at, end - at, 0, LOW_BITS);
+        if (run != sorted + at)
+            memcpy(sorted + at, run, (end - at) * sizeof *run);
+    }
+    return sorted;
+}
+
+/* Makes a list of the sets of sorted[at .. end - 1], which have one value; returns how many postings there are now. */
+static size_t make_list(const list_builder *build, nd_lists *lists, const nd_record *sorted, size_t count, uint32_t list, size_t posted)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint32_t set = (uint32_t)(sorted[i].item >> 32);
+        nd_entry *entry = &lists->entries[lists->starts[set] + (sorted[i].item & UINT32_MAX)];
+        entry->list = list;
+        entry->end = (uint32_t)posted;
+        if (entry->place < nd_lists_filed(build->sets->lengths[set], build->threshold))
+            lists->postings[posted++] = (nd_posting){set, entry->place};
+    }
+    return posted;
+}
+
+static void make_lists(const list_builder *build, nd_lists *lists, const nd_record *sorted)
+{
+    const uint32_t *places = build->places;
+    size_t count = build->record_count, posted = 0;
+    uint32_t list = 0;
+    for (size_t i = 0; i < count; i++)
+        lists->entries[i] = (nd_entry){ND_NO_LIST, places[i], 0};
+    for (size_t at = 0, end; at < count; at = end) {
+        for (end = at + 1; end < count && sorted[end].key == sorted[at].key;)
+            end++;
+        if (end == at + 1)
+            continue;
+        lists->heads[list] = (uint32_t)posted;
+        posted = make_list(build, lists, sorted + at, end - at, list++, posted);
+    }
+}
+
+static int build_lists(list_builder *build, nd_lists *lists)
+{
+    size_t longest = build->sets->lengths[build->sets->count - 1];
+    build->own = malloc(longest * sizeof *build->own);
+    build->order = malloc(longest * sizeof *build->order);
+    lists->starts = malloc((build->sets->count + 1) * sizeof *lists->starts);
+    int status = build->own && build->order && lists->starts ? count_values(build) : ND_ERROR_MEMORY;
+    if (status == ND_OK)
+        status = make_records(build, lists->starts);
+    free(build->counters.classes);
+    build->counters.classes = NULL;
+    if (status != ND_OK || build->record_count == 0)
+        return status;
+    size_t count = build->record_count;
+    nd_record *other = malloc(count * sizeof *other);
+    if (other == NULL)
+        return ND_ERROR_MEMORY;
+    nd_record *sorted = sort_by_value(build->records, other, count);
+    free(sorted == other ? build->records : other);
+    build->records = sorted;
+    lists->entries = malloc(count * sizeof *lists->entries);
+    lists->postings = malloc(count * sizeof *lists->postings);
+    lists->heads = malloc((count / 2 + 1) * sizeof *lists->heads);
+    if (lists->entries == NULL || lists->postings == NULL || lists->heads == NULL)
+        return ND_ERROR_MEMORY;
+    make_lists(build, lists, sorted);
+    return ND_OK;
+}
+
+int nd_lists_new(nd_lists *lists, const nd_sets *sets, double threshold)
+{
+    list_builder build = {.sets = sets, .threshold = threshold};
+    *lists = (nd_lists){0};
+    int status = build_lists(&build, lists);
+    free(build.own);
+    free(build.order);
+    free(build.records);
+    free(build.places);
+    return status;
+}
+
+void nd_lists_free(nd_lists *lists)
+{
+    free(lists->starts);
+    free(lists->entries);
+    free(lists->postings);
+    free(lists->heads);
+}
