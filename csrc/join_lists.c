@@ -16,6 +16,9 @@ enum { CLASSES = 256 };
 /* Records are sorted by the key's bits from this one on; those below seldom decide anything. */
 #define LOW_BITS 31
 
+/* Set in a record of a value that is filed, and not only sought. */
+#define FILED ((uint64_t)1 << 31)
+
 typedef struct counters {
     uint8_t *classes;
     unsigned shift;
@@ -27,13 +30,13 @@ typedef struct list_builder {
     counters counters;
     uint8_t *own;       /* the class of each value of a set */
     uint32_t *order;    /* the value in each place of a set */
-    void *records;      /* nd_record: the value * SPREAD, and set << 32 | which of the set's entries */
+    void *records;      /* nd_record: the value * SPREAD, and set << 32 | FILED or 0 | which of the set's entries */
     size_t record_count, record_capacity;
     void *places;       /* uint32_t, of each entry */
     size_t places_capacity;
 } list_builder;
 
-size_t nd_lists_filed(size_t length, double threshold)
+static size_t filed_count(size_t length, double threshold)
 {
     return length - nd_overlap_needed(2 * length, threshold) + 1;
 }
@@ -76,28 +79,29 @@ static int count_values(list_builder *build)
 
 /* ---- what a set files and seeks ------------------------------------------------------------------------------------------------ */
 
-/* Where each class begins, places from `prefix` on left out; order[]: the value in each place. Returns the first place of a value
- * that others may have, `prefix` if there is none. */
+/* order[]: the value in each place of a set. Returns the first place of a value that others may have; `prefix`, and no order, if
+ * that is behind the prefix. */
 static size_t order_by_rarity(list_builder *build, const uint64_t *values, size_t length, size_t prefix)
 {
-    size_t starts[CLASSES] = {0};
+    const uint8_t *classes = build->counters.classes;
+    uint8_t *restrict own = build->own;
+    uint32_t *restrict order = build->order;
+    unsigned shift = build->counters.shift;
+    uint32_t starts[CLASSES] = {0};
     for (size_t i = 0; i < length; i++) {
-        build->own[i] = build->counters.classes[values[i] * SPREAD >> build->counters.shift];
-        starts[build->own[i]]++;
+        own[i] = classes[values[i] * SPREAD >> shift];
+        starts[own[i]]++;
     }
-    size_t alone = starts[1];
+    uint32_t alone = starts[1], start = 0;
     if (alone >= prefix)
         return prefix;
-    for (size_t class = 0, start = 0; class < CLASSES; class++) {
-        size_t size = starts[class];
+    for (size_t class = 0; class < CLASSES; class++) {
+        uint32_t size = starts[class];
         starts[class] = start;
         start += size;
     }
-    for (size_t i = 0; i < length; i++) {
-        size_t place = starts[build->own[i]]++;
-        if (place < prefix)
-            build->order[place] = (uint32_t)i;
-    }
+    for (size_t i = 0; i < length; i++)
+        order[starts[own[i]]++] = (uint32_t)i;
     return alone;
 }
 
@@ -108,6 +112,7 @@ static int make_records(list_builder *build, size_t *starts)
         const uint64_t *values = nd_sets_values(sets, s);
         size_t length = sets->lengths[s], prefix = nd_prefix_count(length, build->threshold), count = build->record_count;
         size_t first = order_by_rarity(build, values, length, prefix), needed = count + prefix - first;
+        uint64_t filed = filed_count(length, build->threshold);
         starts[s] = count;
         int status = nd_reserve(&build->records, &build->record_capacity, needed, sizeof(nd_record));
         if (status == ND_OK)
@@ -117,7 +122,8 @@ static int make_records(list_builder *build, size_t *starts)
         nd_record *records = (nd_record *)build->records + count;
         uint32_t *places = (uint32_t *)build->places + count;
         for (size_t place = first; place < prefix; place++) {
-            *records++ = (nd_record){values[build->order[place]] * SPREAD, (uint64_t)s << 32 | (place - first)};
+            *records++ = (nd_record){values[build->order[place]] * SPREAD,
+                (uint64_t)s << 32 | (place < filed ? FILED : 0) | (place - first)};
             *places++ = (uint32_t)place;
         }
         build->record_count = needed;
@@ -146,15 +152,15 @@ static nd_record *sort_by_value(nd_record *records, nd_record *other, size_t cou
     return sorted;
 }
 
-/* Makes a list of the sets of sorted[at .. end - 1], which have one value; returns how many postings there are now. */
-static size_t make_list(const list_builder *build, nd_lists *lists, const nd_record *sorted, size_t count, uint32_t list, size_t posted)
+/* Makes a list of the sets of `count` records, which have one value; returns how many postings there are now. */
+static size_t make_list(nd_lists *lists, const nd_record *sorted, size_t count, uint32_t list, size_t posted)
 {
     for (size_t i = 0; i < count; i++) {
         uint32_t set = (uint32_t)(sorted[i].item >> 32);
-        nd_entry *entry = &lists->entries[lists->starts[set] + (sorted[i].item & UINT32_MAX)];
+        nd_entry *entry = &lists->entries[lists->starts[set] + (sorted[i].item & (FILED - 1))];
         entry->list = list;
         entry->end = (uint32_t)posted;
-        if (entry->place < nd_lists_filed(build->sets->lengths[set], build->threshold))
+        if (sorted[i].item & FILED)
             lists->postings[posted++] = (nd_posting){set, entry->place};
     }
     return posted;
@@ -173,13 +179,15 @@ static void make_lists(const list_builder *build, nd_lists *lists, const nd_reco
         if (end == at + 1)
             continue;
         lists->heads[list] = (uint32_t)posted;
-        posted = make_list(build, lists, sorted + at, end - at, list++, posted);
+        posted = make_list(lists, sorted + at, end - at, list++, posted);
     }
 }
 
 static int build_lists(list_builder *build, nd_lists *lists)
 {
     size_t longest = build->sets->lengths[build->sets->count - 1];
+    if (longest >= FILED)
+        return ND_ERROR_CAPACITY;
     build->own = malloc(longest * sizeof *build->own);
     build->order = malloc(longest * sizeof *build->order);
     lists->starts = malloc((build->sets->count + 1) * sizeof *lists->starts);

@@ -37,9 +37,7 @@ typedef struct nd_lists {
     uint32_t *heads;      /* to be moved forward by who needs the first of a list no more */
 } nd_lists;
 
-/* Values that a set of this length files, for partners as long or longer. */
-size_t nd_lists_filed(size_t length, double threshold);
-/* ND_ERROR_MEMORY leaves what nd_lists_free frees. Fewer than UINT32_MAX values in all. */
+/* Fewer than UINT32_MAX values in all; ND_ERROR_CAPACITY where a set has 2^31. An error leaves what nd_lists_free frees. */
 int nd_lists_new(nd_lists *lists, const nd_sets *sets, double threshold);
 void nd_lists_free(nd_lists *lists);
 

@@ -159,6 +159,30 @@ def test_values_that_fall_on_one_bit_of_a_bitmap(tier: str) -> None:
         assert found(sets, 0.5) == expected
 
 
+def test_lists_of_values_whose_hashes_begin_alike() -> None:
+    """Of 2,500 short sets, values that a factor turns into 1 to 400: hashes alike in all but their last bits mix no two values up."""
+    inverse = pow(0x9E3779B97F4A7C15, -1, 2**64)
+    small = clustered_sets(2500, 2, 8, 400, 77)
+    sets = [np.sort((one + np.uint64(1)) * np.uint64(inverse)) for one in small]
+    for threshold in (0.3, 0.5, 0.8):
+        expected = similar_pairs(sets, threshold)
+        assert len(expected) > 300
+        assert found(sets, threshold) == expected
+
+
+def test_sets_of_values_that_hundreds_have() -> None:
+    """2,500 sets of one value that all have, six of twenty, and three of a thousand: whatever their order, no pair is lost."""
+    rng = np.random.default_rng(9)
+    sets: Sets = []
+    for _ in range(2500):
+        drawn = [[99], rng.choice(20, 6, replace=False), 100 + rng.integers(0, 1000, 3)]
+        sets.append(np.unique(np.concatenate(drawn).astype(np.uint64)))
+    for threshold in (0.5, 0.7):
+        expected = similar_pairs(sets, threshold)
+        assert len(expected) > 200
+        assert found(sets, threshold) == expected
+
+
 def test_arrays_are_taken_in_every_form() -> None:
     """A matrix, arrays of uint64 or uint32, lists of int and None give the same pairs; wrong order is refused by name."""
     rows = np.array([[1, 2, 3], [1, 2, 4], [7, 8, 9]], np.uint64)
