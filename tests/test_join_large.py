@@ -160,7 +160,7 @@ def test_values_that_fall_on_one_bit_of_a_bitmap(tier: str) -> None:
 
 
 def test_lists_of_values_whose_hashes_begin_alike() -> None:
-    """Of 2,500 short sets, values that a factor turns into 1 to 400: hashes alike in all but their last bits mix no two values up."""
+    """2,500 short sets of values that a factor turns into 1 to 400: hashes alike in all but their last bits mix no two values up."""
     inverse = pow(0x9E3779B97F4A7C15, -1, 2**64)
     small = clustered_sets(2500, 2, 8, 400, 77)
     sets = [np.sort((one + np.uint64(1)) * np.uint64(inverse)) for one in small]
@@ -177,9 +177,9 @@ def test_sets_of_values_that_hundreds_have() -> None:
     for _ in range(2500):
         drawn = [[99], rng.choice(20, 6, replace=False), 100 + rng.integers(0, 1000, 3)]
         sets.append(np.unique(np.concatenate(drawn).astype(np.uint64)))
-    for threshold in (0.5, 0.7):
+    for threshold in (0.4, 0.5):
         expected = similar_pairs(sets, threshold)
-        assert len(expected) > 200
+        assert len(expected) > 100
         assert found(sets, threshold) == expected
 
 
