@@ -160,7 +160,7 @@ def test_values_that_fall_on_one_bit_of_a_bitmap(tier: str) -> None:
 
 
 def test_lists_of_values_whose_hashes_begin_alike() -> None:
-    """2,500 short sets of values that a factor turns into 1 to 400: hashes alike in all but their last bits mix no two values up."""
+    """2,500 short sets of values that a factor turns into 1 to 400: hashes alike in all but the last bits mix no values up."""
     inverse = pow(0x9E3779B97F4A7C15, -1, 2**64)
     small = clustered_sets(2500, 2, 8, 400, 77)
     sets = [np.sort((one + np.uint64(1)) * np.uint64(inverse)) for one in small]
