@@ -24,6 +24,7 @@ typedef struct mask {
 typedef struct code_join {
     const uint8_t *codes;
     size_t count, bits, size, distance;
+    size_t split;
     nd_join_plan plan;
     size_t planes; /* words of a code that are compared first; the whole code where bits <= 64 */
     nd_join_table table;
@@ -207,6 +208,8 @@ static size_t keep_own(const code_join *join, uint64_t *found, size_t count)
         size_t row = (size_t)(found[i] >> 32), column = (size_t)(found[i] & UINT32_MAX);
         uint64_t a = join->items[row], b = join->items[column];
         found[kept] = a < b ? a << 32 | b : b << 32 | a;
+        if (join->split != ND_NO_SPLIT && (a < join->split) == (b < join->split))
+            continue;
         if (join->bits <= 64) {
             kept += (size_t)met_in_masks(join, join->in_buckets[row] ^ join->in_buckets[column]);
         } else {
@@ -363,13 +366,14 @@ static void release(code_join *join)
     free(join);
 }
 
-static code_join *new_join(const uint8_t *codes, size_t count, const nd_join_plan *plan)
+static code_join *new_join(const uint8_t *codes, size_t count, size_t split, const nd_join_plan *plan)
 {
     code_join *join = calloc(1, sizeof *join);
     if (join == NULL)
         return NULL;
     join->codes = codes;
     join->count = count;
+    join->split = split;
     join->plan = *plan;
     join->bits = plan->bits;
     join->size = plan->bits / 8;
@@ -390,10 +394,10 @@ static code_join *new_join(const uint8_t *codes, size_t count, const nd_join_pla
     return NULL;
 }
 
-int nd_join_codes(const uint8_t *codes, size_t count, const nd_join_plan *plan, nd_pairs *pairs)
+int nd_join_codes(const uint8_t *codes, size_t count, size_t split, const nd_join_plan *plan, nd_pairs *pairs)
 {
     nd_pairs_reset(pairs);
-    code_join *join = new_join(codes, count, plan);
+    code_join *join = new_join(codes, count, split, plan);
     if (join == NULL)
         return ND_ERROR_MEMORY;
     join->pairs = pairs;
@@ -406,7 +410,8 @@ int nd_join_codes(const uint8_t *codes, size_t count, const nd_join_plan *plan, 
     return status;
 }
 
-int nd_find_all(const uint8_t *codes, size_t count, size_t bits, size_t max_distance, size_t blocks, nd_pairs *pairs)
+static int find_all(const uint8_t *codes, size_t count, size_t split, size_t bits, size_t max_distance, size_t blocks,
+    nd_pairs *pairs)
 {
     nd_pairs_reset(pairs);
     if (bits == 0 || bits % 8 != 0)
@@ -418,5 +423,16 @@ int nd_find_all(const uint8_t *codes, size_t count, size_t bits, size_t max_dist
     if (count < 2)
         return ND_OK;
     nd_join_plan plan = nd_plan_join(count, bits, max_distance < bits ? max_distance : bits, blocks);
-    return nd_join_codes(codes, count, &plan, pairs);
+    return nd_join_codes(codes, count, split, &plan, pairs);
+}
+
+int nd_find_all(const uint8_t *codes, size_t count, size_t bits, size_t max_distance, size_t blocks, nd_pairs *pairs)
+{
+    return find_all(codes, count, ND_NO_SPLIT, bits, max_distance, blocks, pairs);
+}
+
+int nd_find_all_between(const uint8_t *codes, size_t count, size_t split, size_t bits, size_t max_distance, size_t blocks,
+    nd_pairs *pairs)
+{
+    return find_all(codes, count, split < count ? split : count, bits, max_distance, blocks, pairs);
 }

@@ -4,6 +4,9 @@
 
 #include "internal.h"
 
+/* Where there are not two collections, between which alone pairs are wanted. */
+#define ND_NO_SPLIT SIZE_MAX
+
 /* Beyond so many pairs (16 GB of them) an answer serves nobody. */
 #define ND_PAIRS_MAX ((size_t)1 << 30)
 
@@ -58,7 +61,7 @@ size_t nd_plan_tables(const nd_join_plan *plan);
 int nd_plan_table(const nd_join_plan *plan, size_t index, nd_join_table *table);
 /* How many of `width` bits that may differ by `radius` make the best buckets for `count` codes; *cost as in the plan. */
 size_t nd_plan_key_bits(size_t count, size_t width, size_t radius, double *cost);
-/* All pairs of codes by a plan, as nd_find_all: count >= 2, at most UINT32_MAX. */
-int nd_join_codes(const uint8_t *codes, size_t count, const nd_join_plan *plan, nd_pairs *pairs);
+/* All pairs of codes by a plan, as nd_find_all_between, or nd_find_all with ND_NO_SPLIT: count >= 2, at most UINT32_MAX. */
+int nd_join_codes(const uint8_t *codes, size_t count, size_t split, const nd_join_plan *plan, nd_pairs *pairs);
 
 #endif

@@ -66,10 +66,11 @@ static int check_input(const uint64_t *values, const uint64_t *ends, size_t coun
     return ND_OK;
 }
 
+/* Equal arrays of two collections are not one set, but a pair to be found like any other. */
 static int equal_arrays(const set_join *join, size_t a, size_t b)
 {
-    size_t length = length_of(join, a);
-    return length == length_of(join, b) && memcmp(bytes_of(join, a), bytes_of(join, b), 8 * length) == 0;
+    size_t length = length_of(join, a), split = join->sets.split;
+    return (a < split) == (b < split) && length == length_of(join, b) && memcmp(bytes_of(join, a), bytes_of(join, b), 8 * length) == 0;
 }
 
 /* Chains equal arrays and makes the first of each chain a set, ordered by length. */
@@ -125,6 +126,8 @@ static size_t probe(set_join *join, size_t s)
                 lists->heads[own.list] = (uint32_t)p + 1;
                 continue;
             }
+            if (!nd_sets_wanted(&join->sets, s, other.set))
+                continue;
             meeting *with = &join->meetings[other.set];
             if (with->overlap == DEAD)
                 continue;
@@ -236,7 +239,8 @@ static int look_at_bitmaps(set_join *join, size_t s, size_t first)
     while (first < s && status == ND_OK) {
         size_t count = nd_bitmaps_find(&join->bitmaps, s, join->sets.lengths[s], &first, found);
         for (size_t i = 0; i < count && status == ND_OK; i++)
-            status = verify_one(join, s, found[i]);
+            if (nd_sets_wanted(&join->sets, s, found[i]))
+                status = verify_one(join, s, found[i]);
     }
     return status;
 }
@@ -253,7 +257,7 @@ static int join_sets(set_join *join, int lists)
             status = look_at_bitmaps(join, s, first);
         else
             status = verify(join, s, probe(join, s));
-        if (status == ND_OK)
+        if (status == ND_OK && join->sets.split == ND_NO_SPLIT)
             status = add_chains(join, join->sets.leader[s], join->sets.leader[s], 1.0);
     }
     return status;
@@ -309,7 +313,8 @@ static int join_all(set_join *join)
     return status == ND_OK ? join_sets(join, 1) : status;
 }
 
-int nd_jaccard_pairs(const uint64_t *values, const uint64_t *ends, size_t count, double threshold, nd_pairs *pairs)
+static int join_arrays(const uint64_t *values, const uint64_t *ends, size_t count, size_t split, double threshold,
+    nd_pairs *pairs)
 {
     nd_pairs_reset(pairs);
     if (!(threshold > 0))
@@ -321,7 +326,7 @@ int nd_jaccard_pairs(const uint64_t *values, const uint64_t *ends, size_t count,
     int status = check_input(values, ends, count);
     if (status != ND_OK)
         return status;
-    set_join join = {.sets = {.values = values, .ends = ends}, .threshold = threshold, .pairs = pairs, .count = count};
+    set_join join = {.sets = {.values = values, .ends = ends, .split = split}, .threshold = threshold, .pairs = pairs, .count = count};
     status = join_all(&join);
     release(&join);
     if (status == ND_OK)
@@ -329,4 +334,15 @@ int nd_jaccard_pairs(const uint64_t *values, const uint64_t *ends, size_t count,
     if (status != ND_OK)
         nd_pairs_reset(pairs);
     return status;
+}
+
+int nd_jaccard_pairs(const uint64_t *values, const uint64_t *ends, size_t count, double threshold, nd_pairs *pairs)
+{
+    return join_arrays(values, ends, count, ND_NO_SPLIT, threshold, pairs);
+}
+
+int nd_jaccard_pairs_between(const uint64_t *values, const uint64_t *ends, size_t count, size_t split, double threshold,
+    nd_pairs *pairs)
+{
+    return join_arrays(values, ends, count, split < count ? split : count, threshold, pairs);
 }

@@ -166,6 +166,15 @@ static size_t make_list(nd_lists *lists, const nd_record *sorted, size_t count, 
     return posted;
 }
 
+/* Whether the value of these records is that of a pair: there are two sets at least, and not all are of one collection. */
+static int is_shared(const nd_sets *sets, const nd_record *sorted, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        if (nd_sets_wanted(sets, (size_t)(sorted[0].item >> 32), (size_t)(sorted[i].item >> 32)))
+            return 1;
+    return 0;
+}
+
 static void make_lists(const list_builder *build, nd_lists *lists, const nd_record *sorted)
 {
     const uint32_t *places = build->places;
@@ -176,7 +185,7 @@ static void make_lists(const list_builder *build, nd_lists *lists, const nd_reco
     for (size_t at = 0, end; at < count; at = end) {
         for (end = at + 1; end < count && sorted[end].key == sorted[at].key;)
             end++;
-        if (end == at + 1)
+        if (!is_shared(build->sets, sorted + at, end - at))
             continue;
         lists->heads[list] = (uint32_t)posted;
         posted = make_list(lists, sorted + at, end - at, list++, posted);

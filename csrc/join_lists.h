@@ -2,14 +2,16 @@
 #ifndef NEARDUP_JOIN_LISTS_H
 #define NEARDUP_JOIN_LISTS_H
 
-#include "internal.h"
+#include "join.h"
 
 #define ND_NO_LIST UINT32_MAX
 
-/* Distinct sets that are not empty, by ascending length; set s is the array values[ends[leader[s] - 1]] .. of lengths[s] values. */
+/* Distinct sets that are not empty, by ascending length; set s is the array values[ends[leader[s] - 1]] .. of lengths[s] values.
+ * Arrays before `split` and those from it on are two collections, and only pairs between them are wanted; or ND_NO_SPLIT. */
 typedef struct nd_sets {
     const uint64_t *values;
     const uint64_t *ends;
+    size_t split;
     size_t count;
     uint32_t *leader;
     uint32_t *lengths;
@@ -18,6 +20,12 @@ typedef struct nd_sets {
 static inline const uint64_t *nd_sets_values(const nd_sets *sets, size_t set)
 {
     return sets->values + (sets->ends[sets->leader[set]] - sets->lengths[set]);
+}
+
+/* Whether two sets may be a pair at all. */
+static inline int nd_sets_wanted(const nd_sets *sets, size_t a, size_t b)
+{
+    return sets->split == ND_NO_SPLIT || (sets->leader[a] < sets->split) != (sets->leader[b] < sets->split);
 }
 
 /* A set that filed a value, and the value's place among the set's own, the rarest first. */

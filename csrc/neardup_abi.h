@@ -306,5 +306,9 @@ const double *nd_pairs_similarities(const nd_pairs *pairs);    /* of nd_jaccard_
 
 /* All pairs of `count` codes of bits/8 bytes within max_distance. blocks 0 = chosen by the function. */
 int nd_find_all(const uint8_t *codes, size_t count, size_t bits, size_t max_distance, size_t blocks, nd_pairs *pairs);
+/* Only the pairs with i < split <= j: of the first `split` codes and the others. */
+int nd_find_all_between(const uint8_t *codes, size_t count, size_t split, size_t bits, size_t max_distance, size_t blocks, nd_pairs *pairs);
 /* All pairs of ascending arrays (array i is values[ends[i-1]] .. values[ends[i]-1]) with Jaccard >= threshold; threshold > 0. */
 int nd_jaccard_pairs(const uint64_t *values, const uint64_t *ends, size_t count, double threshold, nd_pairs *pairs);
+/* Only the pairs with i < split <= j: of the first `split` arrays and the others. */
+int nd_jaccard_pairs_between(const uint64_t *values, const uint64_t *ends, size_t count, size_t split, double threshold, nd_pairs *pairs);

@@ -229,43 +229,65 @@ def containment(a: Any, b: Any, k: int | None = None) -> float:
     return estimate if estimate >= 0 else math.nan
 
 
-def jaccard_pairs(fingerprints: Any, threshold: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+def jaccard_pairs(
+    fingerprints: Any, threshold: float, *, others: Any = None
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """All pairs of fingerprints with a Jaccard similarity at or above the threshold: int64[m, 2], i < j ascending; float64[m].
 
-    fingerprints: a list of ascending arrays of distinct hashes (None for an empty one), or a 2-D array of them.
+    fingerprints: a list of ascending arrays of distinct hashes (None for an empty one), or a 2-D array of them. others: the same;
+    if given, pairs are of fingerprints[i] and others[j] alone, ascending.
 
     >>> ids, similarities = jaccard_pairs([[1, 2, 3], [7, 8], [1, 2, 4]], 0.5)
     >>> ids.tolist(), similarities.tolist()
     ([[0, 2]], [0.5])
+    >>> jaccard_pairs([[1, 2, 3], [1, 2]], 0.5, others=[[7, 8], [1, 2, 4]])[0].tolist()
+    [[0, 1], [1, 1]]
     """
     bound = fraction("threshold", threshold)
-    if isinstance(fingerprints, (str, bytes)) or not hasattr(fingerprints, "__iter__"):
-        raise ParameterError(f"fingerprints must be a list of arrays, not {type(fingerprints).__name__}")
-    values, ends = _joined_sets(fingerprints)
+    values, ends = _joined_sets("fingerprints", fingerprints)
+    split = len(ends)
+    if others is not None:
+        more, more_ends = _joined_sets("others", others)
+        values, ends = np.concatenate([values, more]), np.concatenate([ends, more_ends + np.uint64(len(values))])
     count = len(ends)
     values = values if len(values) else np.zeros(1, np.uint64)
     ends = ends if count else np.zeros(1, np.uint64)
-    value_data, end_data = native.pointer(values, "uint64_t[]"), native.pointer(ends, "uint64_t[]")
-    return native.pairs(lambda out: native.lib.nd_jaccard_pairs(value_data, end_data, count, bound, out), measured=True)
+    data = native.pointer(values, "uint64_t[]"), native.pointer(ends, "uint64_t[]"), count
+    if others is None:
+        return native.pairs(lambda out: native.lib.nd_jaccard_pairs(*data, bound, out), measured=True)
+    ids, similarities = native.pairs(lambda out: native.lib.nd_jaccard_pairs_between(*data, split, bound, out), measured=True)
+    return ids - np.array([0, split]), similarities
 
 
-def find_all(codes: Any, max_distance: int, blocks: int | None = None) -> npt.NDArray[np.int64]:
+def find_all(codes: Any, max_distance: int, blocks: int | None = None, *, others: Any = None) -> npt.NDArray[np.int64]:
     """All pairs of codes that differ in at most max_distance bits: int64[m, 2], i < j ascending, each pair once.
 
     codes: uint64[n], uint8[n, size], or a list of int (64 bits) or of bytes. blocks: of the permuted tables that find the pairs,
-    above max_distance; None for a good number (Manku, Jain and Das Sarma 2007).
+    above max_distance; None for a good number (Manku, Jain and Das Sarma 2007). others: codes of the same size; if given, pairs
+    are of codes[i] and others[j] alone, ascending.
 
     >>> find_all([0b0000, 0b0111, 0b0001], 2).tolist()
     [[0, 2], [1, 2]]
+    >>> find_all([0b0000, 0b0111, 0b0001], 2, others=[0b1111]).tolist()
+    [[1, 0]]
     """
-    rows = _code_rows(codes)
+    rows = _code_rows("codes", codes)
+    split = len(rows)
     bits = 8 * rows.shape[1]
+    if others is not None:
+        more = _code_rows("others", others)
+        if more.shape[1] != rows.shape[1]:
+            raise ParameterError(f"codes have {bits} bits and others {8 * more.shape[1]}: pairs are of codes of one size")
+        rows = np.concatenate([rows, more])
     distance = integer("max_distance", max_distance, 0, bits, f"of {bits} bits")
     count = 0 if blocks is None else integer("blocks", blocks, distance + 1, min(bits, 64), f"above max_distance={distance}")
     flat = np.ascontiguousarray(rows).reshape(-1) if len(rows) else np.zeros(1, np.uint8)
-    data = native.pointer(flat, "uint8_t[]")
-    ids, _ = native.pairs(lambda out: native.lib.nd_find_all(data, len(rows), bits, distance, count, out))
-    return ids
+    data, rule = (native.pointer(flat, "uint8_t[]"), len(rows)), (bits, distance, count)
+    if others is None:
+        ids, _ = native.pairs(lambda out: native.lib.nd_find_all(*data, *rule, out))
+        return ids
+    ids, _ = native.pairs(lambda out: native.lib.nd_find_all_between(*data, split, *rule, out))
+    return np.asarray(ids - np.array([0, split]))
 
 
 # ---- candidates --------------------------------------------------------------------------------------------------------
@@ -512,8 +534,10 @@ def _ascending(name: str, hashes: Any) -> npt.NDArray[np.uint64]:
     return array
 
 
-def _joined_sets(fingerprints: Any) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+def _joined_sets(name: str, fingerprints: Any) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
     """Ascending arrays one after another, and where each ends; all of them checked at once where all are arrays of uint64."""
+    if isinstance(fingerprints, (str, bytes)) or not hasattr(fingerprints, "__iter__"):
+        raise ParameterError(f"{name} must be a list of arrays, not {type(fingerprints).__name__}")
     if isinstance(fingerprints, np.ndarray) and fingerprints.ndim == 2 and fingerprints.dtype.kind == "u":
         rows = np.ascontiguousarray(fingerprints, dtype=np.uint64)
         sizes = np.full(len(rows), rows.shape[1], np.uint64)
@@ -522,14 +546,14 @@ def _joined_sets(fingerprints: Any) -> tuple[npt.NDArray[np.uint64], npt.NDArray
     else:
         arrays = [np.empty(0, np.uint64) if one is None else one for one in fingerprints]
         if not all(isinstance(one, np.ndarray) and one.ndim == 1 and one.dtype == np.uint64 for one in arrays):
-            arrays = [_ascending(f"fingerprints[{i}]", one) for i, one in enumerate(arrays)]
+            arrays = [_ascending(f"{name}[{i}]", one) for i, one in enumerate(arrays)]
         sizes = np.fromiter(map(len, arrays), np.uint64, len(arrays))
         values = np.concatenate(arrays) if arrays else np.empty(0, np.uint64)
     ends = np.cumsum(sizes, dtype=np.uint64)
     falls = np.flatnonzero(values[1:] <= values[:-1]) + 1
     if len(falls) and not np.isin(falls, ends).all():
         for i, one in enumerate(arrays):
-            _ascending(f"fingerprints[{i}]", one)
+            _ascending(f"{name}[{i}]", one)
     return values, ends
 
 
@@ -553,17 +577,17 @@ def _int_data(name: str, code: Any, size: int) -> bytes:
     return int(code).to_bytes(size, "big")
 
 
-def _code_rows(codes: Any) -> npt.NDArray[np.uint8]:
+def _code_rows(name: str, codes: Any) -> npt.NDArray[np.uint8]:
     """Codes as uint8[n, size]."""
     if isinstance(codes, np.ndarray) and codes.ndim == 2:
         if codes.dtype != np.uint8 or not 1 <= codes.shape[1] <= 512:
-            raise ParameterError(f"codes must be uint64[n] or uint8[n, size] with size up to 512, not {_kind(codes)}")
+            raise ParameterError(f"{name} must be uint64[n] or uint8[n, size] with size up to 512, not {_kind(codes)}")
         return codes
     if not isinstance(codes, np.ndarray) and _is_digests(codes):
-        return _joined("codes", codes)
-    array = _unsigned("codes", codes)
+        return _joined(name, codes)
+    array = _unsigned(name, codes)
     if array.dtype != np.uint64:
-        raise ParameterError(f"codes must be uint64[n] or uint8[n, size], not {_kind(codes)}")
+        raise ParameterError(f"{name} must be uint64[n] or uint8[n, size], not {_kind(codes)}")
     return np.ascontiguousarray(array.astype(">u8")).view(np.uint8).reshape(len(array), 8)
 
 

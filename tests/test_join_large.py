@@ -183,6 +183,32 @@ def test_sets_of_values_that_hundreds_have() -> None:
         assert found(sets, threshold) == expected
 
 
+@pytest.mark.parametrize(("longest", "universe"), [(8, 400), (8, 40), (128, 5000)])
+def test_pairs_between_two_collections_of_sets(longest: int, universe: int) -> None:
+    """Wherever a collection is cut in two, the pairs between both parts are those that cross the cut, equal sets among them."""
+    sets = [np.empty(0, np.uint64), *clustered_sets(1200, 1, longest, universe, universe)]
+    sets += sets[:100]
+    expected = similar_pairs(sets, 0.5)
+    for cut in (0, 1, 7, 650, 1290, len(sets)):
+        ids, similarities = compute.jaccard_pairs(sets[:cut], 0.5, others=sets[cut:])
+        between = [(i, j - cut, s) for i, j, s in expected if i < cut <= j]
+        assert [(int(i), int(j), float(s)) for (i, j), s in zip(ids, similarities, strict=True)] == between
+    with pytest.raises(ValueError, match=r"others\[1\] must be in ascending order"):
+        compute.jaccard_pairs([[1]], 0.5, others=[[1], [3, 2]])
+
+
+@pytest.mark.parametrize(("bits", "distance"), [(64, 3), (256, 31)])
+def test_pairs_between_two_collections_of_codes(bits: int, distance: int) -> None:
+    """Wherever 4,000 codes are cut in two, the pairs between both parts are those that cross the cut."""
+    codes = planted_codes(4000, bits, distance, bits)
+    expected = close_pairs(codes, distance)
+    for cut in (0, 1, 1000, 3990, len(codes)):
+        between = [[i, j - cut] for i, j in expected if i < cut <= j]
+        assert compute.find_all(codes[:cut], distance, others=codes[cut:]).tolist() == between
+    with pytest.raises(ValueError, match="codes have 64 bits and others 128"):
+        compute.find_all([1, 2], 1, others=[bytes(16)])
+
+
 def test_arrays_are_taken_in_every_form() -> None:
     """A matrix, arrays of uint64 or uint32, lists of int and None give the same pairs; wrong order is refused by name."""
     rows = np.array([[1, 2, 3], [1, 2, 4], [7, 8, 9]], np.uint64)

@@ -199,7 +199,7 @@ static void check_find_all(void)
         /* The tables of larger collections: more and narrower buckets, chunks with a radius of 0, 1 and 2. */
         for (size_t many = 1000; many <= 10000000; many *= 10) {
             nd_join_plan plan = nd_plan_join(many, bits, distance, 0);
-            CHECK(nd_join_codes(codes, COUNT, &plan, pairs) == ND_OK);
+            CHECK(nd_join_codes(codes, COUNT, ND_NO_SPLIT, &plan, pairs) == ND_OK);
             CHECK(nd_pairs_count(pairs) == expected);
             kinds[plan.kind]++;
         }
