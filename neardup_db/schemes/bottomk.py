@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -88,8 +89,9 @@ class BottomK(SetScheme):
         return hashes.astype(np.uint32 if size == 4 else np.uint64)
 
     def decoded_many(self, values: NativeValues, rules: TextRules) -> Any:
-        ends = (values.ends // np.uint64(8)).astype(np.int64)
-        return np.split(self.decoded(values.data, rules), ends[:-1]) if len(ends) else []
+        hashes = self.decoded(values.data, rules)
+        ends = (values.ends // np.uint64(8)).tolist()
+        return [hashes[start:end] for start, end in pairwise([0, *ends])]
 
     def encoded(self, name: str, fingerprint: Any) -> bytes:
         array = np.asarray(fingerprint)
