@@ -13,7 +13,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup_db import BottomK, MinHash, ParameterError, TextRules, compute
+from neardup_db import BottomK, MinHash, ParameterError, SimHash, TextRules, compute
 from neardup_db.native import ffi, lib
 
 M64 = (1 << 64) - 1
@@ -84,6 +84,32 @@ def test_simhash_of_numbers(hashes):
     assert compute.simhash(hashes).tobytes() == compute.simhash(np.array(hashes, np.uint64)).tobytes() == expected
     narrow = np.array([value >> 32 for value in hashes], np.uint32)
     assert compute.simhash(narrow, bits=32).tobytes() == expected[:4]
+
+
+def test_simhash_of_a_text_with_weights():
+    """Each bit is the sign of its shingles' weights, repeated shingles each time; weights of 1 give the scheme's fingerprint."""
+    text = "To be, or not to be: that is the question"
+    weights = {"to": 1, "be": -3, "or": 0, "not": 2**40, "that": 5, "is": 1, "the": np.int16(2), "question": 7}
+    words = ["to", "be", "or", "not", "to", "be", "that", "is", "the", "question"]
+    expected = 0
+    for bit in range(63, -1, -1):
+        balance = sum(int(weights[w]) * (1 if xxhash.xxh3_64_intdigest(w.encode()) >> bit & 1 else -1) for w in words)
+        expected = expected << 1 | (balance > 0)
+    rules = TextRules(shingle=1)
+    assert compute.simhash_weighted(text, weights.__getitem__, rules).tobytes() == expected.to_bytes(8, "big")
+    assert compute.simhash_weighted(text, weights.__getitem__, rules, 16).tobytes() == expected.to_bytes(8, "big")[:2]
+    for of in (TextRules(), TextRules(hash="sha1"), TextRules.chars()):
+        assert compute.simhash_weighted(text, lambda shingle: 1, of).tolist() == SimHash().fingerprint(text, of).tolist()
+    assert compute.simhash_weighted("...", weights.__getitem__) is None
+
+
+def test_weights_that_are_none_are_named():
+    """Fractions, truth values and numbers beyond 64 bits are refused with the shingle that has them."""
+    for wrong in (0.5, True, None, 1 << 63, -(1 << 63) - 1):
+        with pytest.raises(ParameterError, match=r"weight\('one two three'\)"):
+            compute.simhash_weighted("one two three", lambda shingle, value=wrong: value)
+    with pytest.raises(ParameterError, match="63 bits"):
+        compute.simhash_weighted("one two three four", lambda shingle: 1 << 62)
 
 
 def test_fingerprints_of_nothing():
