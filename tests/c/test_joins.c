@@ -165,6 +165,53 @@ static void check_jaccard_pairs(const char *tier)
     nd_pairs_free(got);
 }
 
+/* Fills ends[count] and ascending arrays of up to `longest` values below `universe`; returns how many values there are. */
+static size_t draw_sets(uint64_t *values, uint64_t *ends, size_t count, size_t longest, uint64_t universe)
+{
+    size_t filled = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t start = filled, kept = start;
+        for (size_t n = draw() % (longest + 1); n > 0; n--)
+            values[filled++] = draw() % universe;
+        qsort(values + start, filled - start, 8, compare64);
+        for (size_t at = start; at < filled; at++)
+            if (at == start || values[at] != values[at - 1])
+                values[kept++] = values[at];
+        ends[i] = filled = kept;
+    }
+    return filled;
+}
+
+/* Many short sets, joined by lists, against nd_jaccard of each two; and those of the pairs that cross a cut. */
+static void check_lists(size_t count, size_t longest, uint64_t universe, double threshold)
+{
+    uint64_t *drawn = room_for(count * longest, 8), *ends = room_for(count, 8);
+    size_t total = draw_sets(drawn, ends, count, longest, universe), cut = draw() % count, found = 0, crossing = 0;
+    uint64_t *values = room_for(total, 8);
+    memcpy(values, drawn, 8 * total);
+    nd_pairs *pairs = nd_pairs_new(), *between = nd_pairs_new();
+    CHECK(nd_jaccard_pairs(values, ends, count, threshold, pairs) == ND_OK);
+    CHECK(nd_jaccard_pairs_between(values, ends, count, cut, threshold, between) == ND_OK);
+    for (size_t i = 0, start = 0; i < count; start = ends[i++])
+        for (size_t j = i + 1; j < count; j++) {
+            size_t other = ends[j - 1];
+            double similarity = nd_jaccard(values + start, ends[i] - start, values + other, ends[j] - other, threshold);
+            if (similarity < threshold)
+                continue;
+            const int64_t pair[2] = {(int64_t)i, (int64_t)j};
+            CHECK(found < nd_pairs_count(pairs) && memcmp(nd_pairs_ids(pairs) + 2 * found, pair, sizeof pair) == 0);
+            CHECK(memcmp(nd_pairs_similarities(pairs) + found++, &similarity, sizeof similarity) == 0);
+            if (i < cut && j >= cut)
+                CHECK(memcmp(nd_pairs_ids(between) + 2 * crossing++, pair, sizeof pair) == 0);
+        }
+    CHECK(found == nd_pairs_count(pairs) && crossing == nd_pairs_count(between));
+    nd_pairs_free(pairs);
+    nd_pairs_free(between);
+    free(drawn);
+    free(ends);
+    free(values);
+}
+
 /* Codes in clusters, joined by every kind of table and by comparing all: the same pairs. */
 static void check_find_all(void)
 {
@@ -216,6 +263,9 @@ int main(void)
         check_near_pairs();
         check_may_overlap();
         check_find_all();
+        check_lists(1500, 9, 500, 0.4);
+        check_lists(1500, 3, 2000, 0.3);
+        check_lists(1000, 8, 20, 0.7);
         check_jaccard_pairs(nd_isa_at(i));
         printf("%s: ok\n", nd_isa_at(i));
     }
