@@ -159,6 +159,15 @@ def test_values_that_fall_on_one_bit_of_a_bitmap(tier: str) -> None:
         assert found(sets, 0.5) == expected
 
 
+@pytest.mark.parametrize("universe", [250, 400])
+def test_sets_that_have_much_in_common(universe: int) -> None:
+    """1,200 sets of 128 out of a few hundred values, most of them not far below the threshold: wider bitmaps lose no pair."""
+    sets = clustered_sets(1200, 128, 128, universe, universe)
+    expected = similar_pairs(sets, 0.5)
+    assert len(expected) > 300
+    assert found(sets, 0.5) == expected
+
+
 def test_lists_of_values_whose_hashes_begin_alike() -> None:
     """2,500 short sets of values that a factor turns into 1 to 400: hashes alike in all but the last bits mix no values up."""
     inverse = pow(0x9E3779B97F4A7C15, -1, 2**64)
