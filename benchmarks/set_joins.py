@@ -104,7 +104,7 @@ def growth(rows: list[list[Any]]) -> str:
     if len(points) < 3:
         return ""
     exponent = np.polyfit(*np.log(np.array(points, float)).T, 1)[0]
-    return f"The time grows as the {exponent:.2f}th power of the number of documents."
+    return f"The time grows as documents^{exponent:.2f}."
 
 
 def section(source: str, options: argparse.Namespace) -> str:

@@ -11,8 +11,6 @@
 
 #include "join_bitmaps.h"
 
-#define WORDS_MAX 64
-
 /* (1 - 1/bits)^count: the share of bits that are still 0 after so many values. */
 static double share_of_zeros(double bits, size_t count)
 {
@@ -27,7 +25,7 @@ size_t nd_bitmaps_words(size_t length, double threshold)
 {
     const double deviations = 4;
     double needed = (double)nd_overlap_needed(2 * length, threshold);
-    for (size_t words = 4; words <= WORDS_MAX; words *= 2) {
+    for (size_t words = 4; words <= ND_BITMAPS_WORDS_MAX; words *= 2) {
         double bits = 64 * (double)words, ones = bits * (1 - share_of_zeros(bits, length)), common = ones * ones / bits;
         double margin = needed - common - ((double)length - ones);
         if (margin > 0 && margin * margin >= deviations * deviations * common)

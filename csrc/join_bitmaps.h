@@ -14,6 +14,7 @@ typedef struct nd_bitmaps {
     uint64_t *query;    /* words of the set that asks */
 } nd_bitmaps;
 
+#define ND_BITMAPS_WORDS_MAX 64
 /* Words of a bitmap for sets of so many values, so that two with nothing in common are told apart at the threshold. */
 size_t nd_bitmaps_words(size_t length, double threshold);
 /* Room for `sets` sets, to be added from first to last with ascending lengths. ND_ERROR_MEMORY leaves what nd_bitmaps_free frees. */

@@ -183,10 +183,13 @@ static int verify(set_join *join, size_t s, size_t met)
 
 /* ---- bitmaps instead of lists ------------------------------------------------------------------------------------------------ */
 
-/* Rough costs in nanoseconds: of a word of a pair of bitmaps; of ranking and filing a value; of an entry of a list. */
+/* Rough costs in nanoseconds: of a word of a pair of bitmaps; of ranking and filing a value; of an entry of a list; of a merge. */
 #define WORD_NS 0.15
 #define VALUE_NS 40.0
 #define POSTING_NS 3.0
+#define VERDICT_NS 100.0
+/* Sets by which is judged how much bitmaps rule out. */
+#define SAMPLE 256
 
 /* The first set that is long enough to be a partner of set s, from `first` on. */
 static size_t first_partner(const set_join *join, size_t s, size_t first)
@@ -219,6 +222,43 @@ static int lists_are_longer(const set_join *join, size_t s, size_t first)
     return walked * POSTING_NS > (double)(s - first) * (double)join->bitmaps.words * WORD_NS;
 }
 
+/* What a pair of bitmaps of so many words costs, in ns, by a sample of the sets: *looking, and *verifying what is not ruled out. */
+static int sample_costs(const set_join *join, size_t words, double *looking, double *verifying)
+{
+    uint32_t found[ND_BITMAPS_STEP];
+    size_t step = (join->sets.count + SAMPLE - 1) / SAMPLE, count = (join->sets.count + step - 1) / step, left = 0;
+    nd_bitmaps sample;
+    int status = nd_bitmaps_new(&sample, words, count, join->sets.lengths[(count - 1) * step], join->threshold);
+    for (size_t i = 0; i < count && status == ND_OK; i++) {
+        size_t length = join->sets.lengths[i * step], first = 0;
+        nd_bitmaps_add(&sample, i, nd_sets_values(&join->sets, i * step), length);
+        while (first < i)
+            left += nd_bitmaps_find(&sample, i, length, &first, found);
+    }
+    nd_bitmaps_free(&sample);
+    *looking = (double)words * WORD_NS;
+    *verifying = (double)left * VERDICT_NS / ((double)count * (double)(count - 1) / 2);
+    return status;
+}
+
+/* The fewest words are enough for sets with nothing in common. Where all have much in common, short of the threshold, many pairs
+ * would be verified in vain, and more words are cheaper. */
+static int choose_words(const set_join *join, size_t *words)
+{
+    double looking, verifying, least;
+    if (join->sets.count < 4 * SAMPLE)
+        return ND_OK;
+    int status = sample_costs(join, *words, &looking, &verifying);
+    for (size_t more = 2 * *words; status == ND_OK && more <= ND_BITMAPS_WORDS_MAX && verifying > looking; more *= 2) {
+        least = looking + verifying;
+        status = sample_costs(join, more, &looking, &verifying);
+        if (looking + verifying >= least)
+            break;
+        *words = more;
+    }
+    return status;
+}
+
 static int make_bitmaps(set_join *join)
 {
     /* The length that nine sets of ten have at most: longer ones are looked at in vain, and then verified. */
@@ -226,7 +266,9 @@ static int make_bitmaps(set_join *join)
     size_t words = nd_bitmaps_words(usual, join->threshold);
     if (words == 0)
         return ND_OK;
-    int status = nd_bitmaps_new(&join->bitmaps, words, join->sets.count, longest, join->threshold);
+    int status = choose_words(join, &words);
+    if (status == ND_OK)
+        status = nd_bitmaps_new(&join->bitmaps, words, join->sets.count, longest, join->threshold);
     for (size_t s = 0; s < join->sets.count && status == ND_OK; s++)
         nd_bitmaps_add(&join->bitmaps, s, nd_sets_values(&join->sets, s), join->sets.lengths[s]);
     return status;

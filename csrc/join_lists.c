@@ -19,15 +19,15 @@ enum { CLASSES = 256 };
 /* Set in a record of a value that is filed, and not only sought. */
 #define FILED ((uint64_t)1 << 31)
 
-typedef struct counters {
+typedef struct class_table {
     uint8_t *classes;
     unsigned shift;
-} counters;
+} class_table;
 
 typedef struct list_builder {
     const nd_sets *sets;
     double threshold;
-    counters counters;
+    class_table counters;
     uint8_t *own;       /* the class of each value of a set */
     uint32_t *order;    /* the value in each place of a set */
     void *records;      /* nd_record: the value * SPREAD, and set << 32 | FILED or 0 | which of the set's entries */
@@ -55,25 +55,61 @@ static inline void count_up(uint8_t *class, uint64_t *random)
     }
 }
 
+static size_t slot_of(const class_table *counters, uint64_t value)
+{
+    return (size_t)(value * SPREAD >> counters->shift);
+}
+
+static int is_later(const nd_sets *sets, size_t set)
+{
+    return sets->leader[set] >= sets->split;
+}
+
+/* Counts the values of one collection; with `only`, those that have a count there. */
+static void count_collection(const list_builder *build, int later, const uint8_t *only, uint8_t *classes)
+{
+    const nd_sets *sets = build->sets;
+    uint64_t random = 1;
+    for (size_t s = 0; s < sets->count; s++) {
+        if (is_later(sets, s) != later)
+            continue;
+        const uint64_t *values = nd_sets_values(sets, s);
+        for (size_t i = 0; i < sets->lengths[s]; i++) {
+            size_t slot = slot_of(&build->counters, values[i]);
+            if (only == NULL || only[slot] != 0)
+                count_up(&classes[slot], &random);
+        }
+    }
+}
+
+/* Of two collections the one with fewer values is counted, and then the other where that has values at all: a large collection
+ * costs little beside a small one, whose table stays in the cache. A value that only one of them has is nobody else's. */
 static int count_values(list_builder *build)
 {
     const nd_sets *sets = build->sets;
-    size_t total = 0;
+    size_t totals[2] = {0};
     for (size_t s = 0; s < sets->count; s++)
-        total += sets->lengths[s];
+        totals[is_later(sets, s)] += sets->lengths[s];
+    int one = sets->split == ND_NO_SPLIT, later = !one && totals[1] < totals[0];
     unsigned bits = 10;
-    while (((size_t)1 << bits) < 2 * total)
+    while (((uint64_t)1 << bits) < 2 * (uint64_t)totals[later])
         bits++;
-    uint8_t *classes = calloc((size_t)1 << bits, 1);
-    if (classes == NULL)
+    build->counters.shift = 64 - bits;
+    build->counters.classes = calloc((size_t)1 << bits, 1);
+    if (build->counters.classes == NULL)
         return ND_ERROR_MEMORY;
-    build->counters = (counters){classes, 64 - bits};
-    uint64_t random = 1;
-    for (size_t s = 0; s < sets->count; s++) {
-        const uint64_t *values = nd_sets_values(sets, s);
-        for (size_t i = 0; i < sets->lengths[s]; i++)
-            count_up(&classes[values[i] * SPREAD >> (64 - bits)], &random);
+    count_collection(build, later, NULL, build->counters.classes);
+    if (one)
+        return ND_OK;
+    uint8_t *others = calloc((size_t)1 << bits, 1), *classes = build->counters.classes;
+    if (others == NULL)
+        return ND_ERROR_MEMORY;
+    count_collection(build, !later, classes, others);
+    for (size_t slot = 0; slot < (size_t)1 << bits; slot++) {
+        uint8_t most = classes[slot] > others[slot] ? classes[slot] : others[slot];
+        classes[slot] = classes[slot] == 0 || others[slot] == 0 ? 1 : most == 1 ? 2 : most;
     }
+    free(others);
     return ND_OK;
 }
 
@@ -83,13 +119,12 @@ static int count_values(list_builder *build)
  * that is behind the prefix. */
 static size_t order_by_rarity(list_builder *build, const uint64_t *values, size_t length, size_t prefix)
 {
-    const uint8_t *classes = build->counters.classes;
+    const class_table counters = build->counters;
     uint8_t *restrict own = build->own;
     uint32_t *restrict order = build->order;
-    unsigned shift = build->counters.shift;
     uint32_t starts[CLASSES] = {0};
     for (size_t i = 0; i < length; i++) {
-        own[i] = classes[values[i] * SPREAD >> shift];
+        own[i] = counters.classes[slot_of(&counters, values[i])];
         starts[own[i]]++;
     }
     uint32_t alone = starts[1], start = 0;
@@ -204,7 +239,6 @@ static int build_lists(list_builder *build, nd_lists *lists)
     if (status == ND_OK)
         status = make_records(build, lists->starts);
     free(build->counters.classes);
-    build->counters.classes = NULL;
     if (status != ND_OK || build->record_count == 0)
         return status;
     size_t count = build->record_count;
