@@ -170,6 +170,30 @@ static int integer_argument(sqlite3_context *context, const char *function, cons
 
 /* ---- comparisons --------------------------------------------------------------------------------------------------- */
 
+/* neardup_number(numbers, place) -> the signed 64-bit number at a place, counted from 1, of a blob of such numbers in little-endian
+ * order; NULL for INT64_MIN. What a column of a batch is handed over in. */
+static void sql_number(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    if (any_null(argc, argv))
+        return;
+    const uint8_t *numbers;
+    size_t size;
+    int64_t number, place = sqlite3_value_int64(argv[1]);
+    if (sqlite3_value_type(argv[0]) != SQLITE_BLOB || sqlite3_value_type(argv[1]) != SQLITE_INTEGER) {
+        nd_fail(context, "neardup_number: a blob and an integer are needed, not %s and %s", nd_type_name(argv[0]),
+                nd_type_name(argv[1]));
+        return;
+    }
+    (void)nd_value_bytes(argv[0], &numbers, &size);
+    if (place < 1 || (uint64_t)place > size / sizeof number) {
+        nd_fail(context, "neardup_number: place must be 1 to %lld, not %lld", (sqlite3_int64)(size / sizeof number), place);
+        return;
+    }
+    memcpy(&number, numbers + (size_t)(place - 1) * sizeof number, sizeof number);
+    if (number != INT64_MIN)
+        sqlite3_result_int64(context, number);
+}
+
 /* neardup_hamming(a, b) -> differing bits of two integers (64-bit patterns) or of two blobs of equal size. */
 static void sql_hamming(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
@@ -439,6 +463,7 @@ int nd_register_scalars(sqlite3 *db, nd_workspace *workspace)
         {"neardup_version", 0, sql_version},
         {"neardup_isa", 0, sql_isa},
         {"neardup_hamming", 2, sql_hamming},
+        {"neardup_number", 2, sql_number},
         {"neardup_jaccard", 2, sql_jaccard},
         {"neardup_jaccard", 3, sql_jaccard},
         {"neardup_jaccard_estimate", 3, sql_jaccard_estimate},

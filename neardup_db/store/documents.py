@@ -39,6 +39,16 @@ class Record(NamedTuple):
 FILING_BYTES = 96 << 20
 """Memory in which the rows of many fingerprints are sorted. The more at once, the less often the table is walked through."""
 
+_NO_NUMBER = -(2**63)
+
+
+def numbers(values: Sequence[int | None]) -> bytes:
+    """Numbers as `neardup_number` reads them, None as NULL."""
+    if None in values:
+        values = [_NO_NUMBER if value is None else value for value in values]
+    return np.array(values, "<i8").tobytes()
+
+
 NEVER_SEEN = -1
 """Group id that no document has: of a group name that the index does not know."""
 
@@ -217,9 +227,49 @@ class Documents:
     INSERT = """INSERT INTO {index}_document (id, key, group_id, fingerprint_id, cluster_id, token_count, added_at, last_seen,
                 times_seen, expires_at, metadata, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?)"""
 
-    PLAIN_INSERT = """INSERT INTO {index}_document (id, key, group_id, fingerprint_id, cluster_id, token_count, added_at,
-                      last_seen, times_seen) VALUES (?1, ?2, ?3, ?4, CASE WHEN ?6 THEN ?1 END, ?5, ?7, ?7, 1)"""
-    """Of documents that have no more than a key and a fingerprint: half as many values to hand over."""
+    def insert_plain(
+        self,
+        first_id: int,
+        keys: list[Key],
+        group_ids: Sequence[int],
+        fingerprint_ids: Sequence[int | None],
+        token_counts: Sequence[int | None],
+        now: int,
+    ) -> bool:
+        """Write documents that have no more than a key and a fingerprint, by one statement, which runs without Python's lock.
+
+        False, and nothing is written, where the keys are not all of one type."""
+        kind = type(keys[0])
+        if len(set(map(type, keys))) != 1:
+            return False
+        sql = """INSERT INTO {index}_document
+                     (id, key, group_id, fingerprint_id, cluster_id, token_count, added_at, last_seen, times_seen)
+                 SELECT :first_id + k.rowid, k.value, neardup_number(:group_ids, k.rowid),
+                     neardup_number(:fingerprint_ids, k.rowid), CASE WHEN :recorded THEN :first_id + k.rowid END, neardup_number(:token_counts, k.rowid), :now, :now, 1
+                 FROM carray(:keys) AS k"""
+        parameters = {
+            "first_id": first_id - 1,
+            "keys": apsw.carray(np.array(keys, np.int64) if kind is int else tuple(keys)),
+            "group_ids": numbers(group_ids),
+            "fingerprint_ids": numbers(fingerprint_ids),
+            "token_counts": numbers(token_counts),
+            "recorded": self.store.record_matches,
+            "now": now,
+        }
+        self.db.execute(self.store.sql(sql), parameters)
+        return True
+
+    def insert_fingerprints(self, first_id: int, group_id: int, values: Sequence[bytes], hashes: Any) -> None:
+        """Write new fingerprints of a group, by one statement; hashes: int64[n], those of the values."""
+        sql = """INSERT INTO {index}_fingerprint (id, group_id, value, value_hash)
+                 SELECT :first_id + v.rowid, :group_id, v.value, neardup_number(:hashes, v.rowid) FROM carray(:values) AS v"""
+        parameters = {
+            "first_id": first_id - 1,
+            "group_id": group_id,
+            "values": apsw.carray(tuple(values)),
+            "hashes": hashes.astype("<i8").tobytes(),
+        }
+        self.db.execute(self.store.sql(sql), parameters)
 
     def next_id(self) -> int:
         """The id that the next document gets; ids are never used twice."""

@@ -77,15 +77,16 @@ class Ingest:
                     background.start(work)
                 left = None if left is None else left - len(batch)
                 batch = None if left == 0 else next(batches, None)
-        self.counts["matched"] += self.writer.flush(now_ms())
+            background.start(self._flush)
+            background.wait()
         self._report()
 
     # ---- reading the records -----------------------------------------------------------------------------------------
 
     def _batches(self, records: Iterable[Any]) -> Iterator[list[Incoming]]:
         """Checked records, so many that a batch pays and so few that its memory is bounded."""
-        every = self.options.commit_every or BATCH_RECORDS
-        sent = 0
+        every = self.options.commit_every
+        left = every  # of a transaction: a batch ends where it does
         batch: list[Incoming] = []
         size = 0
         for number, record in enumerate(records):
@@ -102,9 +103,10 @@ class Ingest:
                 raise type(error)(f"record {number}: {error}") from error
             batch.append(one)
             size += len(one.content) if isinstance(one.content, (str, bytes)) else 0
-            if len(batch) >= min(BATCH_RECORDS, every - sent % every) or size >= BATCH_SIZE:
+            if len(batch) >= BATCH_RECORDS or len(batch) == left or size >= BATCH_SIZE:
+                if every is not None and left is not None:
+                    left = left - len(batch) or every
                 yield batch
-                sent += len(batch)
                 batch, size = [], 0
         if batch:
             yield batch
@@ -116,6 +118,9 @@ class Ingest:
             return [Sketch(one.content, None, None, self.store.epoch) for one in batch]
         evidence = self.store.record_matches or self.options.only_new
         return self.store.sketch_texts([one.content for one in batch], evidence=evidence)
+
+    def _flush(self) -> None:
+        self.counts["matched"] += self.writer.flush(now_ms())
 
     def _report(self) -> None:
         if self.options.progress is not None and self.taken > self.reported:
@@ -138,7 +143,7 @@ class Ingest:
         self._write_run(batch, sketches, run, now)
         self.taken += len(batch)
         if self.writer.is_full:
-            self.counts["matched"] += self.writer.flush(now)
+            self._flush()
 
     def _write_run(self, batch: list[Incoming], sketches: list[Sketch], run: list[int], now: int) -> None:
         if run:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count, repeat
 from typing import Any
 
@@ -111,12 +111,9 @@ class Writer:
         tokens = [sketch.token_count for sketch in sketches]
         first_id = self.documents.next_id()
         ids = range(first_id, first_id + len(records))
-        if all(record[1:3] == _NOTHING and record.expires_at is None for record in records):
-            keys = [record.key for record in records]
-            constants = repeat(self.store.record_matches), repeat(now)
-            rows: Iterable[Any] = zip(ids, keys, group_ids, fingerprint_ids, tokens, *constants, strict=False)
-            self.db.execute_many(self.store.sql(Documents.PLAIN_INSERT), rows)
-        else:
+        plain = all(record[1:3] == _NOTHING and record.expires_at is None for record in records)
+        keys = [record.key for record in records]
+        if not plain or not self.documents.insert_plain(first_id, keys, group_ids, fingerprint_ids, tokens, now):
             rows = map(self.documents.row, ids, records, group_ids, fingerprint_ids, tokens, repeat(now))
             self.db.execute_many(self.store.sql(Documents.INSERT), rows)
         if self.store.record_matches:
@@ -144,15 +141,13 @@ class Writer:
         last = self.documents.last_fingerprint_id()
         hashes = signed_hashes(distinct)
         known = self.documents.fingerprint_ids(group_id, hashes) if last and distinct else {}
-        rows = list(zip(count(last + 1), repeat(group_id), distinct, hashes.tolist(), strict=False))
         if known:
-            fresh = [row for row in rows if row[2] not in known]
-            rows = [(number, *row[1:]) for number, row in enumerate(fresh, last + 1)]
-        if rows:
-            sql = "INSERT INTO {index}_fingerprint (id, group_id, value, value_hash) VALUES (?, ?, ?, ?)"
-            self.db.execute_many(self.store.sql(sql), rows)
-            self._unfiled = (self._unfiled[0] if self._unfiled else last + 1, last + len(rows))
-            known.update((row[2], row[0]) for row in rows)
+            fresh = [i for i, value in enumerate(distinct) if value not in known]
+            distinct, hashes = [distinct[i] for i in fresh], hashes[fresh]
+        if distinct:
+            self.documents.insert_fingerprints(last + 1, group_id, distinct, hashes)
+            self._unfiled = (self._unfiled[0] if self._unfiled else last + 1, last + len(distinct))
+            known.update(zip(distinct, count(last + 1), strict=False))
         for place, value in zip(places, values, strict=True):
             if value is not None:
                 found[place] = known[value]
