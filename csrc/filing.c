@@ -11,6 +11,7 @@
 typedef struct filed_item {
     int64_t group_id;
     int64_t id;
+    int64_t crowd;
 } filed_item;
 
 struct nd_filing {
@@ -40,6 +41,9 @@ struct nd_filing {
     size_t group_capacity[2];
     nd_keys *keys;
 };
+
+/* Items are read in the order of their keys, which is none: so many keys before their turn they are called for. */
+enum { AHEAD = 8 };
 
 static const uint64_t sign_bit = (uint64_t)1 << 63;
 
@@ -117,7 +121,7 @@ static int append_keys(nd_filing *filing, const uint8_t *value, size_t size, siz
     return status;
 }
 
-int nd_filing_add(nd_filing *filing, int64_t group_id, int64_t id, const uint8_t *value, size_t size)
+int nd_filing_add(nd_filing *filing, int64_t group_id, int64_t id, int64_t crowd, const uint8_t *value, size_t size)
 {
     int status = nd_scheme_value_check(&filing->scheme, value, size);
     if (status == ND_OK && filing->item_count >= UINT32_MAX)
@@ -132,7 +136,7 @@ int nd_filing_add(nd_filing *filing, int64_t group_id, int64_t id, const uint8_t
         return status;
     if (filing->by_table)
         memcpy((uint8_t *)filing->values + filing->item_count * size, value, size);
-    ((filed_item *)filing->items)[filing->item_count++] = (filed_item){group_id, id};
+    ((filed_item *)filing->items)[filing->item_count++] = (filed_item){group_id, id, crowd};
     return ND_OK;
 }
 
@@ -181,18 +185,53 @@ static int sort_records(nd_filing *filing)
     return ND_OK;
 }
 
-/* The same numbers in the order of their items' groups, stable. out: where they end up, one of the two. */
-static int sort_by_group(nd_filing *filing, const nd_record *records, size_t count, nd_record **out)
+/* The items by group, stable, in filing->order. */
+static int sort_items(nd_filing *filing)
 {
+    size_t count = filing->item_count;
     for (int i = 0; i < 2; i++)
         if (nd_reserve(&filing->group_records[i], &filing->group_capacity[i], count + 1, sizeof(nd_record)) != ND_OK)
             return ND_ERROR_MEMORY;
     nd_record *order = filing->group_records[0];
-    for (size_t i = 0; i < count; i++) {
-        size_t item = records == NULL ? i : item_of(filing, &records[i]);
-        order[i] = (nd_record){(uint64_t)group_of(filing, item) ^ sign_bit, i};
+    for (size_t i = 0; i < count; i++)
+        order[i] = (nd_record){(uint64_t)group_of(filing, i) ^ sign_bit, i};
+    filing->order = nd_sort_records(order, filing->group_records[1], count, 0, 64);
+    return ND_OK;
+}
+
+/* The records by group, stable: sorted by key after it, they have the group as second part of their key. */
+static int group_records(nd_filing *filing)
+{
+    int status = nd_reserve(&filing->records[1], &filing->records_capacity[1], filing->record_count + 1, sizeof(nd_record));
+    if (status != ND_OK)
+        return status;
+    status = sort_items(filing);
+    if (status != ND_OK)
+        return status;
+    size_t *ranks = malloc((filing->item_count + 1) * sizeof *ranks);
+    if (ranks == NULL)
+        return ND_ERROR_MEMORY;
+    const nd_record *order = filing->order;
+    for (size_t i = 0; i < filing->item_count; i++)
+        ranks[order[i].item] = i > 0 && order[i].key == order[i - 1].key ? ranks[order[i - 1].item] : i;
+    /* Counting: where the records of a group begin is what its first item's rank counts up to. */
+    size_t *starts = calloc(filing->item_count + 1, sizeof *starts);
+    if (starts == NULL) {
+        free(ranks);
+        return ND_ERROR_MEMORY;
     }
-    *out = nd_sort_records(order, filing->group_records[1], count, 0, 64);
+    const nd_record *records = filing->records[0];
+    nd_record *grouped = filing->records[1];
+    for (size_t i = 0; i < filing->record_count; i++)
+        starts[ranks[records[i].item] + 1]++;
+    for (size_t i = 0; i < filing->item_count; i++)
+        starts[i + 1] += starts[i];
+    for (size_t i = 0; i < filing->record_count; i++)
+        grouped[starts[ranks[records[i].item]]++] = records[i];
+    memcpy(filing->records[0], grouped, filing->record_count * sizeof(nd_record));
+    free(ranks);
+    free(starts);
+    filing->order = NULL;
     return ND_OK;
 }
 
@@ -268,14 +307,13 @@ int nd_filing_sort(nd_filing *filing)
     filing->order = NULL;
     filing->first = filing->last = 0;
     if (!filing->by_table) {
-        status = sort_records(filing);
-        if (status == ND_OK && has_several_groups(filing))
-            status = sort_by_group(filing, filing->sorted, filing->record_count, &filing->order);
-        return status;
+        if (has_several_groups(filing))
+            status = group_records(filing);
+        return status == ND_OK ? sort_records(filing) : status;
     }
     filing->record_count = filing->place = 0;
     if (has_several_groups(filing))
-        status = sort_by_group(filing, NULL, filing->item_count, &filing->order);
+        status = sort_items(filing);
     filing->table = filing->tables; /* no group is present yet */
     return status;
 }
@@ -292,12 +330,14 @@ int nd_filing_next(nd_filing *filing, nd_filed *out)
         if (status != ND_OK)
             return status;
     }
-    size_t place = filing->by_table ? filing->place : ordered(filing, filing->place);
-    const nd_record *record = &filing->sorted[place];
-    filing->place++;
+    const nd_record *record = &filing->sorted[filing->place++];
+    if (filing->place + AHEAD < filing->record_count && filing->key_size == 0)
+        __builtin_prefetch((const filed_item *)filing->items + record[AHEAD].item);
     out->item = item_of(filing, record);
-    out->group_id = group_of(filing, out->item);
-    out->id = ((const filed_item *)filing->items)[out->item].id;
+    const filed_item *item = (const filed_item *)filing->items + out->item;
+    out->group_id = item->group_id;
+    out->id = item->id;
+    out->crowd = item->crowd;
     out->table_no = filing->by_table ? (int64_t)filing->table : 0;
     out->size = filing->key_size;
     if (out->size > 0) {

@@ -302,11 +302,13 @@ int nd_scheme_containment_keys(const nd_scheme *scheme, const uint8_t *value, si
 /* 1 where looking at all of `fingerprints` stored codes is cheaper than probing (Hamming schemes only, else 0). */
 int nd_scheme_prefers_scan(const nd_scheme *scheme, int64_t fingerprints);
 
-/* The keys of many values in the order of their candidate table: group, table_no, low, then as the values were added. */
+/* The keys of many values in the order of their candidate table: of codes group, table_no, low; else low, group; then as the values
+ * were added. */
 typedef struct nd_filing nd_filing;
 typedef struct nd_filed {
     int64_t group_id;
     int64_t id;
+    int64_t crowd;
     int64_t table_no;
     int64_t low; /* as in nd_key, where size is 0 */
     int64_t high;
@@ -318,7 +320,8 @@ nd_filing *nd_filing_new(void);
 void nd_filing_free(nd_filing *filing);
 /* Empties it. The keys under which values are filed, or with `probing` those that queries for them look up. */
 void nd_filing_begin(nd_filing *filing, const nd_scheme *scheme, int probing);
-int nd_filing_add(nd_filing *filing, int64_t group_id, int64_t id, const uint8_t *value, size_t size);
+/* crowd is handed through. */
+int nd_filing_add(nd_filing *filing, int64_t group_id, int64_t id, int64_t crowd, const uint8_t *value, size_t size);
 /* Bytes of memory that the values added so far need, sorting included. */
 size_t nd_filing_memory(const nd_filing *filing);
 /* After the last nd_filing_add; then nd_filing_next gives key after key, and ND_DONE after the last. */

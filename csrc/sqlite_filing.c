@@ -21,8 +21,6 @@ static nd_table_spec filing_spec = {
 typedef struct filing_cursor {
     nd_cursor head;
     nd_filing *filing;
-    int64_t *crowds; /* of each value */
-    size_t crowds_capacity;
     uint8_t *codes; /* of each value, code_size bytes each; only where code_size is not 0 */
     size_t codes_capacity;
     size_t code_size;
@@ -50,7 +48,6 @@ static int filing_close(sqlite3_vtab_cursor *base)
 {
     filing_cursor *cursor = (filing_cursor *)base;
     nd_filing_free(cursor->filing);
-    sqlite3_free(cursor->crowds);
     sqlite3_free(cursor->codes);
     nd_cursor_free(&cursor->head);
     return SQLITE_OK;
@@ -77,18 +74,17 @@ static int take(filing_cursor *cursor, const nd_settings *settings, sqlite3_stmt
     size_t size = (size_t)sqlite3_column_bytes(statement, 2);
     sqlite3_int64 id = sqlite3_column_int64(statement, 0);
     int status = value == NULL ? ND_ERROR_DAMAGED
-                               : nd_filing_add(cursor->filing, sqlite3_column_int64(statement, 1), id, value, size);
+                               : nd_filing_add(cursor->filing, sqlite3_column_int64(statement, 1), id, sqlite3_column_int64(statement, 3), value, size);
     if (status == ND_ERROR_DAMAGED)
         return nd_table_fail(table, "neardup_filing: fingerprint %lld of index \"%s\" is damaged: wrong length or order", id,
                              settings->index);
     if (status != ND_OK)
         return nd_table_fail_status(table, status);
-    int code = reserve((void **)&cursor->crowds, &cursor->crowds_capacity, (cursor->items + 1) * sizeof *cursor->crowds);
-    if (code == SQLITE_OK && cursor->code_size > 0)
+    int code = SQLITE_OK;
+    if (cursor->code_size > 0)
         code = reserve((void **)&cursor->codes, &cursor->codes_capacity, (cursor->items + 1) * cursor->code_size);
     if (code != SQLITE_OK)
         return code;
-    cursor->crowds[cursor->items] = sqlite3_column_int64(statement, 3);
     if (cursor->code_size > 0)
         memcpy(cursor->codes + cursor->items * cursor->code_size, value, cursor->code_size);
     cursor->items++;
@@ -188,7 +184,7 @@ static int filing_column(sqlite3_vtab_cursor *base, sqlite3_context *context, in
             sqlite3_result_blob64(context, filed->bytes, filed->size, SQLITE_TRANSIENT);
         return SQLITE_OK;
     case 3:
-        sqlite3_result_int64(context, cursor->crowds[filed->item]);
+        sqlite3_result_int64(context, filed->crowd);
         return SQLITE_OK;
     case 4:
         sqlite3_result_int64(context, filed->id);

@@ -423,6 +423,9 @@ static int walk_on(join_run *run)
 /* Where the row stands: before the place (group, table, key), at it, or behind it. */
 static int row_against(const join_run *run, const nd_filed *probe, int64_t key)
 {
+    int plan = run->reader->settings->scheme.plan;
+    if ((plan == ND_PLAN_BANDS || plan == ND_PLAN_PREFIX) && run->row.key != key)
+        return run->row.key < key ? -1 : 1;
     if (run->row.group_id != probe->group_id)
         return run->row.group_id < probe->group_id ? -1 : 1;
     if (run->row.table_no != probe->table_no)

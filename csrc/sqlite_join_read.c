@@ -54,8 +54,8 @@ static const char *const range_sql[][2] = {
 static const char *const walk_sql[] = {
     [ND_PLAN_BLOCKS] = "SELECT group_id, table_no, permuted, fingerprint_id, 0 FROM %s_simhash_block ORDER BY 1, 2, 3, 4",
     [ND_PLAN_CHUNKS] = "SELECT group_id, chunk_no, value, fingerprint_id, 0 FROM %s_code_chunk ORDER BY 1, 2, 3, 4",
-    [ND_PLAN_BANDS] = "SELECT group_id, 0, bucket, fingerprint_id, crowd FROM %s_minhash_band ORDER BY group_id, bucket, crowd, fingerprint_id",
-    [ND_PLAN_PREFIX] = "SELECT group_id, 0, hash, fingerprint_id, crowd FROM %s_bottomk_prefix ORDER BY group_id, hash, crowd, fingerprint_id",
+    [ND_PLAN_BANDS] = "SELECT group_id, 0, bucket, fingerprint_id, crowd FROM %s_minhash_band ORDER BY bucket, group_id, crowd, fingerprint_id",
+    [ND_PLAN_PREFIX] = "SELECT group_id, 0, hash, fingerprint_id, crowd FROM %s_bottomk_prefix ORDER BY hash, group_id, crowd, fingerprint_id",
 };
 
 static int prepare(join_reader *reader, enum join_statement which, const char *format)
@@ -285,7 +285,7 @@ static int take_item(join_reader *reader, join_page *page, sqlite3_stmt *stateme
     size_t size = (size_t)sqlite3_column_bytes(statement, 2);
     if (value == NULL)
         return damaged(reader, id);
-    int status = nd_filing_add(page->probes, group_id, id, value, size);
+    int status = nd_filing_add(page->probes, group_id, id, 0, value, size);
     if (status != ND_OK)
         return status == ND_ERROR_DAMAGED ? damaged(reader, id) : nd_table_fail_status(&reader->table->base, status);
     const uint8_t *bytes = value;

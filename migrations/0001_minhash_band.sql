@@ -1,8 +1,8 @@
 -- No REFERENCES here: under PRAGMA foreign_keys every removed fingerprint would have this whole table read.
 CREATE TABLE {index}_minhash_band (
+    bucket INTEGER NOT NULL,         -- 32-bit hash of a band's slots and its number, sign-extended; first, since it tells rows apart
     group_id INTEGER NOT NULL,       -- {index}_fingerprint.group_id
-    bucket INTEGER NOT NULL,         -- 32-bit hash of a band's slots and its number, sign-extended
     crowd INTEGER NOT NULL,          -- {index}_fingerprint.crowd: the rows of a bucket stand together by it
     fingerprint_id INTEGER NOT NULL, -- {index}_fingerprint.id
-    PRIMARY KEY (group_id, bucket, crowd, fingerprint_id)
+    PRIMARY KEY (bucket, group_id, crowd, fingerprint_id)
 ) STRICT, WITHOUT ROWID;

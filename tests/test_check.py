@@ -64,7 +64,7 @@ CASES: dict[str, tuple[str, list[str], bool]] = {
     ),
     "twice": (
         "INSERT INTO neardup_fingerprint SELECT 9, group_id, value, value_hash, 0 FROM neardup_fingerprint WHERE id = 1; "
-        "INSERT INTO neardup_minhash_band SELECT group_id, bucket, 0, 9 FROM neardup_minhash_band WHERE fingerprint_id = 1; "
+        "INSERT INTO neardup_minhash_band SELECT bucket, group_id, 0, 9 FROM neardup_minhash_band WHERE fingerprint_id = 1; "
         "UPDATE neardup_document SET fingerprint_id = 9 WHERE id = 2",
         ["fingerprints stored more than once: 1"],
         True,
@@ -99,7 +99,7 @@ CASES: dict[str, tuple[str, list[str], bool]] = {
         True,
     ),
     "row too many": (
-        "INSERT INTO neardup_minhash_band VALUES (0, 12345, 0, 77)",
+        "INSERT INTO neardup_minhash_band VALUES (12345, 0, 0, 77)",
         ["fingerprint ids of rows that no fingerprint has in neardup_minhash_band: 77"],
         True,
     ),

@@ -302,13 +302,13 @@ def test_views_and_triggers_may_not_read_an_index(db: apsw.Connection, sql: str)
 # ---- plans --------------------------------------------------------------------------------------------------------------------
 
 LOOK_UPS = {
-    "bands": "b USING PRIMARY KEY (group_id=? AND bucket=?)",
-    "bands_hashes": "b USING PRIMARY KEY (group_id=? AND bucket=?)",
-    "bands_text": "b USING PRIMARY KEY (group_id=? AND bucket=?)",
+    "bands": "b USING PRIMARY KEY (bucket=? AND group_id=?)",
+    "bands_hashes": "b USING PRIMARY KEY (bucket=? AND group_id=?)",
+    "bands_text": "b USING PRIMARY KEY (bucket=? AND group_id=?)",
     "blocks": "b USING PRIMARY KEY (group_id=? AND table_no=? AND permuted>? AND permuted<?)",
     "chunks": "k USING PRIMARY KEY (group_id=? AND chunk_no=? AND value=?)",
-    "prefix": "x USING PRIMARY KEY (group_id=? AND hash=?)",
-    "prefix_estimate": "x USING PRIMARY KEY (group_id=? AND hash=?)",
+    "prefix": "x USING PRIMARY KEY (hash=? AND group_id=?)",
+    "prefix_estimate": "x USING PRIMARY KEY (hash=? AND group_id=?)",
     "scan": "f USING INDEX x_fingerprint_value (group_id=?)",
 }
 

@@ -10,8 +10,8 @@ from .schema import sql_text
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "simhash_block": ("group_id", "table_no", "permuted", "fingerprint_id"),
-    "minhash_band": ("group_id", "bucket", "crowd", "fingerprint_id"),
-    "bottomk_prefix": ("group_id", "hash", "crowd", "fingerprint_id"),
+    "minhash_band": ("bucket", "group_id", "crowd", "fingerprint_id"),
+    "bottomk_prefix": ("hash", "group_id", "crowd", "fingerprint_id"),
     "code_chunk": ("group_id", "chunk_no", "value", "fingerprint_id", "code"),
 }
 
