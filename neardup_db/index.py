@@ -186,7 +186,7 @@ class Index(Reader):
 
         Large batches, sorted table writes, bounded memory. commit_every: a transaction for every so many records; None = one for
         all. on_error="skip": a wrong record is counted and left out. only_new: as `add_if_new` one by one, in order.
-        progress: called after each batch with the number of records taken so far.
+        progress: called now and then with the number of records taken so far, in the end with that of all.
         """
         return self._ingest("text", checks.check_many("records", records), if_exists, on_error, only_new, commit_every, progress)
 

@@ -378,12 +378,12 @@ def test_commit_every_keeps_what_was_committed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("commit_every", [None, 1, 1000, 8192, 100_000])
 def test_progress_counts_the_records(codes: Index, commit_every: int | None) -> None:
-    """progress is called after each batch with the number of records taken, rising to all of them."""
+    """progress is called with the number of records taken, rising to all of them, once a batch at most."""
     seen: list[int] = []
     count = 3 if commit_every == 1 else 10_000
     codes.add_codes(range(count), [1 << number % 50 for number in range(count)], commit_every=commit_every, progress=seen.append)
     assert seen == sorted(set(seen)) and seen[-1] == count
-    assert {1: 3, None: 2, 1000: 10, 8192: 2, 100_000: 2}[commit_every] == len(seen)
+    assert len(seen) <= {1: 3, None: 2, 1000: 10, 8192: 2, 100_000: 2}[commit_every]
 
 
 def test_only_new_is_add_if_new_in_order(texts: Index) -> None:

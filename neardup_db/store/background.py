@@ -1,4 +1,4 @@
-"""Work on the database in a second thread, one piece at a time, while the first one prepares the next.
+"""Work on the database in a second thread, piece after piece, while the first one prepares the next ones.
 
 Statements run without Python's lock, so that what is prepared meanwhile (reading records, fingerprints) has the other core.
 """
@@ -6,21 +6,29 @@ Statements run without Python's lock, so that what is prepared meanwhile (readin
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 
 from .connection import Database
 
+WAITING_MAX = 6
+"""Pieces of work that may wait: what bounds the memory of what they hold."""
+
 
 class Background:
-    """Runs functions in another thread inside a transaction that the caller's thread holds.
+    """Runs functions in another thread inside a transaction that the caller's thread holds, in the order given.
 
-    Whoever comes to the database through `Database.reading` or `writing` in the meantime waits for the piece at work."""
+    Whoever comes to the database through `Database.reading` or `writing` in the meantime waits until all of them are done."""
 
     def __init__(self, db: Database) -> None:
         self.db = db
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._changed = threading.Condition()
+        self._working = False
+        self._ended = False
 
     def __enter__(self) -> Background:
         self.db.settle = self.wait
@@ -28,46 +36,74 @@ class Background:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
-            self._join()
+            if kind is None:
+                self.wait()
         finally:
+            self._end()
             self.db.settle = _nothing
-        if kind is None:
-            self.wait()
 
     def start(self, work: Callable[[], None]) -> None:
-        """Begin a piece of work, after the one before it."""
-        self.wait()
+        """Give a piece of work; waits while too many are waiting. Raises what went wrong in an earlier one."""
         if not self.db.owned:  # a caller's connection may call back into code that knows only its own thread
             work()
             return
-        self._thread = threading.Thread(target=self._run, args=(work,), name="neardup_db")
-        self._thread.start()
+        with self._changed:
+            while len(self._waiting) >= WAITING_MAX and self._error is None:
+                self._changed.wait()
+            self._raise()
+            self._waiting.append(work)
+            self._changed.notify_all()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="neardup_db")
+            self._thread.start()
 
     def wait(self) -> None:
         """Until nothing is at work; raises what went wrong there."""
-        self._join()
+        if self._thread is None or self._thread is threading.current_thread():
+            return
+        with self._changed:
+            while (self._waiting or self._working) and self._error is None:
+                self._changed.wait()
+            self._raise()
+
+    def _raise(self) -> None:
         if self._error is not None:
             error, self._error = self._error, None
+            self._waiting.clear()
             raise error
 
-    def _join(self) -> None:
-        thread = self._thread
-        if thread is None or thread is threading.current_thread():
-            return
-        try:
-            thread.join()
-        except BaseException:  # Ctrl-C: the transaction is over, so its work may be as well
-            self.db.connection.interrupt()
-            thread.join()
-            raise
-        finally:
-            self._thread = None
+    def _end(self) -> None:
+        """Stop the thread. What it has not begun is dropped: after an error the transaction is over."""
+        with self._changed:
+            self._ended = True
+            if self._working:
+                self.db.connection.interrupt()
+            self._waiting.clear()
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
 
-    def _run(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as error:
-            self._error = error
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._waiting and not self._ended:
+                    self._changed.wait()
+                if self._ended:
+                    return
+                work = self._waiting.popleft()
+                self._working = True
+                self._changed.notify_all()
+            error: BaseException | None = None
+            try:
+                work()
+            except BaseException as caught:
+                error = caught
+            with self._changed:
+                self._working = False
+                self._error = error
+                self._changed.notify_all()
+                if error is not None:
+                    return
 
 
 def _nothing() -> None:

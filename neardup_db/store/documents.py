@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import apsw
@@ -157,6 +158,12 @@ class Documents:
                  WHERE f.group_id = +? AND f.value_hash = h.value"""
         return dict(self.db.rows(self.store.sql(sql), (apsw.carray(np.sort(hashes)), group_id)))
 
+    def value_hashes(self) -> Iterator[Any]:
+        """The hashes of all stored values, int64[n], some at a time."""
+        cursor = self.db.execute(self.store.sql("SELECT value_hash FROM {index}_fingerprint"))
+        while rows := list(islice(cursor, 10_000)):
+            yield np.fromiter((row[0] for row in rows), np.int64, len(rows))
+
     def add_fingerprint(self, group_id: int, value: bytes) -> int:
         """A new fingerprint with its rows in the candidate table."""
         sql = self.store.sql("INSERT INTO {index}_fingerprint (group_id, value, value_hash) VALUES (?, ?, ?)")
@@ -245,7 +252,8 @@ class Documents:
         sql = """INSERT INTO {index}_document
                      (id, key, group_id, fingerprint_id, cluster_id, token_count, added_at, last_seen, times_seen)
                  SELECT :first_id + k.rowid, k.value, neardup_number(:group_ids, k.rowid),
-                     neardup_number(:fingerprint_ids, k.rowid), CASE WHEN :recorded THEN :first_id + k.rowid END, neardup_number(:token_counts, k.rowid), :now, :now, 1
+                     neardup_number(:fingerprint_ids, k.rowid), CASE WHEN :recorded THEN :first_id + k.rowid END,
+                     neardup_number(:token_counts, k.rowid), :now, :now, 1
                  FROM carray(:keys) AS k"""
         parameters = {
             "first_id": first_id - 1,

@@ -11,7 +11,7 @@ from ..errors import DuplicateKeyError, NearDupError
 from ..records import Incoming, incoming, now_ms
 from ..values import AddReport, Key
 from .background import Background
-from .documents import Documents
+from .documents import Documents, Record
 from .state import Sketch, Store
 from .writer import Writer
 
@@ -68,17 +68,19 @@ class Ingest:
         left = self.options.commit_every
         with Background(self.store.db) as background:
             while batch is not None:
-                work = partial(self._take, batch, self._sketch(batch))
-                background.wait()
-                self._report()
+                sketches = self._sketch(batch)
+                work = partial(self._take, [one.record for one in batch], [one.if_exists for one in batch], sketches)
                 if len(batch) < WORTH_A_THREAD:
+                    background.wait()
                     work()
                 else:
                     background.start(work)
+                self._report()
                 left = None if left is None else left - len(batch)
                 batch = None if left == 0 else next(batches, None)
             background.start(self._flush)
             background.wait()
+        self.writer.end_batches()
         self._report()
 
     # ---- reading the records -----------------------------------------------------------------------------------------
@@ -127,38 +129,39 @@ class Ingest:
             self.reported = self.taken
             self.options.progress(self.taken + self.wrong)
 
-    def _take(self, batch: list[Incoming], sketches: list[Sketch]) -> None:
+    def _take(self, records: list[Record], if_exists: list[str], sketches: list[Sketch]) -> None:
         """Write a batch: runs of records with new keys at once, the others one by one between them."""
         now = now_ms()
         run: list[int] = []
-        taken: set[Key] = set() if self.options.only_new else self.documents.taken([one.record.key for one in batch])
-        for i, one in enumerate(batch):
-            if self.options.only_new or one.record.key in taken:
-                self._write_run(batch, sketches, run, now)
+        taken: set[Key] = set() if self.options.only_new else self.documents.taken([record.key for record in records])
+        for i, record in enumerate(records):
+            if self.options.only_new or record.key in taken:
+                self._write_run(records, sketches, run, now)
                 run = []
-                self._write_one(one, sketches[i], now)
+                self._write_one(record, if_exists[i], sketches[i], now)
             else:
                 run.append(i)
-                taken.add(one.record.key)
-        self._write_run(batch, sketches, run, now)
-        self.taken += len(batch)
+                taken.add(record.key)
+        self._write_run(records, sketches, run, now)
+        self.taken += len(records)
         if self.writer.is_full:
             self._flush()
 
-    def _write_run(self, batch: list[Incoming], sketches: list[Sketch], run: list[int], now: int) -> None:
-        if run:
-            self.writer.add_batch([batch[i].record for i in run], [sketches[i] for i in run], now)
-            self.counts["added"] += len(run)
+    def _write_run(self, records: list[Record], sketches: list[Sketch], run: list[int], now: int) -> None:
+        if len(run) == len(records):
+            self.writer.add_batch(records, sketches, now)
+        elif run:
+            self.writer.add_batch([records[i] for i in run], [sketches[i] for i in run], now)
+        self.counts["added"] += len(run)
 
-    def _write_one(self, one: Incoming, sketch: Sketch, now: int) -> None:
+    def _write_one(self, record: Record, if_exists: str, sketch: Sketch, now: int) -> None:
         self.counts["matched"] += self.writer.flush(now)
+        self.writer.end_batches()
         try:
             if self.options.only_new:
-                outcome, matches = self.writer.add_if_new(
-                    one.record, sketch, now, if_exists=one.if_exists, limit=1, on_match=None
-                )
+                outcome, matches = self.writer.add_if_new(record, sketch, now, if_exists=if_exists, limit=1, on_match=None)
             else:
-                outcome, matches = self.writer.add(one.record, sketch, now, if_exists=one.if_exists, limit=1)
+                outcome, matches = self.writer.add(record, sketch, now, if_exists=if_exists, limit=1)
         except DuplicateKeyError:
             if self.options.on_error != "skip":
                 raise

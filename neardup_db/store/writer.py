@@ -12,12 +12,16 @@ from ..values import Match
 from .clusters import Clusters, Links
 from .documents import Documents, Found, Record
 from .search import Neighbour, Search
+from .seen import SeenHashes
 from .state import Sketch, Store
 
 Unconnected = tuple[int, int, bool]
 """Document, its fingerprint, and whether it is visible."""
 
 _NOTHING = (None, None)
+
+SEEN_FROM = 50_000
+"""Values looked up in the file before `SeenHashes` pays."""
 
 UNCONNECTED_MAX = 500_000
 """Documents that wait to be connected: what bounds their memory where most are equal copies, which have no rows."""
@@ -34,6 +38,8 @@ class Writer:
         self.clusters = clusters
         self._unfiled: tuple[int, int] | None = None
         self._unconnected: list[Unconnected] = []
+        self._seen: SeenHashes | None = None
+        self._looked_up = 0
 
     # ---- one ---------------------------------------------------------------------------------------------------------
 
@@ -140,7 +146,8 @@ class Writer:
         distinct = [value for value in dict.fromkeys(values) if value is not None]
         last = self.documents.last_fingerprint_id()
         hashes = signed_hashes(distinct)
-        known = self.documents.fingerprint_ids(group_id, hashes) if last and distinct else {}
+        suspects = self._suspects(hashes, last)
+        known = self.documents.fingerprint_ids(group_id, suspects) if len(suspects) else {}
         if known:
             fresh = [i for i, value in enumerate(distinct) if value not in known]
             distinct, hashes = [distinct[i] for i in fresh], hashes[fresh]
@@ -151,6 +158,21 @@ class Writer:
         for place, value in zip(places, values, strict=True):
             if value is not None:
                 found[place] = known[value]
+
+    def _suspects(self, hashes: Any, stored: int) -> Any:
+        """Those of the hashes that may be among the stored ones, at most so many; all of them until the batches of a transaction
+        are many enough to pay for reading all stored hashes once."""
+        if self._seen is not None:
+            return hashes[self._seen.add(hashes)]
+        self._looked_up += len(hashes)
+        if not stored:
+            hashes = hashes[:0]
+        if SEEN_FROM <= self._looked_up >= stored // 4:
+            self._seen = SeenHashes()
+            for page in self.documents.value_hashes():
+                self._seen.add(page)
+            self._seen.add(hashes)
+        return hashes
 
     @property
     def is_full(self) -> bool:
@@ -170,6 +192,11 @@ class Writer:
     def forget(self) -> None:
         """What waits for `flush` was rolled back."""
         self._unfiled, self._unconnected = None, []
+        self.end_batches()
+
+    def end_batches(self) -> None:
+        """Others may write from now on."""
+        self._seen, self._looked_up = None, 0
 
     def _connect(self, new: tuple[int, int] | None, documents: Sequence[Unconnected], now: int) -> int:
         """Edges and labels for documents that are clusters of their own, in the order of their ids, all of them that have one of
