@@ -61,7 +61,7 @@ typedef struct join_run {
     int walking; /* the table is read from end to end: `row` is where that stands */
     int walked;  /* to the end */
     struct {
-        int64_t group_id, table_no, key, id, crowd;
+        int64_t group_id, table_no, key;
     } row;
     uint64_t *others; /* ids in the range of the present probe, ascending */
     size_t other_count, others_capacity;
@@ -404,16 +404,23 @@ static int add_other(join_run *run, int64_t id)
 
 /* ---- the table from end to end, beside the probes in the same order -------------------------------------------------------- */
 
+/* Whether the table begins with the key: tables of codes begin with the group and the number of the table. */
+static int by_key(const join_run *run)
+{
+    int plan = run->reader->settings->scheme.plan;
+    return plan == ND_PLAN_BANDS || plan == ND_PLAN_PREFIX;
+}
+
 static int walk_on(join_run *run)
 {
     sqlite3_stmt *statement = run->reader->statements[JOIN_WALK];
     int code = sqlite3_step(statement);
-    if (code == SQLITE_ROW) {
-        run->row.group_id = sqlite3_column_int64(statement, 0);
-        run->row.table_no = sqlite3_column_int64(statement, 1);
+    if (code == SQLITE_ROW) { /* the rest of the row is read where its key is one that is asked for */
         run->row.key = sqlite3_column_int64(statement, 2);
-        run->row.id = sqlite3_column_int64(statement, 3);
-        run->row.crowd = sqlite3_column_int64(statement, 4);
+        if (!by_key(run)) {
+            run->row.group_id = sqlite3_column_int64(statement, 0);
+            run->row.table_no = sqlite3_column_int64(statement, 1);
+        }
         return SQLITE_OK;
     }
     run->walked = 1;
@@ -423,9 +430,12 @@ static int walk_on(join_run *run)
 /* Where the row stands: before the place (group, table, key), at it, or behind it. */
 static int row_against(const join_run *run, const nd_filed *probe, int64_t key)
 {
-    int plan = run->reader->settings->scheme.plan;
-    if ((plan == ND_PLAN_BANDS || plan == ND_PLAN_PREFIX) && run->row.key != key)
-        return run->row.key < key ? -1 : 1;
+    if (by_key(run)) {
+        if (run->row.key != key)
+            return run->row.key < key ? -1 : 1;
+        int64_t group_id = sqlite3_column_int64(run->reader->statements[JOIN_WALK], 0);
+        return (group_id > probe->group_id) - (group_id < probe->group_id);
+    }
     if (run->row.group_id != probe->group_id)
         return run->row.group_id < probe->group_id ? -1 : 1;
     if (run->row.table_no != probe->table_no)
@@ -439,8 +449,9 @@ static int walk_range(join_run *run, const nd_filed *probe)
     while (code == SQLITE_OK && !run->walked && row_against(run, probe, probe->low) < 0)
         code = walk_on(run);
     while (code == SQLITE_OK && !run->walked && row_against(run, probe, probe->high) <= 0) {
-        if (run->row.crowd == 0 || run->reader->complete)
-            code = add_other(run, run->row.id);
+        sqlite3_stmt *statement = run->reader->statements[JOIN_WALK];
+        if (run->reader->complete || sqlite3_column_int64(statement, 4) == 0)
+            code = add_other(run, sqlite3_column_int64(statement, 3));
         if (code == SQLITE_OK)
             code = walk_on(run);
     }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define PAGE_BYTES ((size_t)96 << 20)
+#define PAGE_BYTES ((size_t)192 << 20) /* a page for each segment that is filed at once: every page walks the table again */
 #define WALKED 8.0
 #define PAGE_ITEMS ((size_t)1 << 20)
 

@@ -12,7 +12,7 @@ from types import TracebackType
 
 from .connection import Database
 
-WAITING_MAX = 6
+WAITING_MAX = 16
 """Pieces of work that may wait: what bounds the memory of what they hold."""
 
 
