@@ -339,7 +339,7 @@ def test_one_of_bands_and_rows():
 
 
 def test_default_plans():
-    """SimHash of 64 bits, distance 3: four tables at a million, ten at ten; PDQ: chunks at 31 bits, a scan at 63; 37 bits at 0.8."""
+    """SimHash of 64 bits, distance 3: four tables, ten for ten million; PDQ: chunks at 31 bits, a scan at 63; 37 bits at 0.8."""
     simhash = SimHash().for_index(TextRules(), False)
     assert (simhash.plan, simhash.blocks, simhash.table) == ("blocks", 4, "simhash_block")
     assert SimHash(64, 3, expected=10_000_000).blocks == 5
