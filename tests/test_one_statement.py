@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 import pytest
 
-from neardup_db import BinaryCode, Index, Match, MinHash, SimHash
+from neardup_db import BinaryCode, BusyError, Index, Match, MinHash, NearDupError, SimHash
 
 TEXT = "the quick brown fox jumps over the lazy dog and runs away"
 NEAR = [("a", 0), ("b", 1), ("c", 3)]
@@ -113,6 +113,36 @@ def test_inside_a_transaction_of_the_index() -> None:
         index.add_code("d", 3)
         assert found(index) == ["a", "b", "d", "c"]
         raise KeyError
+    assert found(index) == ["a", "b", "c"]
+
+
+def test_what_is_interrupted_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query that is interrupted, or that meets a lock, fails at once; one that fails over its SQL is asked again."""
+    index = filled(":memory:")
+    ask, asked = index._search.matches, []
+    errors: list[Exception] = []
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        asked.append(named)
+        if errors:
+            raise errors[0]
+        return ask(*arguments, **named)
+
+    monkeypatch.setattr(index._search, "matches", counted)
+    index.connection.set_progress_handler(lambda: True, 1)
+    with pytest.raises(NearDupError, match="interrupted"):
+        index.query_code(0)
+    assert len(asked) == 1
+    index.connection.set_progress_handler(None)
+    errors.append(apsw.BusyError("database is locked"))
+    with pytest.raises(BusyError, match="locked"):
+        index.query_code(0)
+    assert len(asked) == 2
+    errors[0] = apsw.SQLError("no such table")
+    with pytest.raises(NearDupError, match="no such table"):
+        index.query_code(0)
+    assert len(asked) == 4
+    errors.clear()
     assert found(index) == ["a", "b", "c"]
 
 

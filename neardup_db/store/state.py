@@ -15,7 +15,7 @@ from ..schemes import scheme_from_settings
 from ..schemes.base import Scheme
 from ..text import TextRules
 from . import schema
-from .connection import Database
+from .connection import Database, translate
 
 Answer = TypeVar("Answer")
 
@@ -172,8 +172,10 @@ class Store:
                     answer = ask()
                     if self._settings_hold():
                         return answer
-                except (apsw.Error, NearDupError):
+                except (apsw.SQLError, NearDupError):
                     pass  # perhaps because of other settings: if not, it will fail again
+                except apsw.Error as error:  # the database is busy, or the query was interrupted: no reason to ask again
+                    raise translate(error) from error
             with self.reading():
                 return ask()
 
