@@ -194,11 +194,10 @@ static void sql_number(sqlite3_context *context, int argc, sqlite3_value **argv)
         sqlite3_result_int64(context, number);
 }
 
-/* neardup_hamming(a, b) -> differing bits of two integers (64-bit patterns) or of two blobs of equal size. */
+/* neardup_hamming(a, b) -> differing bits of two integers (64-bit patterns) or of two blobs of equal size. Queries call it for
+ * every candidate: what they give comes first, and each value is asked for its type once. */
 static void sql_hamming(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
-    if (any_null(argc, argv))
-        return;
     int a_type = sqlite3_value_type(argv[0]);
     int b_type = sqlite3_value_type(argv[1]);
     if (a_type == SQLITE_INTEGER && b_type == SQLITE_INTEGER) {
@@ -208,21 +207,21 @@ static void sql_hamming(sqlite3_context *context, int argc, sqlite3_value **argv
         return;
     }
     if (a_type != SQLITE_BLOB || b_type != SQLITE_BLOB) {
-        nd_fail(context, "neardup_hamming: two integers or two blobs are needed, not %s and %s", nd_type_name(argv[0]),
-                nd_type_name(argv[1]));
+        if (!any_null(argc, argv))
+            nd_fail(context, "neardup_hamming: two integers or two blobs are needed, not %s and %s", nd_type_name(argv[0]),
+                    nd_type_name(argv[1]));
         return;
     }
-    const uint8_t *a;
-    const uint8_t *b;
-    size_t a_size;
-    size_t b_size;
-    (void)nd_value_bytes(argv[0], &a, &a_size);
-    (void)nd_value_bytes(argv[1], &b, &b_size);
+    const uint8_t *a = sqlite3_value_blob(argv[0]);
+    const uint8_t *b = sqlite3_value_blob(argv[1]);
+    int a_size = sqlite3_value_bytes(argv[0]);
+    int b_size = sqlite3_value_bytes(argv[1]);
     if (a_size != b_size)
-        nd_fail(context, "neardup_hamming: blobs of equal size are needed, not %lld and %lld bytes", (sqlite3_int64)a_size,
-                (sqlite3_int64)b_size);
+        nd_fail(context, "neardup_hamming: blobs of equal size are needed, not %d and %d bytes", a_size, b_size);
+    else if (a_size > 0 && (a == NULL || b == NULL))
+        sqlite3_result_error_nomem(context);
     else
-        sqlite3_result_int64(context, (int64_t)nd_hamming(a, b, a_size));
+        sqlite3_result_int64(context, a_size == 0 ? 0 : (int64_t)nd_hamming(a, b, (size_t)a_size));
 }
 
 /* Two blobs of ascending unsigned 64-bit little-endian numbers; 0 where the function has ended with an error. */

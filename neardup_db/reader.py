@@ -132,8 +132,18 @@ class Reader:
         measure: str | None = None,
     ) -> list[Match]:
         self._store.db.require_open()
-        with self._sketched(make) as sketch:
-            return self._matches(sketch, threshold, max_distance, limit, first, group, measure)
+        if group is not None:  # another statement, which has to see the same state
+            with self._sketched(make) as sketch:
+                return self._matches(sketch, threshold, max_distance, limit, first, group, measure)
+        sketch = make()
+
+        def ask() -> list[Match]:
+            nonlocal sketch
+            if sketch.epoch != self._store.epoch:
+                sketch = make()
+            return self._matches(sketch, threshold, max_distance, limit, first, None, measure)
+
+        return self._store.at_once(ask)
 
     def _matches(
         self,

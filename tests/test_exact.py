@@ -86,7 +86,7 @@ PLANS: list[tuple[str, int, Case]] = [
     ("blocks", 6, code_case(SimHash(bits=128, max_distance=4, blocks=6), 4, rules=MD5)),
     ("blocks", 8, code_case(SimHash(bits=72, max_distance=7, blocks=8), 7, rules=MD5)),
     ("scan", 8, code_case(SimHash(bits=64, max_distance=20), 20)),
-    ("blocks", 5, code_case(BinaryCode(bits=64, max_distance=3), 3)),
+    ("blocks", 5, code_case(BinaryCode(bits=64, max_distance=3, expected=10_000_000), 3)),
     ("chunks", 4, code_case(BinaryCode(bits=64, max_distance=10), 10)),
     ("scan", 8, code_case(BinaryCode(bits=64, max_distance=31), 31)),
     ("blocks", 12, code_case(BinaryCode(bits=128, max_distance=10), 10)),

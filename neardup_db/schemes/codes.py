@@ -166,6 +166,8 @@ def code_bytes(code: Any, bits: int, name: str = "code") -> bytes:
     code: uint8[bits // 8], bytes, an int in 0 .. 2^bits - 1 (a numpy integer too), or its hex digits.
     """
     size = bits // 8
+    if type(code) is int and 0 <= code < 1 << bits:  # most are
+        return code.to_bytes(size, "big")
     if isinstance(code, (bytes, bytearray)):
         data = bytes(code)
     elif isinstance(code, np.ndarray):

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from ..errors import ParameterError
 
-PROBE_NS = 2000.0  # one range or bucket looked up in a table of tens of millions of rows
-CANDIDATE_NS = 150.0  # one row of that range, with its code beside it
+PROBE_NS = 2000.0  # one bucket of a band looked up in a table of tens of millions of rows
+RANGE_NS = 2500.0  # one range of codes: their rows are longer, so that fewer of their pages stay in memory
+CANDIDATE_NS = 90.0  # one row of that range, with its code beside it
 FETCH_NS = 1000.0  # one candidate whose fingerprint is looked up by its id
 ROW_NS = 1500.0  # one row written, its share of the commit included
 SCAN_NS = 120.0  # one stored code compared where there is no table
@@ -91,7 +92,7 @@ def block_cost(bits: int, blocks: int, max_distance: int, expected: int) -> floa
     # The tables' prefixes differ by a bit a block at most: the mean prefix stands for them all.
     prefix_bits = bits * (blocks - max_distance) / blocks
     candidates = tables * expected * 2.0**-prefix_bits * SKEW
-    return float(tables * (PROBE_NS + ROW_NS) + candidates * CANDIDATE_NS)
+    return float(tables * (RANGE_NS + ROW_NS) + candidates * CANDIDATE_NS)
 
 
 def chunk_cost(bits: int, chunks: int, max_distance: int, expected: int) -> float | None:
@@ -105,7 +106,7 @@ def chunk_cost(bits: int, chunks: int, max_distance: int, expected: int) -> floa
         probes += values
         if width > CHUNK_BITS_MAX or probes > PROBES_MAX:
             return None
-        cost += values * (PROBE_NS + expected * 2.0**-width * SKEW * CANDIDATE_NS)
+        cost += values * (RANGE_NS + expected * 2.0**-width * SKEW * CANDIDATE_NS)
     return cost
 
 

@@ -226,7 +226,7 @@ class Database:
         """One consistent state for everything inside. Yields True where this began a transaction."""
         with self.lock:
             self.require_open()
-            with translated():
+            try:
                 self.settle()
                 began = not self.connection.in_transaction
                 try:
@@ -236,6 +236,8 @@ class Database:
                 finally:
                     if began and self.connection.in_transaction:
                         self.connection.execute("COMMIT")
+            except apsw.Error as error:
+                raise translate(error) from error
 
     @contextmanager
     def writing(self) -> Iterator[bool]:

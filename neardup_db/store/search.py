@@ -49,15 +49,27 @@ class Search:
         self.store = store
         self.documents = documents
         self.db = store.db
+        self._decided = (-1, "")
+        """The epoch of the store, and the verification that its queries have from then on: an index that is large enough to be
+        probed stays so, for ids are never used twice."""
 
     def _verify(self, measure: str | None = None) -> str:
+        """Which sql/verify_*.sql answers."""
         scheme = self.store.scheme
         if measure is not None:
             return scheme.containment_name()
-        count = 0
-        if scheme.takes_codes:  # where a scan may be cheaper than probing
+        epoch, name = self._decided
+        if epoch == self.store.epoch:
+            return name
+        if scheme.takes_codes and scheme.table is not None:  # where a scan may be cheaper than probing
             count = self.db.value(self.store.sql("SELECT max(id) FROM {index}_fingerprint")) or 0
-        return scheme.query_name(count)
+            name = scheme.query_name(count)
+            if name == "scan":  # until there are more
+                return name
+        else:
+            name = scheme.query_name(0)
+        self._decided = (self.store.epoch, name)
+        return name
 
     def parameters(
         self,

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from ..errors import MismatchError
+import apsw
+
+from ..errors import MismatchError, NearDupError
 from ..native import lib
 from ..schemes import scheme_from_settings
 from ..schemes.base import Scheme
 from ..text import TextRules
 from . import schema
-from .connection import Database
+from .connection import Database, translate
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,8 @@ class Store:
         self.given = given
         self.generation = -1
         self.epoch = 0
+        self._compared_at = -1
+        """State of the file in which its generation was last found to be `generation`; -1 = not known."""
         self._statements: dict[str, str] = {}
         self._composed: dict[tuple[str, str, str], str] = {}
 
@@ -103,6 +109,7 @@ class Store:
         self.epoch += 1  # last: a sketch that has this epoch was made with these
         self.settings = settings
         self.generation = settings["generation"]
+        self._compared_at = -1
 
     def adopt(self, scheme: Scheme | None, rules: TextRules | None) -> None:
         """Go on with what a rebuild has written: what was given when opening no longer binds where it was replaced."""
@@ -149,8 +156,38 @@ class Store:
                 yield
         except BaseException:
             self.given = given
-            self.generation = -1  # what was loaded inside is rolled back: read it again
+            self.generation = self._compared_at = -1  # what was loaded inside is rolled back: read it again
             raise
+
+    def at_once(self, ask: Callable[[], Answer]) -> Answer:
+        """What `ask` answers, which runs one query, under settings that belong to the state it sees.
+
+        One statement sees one state without a transaction around it, and whether the settings belong to it is known afterwards:
+        nothing was written since they were compared, or they are compared now (a generation never comes back). Otherwise, or
+        where `ask` fails, it is asked again as in `reading`."""
+        with self.db.lock:
+            self.db.require_open()
+            self.db.settle()
+            if self.generation >= 0 and not self.db.connection.in_transaction:
+                try:
+                    answer = ask()
+                    if self._settings_hold():
+                        return answer
+                except (apsw.SQLError, NearDupError):
+                    pass  # perhaps because of other settings: if not, it will fail again
+                except apsw.Error as error:  # the database is busy, or the query was interrupted: no reason to ask again
+                    raise translate(error) from error
+            with self.reading():
+                return ask()
+
+    def _settings_hold(self) -> bool:
+        """Whether the settings belong to the state that the last statement saw."""
+        if self.db.connection.data_version() == self._compared_at:
+            return True
+        if self.setting("generation") != self.generation:
+            return False
+        self._compared_at = self.db.connection.data_version()
+        return True
 
     # ---- SQL ---------------------------------------------------------------------------------------------------------
 
