@@ -6,10 +6,11 @@ import random
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from support import CASES, PAST, Case, Model
 
-from neardup_db import BottomK, Index, MinHash, ParameterError, TextRules
+from neardup_db import BinaryCode, BottomK, Index, MinHash, ParameterError, TextRules
 from neardup_db.store import joins
 
 WORDS = "oak elm ash fir yew box bay may ivy rue".split()  # noqa: SIM905
@@ -96,3 +97,14 @@ def test_pairs_of_an_index_that_is_read_only(tmp_path: Path) -> None:
         b.add("b", "one two three four")
         assert [(pair.key_a, pair.key_b) for pair in a.pairs(b)] == [("a", "b")]
         assert list(a.pairs(a))[0].key_b == "a"
+
+
+def test_more_pairs_than_a_range_may_hold() -> None:
+    """1,600 codes of which every two match: 1,279,200 pairs, each once, though a join of all of them is refused."""
+    with Index(":memory:", BinaryCode(bits=64, max_distance=11), record_matches=False) as index:
+        index.add_codes(range(1600), range(1600))
+        with pytest.raises(apsw.TooBigError, match="ask for fewer"):
+            index.connection.execute("SELECT count(*) FROM neardup_join('neardup', 1, 1600, 1, 0)").fetchall()
+        seen = {one.key_a * 1600 + one.key_b for one in index.pairs() if one.key_a < one.key_b}
+        assert len(seen) == 1600 * 1599 // 2
+        assert len(index.clusters()) == 1
