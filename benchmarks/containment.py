@@ -185,8 +185,7 @@ def markdown(results: dict[str, Any]) -> str:
         seconds = (f"{wall:.2f} / {cpu:.2f}" for wall, cpu in one["seconds"].values())
         scans.append((one["kept"], one["documents"], *seconds, round(one["bytes"])))
     sizes = [
-        (one["k"], "all" if one["containment"] else "prefix", round(one["bytes"]), round(one["rate"]))
-        for one in results["sizes"]
+        (one["k"], "all" if one["containment"] else "prefix", round(one["bytes"]), round(one["rate"])) for one in results["sizes"]
     ]
     header = ("scheme", "question", "", "true answers", "recall", "precision", "spread of the estimate", "median us")
     return "\n\n".join(

@@ -260,13 +260,16 @@ def measure(path: str, count: int, repeat: int) -> dict[str, Any]:
 
 def markdown(results: dict[str, Any]) -> str:
     """The report."""
+    from neardup_db import MinHash
+
+    ours = MinHash(threshold=THRESHOLD)
     parts = [
         "# The same job for several libraries",
         machine_lines(results["machine"]),
         f"Texts in a list; out come the pairs with Jaccard >= {THRESHOLD} of their 3-word shingles. One thread, medians of "
         f"{results['repeat']}. datasketch, rensa, gaoya, FastSketchLSH: {BANDS} bands of {ROWS} rows, {PERMUTATIONS} slots; "
-        "neardup-db: 16 bands of 6, 128 slots. All compare signatures, but for exact=True. gaoya has its own tokenizer; the "
-        "others get shingles from plain Python. CPU s: of the process; other work on the machine hardly touches it. Memory: "
+        f"neardup-db: {ours.bands} bands of {ours.rows}, {ours.num_perm} slots. All compare signatures, but for exact=True. gaoya "
+        "has its own tokenizer; the others get shingles from plain Python. CPU s: of the process; other work on the machine hardly touches it. Memory: "
         "peak above the process with the texts loaded.",
     ]
     for one in results["sizes"]:

@@ -355,7 +355,8 @@ SECTIONS = (
     (
         "promises",
         "Misses beside the curve",
-        "16 bands of 6 rows. Exact: a pair with true J is missed with probability (1 - J^6)^16. Otherwise its share of equal "
+        f"{MinHash().bands} bands of {MinHash().rows} rows. Exact: a pair with true J is missed with probability "
+        f"(1 - J^{MinHash().rows})^{MinHash().bands}. Otherwise its share of equal "
         "slots must reach 0.8 as well, which it does half the time at J = 0.8; pairs just below come back for the same reason.",
     ),
     (
