@@ -268,9 +268,9 @@ def markdown(results: dict[str, Any]) -> str:
         machine_lines(results["machine"]),
         f"Texts in a list; out come the pairs with Jaccard >= {THRESHOLD} of their 3-word shingles. One thread, medians of "
         f"{results['repeat']}. datasketch, rensa, gaoya, FastSketchLSH: {BANDS} bands of {ROWS} rows, {PERMUTATIONS} slots; "
-        f"neardup-db: {ours.bands} bands of {ours.rows}, {ours.num_perm} slots. All compare signatures, but for exact=True. gaoya "
-        "has its own tokenizer; the others get shingles from plain Python. CPU s: of the process; other work on the machine hardly touches it. Memory: "
-        "peak above the process with the texts loaded.",
+        f"neardup-db: {ours.bands} bands of {ours.rows}, {ours.num_perm} slots. All compare signatures, but for exact=True. "
+        "gaoya has its own tokenizer; the others get shingles from plain Python. CPU s: of the process; other work on the "
+        "machine hardly touches it. Memory: peak above the process with the texts loaded.",
     ]
     for one in results["sizes"]:
         least = min(job["cpu_seconds"] for job in one["jobs"] if job["pairs"] is not None)
