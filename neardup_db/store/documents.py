@@ -249,7 +249,7 @@ class Documents:
         kind = type(keys[0])
         if len(set(map(type, keys))) != 1:
             return False
-        sql = """INSERT INTO {index}_document
+        sql = """INSERT OR FAIL INTO {index}_document
                      (id, key, group_id, fingerprint_id, cluster_id, token_count, added_at, last_seen, times_seen)
                  SELECT :first_id + k.rowid, k.value, neardup_number(:group_ids, k.rowid),
                      neardup_number(:fingerprint_ids, k.rowid), CASE WHEN :recorded THEN :first_id + k.rowid END,
@@ -269,7 +269,7 @@ class Documents:
 
     def insert_fingerprints(self, first_id: int, group_id: int, values: Sequence[bytes], hashes: Any) -> None:
         """Write new fingerprints of a group, by one statement; hashes: int64[n], those of the values."""
-        sql = """INSERT INTO {index}_fingerprint (id, group_id, value, value_hash)
+        sql = """INSERT OR FAIL INTO {index}_fingerprint (id, group_id, value, value_hash)
                  SELECT :first_id + v.rowid, :group_id, v.value, neardup_number(:hashes, v.rowid) FROM carray(:values) AS v"""
         parameters = {
             "first_id": first_id - 1,

@@ -31,8 +31,10 @@ CROWDED: dict[str, str] = {"minhash_band": "bucket", "bottomk_prefix": "hash"}
 
 
 def file_sql(table: str) -> str:
-    """Write the rows of fingerprints :first_id to :last_id; they come in the table's order."""
-    return f"INSERT INTO {{index}}_{table} ({', '.join(COLUMNS[table])}) {sql_text('keys_' + table)}"
+    """Write the rows of fingerprints :first_id to :last_id; they come in the table's order.
+
+    OR FAIL: to take a statement back SQLite would keep every page that it changes in memory; here an error ends the transaction."""
+    return f"INSERT OR FAIL INTO {{index}}_{table} ({', '.join(COLUMNS[table])}) {sql_text('keys_' + table)}"
 
 
 def unfile_sql(table: str) -> str:
