@@ -133,11 +133,11 @@ static const join_item *find_item(const join_page *page, int64_t id)
     return low < page->count && page->items[low].id == id ? &page->items[low] : NULL;
 }
 
-static int bytes_of(join_run *run, int64_t id, const uint8_t **bytes, size_t *size)
+static int bytes_of(join_run *run, int64_t id, int keep, const uint8_t **bytes, size_t *size)
 {
     const join_item *item = run->reader->foreign ? NULL : find_item(&run->page, id);
     if (item == NULL)
-        return nd_join_read_value(run->reader, id, bytes, size);
+        return keep ? nd_join_keep_value(run->reader, id, bytes, size) : nd_join_read_value(run->reader, id, bytes, size);
     *bytes = run->page.arena + item->offset;
     *size = item->size;
     return SQLITE_OK;
@@ -151,7 +151,7 @@ static int try_pair(join_run *run, const join_item *item, int64_t other, int *ma
     double similarity;
     int64_t distance;
     *matched = 0;
-    int code = bytes_of(run, other, &bytes, &size);
+    int code = bytes_of(run, other, 1, &bytes, &size);
     if (code != SQLITE_OK ||
         !nd_join_compare(run->reader, run->page.arena + item->offset, item->size, bytes, size, &similarity, &distance))
         return code;
@@ -174,7 +174,7 @@ static int drain_candidates(join_run *run)
         double similarity;
         int64_t distance;
         if (other != present) {
-            code = bytes_of(run, other, &bytes, &size);
+            code = bytes_of(run, other, 0, &bytes, &size);
             if (code == SQLITE_OK && !complete)
                 code = nd_join_is_visible(run->reader, other, &visible);
             present = other;

@@ -47,6 +47,13 @@ typedef struct join_reader {
     int crowds;     /* some rows stand apart by crowd */
     int expiring;   /* some documents may have expired */
     int64_t last_id; /* the highest id of a fingerprint */
+    /* Values read, by id: fingerprints of buckets that many share are compared again and again. Emptied when it is full. */
+    struct {
+        int64_t *ids; /* open addressing; -1 = free */
+        size_t *offsets, *sizes;
+        uint8_t *arena;
+        size_t used, count;
+    } kept;
     uint64_t *numbers; /* of one text or value, aligned */
     size_t numbers_capacity;
     nd_text *work;
@@ -60,6 +67,8 @@ int nd_join_fail(join_reader *reader, int code);
 int nd_join_read_page(join_reader *reader, join_page *page, int64_t first_id, int64_t last_id, int64_t *next_id);
 /* The bytes of one fingerprint, valid until the next call. A size of 0: it is gone, which only a damaged file has. */
 int nd_join_read_value(join_reader *reader, int64_t id, const uint8_t **bytes, size_t *size);
+/* The same, valid until 64 MB of other values were read. */
+int nd_join_keep_value(join_reader *reader, int64_t id, const uint8_t **bytes, size_t *size);
 int nd_join_is_visible(join_reader *reader, int64_t id, int *visible);
 /* Whether two items meet the rule of the scheme, and by how much; distance -1 where there is none. */
 int nd_join_compare(const join_reader *reader, const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size, double *similarity,

@@ -5,6 +5,8 @@
 
 #define PAGE_BYTES ((size_t)192 << 20) /* a page for each segment that is filed at once: every page walks the table again */
 #define WALKED 8.0
+#define KEPT_BYTES ((size_t)64 << 20)
+#define KEPT_MAX ((size_t)1 << 19)
 #define PAGE_ITEMS ((size_t)1 << 20)
 
 int nd_join_reserve(void **buffer, size_t *capacity, size_t needed, size_t item_size)
@@ -138,6 +140,10 @@ void nd_join_reader_close(join_reader *reader)
 {
     for (int i = 0; i < JOIN_STATEMENTS; i++)
         sqlite3_finalize(reader->statements[i]);
+    sqlite3_free(reader->kept.ids);
+    sqlite3_free(reader->kept.offsets);
+    sqlite3_free(reader->kept.sizes);
+    sqlite3_free(reader->kept.arena);
     sqlite3_free(reader->numbers);
     nd_text_free(reader->work);
 }
@@ -229,6 +235,66 @@ static int damaged(join_reader *reader, int64_t id)
 {
     return nd_table_fail(&reader->table->base, "neardup_join: fingerprint %lld of index \"%s\" is damaged: wrong length or order",
                          (sqlite3_int64)id, reader->settings->index);
+}
+
+/* ---- values kept --------------------------------------------------------------------------------------------------------- */
+
+static size_t kept_place(const join_reader *reader, int64_t id)
+{
+    size_t place = (size_t)((uint64_t)id * 0x9E3779B97F4A7C15u >> 40) & (KEPT_MAX - 1);
+    while (reader->kept.ids[place] >= 0 && reader->kept.ids[place] != id)
+        place = (place + 1) & (KEPT_MAX - 1);
+    return place;
+}
+
+static void forget_kept(join_reader *reader)
+{
+    for (size_t i = 0; i < KEPT_MAX; i++)
+        reader->kept.ids[i] = -1;
+    reader->kept.used = reader->kept.count = 0;
+}
+
+static int begin_keeping(join_reader *reader)
+{
+    if (reader->kept.arena != NULL)
+        return SQLITE_OK;
+    reader->kept.ids = sqlite3_malloc64(KEPT_MAX * sizeof *reader->kept.ids);
+    reader->kept.offsets = sqlite3_malloc64(KEPT_MAX * sizeof *reader->kept.offsets);
+    reader->kept.sizes = sqlite3_malloc64(KEPT_MAX * sizeof *reader->kept.sizes);
+    reader->kept.arena = sqlite3_malloc64(KEPT_BYTES);
+    if (reader->kept.ids == NULL || reader->kept.offsets == NULL || reader->kept.sizes == NULL || reader->kept.arena == NULL)
+        return SQLITE_NOMEM;
+    forget_kept(reader);
+    return SQLITE_OK;
+}
+
+int nd_join_keep_value(join_reader *reader, int64_t id, const uint8_t **bytes, size_t *size)
+{
+    int code = begin_keeping(reader);
+    if (code != SQLITE_OK)
+        return code;
+    size_t place = kept_place(reader, id);
+    if (reader->kept.ids[place] == id) {
+        *bytes = reader->kept.arena + reader->kept.offsets[place];
+        *size = reader->kept.sizes[place];
+        return SQLITE_OK;
+    }
+    code = nd_join_read_value(reader, id, bytes, size);
+    if (code != SQLITE_OK || *size + 8 > KEPT_BYTES)
+        return code;
+    if (reader->kept.used + *size + 8 > KEPT_BYTES || 2 * (reader->kept.count + 1) > KEPT_MAX) {
+        forget_kept(reader);
+        place = kept_place(reader, id);
+    }
+    reader->kept.ids[place] = id;
+    reader->kept.offsets[place] = reader->kept.used;
+    reader->kept.sizes[place] = *size;
+    if (*size > 0)
+        memcpy(reader->kept.arena + reader->kept.used, *bytes, *size);
+    *bytes = reader->kept.arena + reader->kept.used;
+    reader->kept.used += (*size + 7) / 8 * 8;
+    reader->kept.count++;
+    return SQLITE_OK;
 }
 
 int nd_join_read_value(join_reader *reader, int64_t id, const uint8_t **bytes, size_t *size)
