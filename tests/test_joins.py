@@ -80,6 +80,23 @@ def test_pairs_in_ranges_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert [one.keys for one in index.clusters()] == model.clusters()
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_filing_is_the_table(tmp_path: Path, name: str) -> None:
+    """neardup_filing gives the keys of each fingerprint, with its group, in the order in which the table holds them."""
+    index, _ = fill(CASES[name], tmp_path / "a.db", 1)
+    with index:
+        db = index.connection
+        filed = db.execute("SELECT group_id, table_no, low, fingerprint_id FROM neardup_filing('neardup', 1, 1000)").fetchall()
+        keys = db.execute(
+            """SELECT f.group_id, k.table_no, k.low, f.id FROM neardup_fingerprint AS f
+               CROSS JOIN neardup_keys('neardup', f.value) AS k"""
+        ).fetchall()
+        by_bucket = index.scheme.table in ("minhash_band", "bottomk_prefix")
+        order = (lambda row: (row[2], row[0], row[3])) if by_bucket else (lambda row: row)
+        assert filed == sorted(keys, key=order)
+        assert db.execute("SELECT count(*) FROM neardup_filing('neardup', 5, 4)").get == 0
+
+
 def test_indexes_that_cannot_be_compared(tmp_path: Path) -> None:
     """Another scheme, or other text rules, are a ParameterError that says what each index has."""
     with Index(":memory:", MinHash()) as a:
