@@ -451,7 +451,7 @@ def choose_bands(threshold: float, num_perm: int, recall: float) -> tuple[int, i
     bands * rows <= num_perm reaches the recall.
 
     >>> choose_bands(0.8, 128, 0.99)
-    (16, 6)
+    (12, 5)
     """
     return plans.cheapest_bands(
         fraction("threshold", threshold),

@@ -33,7 +33,7 @@ class MinHash(SetScheme):
 
     >>> scheme = MinHash(threshold=0.8)
     >>> scheme.bands, scheme.rows
-    (16, 6)
+    (12, 5)
     >>> scheme.fingerprint("the cat sat on the mat").shape
     (128,)
     """

@@ -192,7 +192,8 @@ def band_cost(threshold: float, bands: int, rows: int, expected: int) -> float:
     What real texts share with a given text (shingles of three words) is taken to be: for most an exponential with mean
     RELATED_SIMILARITY, the upper end of what chapters of one book, news and contracts of one trade showed; for RELATED_SHARE of
     them, made from the same template or quoting the same passage, anything below the threshold alike. The few of the second
-    kind are most of the false candidates, so steep curves (more rows) pay for their bands.
+    kind are most of the false candidates, so steep curves (more rows) pay for their bands. Chapters of one book in eleven
+    translations have twice that share (1.7 false candidates among 13,076 with 12 x 5, 1.5 with 16 x 6): they are the far end.
     """
     false_share = _mean_probability(threshold, bands, rows)
     return bands * (PROBE_NS + ROW_NS) + expected * false_share * FETCH_NS
