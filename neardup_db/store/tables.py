@@ -33,7 +33,7 @@ CROWDED: dict[str, str] = {"minhash_band": "bucket", "bottomk_prefix": "hash"}
 def file_sql(table: str) -> str:
     """Write the rows of fingerprints :first_id to :last_id; they come in the table's order.
 
-    OR FAIL: to take a statement back SQLite would keep every page that it changes in memory; here an error ends the transaction."""
+    OR FAIL: to take a statement back SQLite would keep in memory every page that it changes; an error ends the transaction."""
     return f"INSERT OR FAIL INTO {{index}}_{table} ({', '.join(COLUMNS[table])}) {sql_text('keys_' + table)}"
 
 
