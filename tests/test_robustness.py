@@ -101,8 +101,10 @@ def test_a_rebuild_that_is_rolled_back_leaves_a_usable_index(tmp_path: Path, cha
 # ---- interruptions -------------------------------------------------------------------------------------------------------
 
 
-def test_ctrl_c_while_waiting_for_another_writer_leaves_no_transaction(tmp_path: Path) -> None:
+def test_ctrl_c_while_waiting_for_another_writer_leaves_no_transaction(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """The signal arrives while BEGIN waits and is raised once it has got the lock: the lock is given back."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in what it runs in the background
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     path = tmp_path / "index.db"
     with Index(path, MinHash()) as index:
         other = apsw.Connection(str(path))
