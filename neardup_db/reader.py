@@ -215,7 +215,8 @@ class Reader:
         return self._pairs_with(other, threshold)
 
     def _pairs(self, threshold: float | None) -> Iterator[Pair]:
-        for pairs in self._joins.ranges(threshold, checks.now_ms):
+        ranges = self._joins.set_blocks if self._store.scheme.is_set else self._joins.ranges
+        for pairs in ranges(threshold, checks.now_ms):
             for one in pairs.documents():
                 yield Pair(one.a.key, one.b.key, one.similarity, one.distance)
 

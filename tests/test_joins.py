@@ -75,6 +75,7 @@ def test_pairs_in_ranges_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyP
         for first, most in ((1, 1), (3, 5), (1024, 1024)):
             monkeypatch.setattr(joins, "RANGE_FIRST", first)
             monkeypatch.setattr(joins, "RANGE_MOST", most)
+            monkeypatch.setattr(joins, "SET_BLOCK", most)
             found = [(p.key_a, p.key_b, p.similarity, p.distance) for p in index.pairs()]
             assert len(found) == len(set(found)) and set(found) == model.pairs()
         assert [one.keys for one in index.clusters()] == model.clusters()

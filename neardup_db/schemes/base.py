@@ -46,6 +46,10 @@ class Scheme(ABC):
     takes_text: ClassVar[bool] = True
     """False where fingerprints are brought by the application (`BinaryCode`)."""
 
+    is_set: bool = False
+    """True where two stored values match by the Jaccard similarity of the ascending 64-bit hashes in them and by nothing else, so
+    that all pairs are those of `compute.jaccard_pairs`."""
+
     takes_codes: ClassVar[bool] = False
     """True where a fingerprint is a code of bits that `add_code` and `query_code` accept."""
 

@@ -93,6 +93,10 @@ class BottomK(SetScheme):
         return "bottomk_prefix"
 
     @property
+    def is_set(self) -> bool:  # type: ignore[override]
+        return self.measure == "fingerprint"
+
+    @property
     def keys_at_once(self) -> int:
         return self.k
 

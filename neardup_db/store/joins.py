@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apsw
+import numpy as np
 
+from ..compute import jaccard_pairs
 from ..values import Key
 from .documents import Documents
 from .search import Search
@@ -15,6 +17,9 @@ from .state import Store
 
 PAIRS_WANTED = 50_000
 """Pairs of fingerprints that a range should have: what bounds the memory of a join, and the time of one transaction."""
+
+SET_BLOCK = 1 << 17
+"""Sets of hashes that are held at once, twice: with 128 hashes each and what joining them takes, about 700 MB."""
 
 RANGE_FIRST, RANGE_MOST = 1024, 1 << 18
 
@@ -58,6 +63,14 @@ class RangePairs:
             for a in self.members.get(fingerprint_id, ()):
                 for b in self.members.get(other_id, ()):
                     yield DocumentPair(min(a, b), max(a, b), similarity, distance)
+
+
+class Block(NamedTuple):
+    """Fingerprints in the order of their ids: id, group, hashes (uint64[n]) of each."""
+
+    ids: list[int]
+    groups: list[int]
+    values: list[Any]
 
 
 class Asked(NamedTuple):
@@ -118,6 +131,57 @@ class Joins:
                 size = min(2 * size, RANGE_MOST)
             elif len(pairs.found) > 2 * PAIRS_WANTED:
                 size = max(1, size // 2)
+
+    # ---- sets, in memory: quicker than by the table where many of the hashes filed are common ones -------------------------
+
+    def set_blocks(self, threshold: float | None, clock: Callable[[], int]) -> Iterator[RangePairs]:
+        """What `ranges` gives, where values are sets of hashes: a block of fingerprints is joined with itself and every later
+        block, in memory."""
+        first = 1
+        while True:
+            with self.store.reading():
+                block = self._block(first)
+                if not block.ids:
+                    return
+                pairs = self._set_pairs(block, None, threshold, clock())
+            yield pairs
+            first = after = block.ids[-1] + 1
+            while True:
+                with self.store.reading():
+                    other = self._block(after)
+                    if not other.ids:
+                        break
+                    pairs = self._set_pairs(block, other, threshold, clock())
+                yield pairs
+                after = other.ids[-1] + 1
+
+    def _block(self, first_id: int) -> Block:
+        sql = """SELECT id, group_id, value, value_hash FROM {index}_fingerprint WHERE id >= ? ORDER BY id LIMIT +?"""
+        block = Block([], [], [])
+        for number, group_id, value, value_hash in self.db.execute(self.store.sql(sql), (first_id, SET_BLOCK)):
+            if not self.documents.is_sound(value, value_hash):
+                self.documents.value(number)  # raises, and says what to do
+            block.ids.append(number)
+            block.groups.append(group_id)
+            block.values.append(np.frombuffer(value, "<u8"))
+        return block
+
+    def _set_pairs(self, block: Block, other: Block | None, threshold: float | None, now: int) -> RangePairs:
+        bound, _ = self.store.scheme.query_bounds(threshold, None)
+        places, similarities = jaccard_pairs(block.values, bound, others=None if other is None else other.values)
+        second = block if other is None else other
+        found: list[tuple[int, int, float, int | None]] = [
+            (block.ids[i], second.ids[j], similarity, None)
+            for (i, j), similarity in zip(places.tolist(), similarities.tolist(), strict=True)
+            if block.groups[i] == second.groups[j]
+        ]
+        if other is not None:
+            members = self._members(((number, number) for row in found for number in row[:2]), now)
+            return RangePairs(0, -1, found, members, None)
+        first_id, last_id = block.ids[0], block.ids[-1]
+        return RangePairs(first_id, last_id, found, self._members([(first_id, last_id)], now), None)
+
+    # ---- one range ---------------------------------------------------------------------------------------------------------
 
     def range(self, first_id: int, last_id: int, threshold: float | None, now: int) -> RangePairs:
         """The pairs of one range. apsw.TooBigError where they are too many, unless it is one fingerprint only."""
