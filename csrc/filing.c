@@ -92,14 +92,13 @@ static int append_keys(nd_filing *filing, const uint8_t *value, size_t size, siz
 {
     int status = nd_scheme_table_keys(&filing->scheme, value, size, filing->probing, first_table, end_table, filing->keys);
     size_t count = nd_keys_count(filing->keys);
-    if (status == ND_OK)
+    if (status == ND_OK && count > 0)
         status = nd_reserve(&filing->records[0], &filing->records_capacity[0], filing->record_count + count, sizeof(nd_record));
-    if (status != ND_OK)
+    if (status != ND_OK || count == 0)
         return status;
     const nd_key *keys = nd_keys_rows(filing->keys);
     nd_record *records = (nd_record *)filing->records[0] + filing->record_count;
-    if (count > 0)
-        filing->key_size = keys[0].size;
+    filing->key_size = keys[0].size;
     if (filing->key_size > 0) {
         size_t end = filing->record_count + count, wide = 2 * filing->key_size;
         status = nd_reserve(&filing->wide, &filing->wide_capacity, end * wide, 1);
@@ -114,8 +113,7 @@ static int append_keys(nd_filing *filing, const uint8_t *value, size_t size, siz
     } else {
         for (size_t i = 0; i < count; i++)
             records[i] = (nd_record){(uint64_t)keys[i].low ^ sign_bit, item};
-        if (count > 0)
-            filing->span = (uint64_t)keys[0].high - (uint64_t)keys[0].low;
+        filing->span = (uint64_t)keys[0].high - (uint64_t)keys[0].low;
     }
     filing->record_count += count;
     return status;

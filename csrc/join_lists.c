@@ -149,6 +149,8 @@ static int make_records(list_builder *build, size_t *starts)
         size_t first = order_by_rarity(build, values, length, prefix), needed = count + prefix - first;
         uint64_t filed = filed_count(length, build->threshold);
         starts[s] = count;
+        if (needed == count) /* nothing of it is shared: there may be no buffer yet to point into */
+            continue;
         int status = nd_reserve(&build->records, &build->record_capacity, needed, sizeof(nd_record));
         if (status == ND_OK)
             status = nd_reserve(&build->places, &build->places_capacity, needed, sizeof(uint32_t));

@@ -134,7 +134,7 @@ static void add_documents(sqlite3 *db, const preset *of)
     for (size_t i = 0; i < TEXTS; i++) {
         uint8_t value[VALUE_MAX];
         const size_t size = fuzz_stored_value(db, texts[i], value, sizeof value);
-        PROMISE(sqlite3_prepare_v2(db, "INSERT INTO i_fingerprint VALUES (?1, 0, ?2, 0)", -1, &statement, NULL) == SQLITE_OK);
+        PROMISE(sqlite3_prepare_v2(db, "INSERT INTO i_fingerprint VALUES (?1, 0, ?2, 0, 0)", -1, &statement, NULL) == SQLITE_OK);
         sqlite3_bind_int64(statement, 1, (int64_t)i + 1);
         sqlite3_bind_blob64(statement, 2, value, size, SQLITE_TRANSIENT);
         PROMISE(size == 0 || sqlite3_step(statement) == SQLITE_DONE);
@@ -157,7 +157,7 @@ static sqlite3 *make_index(const preset *of)
     PROMISE(sqlite3_open(":memory:", &db) == SQLITE_OK);
     execute_text(db, "", "0001_index");
     execute_text(db, "", of->table);
-    execute(db, "INSERT INTO i_setting VALUES ('schema_version',1),('algorithm_version',1),('generation',1),('created_at',5)," TEXT_RULES);
+    execute(db, "INSERT INTO i_setting VALUES ('schema_version',1),('algorithm_version',1),('generation',1),('created_at',5),('crowds',1)," TEXT_RULES);
     char *sql = sqlite3_mprintf("INSERT INTO i_setting VALUES %s", of->settings);
     execute(db, sql);
     sqlite3_free(sql);
@@ -360,7 +360,7 @@ static void damage(sqlite3 *db, input *from)
         "INSERT OR REPLACE INTO %s VALUES (?1, ?2)",
         "UPDATE i_fingerprint SET value = ?1 WHERE id = 1 /* %s */",
         "UPDATE i_fingerprint SET value = substr(value, 1, length(value) - 8) /* %s */",
-        "INSERT OR IGNORE INTO i_fingerprint VALUES (?1, 0, ?2, 0) /* %s */",
+        "INSERT OR IGNORE INTO i_fingerprint VALUES (?1, 0, ?2, 0, ?3) /* %s */",
         "UPDATE OR IGNORE i_simhash_block SET permuted = ?1 WHERE fingerprint_id > 1 /* %s */",
         "UPDATE i_code_chunk SET code = ?1 /* %s */",
         "UPDATE i_document SET text = ?1, expires_at = ?2 /* %s */",
