@@ -4,7 +4,8 @@
 
 Texts: those of the files, then corpus.py's, up to --documents. For codes the truth is every distance, by numpy (>= 2). For
 bottom-k it is `compute.jaccard_pairs` over the fingerprints, which set_joins.py holds beside brute force. Matches are not
-recorded: `pairs()` is one join over the candidate table, and each of 200 queries is compared with the truth as well.
+recorded: `pairs()` is one join over the candidate table (of bottom-k the same join in memory as the truth), and each of 200
+queries, which always go through the table, is compared with the truth as well.
 """
 
 from __future__ import annotations
