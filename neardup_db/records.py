@@ -39,9 +39,9 @@ def check_key(key: Any, what: str = "key") -> Key:
             key.encode("utf-8")
         except UnicodeEncodeError as error:
             raise ParameterError(f"{what}={key!r} holds half of a surrogate pair: give valid text, or bytes") from error
-        return key
+        return key if type(key) is str else str.__str__(key)
     if isinstance(key, bytes):
-        return key
+        return key if type(key) is bytes else bytes(memoryview(key))
     if isinstance(key, Integral) and not isinstance(key, bool):
         number = int(key)
         if -(2**63) <= number < 2**63:

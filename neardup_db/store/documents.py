@@ -50,6 +50,14 @@ def numbers(values: Sequence[int | None]) -> bytes:
     return np.array(values, "<i8").tobytes()
 
 
+def carry(keys: Sequence[Key]) -> Any:
+    """Keys as SQLite's carray; None where they are of several types, or texts with a NUL, at which a C string would end."""
+    kind = type(keys[0])
+    if any(type(key) is not kind for key in keys) or (kind is str and any("\0" in str(key) for key in keys)):
+        return None
+    return apsw.carray(np.array(keys, np.int64) if kind is int else tuple(keys))
+
+
 NEVER_SEEN = -1
 """Group id that no document has: of a group name that the index does not know."""
 
@@ -71,13 +79,16 @@ class Documents:
 
     def taken(self, keys: Sequence[Key]) -> set[Key]:
         """Those of the keys that have a row, visible or not: one statement for all of a type."""
-        sql = self.store.sql("SELECT d.key FROM carray(?) AS k CROSS JOIN {index}_document AS d WHERE d.key = k.value")
+        at_once = self.store.sql("SELECT d.key FROM carray(?) AS k CROSS JOIN {index}_document AS d WHERE d.key = k.value")
+        one_by_one = self.store.sql("SELECT key FROM {index}_document WHERE key = ?")
         found: set[Key] = set()
         for kind in set(map(type, keys)):
-            some: Any = tuple(keys) if kind is not int else np.fromiter((key for key in keys if type(key) is int), np.int64)
-            if kind is not int and len(set(map(type, keys))) > 1:
-                some = tuple(key for key in keys if type(key) is kind)
-            found.update(row[0] for row in self.db.rows(sql, (apsw.carray(some),)))
+            some = [key for key in keys if type(key) is kind]
+            carried = carry(some)
+            if carried is None:
+                found.update(key for (key,) in self.db.execute_many(one_by_one, ((key,) for key in some)))
+            else:
+                found.update(key for (key,) in self.db.rows(at_once, (carried,)))
         return found
 
     def visible(self, key: Key, now: int) -> Found | None:
@@ -245,9 +256,9 @@ class Documents:
     ) -> bool:
         """Write documents that have no more than a key and a fingerprint, by one statement, which runs without Python's lock.
 
-        False, and nothing is written, where the keys are not all of one type."""
-        kind = type(keys[0])
-        if len(set(map(type, keys))) != 1:
+        False, and nothing is written, where the keys cannot be handed over together."""
+        carried = carry(keys)
+        if carried is None:
             return False
         sql = """INSERT OR FAIL INTO {index}_document
                      (id, key, group_id, fingerprint_id, cluster_id, token_count, added_at, last_seen, times_seen)
@@ -257,7 +268,7 @@ class Documents:
                  FROM carray(:keys) AS k"""
         parameters = {
             "first_id": first_id - 1,
-            "keys": apsw.carray(np.array(keys, np.int64) if kind is int else tuple(keys)),
+            "keys": carried,
             "group_ids": numbers(group_ids),
             "fingerprint_ids": numbers(fingerprint_ids),
             "token_counts": numbers(token_counts),
