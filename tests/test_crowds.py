@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
-from support import CASES, Model
+from support import CASES, PAST, Model
 from test_state_machine import IndexMachine
 
-from neardup_db import Index
+from neardup_db import BottomK, Index, TextRules
 from neardup_db.store import clusters
 
 CROWDED = ["minhash", "minhash-exact", "minhash-exact-text", "bottomk", "bottomk-estimate"]
@@ -100,3 +100,32 @@ def test_rows_of_a_large_cluster_stand_together(tmp_path: Path, monkeypatch: pyt
         ).fetchall()
         assert labels[0][0] == labels[0][1] and labels[0][2] > 20
         assert all(crowd == 0 for _, crowd, count in labels if count == 1)
+
+
+def test_a_fingerprint_that_expired_documents_left_in_a_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy of a text whose own cluster has expired is not in its crowd any more, and is found beside that."""
+    monkeypatch.setattr(clusters, "CROWD", 2)
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    apart, between, other = letters[:8], letters[2:10], letters[4:12]
+    for many in (True, False):
+        with Index(":memory:", BottomK(threshold=0.5), text=TextRules.words(shingle=1)) as index:
+            for key, text in (
+                ("apart", apart),
+                ("between", between),
+                ("other", other),
+                ("more", other + "y"),
+                ("most", other + "z"),
+            ):
+                index.add(key, " ".join(text))
+            assert len(index.clusters()) == 1
+            for key in ("apart", "between"):
+                index.update(key, expires_at=PAST)
+            later = [("again", " ".join(apart)), ("joins", " ".join(between + "x"))]
+            if many:
+                index.add_many(later[:1])
+                index.add_many(later[1:])
+            else:
+                for key, text in later:
+                    index.add(key, text)
+            assert [set(one.keys) for one in index.clusters()] == [{"other", "more", "most", "again", "joins"}]
+            assert index.check().ok, index.check().problems

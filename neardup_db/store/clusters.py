@@ -148,6 +148,18 @@ class Clusters:
         for label in labels:
             self.documents.set_crowd([row[0] for row in self.db.rows(sql, (label,))], crowd)
 
+    def settle_crowds(self, document_ids: Iterable[int]) -> None:
+        """Take the fingerprints of added documents out of a crowd that these have not come into: documents that have expired may
+        have left a fingerprint there."""
+        if not self.store.crowds:
+            return
+        sql = self.store.sql(
+            """SELECT f.id FROM {index}_document AS d JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
+               WHERE d.id = ? AND f.crowd <> 0 AND f.crowd <> d.cluster_id"""
+        )
+        astray = {row[0] for row in self.db.execute_many(sql, [(document_id,) for document_id in document_ids])}
+        self.documents.set_crowd(astray, 0)
+
     # ---- removing ----------------------------------------------------------------------------------------------------
 
     def remove(self, document_ids: Sequence[int], now: int) -> int:

@@ -58,6 +58,7 @@ class Writer:
         document_id = self._insert(record, sketch, group_id, now)
         if record.expires_at is None or record.expires_at > now:
             self.clusters.connect(document_id, neighbours, now)
+            self.clusters.settle_crowds([document_id])
         replaced = found is not None and _visible(found, now)
         return "replaced" if replaced else "added", [row.match for row in matches]
 
@@ -79,7 +80,8 @@ class Writer:
             return "matched", [row.match for row in rows]
         if found is not None:
             self.clusters.remove([found.id], now)
-        self._insert(record, sketch, self.documents.group_id(record.group, create=True), now)
+        document_id = self._insert(record, sketch, self.documents.group_id(record.group, create=True), now)
+        self.clusters.settle_crowds([document_id])
         replaced = found is not None and _visible(found, now)
         return "replaced" if replaced else "added", []
 
@@ -165,14 +167,12 @@ class Writer:
         if self._seen is not None:
             return hashes[self._seen.add(hashes)]
         self._looked_up += len(hashes)
-        if not stored:
-            hashes = hashes[:0]
         if SEEN_FROM <= self._looked_up >= stored // 4:
             self._seen = SeenHashes()
             for page in self.documents.value_hashes():
                 self._seen.add(page)
             self._seen.add(hashes)
-        return hashes
+        return hashes if stored else hashes[:0]
 
     @property
     def is_full(self) -> bool:
@@ -233,6 +233,7 @@ class Writer:
             if found is not None or neighbours:
                 matched.add(document_id)
         links.write()
+        self.clusters.settle_crowds(one[0] for one in alone if one[2])
         return len(matched)
 
     # ---- all over again ----------------------------------------------------------------------------------------------
