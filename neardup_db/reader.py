@@ -39,8 +39,14 @@ class Reader:
     @property
     def connection(self) -> apsw.Connection:
         """The connection below, with the SQL functions loaded. Raises ClosedError."""
-        self._store.db.require_open()
-        return self._store.db.connection
+        db = self._store.db
+        db.require_open()
+        if db.lock.acquire(blocking=False):  # only whoever holds the transaction has anything at work in the background
+            try:
+                db.settle()
+            finally:
+                db.lock.release()
+        return db.connection
 
     @property
     def scheme(self) -> Scheme:

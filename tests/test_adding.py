@@ -474,3 +474,42 @@ def test_texts_and_codes_meet_where_a_scheme_has_both(scheme: Any) -> None:
         assert index.query_code(code) == [Match("text", 1.0, 0)]
         assert index.add_code("code", code) == [Match("text", 1.0, 0)]
         assert keys(index.query("one two three four five")) == ["text", "code"]
+
+
+class Name(str):
+    """A text of the caller's own type."""
+
+
+@pytest.mark.parametrize("record_matches", [True, False])
+@pytest.mark.parametrize(
+    ("keys", "stored"),
+    [
+        (["a\0b", "a", "\0"], ["a\0b", "a", "\0"]),
+        ([b"", b"a\0b", ""], [b"", b"a\0b", ""]),
+        ([Name("n"), np.str_("m"), np.bytes_(b"z")], ["n", "m", b"z"]),
+        ([np.int64(5), 2**63 - 1, -(2**63)], [5, 2**63 - 1, -(2**63)]),
+    ],
+)
+def test_unusual_keys_in_a_batch(keys: list[Any], stored: list[Any], record_matches: bool) -> None:
+    """Keys with NUL, empty ones, ones of derived types: a batch stores them as they are, and refuses them when they are there."""
+    with Index(":memory:", MinHash(), record_matches=record_matches) as index:
+        index.add_many([(key, f"one two three {number}") for number, key in enumerate(keys)])
+        assert list(index) == stored and [type(key) for key in index] == [type(key) for key in stored]
+        for key in keys:
+            with pytest.raises(DuplicateKeyError):
+                index.add_many([(key, "another text")])
+
+
+def test_records_that_read_the_index_they_go_into(tmp_path: Path) -> None:
+    """What a generator sees of the index, through its methods or its connection, is what it has handed over in whole batches."""
+    with Index(tmp_path / "index.db", MinHash()) as index:
+        seen = []
+
+        def records() -> Iterator[tuple[int, str]]:
+            for number in range(20_000):
+                if number % 8192 == 100:
+                    seen.append((len(index), index.connection.execute("SELECT count(*) FROM neardup_document").get))
+                yield number, f"story {number} of {number + 1}"
+
+        index.add_many(records())
+        assert seen == [(0, 0), (8192, 8192), (16384, 16384)]
