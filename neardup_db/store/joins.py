@@ -241,12 +241,14 @@ class Joins:
             bound, _ = self.store.scheme.query_bounds(threshold, None)
             groups = {name: self.documents.group_id(name) for name in {one.group for one in asked}}
             self.db.execute(self.store.sql(_ASKED)).fetchall()
-            self.db.execute(self.store.sql("DELETE FROM temp.{index}_asked"))
             rows = [(one.id, groups[one.group], one.value, one.evidence) for one in asked]
             self.db.execute_many(self.store.sql("INSERT INTO temp.{index}_asked VALUES (?, ?, ?, ?)"), rows)
             sql = """SELECT other_id, fingerprint_id, similarity, distance FROM neardup_join('{index}', ?, ?, 2, ?)
                      WHERE similarity >= ?"""
-            found = self.search.rows(self.store.sql(sql), (asked[0].id, asked[-1].id, now, bound))
+            try:
+                found = self.search.rows(self.store.sql(sql), (asked[0].id, asked[-1].id, now, bound))
+            finally:  # it would stay in memory as long as the connection is open
+                self.db.execute(self.store.sql("DELETE FROM temp.{index}_asked"))
             return Between(found, self._members(((row[0], row[0]) for row in found), now), members)
 
     def connections(self, now: int) -> Iterator[tuple[int, int]]:
