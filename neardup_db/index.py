@@ -370,13 +370,18 @@ class Index(Reader):
             except apsw.CantOpenError as error:
                 raise ParameterError(f"{str(path)!r} cannot be created ({error}): check the path and its permissions") from error
             try:
-                with copy.backup("main", self._store.db.connection, "main") as backup:
-                    backup.step()
+                try:
+                    backup = copy.backup("main", self._store.db.connection, "main")
+                    try:
+                        backup.step()
+                    finally:
+                        backup.finish()
+                finally:
+                    copy.close()
             except BaseException:
-                target.unlink(missing_ok=True)
+                for suffix in ("", "-journal"):
+                    Path(f"{target}{suffix}").unlink(missing_ok=True)
                 raise
-            finally:
-                copy.close()
 
     # ---- helpers -----------------------------------------------------------------------------------------------------
 
