@@ -1,4 +1,4 @@
-"""Every call to the disk fails once: the right error comes out, nothing is half done, and the index goes on or says that it cannot.
+"""Every call to the disk fails once: the right error comes out, nothing is half done, the index goes on or says that it cannot.
 
 `pytest --long` fails every call; without it every sync, truncation and opening, and some of the reads and writes.
 """
@@ -15,7 +15,7 @@ from typing import Any
 import apsw
 import pytest
 from disks import DISK_FULL, IO_ERROR, REAL, FailingDisk, copy_files
-from support import FAR, PAST, SETS, SOON, WORDS
+from support import FAR, SETS, SOON, WORDS
 
 import neardup_db.store.ingest as ingest
 from neardup_db import BinaryCode, CheckReport, Index, MinHash, NearDupError
@@ -161,8 +161,8 @@ def chosen(calls: list[str], long_run: bool) -> list[int]:
 def test_an_operation_that_fails_has_done_nothing_or_says_that_it_is_not_known(
     write: Write, errors: dict[str, int], lasting: bool, files: dict[str, Path], tmp_path: Path, long_run: bool, disk: FailingDisk
 ) -> None:
-    """After any failing call to the disk the file is as before the operation, for others and after a crash too, and the same object
-    does it when asked again; or the object says that the outcome is not known, and then it is all or nothing."""
+    """After any failing call to the disk the file is as before the operation, for others and after a crash too, and the same
+    object does it when asked again; or the object says that the outcome is not known, and then it is all or nothing."""
     path = files["codes" if write.codes else "damaged" if write.damaged else "texts"]
     states, calls = expected(write, path, tmp_path / "without", disk)
     numbers = chosen([call for call in calls if call in errors], long_run)
@@ -320,7 +320,7 @@ def test_what_follows_a_lost_transaction_is_not_stored_alone(files: dict[str, Pa
 
 
 def test_a_stream_that_goes_on_after_a_lost_transaction_ends(files: dict[str, Path], tmp_path: Path, disk: FailingDisk) -> None:
-    """Records that come from a generator which asks the index itself and survives its error: the error comes out, nothing hangs."""
+    """Records come from a generator which asks the index itself and survives its error: the error comes out, nothing hangs."""
     path = copy_files(files["texts"], tmp_path / "index")
     before = contents_of(path)
     with Index(path) as index:
