@@ -7,6 +7,7 @@ from threading import Thread
 from typing import Any
 
 from crash_writer import Writers
+from disks import copy_files
 from support import SETS, WORDS
 
 from neardup_db import Index
@@ -49,3 +50,20 @@ def look(path: Path) -> int:
         assert numbers[0] == numbers[1]
         assert sum(key.startswith("base") for key in index) == 500
         return max(map(int, numbers[0]), default=-1)
+
+
+def test_the_parts_of_a_live_file(tmp_path: Path) -> None:
+    """What was written last is in the log, of which a copy of the first part alone knows nothing; the third part need not be
+    copied. After closing there is one part."""
+    path = tmp_path / "index.db"
+    with Index(path, SETS, text=WORDS) as index:
+        index.add_many([("a", "one two"), ("b", "three four")])
+        index.delete("a")
+        assert {part.name for part in tmp_path.iterdir()} == {"index.db", "index.db-wal", "index.db-shm"}
+        both = copy_files(path, tmp_path / "both")
+        alone = copy_files(path, tmp_path / "alone")
+        (alone.parent / "index.db-wal").unlink()
+    for copied, keys in ((both, ["b"]), (alone, ["a", "b"])):
+        with Index(copied) as index:
+            assert list(index) == keys and index.check().ok
+    assert {part.name for part in tmp_path.iterdir() if part.is_file()} == {"index.db"}

@@ -112,6 +112,14 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {path.stem: path for path in folder.iterdir()}
 
 
+@pytest.fixture(scope="module")
+def faults() -> Iterator[list[str]]:
+    """What has failed, counted in the end (`pytest -s` shows it)."""
+    injected: list[str] = []
+    yield injected
+    print(f"\n{len(injected)} operations with a failing disk, {injected.count('unknown')} of unknown outcome")
+
+
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[FailingDisk]:
     """A disk that can fail; `add_many` makes small batches, and writes them in the background."""
@@ -160,7 +168,14 @@ def chosen(calls: list[str], long_run: bool) -> list[int]:
 @pytest.mark.parametrize("errors", [IO_ERROR, DISK_FULL], ids=["io-error", "disk-full"])
 @pytest.mark.parametrize("write", WRITES, ids=[write.name for write in WRITES])
 def test_an_operation_that_fails_has_done_nothing_or_says_that_it_is_not_known(
-    write: Write, errors: dict[str, int], lasting: bool, files: dict[str, Path], tmp_path: Path, long_run: bool, disk: FailingDisk
+    write: Write,
+    errors: dict[str, int],
+    lasting: bool,
+    files: dict[str, Path],
+    tmp_path: Path,
+    long_run: bool,
+    disk: FailingDisk,
+    faults: list[str],
 ) -> None:
     """After any failing call to the disk the file is as before the operation, for others and after a crash too, and the same
     object does it when asked again; or the object says that the outcome is not known, and then it is all or nothing."""
@@ -169,12 +184,12 @@ def test_an_operation_that_fails_has_done_nothing_or_says_that_it_is_not_known(
     numbers = chosen([call for call in calls if call in errors], long_run)
     assert numbers
     for n in numbers:
-        fail_once(write, n, errors, lasting, copy_files(path, tmp_path / str(n)), states, disk)
+        faults.append(fail_once(write, n, errors, lasting, copy_files(path, tmp_path / str(n)), states, disk))
         shutil.rmtree(tmp_path / str(n))
 
 
-def fail_once(write: Write, n: int, errors: Any, lasting: bool, path: Path, states: list[State], disk: FailingDisk) -> None:
-    """One operation, its n-th call failing."""
+def fail_once(write: Write, n: int, errors: Any, lasting: bool, path: Path, states: list[State], disk: FailingDisk) -> str:
+    """One operation, its n-th call failing. Says what came of it."""
     before, after = states[0], states[-1]
     between = [list(keys) for keys in write.steps]
     raised = None
@@ -195,7 +210,7 @@ def fail_once(write: Write, n: int, errors: Any, lasting: bool, path: Path, stat
         assert crashed in (before, after) or crashed[0] in between
         index.close()
         assert contents_of(path) in (before, after) or contents_of(path)[0] in between
-        return
+        return "unknown"
     else:
         seen = contents(index)
         assert seen == before or seen[0] in between
@@ -204,6 +219,7 @@ def fail_once(write: Write, n: int, errors: Any, lasting: bool, path: Path, stat
         assert contents(index) == after
     index.close()
     assert contents_of(path) == after
+    return "done" if raised is None else "taken back"
 
 
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])
@@ -324,33 +340,33 @@ def test_a_stream_that_goes_on_after_a_lost_transaction_ends(files: dict[str, Pa
     """Records come from a generator which asks the index itself and survives its error: the error comes out, nothing hangs."""
     path = copy_files(files["texts"], tmp_path / "index")
     before = contents_of(path)
-    with Index(path) as index:
-        index.connection.execute("PRAGMA cache_size = 1")
-        caught = []
+    index = Index(path)  # closed where nothing hangs: closing would wait for the thread
+    index.connection.execute("PRAGMA cache_size = 1")
+    caught: list[BaseException] = []
+    raised: list[BaseException] = []
 
-        def stream() -> Iterator[tuple[str, str]]:
-            disk.arm(DISK_FULL, 1, True)
-            for record in MANY * 30:
-                yield record
-                try:
-                    len(index)
-                except NearDupError as error:
-                    caught.append(error)
-
-        raised: list[BaseException] = []
-
-        def add() -> None:
+    def stream() -> Iterator[tuple[str, str]]:
+        disk.arm(DISK_FULL, 1, True)
+        for record in MANY * 30:
+            yield record
             try:
-                index.add_many(stream(), if_exists="ignore")
+                len(index)
             except NearDupError as error:
-                raised.append(error)
+                caught.append(error)
 
-        thread = Thread(target=add, daemon=True)  # so that a test that hangs fails
-        thread.start()
-        thread.join(60)
-        assert not thread.is_alive()
-        assert caught and disk.disarm() and "disk is full" in str(raised[0])
-        assert contents(index) == before
+    def add() -> None:
+        try:
+            index.add_many(stream(), if_exists="ignore")
+        except NearDupError as error:
+            raised.append(error)
+
+    thread = Thread(target=add, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert caught and disk.disarm() and "disk is full" in str(raised[0])
+    assert contents(index) == before
+    index.close()
 
 
 def test_a_commit_that_fails_on_a_caller_s_connection_is_not_known_either(
