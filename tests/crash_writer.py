@@ -21,10 +21,12 @@ from support import WORDS
 
 import neardup_db.store.ingest as ingest
 import neardup_db.store.schema as schema
+import neardup_db.store.writer as writer
 from neardup_db import Index, MinHash
 
 ingest.BATCH_RECORDS = 25
 ingest.WORTH_A_THREAD = 1
+writer.SEEN_FROM = 30
 
 
 Operation = list[Any]

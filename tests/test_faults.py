@@ -19,6 +19,7 @@ from disks import DISK_FULL, IO_ERROR, REAL, FailingDisk, copy_files
 from support import FAR, SETS, SOON, WORDS
 
 import neardup_db.store.ingest as ingest
+import neardup_db.store.writer as writer
 from neardup_db import BinaryCode, CheckReport, Index, MinHash, NearDupError
 
 TEXTS = ["one two three", "one two three four", "five six seven", "five six seven", "eight nine ten"]
@@ -122,9 +123,10 @@ def faults() -> Iterator[list[str]]:
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[FailingDisk]:
-    """A disk that can fail; `add_many` makes small batches, and writes them in the background."""
+    """A disk that can fail; `add_many` makes small batches, writes them in the background, and takes them for large ones."""
     monkeypatch.setattr(ingest, "BATCH_RECORDS", 12)
     monkeypatch.setattr(ingest, "WORTH_A_THREAD", 1)
+    monkeypatch.setattr(writer, "SEEN_FROM", 15)
     with FailingDisk() as failing:
         yield failing
 

@@ -341,7 +341,8 @@ class Database:
         """Move the write-ahead log into the file and cut it, unless others are at work just now: they are not waited for."""
         self.connection.set_busy_timeout(0)
         try:
-            with suppress(*_OF_CHECKPOINT):
+            # locked: a query of the caller's own on this connection is being read
+            with suppress(apsw.LockedError, *_OF_CHECKPOINT):
                 self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         finally:
             self.connection.set_busy_timeout(int(self.timeout * 1000))
