@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import resource
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from support import FAR, SETS, SOON, WORDS
 
 import neardup_db.store.ingest as ingest
 import neardup_db.store.writer as writer
-from neardup_db import BinaryCode, CheckReport, Index, MinHash, NearDupError
+from neardup_db import BinaryCode, Index, MinHash, NearDupError
 
 TEXTS = ["one two three", "one two three four", "five six seven", "five six seven", "eight nine ten"]
 KEYS = "abcde"
@@ -389,6 +390,20 @@ def test_a_commit_that_fails_on_a_caller_s_connection_is_not_known_either(
     assert contents_of(path)[0] in (["a", "b", "c", "d", "e"], ["b", "c", "d", "e"])
 
 
-def test_a_damaged_report_is_not_a_clean_one() -> None:
-    """What the tests of this file trust: a report with problems is not ok."""
-    assert CheckReport(()).ok and not CheckReport(("a problem",)).ok
+def test_an_error_of_the_operating_system_itself(files: dict[str, Path], tmp_path: Path) -> None:
+    """The same without a made-up disk: the system lets the log grow only to the middle of a page."""
+    path = copy_files(files["texts"], tmp_path / "index")
+    index = Index(path)
+    index.add("f", "one two three")
+    size = path.with_name(path.name + "-wal").stat().st_size
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 6000, usual[1]))
+    try:
+        with pytest.raises(NearDupError, match="open it again"):
+            index.add("g", "one two three")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    with pytest.raises(NearDupError, match="open it again"):
+        list(index)
+    index.close()
+    assert contents_of(path)[0] == list("abcdef")
