@@ -105,7 +105,7 @@ class Writers:
         assert word == "ready", rest
         if kill_after is not None:
             time.sleep(kill_after)
-            os.kill(int(rest), signal.SIGKILL)  # until its end is read it is at most a zombie, and its number its own
+            os.kill(int(rest), signal.SIGKILL)
         lines = []
         while (line := self.process.stdout.readline().strip()) != "dead":
             assert line and not line.startswith("failed"), line
@@ -124,7 +124,10 @@ class Writers:
 
 def main() -> None:
     """Fork a writer for each line."""
+    child = 0
     for line in sys.stdin:
+        if child:
+            os.waitpid(child, 0)  # only now: a number that may still be killed is nobody else's
         child = os.fork()
         if child == 0:
             try:
@@ -133,7 +136,7 @@ def main() -> None:
                 say(f"failed {json.dumps(traceback.format_exc())}")
             finally:
                 os._exit(0)
-        os.waitpid(child, 0)
+        os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
         say("dead")
 
 
