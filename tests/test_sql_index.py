@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import struct
 import subprocess
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import Any
 import apsw
 import pytest
 import xxhash
+from support import sqlite_shell
 
 import neardup_db
 
@@ -412,8 +412,7 @@ def test_queries_look_up_and_stream(db: apsw.Connection, frame: str, name: str, 
 
 def test_stock_shell_searches(tmp_path: Path) -> None:
     """The sqlite3 command of the system opens the file, searches it and closes it."""
-    shell = shutil.which("sqlite3")
-    assert shell is not None, "install SQLite's shell (Debian: apt-get install sqlite3)"
+    shell = sqlite_shell()
     db = open_database(str(tmp_path / "f.db"))
     create(db)
     db.close()
