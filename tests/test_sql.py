@@ -18,6 +18,7 @@ import xxhash
 from support import sqlite_shell
 
 import neardup_db
+from neardup_db import BinaryCode, Index, MinHash
 
 SCALARS = {
     ("neardup_containment", 2),
@@ -374,18 +375,29 @@ def random_argument(source: random.Random) -> Any:
 
 
 def test_any_arguments_give_a_value_or_an_error(db: apsw.Connection) -> None:
-    """200 random argument lists for every function: SQLite survives, and every error is SQLite's."""
+    """200 random argument lists for every function, half of them naming an index: SQLite survives, every error is SQLite's."""
     source = random.Random(20240607)
-    tables = [("neardup_shingles", 2), ("neardup_bands", 3), ("neardup_bands", 4), ("neardup_probe", 2), ("neardup_keys", 2)]
-    tables += [("neardup_search", 2), ("neardup_search", 4), ("neardup_search", 5), ("neardup_probe", 3)]
+    inputs = [
+        (name, db.execute("SELECT count(*) FROM pragma_table_xinfo(?) WHERE hidden", (name,)).get) for name in sorted(TABLES)
+    ]
     calls = [(f"SELECT {name}", count) for name, count in sorted(SCALARS)]
-    calls += [(f"SELECT * FROM {name}", count) for name, count in tables]
+    calls += [(f"SELECT * FROM {name}", count) for name, most in inputs for count in range(1, most + 1)]
+    for index, scheme in {"neardup": MinHash(threshold=0.5, exact=True), "codes": BinaryCode(bits=64, max_distance=3)}.items():
+        with Index(db, scheme, name=index) as made:
+            add = made.add if scheme.takes_text else made.add_code
+            for key, content in enumerate(("a b c d", "a b c e", "") if scheme.takes_text else (b"\0" * 8, b"\xff" * 8)):
+                add(key, content)
+    answers = 0
     for head, count in calls:
         sql = f"{head}({', '.join('?' * count)})"
-        for _ in range(200):
+        for number in range(200):
             arguments = [random_argument(source) for _ in range(count)]
+            if count and number % 2:
+                arguments[0] = source.choice(["neardup", "codes"])
             with contextlib.suppress(apsw.SQLError):
-                db.execute(sql, arguments).fetchall()
+                answers += len(db.execute(sql, arguments).fetchall())
+    assert answers > 1000
+    assert db.execute("PRAGMA integrity_check").get == "ok" and db.get_autocommit()
 
 
 def test_stock_shell_loads_it() -> None:

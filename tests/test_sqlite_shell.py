@@ -180,6 +180,23 @@ def test_the_stock_shell_says_what_python_says(case: str, tmp_path: Path) -> Non
     assert len({fields[0] for fields in answers["found"]}) > 20 and len(clusters) > 20
 
 
+def is_long(token: str) -> bool:
+    return len(token) > 3
+
+
+def test_rules_of_python_are_named_in_the_shell(tmp_path: Path) -> None:
+    """A search under a rule that only Python can follow is an error that names it; the views do not need it."""
+    path = tmp_path / "index.db"
+    with Index(path, MinHash(), text=TextRules(filter=is_long)) as index:
+        index.add("a", "some text that is long enough for shingles")
+        index.add("b", "some text that is long enough for shingles!")
+    script = "SELECT key, other_key FROM neardup_matches; SELECT * FROM neardup_search('neardup', 'some text');"
+    command = [sqlite_shell(), "-init", "/dev/null", "-cmd", f".load {neardup_db.extension_path()}", str(path)]
+    done = subprocess.run(command, input=script, capture_output=True, text=True)
+    assert done.stdout == "b|a\n" and done.returncode == 1
+    assert f"text.filter = {is_long.__module__}:is_long" in done.stderr and "from Python" in done.stderr
+
+
 def loading_interpreter() -> str:
     """A Python whose sqlite3 module can load extensions: this one, or the system's."""
     test = "import sqlite3; sqlite3.Connection.enable_load_extension"
