@@ -186,6 +186,6 @@ def _text(store: Store, search: Search, name: str, key: Key, found: Found, given
     if given is None or not store.scheme.takes_text:
         return stored if given is None else given
     value = None if found.fingerprint_id is None else search.documents.value(found.fingerprint_id)
-    if given != stored and store.sketch_texts([given], evidence=False)[0].value != value:
+    if given != stored and store.sketch_texts([given], evidence=False).one(0).value != value:
         raise ParameterError(f"{name} is not the text of {key!r}: its fingerprint is not the stored one")
     return given
