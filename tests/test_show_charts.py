@@ -21,17 +21,17 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Clusters of 5, 2 and 2 documents and 3 documents alone; one of the five has expired, and one document of a pair."""
+    """Clusters of 5, 2 and 3 documents and 3 documents alone; one of the five has expired since, and one of the three."""
     path = tmp_path / "a.db"
     with Index(path, MinHash(), store_text=True) as index:
         for i in range(5):
-            index.add(f"ferry-{i}", f"{STORY} {i if i > 2 else ''}", expires_at=1 if i == 4 else None)
-        for name in ("x", "y"):
-            for i in range(2):
-                index.add(f"{name}{i}", " ".join(f"{name}word{j}" for j in range(20)), metadata={"n": i})
-        index.add("gone", " ".join(f"ywords{j}" for j in range(20)), expires_at=1)
+            index.add(f"ferry-{i}", f"{STORY} {i if i > 2 else ''}")
+        for name in ("x0", "x1", "y0", "y1", "y2"):
+            index.add(name, " ".join(f"{name[0]}word{j}" for j in range(20)), metadata={"n": name})
         for i in range(3):
             index.add(i, " ".join(f"alone{i}{j}" for j in range(20)))
+        for key in ("ferry-4", "y2"):
+            index.update(key, expires_at=1)
     return path
 
 
