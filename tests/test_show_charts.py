@@ -166,6 +166,17 @@ def test_names_and_settings_from_outside_cannot_harm(path: Path) -> None:
     connection.close()
 
 
+def test_figures_of_a_damaged_file_stay_small(path: Path) -> None:
+    """Similarities and times that cannot be make no chart of a billion bars."""
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE neardup_match SET similarity = -1e300, found_at = -9223372036854775807 WHERE document_id = 2")
+    connection.execute("UPDATE neardup_match SET similarity = 1e300, found_at = 9223372036854775807 WHERE document_id = 3")
+    found = figures.collect(connection)
+    connection.close()
+    assert len(found.times) <= 301 and len(found.similarities) == 20
+    assert len(svgs(charts.charts(found))) == 4
+
+
 def test_a_page_needs_nothing_else() -> None:
     """The frame escapes its title, forbids scripts and everything from elsewhere, and tells its language and width."""
     html = page("<script>x</script>", "<p>text</p>")
