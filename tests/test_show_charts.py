@@ -126,6 +126,17 @@ def test_bars_are_as_high_as_their_counts() -> None:
     assert "15 matches" in html and "half of them have 0.95 or more" in html
 
 
+def test_counts_have_whole_numbers_beside_them() -> None:
+    """One match is no half and half; millions are short, and long labels stay within the frame."""
+    labels = [text.text for text in svgs(charts.histogram([(0.8, 0.9, 1), (0.9, 1.0, 0)]))[0].findall(f"{SVG}text")]
+    assert labels[:2] == ["0", "1"] and "0.5" not in labels
+    [svg] = svgs(charts.timeline([(f"2026-01-0{day} 00:00:00", 1_500_000) for day in range(1, 8)], "day"))
+    assert "1.5M" in [text.text for text in svg.findall(f"{SVG}text")]
+    for text in svg.findall(f"{SVG}text"):
+        reach = len(text.text or "") * charts.LETTER / (2 if text.attrib["text-anchor"] == "middle" else 1)
+        assert text.attrib["text-anchor"] == "end" or reach <= float(text.attrib["x"]) <= charts.WIDTH - reach
+
+
 def test_the_curve_tells_where_half_are_returned() -> None:
     """Between two points it is interpolated."""
     assert "Jaccard similarity of 0.75" in charts.curve([(0.0, 0.0, 0.0), (0.5, 0.5, 0.0), (1.0, 1.0, 1.0)])
