@@ -16,9 +16,14 @@ SCHEMA_VERSION = 1
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}\Z")
 
 
+def is_name(name: Any) -> bool:
+    """Whether this is an index's name, and may be put into SQL."""
+    return isinstance(name, str) and _NAME.match(name) is not None
+
+
 def check_name(name: Any) -> str:
-    """The name, if it is one that may be put into SQL."""
-    if not isinstance(name, str) or not _NAME.match(name):
+    """The name, if it is one."""
+    if not is_name(name):
         raise ParameterError(f"name={name!r}: an index's name is a letter and then at most 39 letters, digits or underscores")
     return name
 
