@@ -18,9 +18,9 @@ from click.testing import CliRunner, Result
 
 from neardup_db import Index, TextRules
 from neardup_db.cli import main
-from neardup_db.cli.plot import binomial, chances_of
 from neardup_db.compute import shingles
 from neardup_db.demo import documents
+from neardup_db.show.theory import binomial, chances_of
 
 ROOT = Path(__file__).parent.parent
 COMMANDS = [
