@@ -18,8 +18,8 @@ from ._texts import locate
 from .errors import CorruptIndexError, ParameterError
 
 __all__ = [
-    "HASHES", "Values", "check", "copied", "digests_of_hash", "ffi", "hamming", "hash_size", "hashes_of", "is_value", "keys", "lib",
-    "minhash", "normalize", "pairs", "pointer", "rules_new", "scheme_new", "set_tokens", "shingles_of", "signed_hash",
+    "HASHES", "Values", "check", "copied", "digests_of_hash", "ffi", "hamming", "hash_size", "hashes_of", "is_value", "keys",
+    "lib", "minhash", "normalize", "pairs", "pointer", "rules_new", "scheme_new", "set_tokens", "shingles_of", "signed_hash",
     "similarity", "text_bytes", "text_of", "tokenize", "tokens_of", "value_of_text", "values_of_digests", "values_of_texts",
     "workspace",
 ]  # fmt: skip

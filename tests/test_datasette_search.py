@@ -19,7 +19,7 @@ from neardup_db.datasette import scalars
 from neardup_db.datasette.foreign import ForeignDatabase, TookTooLong, bound_keys, index_names, open_reader, prepare
 from neardup_db.store.schema import sql_text
 
-WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon".split()
+WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon".split()  # noqa: SIM905
 
 BLOCKS = {
     "blocks-narrow": Case("", BinaryCode(bits=64, max_distance=5), TextRules(), bytes, None, codes=True),  # type: ignore[arg-type]

@@ -18,6 +18,7 @@ from .dedup import dedup
 from .demo import demo
 from .look import clusters, explain, pairs, query, stats
 from .plot import curve
+from .serve import serve
 from .sql import sql
 
 FOUND, NOT_FOUND, ERROR, INTERRUPTED = 0, 1, 2, 130
@@ -96,5 +97,5 @@ def main(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (demo, dedup, add, query, delete, pairs, clusters, stats, explain, curve, check, expire, rebuild, sql):
+for _command in (demo, dedup, add, query, delete, pairs, clusters, stats, explain, curve, check, expire, rebuild, sql, serve):
     main.add_command(_command)

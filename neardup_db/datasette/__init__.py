@@ -1,8 +1,8 @@
 """A Datasette plugin: pages that show every near-duplicate index of every attached database.
 
-Found by its entry point once `neardup-db[datasette]` is installed. `/-/neardup` lists the indexes; a page of each shows its figures,
-charts, clusters by size and a search box, and a page of each cluster its documents with what differs. Everything is read through
-Datasette's own connections (`foreign`), under Datasette's own permissions. Settings, in Datasette's configuration:
+Found by its entry point once `neardup-db[datasette]` is installed. `/-/neardup` lists the indexes; a page of each shows its
+figures, charts, clusters by size and a search box, and a page of each cluster its documents with what differs. Everything is read
+through Datasette's own connections (`foreign`), under Datasette's own permissions. Settings, in Datasette's configuration:
 
     {"plugins": {"neardup-db": {"load_extension": false, "time_limit_s": 10}}}
 

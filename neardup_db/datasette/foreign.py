@@ -1,8 +1,8 @@
 """An index on a connection of Python's sqlite3 that another program opened, and only reads from.
 
 The file is never opened a second time: what an `Index` asks of its own connection is asked of this one, with the same SQL. Where
-the connection has the extension, nothing else is different. Where it cannot load one, the keys that `neardup_probe` would give are
-computed by the core and bound, and candidates are verified by functions registered from Python (`scalars`).
+the connection has the extension, nothing else is different. Where it cannot load one, the keys that `neardup_probe` would give
+are computed by the core and bound, and candidates are verified by functions registered from Python (`scalars`).
 """
 
 from __future__ import annotations

@@ -10,10 +10,11 @@ from typing import Any
 from markupsafe import Markup
 
 from ..errors import MismatchError, ParameterError
+from ..records import now_ms
 from ..show.charts import charts
 from ..show.difference import difference_html
 from ..show.escape import escape, shortened
-from ..show.figures import collect, largest, members
+from ..show.figures import collect, largest
 from ..values import Key
 from .foreign import ForeignDatabase, ForeignReader, open_reader
 
@@ -62,7 +63,7 @@ class Entry:
     """A document on a page. `difference` is HTML, where there are texts to compare; `like` what it was recorded to match."""
 
     id: int
-    key: Markup
+    key: Key
     cluster: int | None
     added_at: str
     times_seen: int
@@ -72,7 +73,7 @@ class Entry:
     distance: int | None = None
     difference: Markup | None = None
     left_out: bool = False
-    like: tuple[tuple[Markup, float, int | None], ...] = ()
+    like: tuple[tuple[Key, float, int | None], ...] = ()
 
     @property
     def short_text(self) -> str:
@@ -115,7 +116,7 @@ def form(db: ForeignDatabase, name: str) -> dict[str, Any]:
         "codes": not scheme.takes_text,
         "scheme": repr(scheme),
         "containment": containment,
-        "groups": [(number, shown(group)) for number, group in groups],
+        "groups": groups,
     }
 
 
@@ -125,27 +126,26 @@ def form(db: ForeignDatabase, name: str) -> dict[str, Any]:
 def cluster(db: ForeignDatabase, name: str, label: int, first: int, beside: int) -> dict[str, Any]:
     """The documents of a cluster from the one numbered `first` on, each compared with the earliest, or with the document
     `beside`. Raises Unknown."""
-    found = members(db, name, label, MEMBERS, first) if abs(label) <= MAX_NUMBER else []
-    heads = found if first == 0 else members(db, name, label, 1) if found else []
-    if not heads:
-        raise Unknown(f"Index {name!r} has no cluster {label}, or no document of it is left: see the clusters there are.")
-    ids = [one.document_id for one in found]
-    head_id = beside or heads[0].document_id
-    entries = _entries(db, name, [head_id, *(number for number in ids if number != head_id)])
+    if abs(label) > MAX_NUMBER:
+        raise Unknown(f"No cluster has the number {label}.")
+    here = f"FROM {name}_document WHERE cluster_id = :label AND (expires_at IS NULL OR expires_at > :now)"
+    asked = {"label": label, "now": now_ms(), "most": MEMBERS, "first": first}
+    size, earliest = db.rows(f"SELECT count(*), min(id) {here}", asked)[0]
+    if not size:
+        raise Unknown(f"Index {name!r} has no cluster {label}, or no document of it is left.")
+    ids = [row[0] for row in db.rows(f"SELECT id {here} ORDER BY id LIMIT :most OFFSET :first", asked)]
+    head_id = beside or earliest
+    others = [number for number in ids if number != head_id]
+    entries = _entries(db, name, [head_id, *others])
     head = entries.get(head_id)
     if head is None or head.cluster != label:
-        raise Unknown(f"Document {beside} is not in cluster {label} of index {name!r}.")
-    others = [entries[number] for number in ids if number != head_id and number in entries]
-    size = db.value(
-        f"SELECT count(*) FROM {name}_document WHERE cluster_id = ? AND id NOT IN "
-        f"(SELECT id FROM {name}_document WHERE expires_at <= ?)",
-        (label, int(time.time() * 1000)),
-    )
+        raise Unknown(f"Document {head_id} is not in cluster {label} of index {name!r}.")
+    found = _measured(db, name, head_id, [entries[number] for number in others])
     return {
         "label": label,
         "size": size,
         "head": head,
-        "entries": _compared(_measured(db, name, head_id, others), head.text, head.key),
+        "entries": _compared(found, head.text, head.key),
         "has_texts": any(one.text is not None for one in entries.values()),
         "chosen": bool(beside),
         "first": first,
@@ -158,8 +158,11 @@ def _entries(db: ForeignDatabase, name: str, ids: list[int]) -> dict[int, Entry]
     """Visible documents by id, with the matches that were recorded when each was added."""
     entries = {}
     for number in ids:
-        sql = f"SELECT key, cluster_id, added_at, times_seen, metadata, text FROM {name}_document WHERE id = ?"
-        for key, label, added, times, metadata, text in db.rows(sql, (number,)):
+        sql = (
+            f"SELECT key, cluster_id, added_at, times_seen, metadata, text FROM {name}_document WHERE id = ? "
+            "AND (expires_at IS NULL OR expires_at > ?)"
+        )
+        for key, label, added, times, metadata, text in db.rows(sql, (number, now_ms())):
             edges = db.rows(
                 f"SELECT d.key, m.similarity, m.distance FROM {name}_match AS m JOIN {name}_document AS d ON d.id = m.other_id "
                 "WHERE m.document_id = ? ORDER BY m.similarity DESC, d.id LIMIT 4",
@@ -167,13 +170,13 @@ def _entries(db: ForeignDatabase, name: str, ids: list[int]) -> dict[int, Entry]
             )
             entries[number] = Entry(
                 id=number,
-                key=shown(key),
+                key=key,
                 cluster=label,
                 added_at=moment(added),
                 times_seen=times,
                 metadata=shortened(metadata or "", LONGEST_METADATA),
                 text=text,
-                like=tuple((shown(other), similarity, distance) for other, similarity, distance in edges),
+                like=tuple(edges),
             )
     return entries
 
@@ -187,7 +190,7 @@ def _measured(db: ForeignDatabase, name: str, head_id: int, others: list[Entry])
     return [replace(one, similarity=measured[one.id][0], distance=measured[one.id][1]) for one in others]
 
 
-def _compared(entries: list[Entry], text: str | None, key: Markup) -> list[Entry]:
+def _compared(entries: list[Entry], text: str | None, key: Key) -> list[Entry]:
     """The entries with what differs from a text, as far as COMPARED reaches."""
     left = COMPARED
     found = []
@@ -200,7 +203,7 @@ def _compared(entries: list[Entry], text: str | None, key: Markup) -> list[Entry
             found.append(replace(one, left_out=True))
             continue
         left -= needed
-        html = difference_html(text, one.text, label_a=key.unescape(), label_b=one.key.unescape())
+        html = difference_html(text, one.text, label_a=key, label_b=one.key)
         found.append(replace(one, difference=Markup(html)))
     return found
 
@@ -217,7 +220,7 @@ def search(db: ForeignDatabase, name: str, sent: Mapping[str, str] | None) -> di
         found, text = _answer(db, name, open_reader(db, name), sent)
     except ParameterError as error:
         return {**context, "error": str(error), "status": 400}
-    return {**context, "entries": _compared(found, text, Markup("your text"))}
+    return {**context, "entries": _compared(found, text, "your text")}
 
 
 def _answer(db: ForeignDatabase, name: str, reader: ForeignReader, sent: Mapping[str, str]) -> tuple[list[Entry], str | None]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 PAGE_CSS = """
 body.nd-page { max-width: 72rem; }
+main:focus { outline: none; }
+.nd-unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 .nd-skip { position: absolute; left: -100rem; }
 .nd-skip:focus { position: static; display: inline-block; padding: .5rem; }
 .nd-nav ol { list-style: none; margin: 0; padding: 0; display: flex; flex-wrap: wrap; gap: .25rem .75rem; }

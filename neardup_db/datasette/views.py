@@ -1,4 +1,4 @@
-"""The pages' addresses: who may see them, what they ask, and what becomes of an error."""
+"""The addresses of the pages: who may see them, what they ask, and what becomes of an error."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ HEADERS = {
 
 
 class Place(NamedTuple):
-    """An index that a page is about. database: Datasette's name of it; address: of the index's own page."""
+    """An index that a page is about. database: as Datasette calls it; address: of the index's own page."""
 
     database: str
-    index: str
+    name: str
     address: str
 
 
@@ -66,7 +66,7 @@ async def indexes(datasette: Any, request: Any) -> Any:
             continue
         for index in await db.execute_fn(lambda connection: index_names(ForeignDatabase(connection))):
             if await _is_visible(datasette, request, name, index):
-                found.append(_place(datasette, name, index))
+                found.append(place_of(datasette, name, index))
     return await _render(datasette, request, "neardup_indexes.html", {"places": found})
 
 
@@ -126,7 +126,7 @@ async def _page(datasette: Any, request: Any, template: str, ask: Callable[[Fore
                 raise look.Unknown(f"The database {db.name!r} holds no index named {index!r}.")
             return ask(foreign, index)
 
-    place = _place(datasette, db.name, index)
+    place = place_of(datasette, db.name, index)
     try:
         context = await db.execute_fn(in_thread)
     except look.Unknown as error:
@@ -161,7 +161,8 @@ async def _is_visible(datasette: Any, request: Any, database: str, index: str) -
     return True
 
 
-def _place(datasette: Any, database: str, index: str) -> Place:
+def place_of(datasette: Any, database: str, index: str) -> Place:
+    """The place of an index in a database that Datasette has."""
     route = tilde_encode(datasette.get_database(database).route)
     return Place(database, index, str(datasette.urls.path(f"/-/neardup/{route}/{index}")))
 

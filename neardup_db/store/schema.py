@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeGuard
 
 from ..errors import CorruptIndexError, FormatError, ParameterError
 from ..native import lib
@@ -16,7 +16,7 @@ SCHEMA_VERSION = 1
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}\Z")
 
 
-def is_name(name: Any) -> bool:
+def is_name(name: Any) -> TypeGuard[str]:
     """Whether this is an index's name, and may be put into SQL."""
     return isinstance(name, str) and _NAME.match(name) is not None
 
