@@ -33,7 +33,7 @@ COMPARED = 400_000
 GROUPS = 200
 """Groups to choose from."""
 
-LONGEST_TEXT, LONGEST_METADATA = 20_000, 2_000
+LONGEST_TEXT, LONGEST_METADATA, BEGINNING = 20_000, 2_000, 100
 """Characters shown."""
 
 MAX_NUMBER = (1 << 63) - 1
@@ -88,14 +88,22 @@ def overview(db: ForeignDatabase, name: str, count: int) -> dict[str, Any]:
     """Figures, charts, search box and the largest clusters."""
     figures = collect(db, name)
     clusters = largest(db, name, count + 1)
+    beginnings = {one.cluster: _beginning(db, name, one.representative) for one in clusters[:count]}
     return {
         "figures": figures,
         "charts": Markup(charts(figures)),
         "clusters": clusters[:count],
+        "beginnings": beginnings if any(beginnings.values()) else None,
         "more_clusters": min(count + 80, MOST_CLUSTERS) if len(clusters) > count and count < MOST_CLUSTERS else None,
         "recorded": bool(figures.settings.get("record_matches")),
         "form": form(db, name),
     }
+
+
+def _beginning(db: ForeignDatabase, name: str, key: Key) -> str:
+    """The first words of a document; none where texts are not stored."""
+    text = db.value(f"SELECT substr(text, 1, {2 * BEGINNING}) FROM {name}_document WHERE key = ?", (key,))
+    return shortened(" ".join((text or "").split()), BEGINNING)
 
 
 def form(db: ForeignDatabase, name: str) -> dict[str, Any]:
