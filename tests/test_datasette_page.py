@@ -13,24 +13,9 @@ from typing import Any
 import apsw
 import pytest
 from datasette.app import Datasette
+from pages import LOW, NEAR, OTHER, SCRIPT, TEXT, make
 
-from neardup_db import BinaryCode, Index, MinHash, SimHash, TextRules
-
-TEXT = "the ferry to the northern islands was cancelled on monday because of a storm that closed the harbour for two whole days"
-NEAR = TEXT.replace("northern", "southern").replace("storm", "strike")
-SCRIPT = f"<script>alert('run')</script><img src=x onerror=alert(2)> {TEXT}"
-OTHER = "an entirely different note about bread, and about the baker who sells it on the second floor of an old mill"
-LOW = MinHash(threshold=0.4, exact=True)
-
-
-def make(path: Path, **options: Any) -> Path:
-    """A small index: a cluster of three, one of them with markup in all that is shown, and a document apart."""
-    with Index(path, options.pop("scheme", LOW), store_text=options.pop("store_text", True), **options) as index:
-        index.add("first", TEXT)
-        index.add("near", NEAR, metadata={"source": "<b>wire</b>"})
-        index.add("<script>alert('key')</script>", SCRIPT)
-        index.add("apart", OTHER)
-    return path
+from neardup_db import BinaryCode, Index, SimHash, TextRules
 
 
 @pytest.fixture

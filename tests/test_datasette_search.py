@@ -199,6 +199,7 @@ def test_registered_scalars(sql: str, parameters: tuple[Any, ...], expected: Any
     assert connection.execute(f"SELECT {sql}", parameters).fetchone() == (expected,)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Datasette has tracebacks of functions shown
 @pytest.mark.parametrize(
     ("sql", "parameters"),
     [

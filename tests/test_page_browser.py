@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_serve import served
+from pages import served
 
 from neardup_db import Index, MinHash
 

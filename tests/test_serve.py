@@ -4,40 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import socket
 import sqlite3
 import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from test_datasette_page import LOW, NEAR, make
+from pages import LOW, NEAR, PROGRAM, make, served
 
 from neardup_db import Index, ReadOnlyError
 from neardup_db.datasette import serving
-
-PROGRAM = [sys.executable, "-c", "from neardup_db.cli import main; main()", "serve"]
-
-
-@contextmanager
-def served(path: Path, *options: str) -> Iterator[tuple[str, Any]]:
-    """The address that a server prints, and its process; it is ended by Ctrl-C."""
-    command = [*PROGRAM, str(path), "--port", "0", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=path.parent) as server:
-        try:
-            assert server.stdout is not None
-            address = server.stdout.readline().strip()
-            assert address, server.communicate()
-            yield address, server
-        finally:
-            server.send_signal(signal.SIGINT)
-            server.wait(20)
 
 
 def fetch(address: str, **headers: str) -> tuple[int, str]:
