@@ -348,6 +348,32 @@ def test_only_datasettes_sqlite_opens_the_file(file: Path, monkeypatch: pytest.M
     assert "3 near-duplicates" in get(file, f"{PAGE}/search", sent=ASKED).text
 
 
+def test_a_damaged_database_among_others(tmp_path: Path, file: Path) -> None:
+    """The list names the one that cannot be read, and still has the others."""
+    damaged = make(tmp_path / "damaged.db")
+    content = bytearray(damaged.read_bytes())
+    content[100:300] = b"\xff" * 200
+    damaged.write_bytes(content)
+    page = get([damaged, file], "/-/neardup")
+    assert page.status_code == 200
+    assert PAGE in page.text
+    assert "damaged: SQLite: " in page.text
+
+
+def test_very_long_texts_are_not_compared(tmp_path: Path) -> None:
+    """Of a text of three million characters the beginning is shown; what is too long to be compared is said to be."""
+    path = tmp_path / "articles.db"
+    with Index(path, LOW, store_text=True) as index:
+        for key in ("a", "b"):
+            index.add(key, " ".join(f"{number:06}" for number in range(430_000)))
+        index.add("c", TEXT)
+        index.add("d", NEAR)
+    cluster = get(path, f"{PAGE}/clusters/1").text
+    assert "too long to compare" in cluster
+    assert len(cluster) < 100_000
+    assert marked(get(path, f"{PAGE}/clusters/3").text)[0]
+
+
 def test_too_large_a_question(file: Path) -> None:
     """A text of more than 16 MB is refused before it is read."""
     page = get(file, f"{PAGE}/search", sent={"text": "a" * (16 << 20)})

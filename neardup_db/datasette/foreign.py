@@ -43,7 +43,7 @@ def prepare(connection: Any, extension: bool = True) -> None:
         try:
             load(connection)
             return
-        except ParameterError:  # this module cannot load extensions
+        except (ParameterError, connection.Error):  # this module, or its SQLite, cannot load it: the answers are the same
             pass
     scalars.register(connection)
 
@@ -54,6 +54,7 @@ class ForeignDatabase(Database):
     def __init__(self, connection: Any) -> None:
         super().__init__(connection, owned=False, read_only=True)
         self._overdue = False
+        self._limit_s = 0.0
 
     def execute(self, sql: str, bindings: Any = None) -> Any:
         with self._translated():
@@ -86,7 +87,7 @@ class ForeignDatabase(Database):
         """Statements end with TookTooLong after so many seconds, all of them together."""
         connection: Any = self.connection
         deadline = time.monotonic() + seconds
-        self._overdue = False
+        self._overdue, self._limit_s = False, seconds
 
         def look() -> bool:
             self._overdue = time.monotonic() > deadline
@@ -105,7 +106,10 @@ class ForeignDatabase(Database):
             yield
         except connection.Error as error:
             if self._overdue:
-                raise TookTooLong("the answer took longer than the time limit: raise sql_time_limit_ms") from error
+                raise TookTooLong(
+                    f"the answer took longer than the time limit of {self._limit_s:g} s: raise time_limit_s in the plugin's "
+                    "settings"
+                ) from error
             raise NearDupError(f"SQLite: {error}") from error
 
     def has_extension(self) -> bool:

@@ -30,6 +30,9 @@ MATCHES, MOST_MATCHES = 20, 200
 COMPARED = 400_000
 """Characters whose differences are sought for one page; documents beyond it are shown without them."""
 
+LONGEST_COMPARED = 2_000_000
+"""Characters of a text beyond which it is not compared, nor all of it read."""
+
 GROUPS = 200
 """Groups to choose from."""
 
@@ -167,7 +170,8 @@ def _entries(db: ForeignDatabase, name: str, ids: list[int]) -> dict[int, Entry]
     entries = {}
     for number in ids:
         sql = (
-            f"SELECT key, cluster_id, added_at, times_seen, metadata, text FROM {name}_document WHERE id = ? "
+            f"SELECT key, cluster_id, added_at, times_seen, substr(metadata, 1, {LONGEST_METADATA + 1}), "
+            f"substr(text, 1, {LONGEST_COMPARED + 1}) FROM {name}_document WHERE id = ? "
             "AND (expires_at IS NULL OR expires_at > ?)"
         )
         for key, label, added, times, metadata, text in db.rows(sql, (number, now_ms())):
@@ -207,7 +211,7 @@ def _compared(entries: list[Entry], text: str | None, key: Key) -> list[Entry]:
             found.append(one)
             continue
         needed = len(text) + len(one.text)
-        if needed > left and found:
+        if max(len(text), len(one.text)) > LONGEST_COMPARED or (needed > left and found):
             found.append(replace(one, left_out=True))
             continue
         left -= needed
@@ -233,14 +237,14 @@ def search(db: ForeignDatabase, name: str, sent: Mapping[str, str] | None) -> di
 
 def _answer(db: ForeignDatabase, name: str, reader: ForeignReader, sent: Mapping[str, str]) -> tuple[list[Entry], str | None]:
     """The documents that match, best first, and the text that they are to be compared with."""
-    subject = sent.get("text", "")
+    subject = sent.get("text", "").replace("\r\n", "\n")  # as forms send the end of a line
     options: dict[str, Any] = {"limit": min(_integer(sent, "limit", MATCHES), MOST_MATCHES), "group": _group(db, name, sent)}
     if sent.get("threshold", "").strip():
         options["threshold"] = _fraction(sent["threshold"])
     if reader.scheme.takes_text:
         if sent.get("measure") == "containment":
             options["measure"] = "containment"
-        matches = reader.query(subject.replace("\r\n", "\n"), **options)
+        matches = reader.query(subject, **options)
     else:
         matches = reader.query_code("".join(subject.split()), **options)
     ids = {one.key: db.value(f"SELECT id FROM {name}_document WHERE key = ?", (one.key,)) for one in matches}

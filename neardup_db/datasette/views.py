@@ -54,20 +54,28 @@ class Place(NamedTuple):
 
 async def has_indexes(db: Any) -> bool:
     """Whether a database holds an index of ours."""
-    return bool(await db.execute_fn(lambda connection: index_names(ForeignDatabase(connection))))
+    return bool(await _names(db))
+
+
+async def _names(db: Any) -> list[str]:
+    found: list[str] = await db.execute_fn(lambda connection: index_names(ForeignDatabase(connection)))
+    return found
 
 
 async def indexes(datasette: Any, request: Any) -> Any:
     """All indexes that the visitor may see."""
     await datasette.ensure_permissions(request.actor, ["view-instance"])
-    found = []
+    found, problems = [], []
     for name, db in datasette.databases.items():
-        if name == "_internal":
+        if name == "_internal" or not await _is_visible(datasette, request, name):
             continue
-        for index in await db.execute_fn(lambda connection: index_names(ForeignDatabase(connection))):
-            if await _is_visible(datasette, request, name, index):
-                found.append(place_of(datasette, name, index))
-    return await _render(datasette, request, "neardup_indexes.html", {"places": found})
+        try:
+            names = await _names(db)
+        except NearDupError as error:
+            problems.append(f"{name}: {error}")
+            continue
+        found += [place_of(datasette, name, index) for index in names if await _is_visible(datasette, request, name, index)]
+    return await _render(datasette, request, "neardup_indexes.html", {"places": found, "problems": problems})
 
 
 async def index_page(datasette: Any, request: Any) -> Any:
@@ -149,13 +157,12 @@ async def _render(datasette: Any, request: Any, template: str, context: dict[str
     return Response.html(html, status=status, headers=HEADERS)
 
 
-async def _is_visible(datasette: Any, request: Any, database: str, index: str) -> bool:
-    """Whether the visitor may see all that the pages of an index show, by Datasette's permissions."""
-    for table in TABLES:
-        visible, _ = await datasette.check_visibility(
-            request.actor,
-            permissions=[("view-table", (database, f"{index}_{table}")), ("view-database", database), "view-instance"],
-        )
+async def _is_visible(datasette: Any, request: Any, database: str, index: str | None = None) -> bool:
+    """Whether the visitor may see a database, or all that the pages of an index in it show, by Datasette's permissions."""
+    shown = [[("view-table", (database, f"{index}_{table}"))] for table in TABLES] if index else [[]]
+    for first in shown:
+        permissions = [*first, ("view-database", database), "view-instance"]
+        visible, _ = await datasette.check_visibility(request.actor, permissions=permissions)
         if not visible:
             return False
     return True
