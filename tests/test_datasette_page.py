@@ -130,9 +130,11 @@ def test_a_large_cluster_comes_in_pages(tmp_path: Path) -> None:
     assert "?from=40" not in pages[2].text
 
 
-def test_search_finds_what_the_index_finds(file: Path) -> None:
+@pytest.mark.parametrize("extension", [True, False], ids=["extension, where it can be loaded", "bound keys"])
+def test_search_finds_what_the_index_finds(file: Path, extension: bool) -> None:
     """Keys, their order and scores are those of index.query, with what differs from the text that was asked for."""
-    html = get(file, f"{PAGE}/search", sent={"text": NEAR}).text
+    metadata = {"plugins": {"neardup-db": {"load_extension": extension}}}
+    html = get(file, f"{PAGE}/search", sent={"text": NEAR}, metadata=metadata).text
     with Index(file) as index:
         expected = index.query(NEAR)
     keys = re.findall(r'<h3 id="document-\d+"><span class="nd-key">(.*?)</span>', html)
@@ -152,6 +154,18 @@ def test_search_by_code(tmp_path: Path) -> None:
     wrong = get(path, f"{PAGE}/search", sent={"text": "xyz!"})
     assert wrong.status_code == 400
     assert "is not an even number of hex digits" in wrong.text
+
+
+def test_keys_of_every_type(tmp_path: Path) -> None:
+    """Texts, numbers and bytes as keys are found and shown, each as what it is."""
+    path = tmp_path / "articles.db"
+    with Index(path, LOW, store_text=True) as index:
+        for key in ("1", 1, b"\xff\x00", "x'ff00'"):
+            index.add(key, TEXT)
+    shown = ["1", "1", "x&#x27;ff00&#x27;", "x&#x27;ff00&#x27;"]
+    found, cluster = get(path, f"{PAGE}/search", sent=ASKED), get(path, f"{PAGE}/clusters/1")
+    for page in (found, cluster):
+        assert re.findall(r'<h3 id="document-\d+"[^>]*>(?:<span class="nd-key">)?(.*?)<', page.text) == shown
 
 
 def test_search_options(tmp_path: Path) -> None:

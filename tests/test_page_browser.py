@@ -106,7 +106,8 @@ def test_search_finds_the_planted_near_duplicate(page: Any, address: str, tmp_pa
     page.goto(address)
     page.get_by_label("Text", exact=True).fill(CHANGED)
     page.get_by_role("button", name="Find near-duplicates").click()
-    assert page.get_by_role("status").inner_text() == "3 near-duplicates, best first"
+    assert page.get_by_role("heading", level=2).inner_text() == "3 near-duplicates, best first"
+    assert page.title().startswith("3 found: ")
     entries = page.get_by_role("article")
     assert text_of(entries.locator("h3 .nd-key"))[:2] == ["copy", "wire"]
     assert entries.nth(0).locator("del, ins").count() == 0
@@ -184,8 +185,9 @@ def test_keyboard_alone(page: Any, address: str) -> None:
         page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.tagName") == "BUTTON"
     page.keyboard.press("Enter")
-    page.wait_for_url("**/search")
-    assert page.get_by_role("status").inner_text() == "3 near-duplicates, best first"
+    page.wait_for_url("**/search*")
+    assert page.get_by_role("heading", level=2).inner_text() == "3 near-duplicates, best first"
+    assert page.title().startswith("3 found: ")
 
 
 def test_landmarks_and_labels(page: Any, address: str) -> None:

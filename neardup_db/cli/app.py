@@ -16,8 +16,10 @@ from .add import add
 from .change import check, delete, expire, rebuild
 from .dedup import dedup
 from .demo import demo
-from .look import clusters, explain, pairs, query, stats
+from .explain import explain
+from .look import clusters, pairs, query, stats
 from .plot import curve
+from .report import report
 from .serve import serve
 from .sql import sql
 
@@ -97,5 +99,22 @@ def main(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (demo, dedup, add, query, delete, pairs, clusters, stats, explain, curve, check, expire, rebuild, sql, serve):
+for _command in (
+    demo,
+    dedup,
+    add,
+    query,
+    delete,
+    pairs,
+    clusters,
+    stats,
+    explain,
+    report,
+    serve,
+    curve,
+    check,
+    expire,
+    rebuild,
+    sql,
+):
     main.add_command(_command)

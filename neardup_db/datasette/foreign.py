@@ -16,6 +16,7 @@ from typing import Any
 
 from .. import native
 from ..errors import NearDupError, ParameterError
+from ..parameters import is_index_name
 from ..reader import Reader
 from ..store import schema
 from ..store.connection import Database, load
@@ -217,7 +218,7 @@ class ForeignReader(Reader):
 
 def index_names(db: ForeignDatabase) -> list[str]:
     """Names of the indexes in a database: only those that may stand in SQL, whatever a stranger's file has."""
-    return [name for name in schema.index_names(db) if schema.is_name(name)]
+    return [name for name in schema.index_names(db) if is_index_name(name)]
 
 
 def open_reader(db: ForeignDatabase, name: str) -> ForeignReader:

@@ -63,17 +63,17 @@ def sizes(bins: Sequence[Bin], note: str = "") -> str:
     total = sum(count for _, _, count in bins)
     if not total:
         return _figure(title, "There is no cluster of two documents or more.", "", note)
-    labels = [_sizes(int(low), int(high)) for low, high, _ in bins]
+    labels = [size_label(int(low), int(high)) for low, high, _ in bins]
     scale = _Scale(0, len(bins), max(count for _, _, count in bins))
     drawn = [scale.grid()]
     step = math.ceil(len(bins) / 7)
     for place, (low, high, count) in enumerate(bins):
-        drawn.append(scale.bar(place, place + 1, count, f"{_sizes(int(low), int(high))} documents"))
+        drawn.append(scale.bar(place, place + 1, count, f"{size_label(int(low), int(high))} documents"))
         if count:
             drawn.append(scale.above(place + 0.5, count))
         if place % step == 0:
-            drawn.append(scale.below(place + 0.5, _sizes(int(low), int(high), short=True)))
-    largest = next(_sizes(int(low), int(high)) for low, high, count in reversed(bins) if count)
+            drawn.append(scale.below(place + 0.5, _short_size(int(low), int(high))))
+    largest = next(size_label(int(low), int(high)) for low, high, count in reversed(bins) if count)
     text = f"{total:,} clusters; the largest have {largest} documents."
     table = _table(("documents", "clusters"), [(label, f"{count:,}") for label, (_, _, count) in zip(labels, bins, strict=True)])
     return _figure(title, text, _svg(title, text, drawn, "documents in the cluster") + table, note)
@@ -98,7 +98,10 @@ def timeline(bars: Sequence[tuple[str, int]], unit: str, note: str = "") -> str:
         if place % step == 0 and (place == 0 or len(bars) - place >= step / 2):
             drawn.append(scale.below(place + 0.5, begin))
     most = max(bars, key=lambda bar: bar[1])
-    text = f"{total:,} documents from {bars[0][0]} to {bars[-1][0]} (UTC); most, {most[1]:,}, at {most[0]}."
+    between = (
+        f"from {bars[0][0]} to {bars[-1][0]} (UTC); most, {most[1]:,}, at {most[0]}" if len(bars) > 1 else f"at {most[0]} (UTC)"
+    )
+    text = f"{total:,} documents {between}."
     table = _table((f"{unit} (UTC)", "duplicates"), [(begin, f"{count:,}") for begin, count in bars if count])
     return _figure(title, text, _svg(title, text, drawn, "UTC") + table, note)
 
@@ -124,8 +127,8 @@ def curve(points: Sequence[Point], threshold: float | None = None, recall: float
         drawn.append(scale.upright(threshold, f"threshold {threshold:.3g}"))
     drawn += [_legend(0, "candidates: looked at", ORANGE, 'stroke-dasharray="6 4"'), _legend(1, "returned", BLUE, "")]
     text = f"By probability theory: half of the pairs with a Jaccard similarity of {_half(points):.2g} are returned."
-    rows = [(f"{x:.2f}", f"{candidate:.4f}", f"{returned:.4f}") for x, candidate, returned in points]
-    table = _table(("Jaccard similarity", "candidate", "returned"), rows)
+    rows = {f"{x:.2f}": (f"{x:.2f}", f"{candidate:.4f}", f"{returned:.4f}") for x, candidate, returned in points}
+    table = _table(("Jaccard similarity", "candidate", "returned"), list(rows.values()))
     return _figure(title, text, _svg(title, text, drawn, "Jaccard similarity of the pair") + table, note)
 
 
@@ -266,7 +269,11 @@ def _compact(value: float) -> str:
     return f"{value:g}"
 
 
-def _sizes(low: int, high: int, short: bool = False) -> str:
-    if low == high:
-        return f"{low:,}"
-    return f"{_compact(low)}+" if short and low >= 16 else f"{low:,} to {high:,}" if not short else f"{low}–{high}"
+def size_label(low: int, high: int) -> str:
+    """'4 to 7', or one number."""
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _short_size(low: int, high: int) -> str:
+    """As short as it has to be below a bar."""
+    return f"{_compact(low)}+" if low >= 16 else f"{low}–{high}"

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from .align import Alignment
-from .escape import escape
+from .escape import escape, label_html
 
 WORD_LIMIT = 400_000
 """Characters of both texts, without what is equal at their ends, up to which words are compared."""
@@ -188,87 +188,110 @@ def _longest(most: int, equal: Callable[[int, int], bool]) -> int:
 
 
 CONTEXT = 240
-"""Characters kept at either end of a long stretch that is equal."""
+"""Characters shown at either end of a long stretch that is equal."""
 
-LONGEST_CHANGE = 4_000
-"""Characters shown of one difference."""
-
-MOST_CHANGES = 200
-"""Differences shown."""
+MOST_CHANGES, LONGEST_CHANGE = 200, 4_000
+"""Differences shown, and characters shown of one."""
 
 
-def difference_html(a: str, b: str, *, label_a: object = "A", label_b: object = "B", words: bool = False) -> str:
+def rows(compared: Comparison, most: int = MOST_CHANGES, longest: int = LONGEST_CHANGE) -> Iterator[list[Part]]:
+    """The parts as they are shown, in rows that end where a long stretch that is equal is left out.
+
+    At most `most` differences, and of each at most `longest` characters; what is left out within a row is said in brackets."""
+    row: list[Part] = []
+    changes = 0
+    for place, part in enumerate(compared.parts):
+        changes += part.kind != "equal"
+        if changes > most:
+            break
+        if part.kind != "equal":
+            row.append(Part(part.kind, _cut(part.a, longest), _cut(part.b, longest)))
+        elif max(len(part.a), len(part.b)) <= 3 * CONTEXT:
+            row.append(part)
+        else:
+            head, tail = place > 0, place < len(compared.parts) - 1 or place == 0
+            if head:
+                row.append(Part("equal", _head(part.a), _head(part.b)))
+                yield row
+            row = [Part("equal", _tail(part.a, head), _tail(part.b, head))] if tail else []
+    if row:
+        yield row
+
+
+def notes(compared: Comparison, most: int = MOST_CHANGES) -> list[str]:
+    """Sentences that have to stand below a comparison."""
+    found = []
+    if compared.is_equal:
+        found.append("No word differs.")
+    if compared.coarse:
+        found.append("These texts are too long or too unlike to be compared word by word: larger pieces are marked.")
+    changes = sum(part.kind != "equal" for part in compared.parts)
+    if changes > most:
+        found.append(f"The first {most} of {changes:,} differences are shown.")
+    return found
+
+
+def difference_html(
+    a: str,
+    b: str,
+    *,
+    label_a: object = "A",
+    label_b: object = "B",
+    words: bool = False,
+    most: int = MOST_CHANGES,
+    longest: int = LONGEST_CHANGE,
+) -> str:
     """Two texts side by side (below each other on a phone), with <del> and <ins> around what differs, all else escaped.
 
-    Long stretches that are equal, very long differences and those after the first 200 are left out, and it is said how much.
+    Long stretches that are equal are left out, and so are differences after the first `most` and all but `longest` characters of
+    one; it is said where and how much. A label longer than 200 characters is cut.
 
     >>> from neardup_db.show.difference import difference_html
     >>> "<del>cat</del> sat" in difference_html("the cat sat", "the dog sat")
     True
     """
     compared = differences(a, b, words=words)
-    heads = "".join(f'<div class="nd-side nd-key" dir="auto">{escape(label)}</div>' for label in (label_a, label_b))
-    rows = "".join(f'<div class="nd-row">{_side(row, "a")}{_side(row, "b")}</div>' for row in _rows(compared.parts))
-    notes = []
-    if compared.is_equal:
-        notes.append("No word differs." if a.split() == b.split() or words else "The texts are equal.")
-    if compared.coarse:
-        notes.append("These texts are too long or too unlike to be compared word by word: larger pieces are marked.")
-    changes = sum(part.kind != "equal" for part in compared.parts)
-    if changes > MOST_CHANGES:
-        notes.append(f"The first {MOST_CHANGES} of {changes:,} differences are shown.")
-    told = "".join(f'<p class="nd-note">{note}</p>' for note in notes)
-    return f'<div class="nd-diff"><div class="nd-row nd-heads">{heads}</div>{rows}{told}</div>'
+    labels = label_html(label_a), label_html(label_b)
+    heads = "".join(f'<div class="nd-side nd-key" dir="auto">{label}</div>' for label in labels)
+    shown = "".join(
+        f'<div class="nd-row">{_side(row, "a", labels[0])}{_side(row, "b", labels[1])}</div>'
+        for row in rows(compared, most=most, longest=longest)
+    )
+    told = "".join(f'<p class="nd-note">{note}</p>' for note in notes(compared, most))
+    return f'<div class="nd-diff"><div class="nd-row nd-heads">{heads}</div>{shown}{told}</div>'
 
 
-def _rows(parts: tuple[Part, ...]) -> Iterator[list[Part]]:
-    """Parts in rows that end where a long equal stretch is left out."""
-    row: list[Part] = []
-    changes = 0
-    for place, part in enumerate(parts):
-        if part.kind != "equal":
-            changes += 1
-            if changes > MOST_CHANGES:
-                break
-            row.append(part)
-        elif max(len(part.a), len(part.b)) <= 3 * CONTEXT:
-            row.append(part)
-        else:
-            if place:
-                row.append(Part("equal", _first(part.a), _first(part.b)))
-            if row:
-                yield row
-            row = [Part("equal", _last(part.a), _last(part.b))] if place < len(parts) - 1 or not place else []
-    if row:
-        yield row
+def _head(text: str) -> str:
+    """The beginning, up to a space."""
+    return text[: text.rfind(" ", CONTEXT // 2, CONTEXT) + 1 or CONTEXT] + "[…]"
 
 
-def _first(text: str) -> str:
-    return f"{text[:CONTEXT]} […]"
+def _tail(text: str, head: bool) -> str:
+    """The end, from a space on; what is left out before it, after the head if that was shown."""
+    begin = text.find(" ", len(text) - CONTEXT, len(text) - CONTEXT // 2) + 1 or len(text) - CONTEXT
+    left_out = begin - (len(_head(text)) - len("[…]") if head else 0)
+    return f"[… {left_out:,} equal characters …] {text[begin:]}"
 
 
-def _last(text: str) -> str:
-    return f"[… {len(text) - CONTEXT:,} equal characters before] {text[-CONTEXT:]}"
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]} [… {len(text) - longest:,} more characters] "
 
 
-def _side(row: list[Part], side: Literal["a", "b"]) -> str:
-    """One cell: the text of one side."""
+def _side(row: list[Part], side: Literal["a", "b"], label: str) -> str:
+    """One cell: the text of one side, with its label for where the cells stand below each other."""
     shown = []
     for part in row:
         text = part.a if side == "a" else part.b
         if part.kind == "equal":
             shown.append(escape(text))
         elif text:
-            shown.append(_marked(text, "del" if side == "a" else "ins"))
-    return f'<div class="nd-side" dir="auto">{"".join(shown)}</div>'
+            marked, spaces = split_spaces(text)
+            tag = "del" if side == "a" else "ins"
+            shown.append(f"<{tag}>{escape(marked)}</{tag}>{escape(spaces)}")
+    return f'<div class="nd-side" dir="auto" data-label="{label}">{"".join(shown)}</div>'
 
 
-def _marked(text: str, tag: str) -> str:
-    """What differs, within its element; the spaces at the end stand outside."""
-    inner = text.rstrip()
-    spaces = text[len(inner) :]
-    if not inner:
-        inner, spaces = text, ""
-    if len(inner) > LONGEST_CHANGE:
-        inner = f"{inner[:LONGEST_CHANGE]} [… {len(inner) - LONGEST_CHANGE:,} more characters]"
-    return f"<{tag}>{escape(inner)}</{tag}>{escape(spaces)}"
+def split_spaces(text: str) -> tuple[str, str]:
+    """What is marked of a difference, and the spaces at its end, which are not; spaces alone are marked."""
+    marked = text.rstrip() or text
+    return marked, text[len(marked) :]

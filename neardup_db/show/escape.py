@@ -22,3 +22,8 @@ def escape(value: object) -> str:
 def shortened(text: str, most: int) -> str:
     """The beginning of a text that is longer than `most` characters, with an ellipsis."""
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def label_html(value: object, most: int = 200) -> str:
+    """A key, a name or a setting as HTML, cut where it is long."""
+    return escape(shortened(f"x'{value.hex()}'" if isinstance(value, bytes) else str(value), most))

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..errors import ParameterError
+from ..parameters import index_name
 from ..schemes import scheme_from_settings
-from ..store.schema import check_name
 from ..values import Key
 from .theory import chances_of
 
@@ -38,6 +38,9 @@ EXACT_LARGEST = 2_000_000
 
 BLOCK = 512
 """Consecutive ids in a block of a sample."""
+
+TEXT_LIMIT = 200_000
+"""Characters of a text that `members` reads: what is compared word by word."""
 
 FREQUENT = 5_000
 """Documents with matches among which the largest clusters of a very large file are sought."""
@@ -113,9 +116,13 @@ class ClusterSize:
     representative: Key
 
 
+_MEMBERS = f"SELECT id, key, metadata, substr(text, 1, {TEXT_LIMIT}) FROM {{index}}_document"
+
+
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A document of a cluster; `text` is None where texts are not stored, `metadata` is JSON."""
+    """A document of a cluster. `metadata` is JSON; `text` is None where texts are not stored, else its first TEXT_LIMIT
+    characters."""
 
     document_id: int
     key: Key
@@ -127,7 +134,7 @@ class _Reader:
     """Statements on the tables of one index, at one time."""
 
     def __init__(self, connection: Connection, name: str, now: int | None) -> None:
-        self._connection, self._name = connection, check_name(name)
+        self._connection, self._name = connection, index_name(name)
         self._now = int(time.time() * 1000) if now is None else now
 
     def rows(self, sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
@@ -223,13 +230,19 @@ def members(
 ) -> list[Member]:
     """The documents of a cluster, the earliest first, from the one numbered `offset` on."""
     rows = _Reader(connection, name, now).rows(
-        "SELECT id, key, metadata, text FROM {index}_document WHERE cluster_id = :cluster AND id NOT IN {gone} "
-        "ORDER BY id LIMIT :limit OFFSET :offset",
+        f"{_MEMBERS} WHERE cluster_id = :cluster AND id NOT IN {{gone}} ORDER BY id LIMIT :limit OFFSET :offset",
         cluster=cluster,
         limit=limit,
         offset=offset,
     )
     return [Member(*row) for row in rows]
+
+
+def documents(connection: Connection, name: str, keys: Iterable[Key], *, now: int | None = None) -> list[Member]:
+    """Documents by their keys; one that is not there, or has expired, is left out."""
+    reader = _Reader(connection, name, now)
+    sql = f"{_MEMBERS} WHERE key = :key AND id NOT IN {{gone}}"
+    return [Member(*row) for key in keys for row in reader.rows(sql, key=key)]
 
 
 def curve_points(settings: Mapping[str, Any]) -> tuple[Point, ...]:
@@ -239,7 +252,10 @@ def curve_points(settings: Mapping[str, Any]) -> tuple[Point, ...]:
     except ParameterError:
         return ()
     steps = 25 if settings["scheme"] == "bottomk" else 50  # drawn at random, which takes time
-    return tuple((place / steps, *chances(place / steps)) for place in range(steps + 1))
+    places = {place / steps for place in range(steps + 1)}
+    if settings.get("threshold") is not None:  # where an exact rule jumps
+        places |= {float(settings["threshold"]), math.nextafter(float(settings["threshold"]), 0.0)}
+    return tuple((place, *chances(place)) for place in sorted(places))
 
 
 def _matches(
@@ -275,14 +291,17 @@ def _clusters(reader: _Reader, most: int) -> tuple[tuple[Bin, ...], int, int, st
     source, where, every = reader.sample("{index}_document", "cluster_id", most)
     counted = f"SELECT count(*) AS size {source} AND t.id NOT IN {{gone}} GROUP BY t.cluster_id HAVING size > 1"
     found = reader.rows(f"SELECT size, count(*) FROM ({counted}) GROUP BY size", **where)
-    if not found:
-        return (), 0, 0, ""
-    counts = [0] * max(int(size).bit_length() for size, _ in found)
-    for size, count in found:
-        counts[int(size).bit_length() - 1] += count * every
-    bins = tuple((2**power, 2 ** (power + 1) - 1, count) for power, count in enumerate(counts) if power)
     note = "" if every == 1 else f"Estimated from one cluster in {every}."
-    return bins, sum(counts), sum((size - 1) * count * every for size, count in found), note
+    return *by_size({size: count * every for size, count in found}), note
+
+
+def by_size(counts: Mapping[int, int]) -> tuple[tuple[Bin, ...], int, int]:
+    """Of clusters counted by size: those in powers of two, how many they are, how many documents are not the first of theirs."""
+    bins = [0] * max((size.bit_length() for size in counts), default=0)
+    for size, count in counts.items():
+        bins[size.bit_length() - 1] += count
+    listed = tuple((2**power, 2 ** (power + 1) - 1, count) for power, count in enumerate(bins) if power)
+    return listed, sum(bins), sum((size - 1) * count for size, count in counts.items())
 
 
 def _frequent(reader: _Reader, limit: int) -> list[int]:

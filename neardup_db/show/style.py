@@ -2,6 +2,8 @@
 
     CSS                     -> the rules, for a <style> element; every class begins with "nd-"
     page(title, body)       -> a whole HTML document; `title` is text, `body` HTML
+    fragment(body)          -> HTML to stand within a page of others, as in a notebook; it brings its style along
+    facts(rows)             -> names and values, of HTML, as a table
 
 Light and dark follow the reader's system. Text has a contrast of at least 4.5 to 1, lines of charts at least 3 to 1. Removed
 words are struck through and added ones underlined, so that colour is never the only sign.
@@ -9,10 +11,13 @@ words are struck through and added ones underlined, so that colour is never the 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .escape import escape
 
 CSS = """
-:root { color-scheme: light dark;
+html:has(> .nd-page) { color-scheme: light dark; background: var(--nd-page); }
+:root {
   --nd-text: #1b1f24; --nd-quiet: #57606a; --nd-page: #ffffff; --nd-card: #f6f8fa; --nd-line: #d0d7de; --nd-link: #0a58b5;
   --nd-del: #ffdcd9; --nd-del-text: #86101b; --nd-ins: #d3f5d9; --nd-ins-text: #0b4f1e; }
 @media (prefers-color-scheme: dark) { :root {
@@ -20,7 +25,7 @@ CSS = """
   --nd-del: #5a1e22; --nd-del-text: #ffd0cd; --nd-ins: #16452a; --nd-ins-text: #bdf2c8; } }
 .nd-page { margin: 0 auto; max-width: 68rem; padding: 1rem 1rem 4rem; background: var(--nd-page); color: var(--nd-text);
   font: 1rem/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif; overflow-wrap: anywhere; }
-html:has(> .nd-page) { background: var(--nd-page); }
+.nd-page.nd-fragment { margin: 0; max-width: none; padding: .6rem; border-radius: .5rem; font-size: .9rem; }
 .nd-page h1 { font-size: 1.6rem; line-height: 1.25; margin: .5rem 0 .25rem; }
 .nd-page h2 { font-size: 1.2rem; margin: 2.25rem 0 .75rem; }
 .nd-page a { color: var(--nd-link); }
@@ -43,6 +48,11 @@ html:has(> .nd-page) { background: var(--nd-page); }
 .nd-table th, .nd-table td { text-align: left; vertical-align: top; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid
   var(--nd-line); }
 .nd-table .nd-number { text-align: right; }
+.nd-shingles { display: flex; flex-wrap: wrap; gap: .3rem .5rem; list-style: none; padding: 0; margin: .4rem 0; }
+.nd-shingles > li > * { border: 1px solid var(--nd-line); border-radius: .3rem; padding: 0 .4rem; text-decoration: none;
+  overflow-wrap: anywhere; }
+.nd-shingles del, .nd-diff del { background: var(--nd-del); color: var(--nd-del-text); }
+.nd-shingles ins, .nd-diff ins { background: var(--nd-ins); color: var(--nd-ins-text); }
 .nd-scroll { overflow-x: auto; }
 .nd-cluster { border: 1px solid var(--nd-line); border-radius: .5rem; margin: .6rem 0; }
 .nd-cluster > summary { padding: .55rem .8rem; background: var(--nd-card); border-radius: .5rem; }
@@ -60,11 +70,13 @@ html:has(> .nd-page) { background: var(--nd-page); }
 .nd-side { padding: .5rem .7rem; white-space: pre-wrap; overflow-wrap: anywhere; min-width: 0; unicode-bidi: isolate; }
 .nd-side + .nd-side { border-left: 1px solid var(--nd-line); }
 .nd-diff > .nd-note { padding: 0 .7rem; }
-.nd-diff del { background: var(--nd-del); color: var(--nd-del-text); text-decoration: line-through; border-radius: .2rem; }
-.nd-diff ins { background: var(--nd-ins); color: var(--nd-ins-text); text-decoration: underline; border-radius: .2rem; }
+.nd-diff del { text-decoration: line-through; border-radius: .2rem; }
+.nd-diff ins { text-decoration: underline; border-radius: .2rem; }
 @media (max-width: 40rem) {
-  .nd-row:not(.nd-heads) { grid-template-columns: 1fr; }
-  .nd-row:not(.nd-heads) .nd-side + .nd-side { border-left: 0; border-top: 1px solid var(--nd-line); } }
+  .nd-row { grid-template-columns: 1fr; }
+  .nd-row.nd-heads { display: none; }
+  .nd-side + .nd-side { border-left: 0; border-top: 1px solid var(--nd-line); }
+  .nd-side::before { content: attr(data-label); display: block; font-weight: 600; font-size: .85rem; color: var(--nd-quiet); } }
 @media print { .nd-page { max-width: none; } }
 """
 
@@ -85,3 +97,14 @@ def page(title: str, body: str) -> str:
         f"<title>{escape(title)}</title>\n<style>{CSS}</style>\n</head>\n"
         f'<body class="nd-page">\n<main>\n{body}\n</main>\n</body>\n</html>\n'
     )
+
+
+def fragment(body: str) -> str:
+    """HTML to stand within a page of others, as in a notebook; it brings its style along."""
+    return f'<div class="nd-page nd-fragment"><style>{CSS}</style>{body}</div>'
+
+
+def facts(rows: Iterable[tuple[str, str]]) -> str:
+    """Names (text) and values (HTML) as a table of two columns."""
+    cells = "".join(f'<tr><th scope="row">{escape(name)}</th><td>{value}</td></tr>' for name, value in rows)
+    return f'<div class="nd-scroll"><table class="nd-table">{cells}</table></div>'
