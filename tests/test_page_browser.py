@@ -217,6 +217,10 @@ CONTRASTS = """() => {
     const [a, b] = [light(rgb(getComputedStyle(e).color)), light(behind(e))].sort((x, y) => y - x);
     found.push([(a + 0.05) / (b + 0.05), e.textContent.trim().slice(0, 30), e.tagName]);
   }
+  for (const e of document.querySelectorAll('[placeholder]')) {
+    const [a, b] = [light(rgb(getComputedStyle(e, '::placeholder').color)), light(behind(e))].sort((x, y) => y - x);
+    found.push([(a + 0.05) / (b + 0.05), e.placeholder, 'placeholder']);
+  }
   return found.sort((x, y) => x[0] - y[0]);
 }"""
 

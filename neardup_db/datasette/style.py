@@ -17,6 +17,7 @@ main:focus { outline: none; }
 .nd-form label { font-weight: 600; }
 .nd-form textarea, .nd-form input, .nd-form select { font: inherit; color: var(--nd-text); background: var(--nd-page);
   border: 1px solid var(--nd-quiet); border-radius: .35rem; padding: .5rem; width: 100%; box-sizing: border-box; }
+.nd-form ::placeholder { color: var(--nd-quiet); opacity: 1; }
 .nd-fields { display: grid; grid-template-columns: repeat(auto-fit, minmax(10rem, 1fr)); gap: .75rem; align-items: end; }
 .nd-form button { font: inherit; font-weight: 600; color: var(--nd-page); background: var(--nd-link); border: 0;
   border-radius: .35rem; padding: .6rem 1.4rem; min-height: 2.75rem; cursor: pointer; justify-self: start; }
