@@ -21,17 +21,17 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Clusters of 5, 2 and 2 documents and 3 documents alone; one of the five has expired, and one document of a pair."""
+    """Clusters of 5, 2 and 3 documents and 3 documents alone; one of the five has expired since, and one of the three."""
     path = tmp_path / "a.db"
     with Index(path, MinHash(), store_text=True) as index:
         for i in range(5):
-            index.add(f"ferry-{i}", f"{STORY} {i if i > 2 else ''}", expires_at=1 if i == 4 else None)
-        for name in ("x", "y"):
-            for i in range(2):
-                index.add(f"{name}{i}", " ".join(f"{name}word{j}" for j in range(20)), metadata={"n": i})
-        index.add("gone", " ".join(f"ywords{j}" for j in range(20)), expires_at=1)
+            index.add(f"ferry-{i}", f"{STORY} {i if i > 2 else ''}")
+        for name in ("x0", "x1", "y0", "y1", "y2"):
+            index.add(name, " ".join(f"{name[0]}word{j}" for j in range(20)), metadata={"n": name})
         for i in range(3):
             index.add(i, " ".join(f"alone{i}{j}" for j in range(20)))
+        for key in ("ferry-4", "y2"):
+            index.update(key, expires_at=1)
     return path
 
 
@@ -126,6 +126,17 @@ def test_bars_are_as_high_as_their_counts() -> None:
     assert "15 matches" in html and "half of them have 0.95 or more" in html
 
 
+def test_counts_have_whole_numbers_beside_them() -> None:
+    """One match is no half and half; millions are short, and long labels stay within the frame."""
+    labels = [text.text for text in svgs(charts.histogram([(0.8, 0.9, 1), (0.9, 1.0, 0)]))[0].findall(f"{SVG}text")]
+    assert labels[:2] == ["0", "1"] and "0.5" not in labels
+    [svg] = svgs(charts.timeline([(f"2026-01-0{day} 00:00:00", 1_500_000) for day in range(1, 8)], "day"))
+    assert "1.5M" in [text.text for text in svg.findall(f"{SVG}text")]
+    for text in svg.findall(f"{SVG}text"):
+        reach = len(text.text or "") * charts.LETTER / (2 if text.attrib["text-anchor"] == "middle" else 1)
+        assert text.attrib["text-anchor"] == "end" or reach <= float(text.attrib["x"]) <= charts.WIDTH - reach
+
+
 def test_the_curve_tells_where_half_are_returned() -> None:
     """Between two points it is interpolated."""
     assert "Jaccard similarity of 0.75" in charts.curve([(0.0, 0.0, 0.0), (0.5, 0.5, 0.0), (1.0, 1.0, 1.0)])
@@ -164,6 +175,17 @@ def test_names_and_settings_from_outside_cannot_harm(path: Path) -> None:
     with pytest.raises(CorruptIndexError):
         figures.collect(connection)
     connection.close()
+
+
+def test_figures_of_a_damaged_file_stay_small(path: Path) -> None:
+    """Similarities and times that cannot be make no chart of a billion bars."""
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE neardup_match SET similarity = -1e300, found_at = -9223372036854775807 WHERE document_id = 2")
+    connection.execute("UPDATE neardup_match SET similarity = 1e300, found_at = 9223372036854775807 WHERE document_id = 3")
+    found = figures.collect(connection)
+    connection.close()
+    assert len(found.times) <= 301 and len(found.similarities) == 20
+    assert len(svgs(charts.charts(found))) == 4
 
 
 def test_a_page_needs_nothing_else() -> None:

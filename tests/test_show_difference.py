@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Sequence
 from html.parser import HTMLParser
 
 import pytest
@@ -101,19 +102,32 @@ def test_blocks_match_and_ascend(a: list[int], b: list[int]) -> None:
     assert Alignment(a, a).blocks == ([(0, 0, len(a))] if a else [])
 
 
-@given(st.lists(st.sampled_from("xyz"), max_size=14), st.lists(st.sampled_from("xyz"), max_size=14))
-def test_without_anchors_the_edit_script_is_the_shortest(a: list[str], b: list[str]) -> None:
-    """Doubled, no item stands alone, and as many items match as in the longest common subsequence."""
-    a, b = a + a, b + b
+def longest_common(a: Sequence[object], b: Sequence[object]) -> int:
+    """Length of the longest common subsequence, by the table of all prefixes."""
     lengths = [[0] * (len(b) + 1) for _ in range(len(a) + 1)]
     for i, one in enumerate(a):
         for j, other in enumerate(b):
             lengths[i + 1][j + 1] = lengths[i][j] + 1 if one == other else max(lengths[i][j + 1], lengths[i + 1][j])
+    return lengths[-1][-1]
+
+
+@given(st.permutations(range(12)), st.permutations(range(12)))
+def test_anchors_keep_the_longest_order(a: list[int], b: list[int]) -> None:
+    """Of items that were moved about as many stay as have one order on both sides, and blocks never cross."""
+    blocks = Alignment(a, b).blocks
+    assert sum(length for *_, length in blocks) == longest_common(a, b)
+    assert all(i + n <= k and j + n <= m for (i, j, n), (k, m, _) in zip(blocks, blocks[1:], strict=False))
+
+
+@given(st.lists(st.sampled_from("xyz"), max_size=14), st.lists(st.sampled_from("xyz"), max_size=14))
+def test_without_anchors_the_edit_script_is_the_shortest(a: list[str], b: list[str]) -> None:
+    """Doubled, no item stands alone, and as many items match as in the longest common subsequence."""
+    a, b = a + a, b + b
     counts = [sum(items.count(item) == 1 for item in set(items)) for items in (a, b)]
     assert counts == [0, 0]
     head = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     if head == 0 and (not a or not b or a[-1] != b[-1]):
-        assert sum(length for *_, length in Alignment(a, b)._edits(0, len(a), 0, len(b))) == lengths[-1][-1]
+        assert sum(length for *_, length in Alignment(a, b)._edits(0, len(a), 0, len(b))) == longest_common(a, b)
 
 
 def test_html_marks_exactly_the_differing_words() -> None:

@@ -23,6 +23,9 @@ from .figures import Bin, Figures, Point
 WIDTH, HEIGHT = 480, 270
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 26, 46
 INNER_WIDTH, INNER_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+LETTER = 8
+"""Width of a letter, about."""
+
 BLUE, ORANGE = "#3b82c4", "#c2631a"
 """Both have a contrast of 4 to 1 with a white page and with a dark one."""
 
@@ -116,7 +119,7 @@ def curve(points: Sequence[Point], threshold: float | None = None, recall: float
     title = "Share of similar pairs found"
     if not points:
         return _figure(title, "Every code within the distance is found, none beyond: there is no curve.", "", note)
-    scale = _Scale(0.0, 1.0, 1)
+    scale = _Scale(0.0, 1.0, 1, whole=False)
     drawn = [scale.grid(percent=True)]
     drawn += [scale.below(place, f"{place:.3g}") for place in (0, 0.2, 0.4, 0.6, 0.8, 1)]
     drawn.append(scale.line([(x, y) for x, y, _ in points], ORANGE, 'stroke-dasharray="6 4"'))
@@ -145,21 +148,22 @@ def charts(figures: Figures) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """From numbers to places in the drawing: x from `low` to `high`, y from 0 to `top`."""
+    """From numbers to places in the drawing: x from `low` to `high`, y from 0 to `top`, in whole numbers or not."""
 
     low: float
     high: float
     top: float
+    whole: bool = True
 
     def x(self, value: float) -> float:
         return LEFT + (value - self.low) / ((self.high - self.low) or 1) * INNER_WIDTH
 
     def y(self, value: float) -> float:
-        return TOP + INNER_HEIGHT * (1 - value / (_ticks(0, self.top)[-1] or 1))
+        return TOP + INNER_HEIGHT * (1 - value / (_ticks(0, self.top, self.whole)[-1] or 1))
 
     def grid(self, percent: bool = False) -> str:
         lines = []
-        for value in _ticks(0, self.top):
+        for value in _ticks(0, self.top, self.whole):
             y = self.y(value)
             label = f"{value:.0%}" if percent else _compact(value)
             lines.append(
@@ -178,12 +182,13 @@ class _Scale:
         )
 
     def above(self, place: float, count: float) -> str:
-        return _label(self.x(place), self.y(count) - 4, _compact(count), "middle")
+        room = self.x(1) - self.x(0)
+        return _label(self.x(place), self.y(count) - 4, _compact(count, digits=3 if room > 6 * LETTER else 2), "middle")
 
     def below(self, place: float, text: str) -> str:
-        x = self.x(place)
-        anchor = "start" if x < LEFT + 40 and len(text) > 8 else "end" if x > WIDTH - RIGHT - 40 and len(text) > 8 else "middle"
-        return _label(x, HEIGHT - BOTTOM + 18, text, anchor)
+        half = len(text) * LETTER / 2
+        x = min(max(self.x(place), half + 2), WIDTH - half - 2)
+        return _label(x, HEIGHT - BOTTOM + 18, text, "middle")
 
     def line(self, points: Sequence[tuple[float, float]], colour: str, extra: str) -> str:
         path = " ".join(f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in points)
@@ -249,23 +254,24 @@ def _half(points: Sequence[Point]) -> float:
     return 1.0
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def _ticks(low: float, high: float, whole: bool = False) -> list[float]:
     """Round numbers from `low` to `high`; from 0 on, the last one is at or above `high`."""
     width = (high - low) / 4 or 1
     magnitude = 10.0 ** math.floor(math.log10(width))
     step = next(factor * magnitude for factor in (1, 2, 5, 10) if factor * magnitude >= width * 0.999)
     if low == 0:
-        step = max(step, 1) if high > 1 else step
+        step = max(step, 1) if whole else step
         return [round(step * place, 10) for place in range(math.ceil(high / step - 1e-9) + 1)]
     first = math.ceil(low / step - 1e-9)
     return [round(step * place, 10) for place in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def _compact(value: float) -> str:
+def _compact(value: float, digits: int = 3) -> str:
     """1200 as '1.2k'."""
     for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= limit:
-            return f"{value / limit:.3g}{unit}"
+            scaled = value / limit
+            return f"{scaled:.0f}{unit}" if scaled >= 10 ** (digits - 1) else f"{scaled:.{digits}g}{unit}"
     return f"{value:g}"
 
 
@@ -276,4 +282,4 @@ def size_label(low: int, high: int) -> str:
 
 def _short_size(low: int, high: int) -> str:
     """As short as it has to be below a bar."""
-    return f"{_compact(low)}+" if low >= 16 else f"{low}–{high}"
+    return f"{low:,}+" if low >= 16 else f"{low}–{high}"

@@ -15,8 +15,12 @@ def escape(value: object) -> str:
     >>> escape('<script>"1 & 2"</script>')
     '&lt;script&gt;&quot;1 &amp; 2&quot;&lt;/script&gt;'
     """
-    text = f"x'{value.hex()}'" if isinstance(value, bytes) else str(value)
-    return _UNSHOWABLE.sub("\ufffd", html.escape(text))
+    return _UNSHOWABLE.sub("\ufffd", html.escape(plain_text(value)))
+
+
+def plain_text(value: object) -> str:
+    """A key or another value as text; bytes as x'6869'."""
+    return f"x'{value.hex()}'" if isinstance(value, bytes) else str(value)
 
 
 def shortened(text: str, most: int) -> str:
@@ -26,4 +30,4 @@ def shortened(text: str, most: int) -> str:
 
 def label_html(value: object, most: int = 200) -> str:
     """A key, a name or a setting as HTML, cut where it is long."""
-    return escape(shortened(f"x'{value.hex()}'" if isinstance(value, bytes) else str(value), most))
+    return escape(shortened(plain_text(value), most))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .difference import difference_html
-from .escape import escape, label_html
+from .escape import escape, label_html, plain_text, shortened
 from .style import facts, page
 
 if TYPE_CHECKING:
@@ -17,12 +17,7 @@ MOST_SHINGLES, MOST_ROWS = 200, 50
 
 def explanation_page(found: MatchExplanation) -> str:
     """A whole HTML document."""
-    return page(f"{label(found.key_a)} and {label(found.key_b)}", explanation_html(found))
-
-
-def label(key: object) -> str:
-    """A key as the plain text of a title."""
-    return f"x'{key.hex()}'" if isinstance(key, bytes) else str(key)
+    return page(" and ".join(shortened(plain_text(key), 200) for key in (found.key_a, found.key_b)), explanation_html(found))
 
 
 def verdict(found: MatchExplanation) -> str:
@@ -80,7 +75,7 @@ def _shingles(title: str, shingles: tuple[str, ...], tag: str, is_open: bool) ->
 
 def _met(found: MatchExplanation) -> str:
     numbered = any(table for table, _ in found.met)
-    rows = [(f"{table}: " if numbered else "") + label(key) for table, key in found.met[:MOST_ROWS]]
+    rows = [(f"{table}: " if numbered else "") + plain_text(key) for table, key in found.met[:MOST_ROWS]]
     listed = "".join(f"<li><span>{label_html(row)}</span></li>" for row in rows)
     more = len(found.met) - MOST_ROWS
     told = f'<p class="nd-note">and {more:,} more</p>' if more > 0 else ""

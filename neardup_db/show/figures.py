@@ -62,7 +62,8 @@ UNITS: Mapping[str, int] = {
 }
 """Lengths of a bar of the timeline, in milliseconds."""
 
-MOST_BARS = 60
+MOST_BARS, MOST_YEARS = 60, 300
+"""Bars of the timeline; of matches that lie centuries apart, which only a damaged file has, the last so many years."""
 
 
 class Connection(Protocol):
@@ -274,15 +275,9 @@ def _matches(
     length = UNITS[unit]
     earliest = f"SELECT min(found_at) AS found_at {source} GROUP BY t.document_id"
     per_unit = dict(reader.rows(f"SELECT found_at / :length, count(*) FROM ({earliest}) GROUP BY 1", length=length, **where))
-    times = tuple(
-        (_moment(place * length, length), per_unit.get(place, 0)) for place in range(first // length, last // length + 1)
-    )
-    return (
-        bins,
-        times[-10 * MOST_BARS :],
-        unit,
-        "" if every == 1 else f"Read from a sample: the matches of one document in {every}.",
-    )
+    start = max(first // length, last // length - MOST_YEARS)
+    times = tuple((_moment(place * length, length), per_unit.get(place, 0)) for place in range(start, last // length + 1))
+    return bins, times, unit, "" if every == 1 else f"Read from a sample: the matches of one document in {every}."
 
 
 def _clusters(reader: _Reader, most: int) -> tuple[tuple[Bin, ...], int, int, str]:
