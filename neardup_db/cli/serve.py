@@ -20,6 +20,10 @@ def serve(index_path: Path, host: str, port: int) -> None:
 
     The file is only read, and other programs may write to it meanwhile: each page shows it as it is then. By default only this
     machine can see the pages. Needs Datasette: pip install 'neardup-db[datasette]'. Ctrl-C ends it.
+
+    \b
+    neardup serve articles.db
+    neardup serve articles.db --port 8080
     """
     try:
         from ..datasette import serving
