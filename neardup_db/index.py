@@ -339,9 +339,11 @@ class Index(Reader):
         if report.ok or not repair:
             return report
         with self._store.writing():
-            done, lost = Repair(self._store, self._writer, checker.damaged()).run(checks.now_ms())
+            mender = Repair(self._store, self._writer)
+            done = mender.indexes()
+            found, lost = mender.run(checks.now_ms(), checker.damaged())
         with self._store.reading():
-            return CheckReport((*lost, *checker.run(checks.now_ms()).problems), tuple(done))
+            return CheckReport((*lost, *checker.run(checks.now_ms()).problems), (*done, *found))
 
     def compact(self) -> int:
         """Give unused space of the file back (VACUUM); returns the bytes by which the file shrank."""

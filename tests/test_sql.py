@@ -30,6 +30,7 @@ SCALARS = {
     ("neardup_minhash", 2),
     ("neardup_minhash", 3),
     ("neardup_minhash", 4),
+    ("neardup_intact", 2),
     ("neardup_number", 2),
     ("neardup_simhash", 1),
     ("neardup_simhash", 2),

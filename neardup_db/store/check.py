@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from ..values import CheckReport
-from . import tables
+from . import definitions, tables
 from .clusters import Clusters, UnionFind
 from .joins import RangePairs
 from .state import Store
@@ -18,6 +18,9 @@ SHOWN = 5
 
 PAGE = 20_000
 """Fingerprints whose rows are compared at once."""
+
+TEXTS = 500
+"""Stored texts that are fingerprinted at once."""
 
 
 class Checker:
@@ -31,39 +34,37 @@ class Checker:
 
     def run(self, now: int) -> CheckReport:
         """Every invariant, in the order in which later ones rely on earlier ones."""
-        problems = list(self._integrity())
+        problems = [*self._integrity(), *self._definitions()]
         if problems:  # what SQLite cannot read is looked at no further
             return CheckReport(tuple(problems))
-        for part in (self._fingerprints, self._documents, self._candidates, self._matches):
-            problems += part()
+        damaged = self.damaged()
+        problems += _shown("fingerprints whose value is damaged", damaged)
+        for part in (self._fingerprints, self._documents, self._counters, self._crowds):
+            problems += part(now)
+        if not damaged:  # rows and labels follow from values: with damaged ones there is nothing to compare them with
+            problems += self._candidates()
+            problems += self._texts()
+        problems += self._matches()
         if not problems and self.store.record_matches:
             problems += self._labels(now)
         return CheckReport(tuple(problems))
 
-    def _few(self, sql: str, message: str) -> Iterator[str]:
-        rows = self.db.rows(self.store.sql(sql), {"limit": SHOWN + 1})
-        if rows:
-            ids = ", ".join(str(row[0]) for row in rows[:SHOWN]) + (", ..." if len(rows) > SHOWN else "")
-            yield f"{message}: {ids}"
+    def _few(self, sql: str, message: str, **parameters: int) -> Iterator[str]:
+        rows = self.db.rows(self.store.sql(sql), {"limit": SHOWN + 1, **parameters})
+        yield from _shown(message, [row[0] for row in rows])
+
+    # ---- SQLite and its schema ---------------------------------------------------------------------------------------
 
     def _integrity(self) -> Iterator[str]:
         for (message,) in self.db.rows("PRAGMA integrity_check(5)"):
             if message != "ok":
                 yield f"SQLite's integrity check: {message}"
 
-    def _fingerprints(self) -> Iterator[str]:
-        damaged = self.damaged()
-        if damaged:
-            yield f"fingerprints whose value is damaged: {', '.join(map(str, damaged[:SHOWN]))}"
-        yield from self._few(
-            """SELECT min(id) FROM {index}_fingerprint GROUP BY group_id, value_hash, value HAVING count(*) > 1 LIMIT :limit""",
-            "fingerprints stored more than once",
-        )
-        yield from self._few(
-            """SELECT f.id FROM {index}_fingerprint AS f WHERE NOT EXISTS
-               (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id) LIMIT :limit""",
-            "fingerprints that no document has",
-        )
+    def _definitions(self) -> Iterator[str]:
+        names = definitions.changed(self.db, self.store.name, self.store.scheme.table)
+        yield from _shown("tables, indexes or views that are missing or changed", names)
+
+    # ---- one row ------------------------------------------------------------------------------------------------------
 
     def damaged(self) -> list[int]:
         """Ids of fingerprints whose value is none of the scheme's, or not the one that was written."""
@@ -75,7 +76,18 @@ class Checker:
             last = rows[-1][0]
         return damaged
 
-    def _documents(self) -> Iterator[str]:
+    def _fingerprints(self, now: int) -> Iterator[str]:
+        yield from self._few(
+            """SELECT min(id) FROM {index}_fingerprint GROUP BY group_id, value_hash, value HAVING count(*) > 1 LIMIT :limit""",
+            "fingerprints stored more than once",
+        )
+        yield from self._few(
+            """SELECT f.id FROM {index}_fingerprint AS f WHERE NOT EXISTS
+               (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id) LIMIT :limit""",
+            "fingerprints that no document has",
+        )
+
+    def _documents(self, now: int) -> Iterator[str]:
         yield from self._few(
             """SELECT d.id FROM {index}_document AS d LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
                WHERE d.fingerprint_id IS NOT NULL AND (f.id IS NULL OR f.group_id <> d.group_id) LIMIT :limit""",
@@ -95,9 +107,40 @@ class Checker:
                 "documents whose text is missing",
             )
 
+    def _counters(self, now: int) -> Iterator[str]:
+        """An id or a label that is used twice would join what has nothing to do with each other."""
+        for table in ("document", "fingerprint"):
+            yield from self._few(
+                f"""SELECT max(id) FROM {{index}}_{table} HAVING max(id) >
+                    coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = '{{index}}_{table}'), 0)""",
+                f"ids of {self.store.name}_{table} above the highest one ever given",
+            )
+        if not self.store.record_matches:
+            return
+        yield from self._few(
+            """SELECT id FROM {index}_document
+               WHERE cluster_id <= (SELECT value FROM {index}_setting WHERE name = 'next_cluster')
+                   OR cluster_id > (SELECT max(id) FROM {index}_document) AND cluster_id >
+                       coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = '{index}_document'), 0) LIMIT :limit""",
+            "documents with a cluster label that was never given",
+        )
+
+    def _crowds(self, now: int) -> Iterator[str]:
+        """What is asked for in a crowd stands for all of it: it is of one cluster. Expired documents may have left theirs."""
+        yield from self._few(
+            """SELECT f.id FROM {index}_fingerprint AS f WHERE f.crowd <> 0 AND (
+                   0 = (SELECT value FROM {index}_setting WHERE name = 'crowds')
+                   OR EXISTS (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id
+                       AND d.cluster_id IS NOT f.crowd AND (d.expires_at IS NULL OR d.expires_at > :now))) LIMIT :limit""",
+            "fingerprints in a crowd that is not their cluster",
+            now=now,
+        )
+
+    # ---- what follows from fingerprints and texts ----------------------------------------------------------------------
+
     def _candidates(self) -> Iterator[str]:
         table = self.store.scheme.table
-        if table is None or self.damaged():  # rows follow from values: there is nothing to compare them with
+        if table is None:
             return
         expected, lacking = 0, 0
         lack: list[int] = []
@@ -108,14 +151,30 @@ class Checker:
             expected += there
             lacking += missing
             lack += json.loads(ids)[: SHOWN + 1 - len(lack)]
-        if lacking:
-            shown = ", ".join(map(str, lack[:SHOWN])) + (", ..." if len(lack) > SHOWN else "")
-            yield f"fingerprints without all their rows in {self.store.name}_{table}: {shown}"
+        yield from _shown(f"fingerprints without all their rows in {self.store.name}_{table}", lack)
         if self.db.value(self.store.sql(f"SELECT count(*) FROM {{index}}_{table}")) != expected - lacking:
-            parameters = {"first_id": 0, "last_id": tables.MAX_ID, "limit": SHOWN}
+            parameters = {"first_id": 0, "last_id": tables.MAX_ID, "limit": SHOWN + 1}
             rows = self.db.rows(self.store.sql(tables.excess_sql(table)), parameters)
-            shown = ", ".join(str(row[0]) for row in rows)
-            yield f"fingerprint ids of rows that no fingerprint has in {self.store.name}_{table}: {shown}"
+            message = f"fingerprint ids of rows that no fingerprint has in {self.store.name}_{table}"
+            yield from _shown(message, [row[0] for row in rows])
+
+    def _texts(self) -> Iterator[str]:
+        """A stored text, from which rebuild() and exact verification start, is the one that was fingerprinted."""
+        if not self.store.store_text:
+            return
+        others: list[int] = []
+        last = 0
+        sql = self.store.sql(
+            """SELECT d.id, d.text, f.value FROM {index}_document AS d LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
+               WHERE d.id > ? AND d.text IS NOT NULL ORDER BY d.id LIMIT +?"""
+        )
+        while rows := self.db.page(sql, last, TEXTS):
+            made = self.store.scheme.values([row[1] for row in rows], self.store.rules).values
+            others += [row[0] for row, value in zip(rows, made, strict=True) if row[2] != value]
+            last = rows[-1][0]
+        yield from _shown("documents whose text is not the one that was fingerprinted", others)
+
+    # ---- matches and clusters ------------------------------------------------------------------------------------------
 
     def _matches(self) -> Iterator[str]:
         yield from self._few(
@@ -138,22 +197,22 @@ class Checker:
             for document_id, label in self.db.rows(sql)
             if recorded.find(first.setdefault(label, document_id)) != recorded.find(document_id)
         ]
-        if apart:
-            yield f"documents that no recorded match connects to their cluster: {', '.join(map(str, apart[:SHOWN]))}"
-        unreal: list[int] = []
-        unjoined: list[int] = []
+        yield from _shown("documents that no recorded match connects to their cluster", apart)
+        unreal: set[int] = set()
+        unlike: set[int] = set()
+        unjoined: set[int] = set()
         for pairs in self.clusters.joins.ranges(None, lambda: now):
-            real = {row[:2] for row in pairs.found}
-            unjoined += self._unjoined(pairs)
-            unreal += [
-                document_id
-                for document_id, *fingerprints in self._recorded(pairs.first_id, pairs.last_id, now)
-                if fingerprints[0] != fingerprints[1] and tuple(fingerprints) not in real
-            ]
-        if unjoined:
-            yield f"documents that match one of another cluster: {', '.join(map(str, sorted(set(unjoined))[:SHOWN]))}"
-        if unreal:
-            yield f"documents with a recorded match that is none: {', '.join(map(str, sorted(set(unreal))[:SHOWN]))}"
+            real = {row[:2]: row[2:] for row in pairs.found}
+            unjoined.update(self._unjoined(pairs))
+            for document_id, a, b, *measured in self._recorded(pairs.first_id, pairs.last_id, now):
+                found = (1.0, pairs.copies_distance) if a == b else real.get((a, b))
+                if found is None:
+                    unreal.add(document_id)
+                elif tuple(measured) != found:
+                    unlike.add(document_id)
+        yield from _shown("documents that match one of another cluster", sorted(unjoined))
+        yield from _shown("documents with a recorded match that is none", sorted(unreal))
+        yield from _shown("documents with a recorded match of another similarity or distance", sorted(unlike))
 
     def _unjoined(self, pairs: RangePairs) -> Iterator[int]:
         """The earlier document of pairs that have two labels; of equal copies the first ones that differ."""
@@ -163,10 +222,10 @@ class Checker:
             for a in pairs.members.get(fingerprint_id, ())[:1]:
                 yield from (min(a, b).id for b in pairs.members.get(other_id, ())[:1] if a.cluster_id != b.cluster_id)
 
-    def _recorded(self, first_id: int, last_id: int, now: int) -> Iterator[tuple[int, int, int]]:
-        """(document, the lower fingerprint, the higher one) of recorded matches between visible documents, the lower one being of
-        the range."""
-        sql = """SELECT m.document_id, a.fingerprint_id, b.fingerprint_id FROM {index}_document AS a
+    def _recorded(self, first_id: int, last_id: int, now: int) -> Iterator[tuple[int, int, int, float, int | None]]:
+        """(document, the lower fingerprint, the higher one, similarity, distance) of recorded matches between visible documents,
+        the lower fingerprint being of the range."""
+        sql = """SELECT m.document_id, a.fingerprint_id, b.fingerprint_id, m.similarity, m.distance FROM {index}_document AS a
                  CROSS JOIN {index}_match AS m CROSS JOIN {index}_document AS b
                  WHERE a.fingerprint_id BETWEEN :first_id AND :last_id AND (a.expires_at IS NULL OR a.expires_at > :now)
                      AND m.{mine} = a.id AND b.id = m.{other} AND b.fingerprint_id >= a.fingerprint_id
@@ -175,3 +234,10 @@ class Checker:
         for mine, other in (("document_id", "other_id"), ("other_id", "document_id")):
             text = sql.replace("{mine}", mine).replace("{other}", other)
             yield from self.db.rows(self.store.sql(text), parameters)
+
+
+def _shown(message: str, found: Iterable[object]) -> Iterator[str]:
+    """The message with the first SHOWN of what was found; nothing where nothing was."""
+    listed = list(found)
+    if listed:
+        yield f"{message}: {', '.join(map(str, listed[:SHOWN]))}{', ...' if len(listed) > SHOWN else ''}"

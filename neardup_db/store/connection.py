@@ -147,7 +147,7 @@ def open_file(target: str, *, read_only: bool, durability: str, timeout: float) 
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # plans do not depend on values: nothing is planned twice
         connection.execute(
             f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -{CACHE_KIB}; "
-            f"PRAGMA wal_autocheckpoint = {LOG_PAGES}"
+            f"PRAGMA wal_autocheckpoint = {LOG_PAGES}; PRAGMA cell_size_check = ON"
         )
     except apsw.Error as error:
         connection.close()

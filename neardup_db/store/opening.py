@@ -15,7 +15,7 @@ from ..errors import FormatError, ParameterError
 from ..records import check_choice, now_ms
 from ..schemes.base import Scheme
 from ..text import TextRules
-from . import schema
+from . import definitions, schema
 from .connection import APPLICATION_ID, Database, load, open_file, translated
 from .state import Given, Store
 
@@ -148,6 +148,8 @@ def _open_in(db: Database, given: Given, name: str, *, attach: bool, new_file: b
         _create(store, given)
     with db.reading():
         store.name = schema.stored_name(db, name) or name
+        if db.owned:
+            definitions.require_data(db, store.name)
         store.load()
         outdated = store.settings["schema_version"] < schema.SCHEMA_VERSION
     if outdated and not db.read_only:
@@ -156,6 +158,8 @@ def _open_in(db: Database, given: Given, name: str, *, attach: bool, new_file: b
                 store.load()
     elif outdated:
         raise FormatError(f"index {name!r} has an older schema version: open it once without read_only, to migrate it")
+    with db.reading():
+        definitions.require_tables(db, store.name, store.scheme.table)
     return store
 
 

@@ -42,17 +42,17 @@ def apply_migration(db: Database, name: str, version: int, part: str) -> None:
         db.execute(text.replace("{index}", name)).fetchall()
 
 
-def create_tables(db: Database, name: str, table: str | None) -> None:
+def create_tables(db: Database, name: str, table: str | None, newest: int = SCHEMA_VERSION) -> None:
     """All tables of an index, at the newest version."""
-    for version in range(1, SCHEMA_VERSION + 1):
+    for version in range(1, newest + 1):
         apply_migration(db, name, version, "index")
-    create_candidate_table(db, name, table)
+    create_candidate_table(db, name, table, newest)
 
 
-def create_candidate_table(db: Database, name: str, table: str | None) -> None:
+def create_candidate_table(db: Database, name: str, table: str | None, newest: int = SCHEMA_VERSION) -> None:
     """The candidate table of a scheme, at the newest version; None where the scheme has none."""
     if table is not None:
-        for version in range(1, SCHEMA_VERSION + 1):
+        for version in range(1, newest + 1):
             apply_migration(db, name, version, table)
 
 

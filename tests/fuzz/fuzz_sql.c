@@ -134,9 +134,10 @@ static void add_documents(sqlite3 *db, const preset *of)
     for (size_t i = 0; i < TEXTS; i++) {
         uint8_t value[VALUE_MAX];
         const size_t size = fuzz_stored_value(db, texts[i], value, sizeof value);
-        PROMISE(sqlite3_prepare_v2(db, "INSERT INTO i_fingerprint VALUES (?1, 0, ?2, 0, 0)", -1, &statement, NULL) == SQLITE_OK);
+        PROMISE(sqlite3_prepare_v2(db, "INSERT INTO i_fingerprint VALUES (?1, 0, ?2, ?3, 0)", -1, &statement, NULL) == SQLITE_OK);
         sqlite3_bind_int64(statement, 1, (int64_t)i + 1);
         sqlite3_bind_blob64(statement, 2, value, size, SQLITE_TRANSIENT);
+        sqlite3_bind_int64(statement, 3, (int64_t)nd_xxh3_64(value, size, 0));
         PROMISE(size == 0 || sqlite3_step(statement) == SQLITE_DONE);
         PROMISE(sqlite3_finalize(statement) == SQLITE_OK);
         PROMISE(sqlite3_prepare_v2(db, insert, -1, &statement, NULL) == SQLITE_OK);
