@@ -1,4 +1,4 @@
-"""Indexes that several test files use."""
+"""The switch for long runs, and indexes that several test files use."""
 
 from __future__ import annotations
 
@@ -8,6 +8,17 @@ import pytest
 from support import SETS, WORDS
 
 from neardup_db import BinaryCode, Index
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`pytest --long`: the same tests with many more rounds, for hours where CI has seconds."""
+    parser.addoption("--long", action="store_true", help="many more rounds of the tests of crashes, faults, threads and damage")
+
+
+@pytest.fixture
+def long_run(request: pytest.FixtureRequest) -> bool:
+    """Whether `--long` was given."""
+    return bool(request.config.getoption("--long"))
 
 
 @pytest.fixture
