@@ -111,6 +111,11 @@ class Checker:
         """An id or a label that is used twice would join what has nothing to do with each other."""
         for table in ("document", "fingerprint"):
             yield from self._few(
+                f"SELECT id FROM {{index}}_{table} WHERE id NOT BETWEEN 1 AND :last_id LIMIT :limit",
+                f"ids of {self.store.name}_{table} that are never given",
+                last_id=tables.MAX_ID,
+            )
+            yield from self._few(
                 f"""SELECT max(id) FROM {{index}}_{table} HAVING max(id) >
                     coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = '{{index}}_{table}'), 0)""",
                 f"ids of {self.store.name}_{table} above the highest one ever given",
@@ -144,10 +149,9 @@ class Checker:
             return
         expected, lacking = 0, 0
         lack: list[int] = []
-        last: int = self.db.value(self.store.sql("SELECT max(id) FROM {index}_fingerprint")) or 0
         sql = self.store.sql(tables.missing_sql(table))
-        for first in range(0, last + 1, PAGE):
-            there, missing, ids = self.db.rows(sql, {"first_id": first, "last_id": first + PAGE - 1})[0]
+        for first, end in self.writer.documents.fingerprint_ranges(PAGE):
+            there, missing, ids = self.db.rows(sql, {"first_id": first, "last_id": end})[0]
             expected += there
             lacking += missing
             lack += json.loads(ids)[: SHOWN + 1 - len(lack)]
@@ -165,7 +169,8 @@ class Checker:
         others: list[int] = []
         last = 0
         sql = self.store.sql(
-            """SELECT d.id, d.text, f.value FROM {index}_document AS d LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
+            """SELECT d.id, d.text, f.value FROM {index}_document AS d
+               LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
                WHERE d.id > ? AND d.text IS NOT NULL ORDER BY d.id LIMIT +?"""
         )
         while rows := self.db.page(sql, last, TEXTS):
@@ -188,7 +193,7 @@ class Checker:
     def _labels(self, now: int) -> Iterator[str]:
         """Recorded edges are real pairs, and the labels are the components of the graph of all pairs."""
         recorded = UnionFind()
-        for document_id, other_id in self.db.execute(self.store.sql("SELECT document_id, other_id FROM {index}_match")):
+        for document_id, other_id in self.db.stream(self.store.sql("SELECT document_id, other_id FROM {index}_match")):
             recorded.union(document_id, other_id)
         first: dict[int, int] = {}
         sql = self.store.sql("SELECT id, cluster_id FROM {index}_document ORDER BY id")

@@ -148,15 +148,21 @@ def open_file(target: str, *, read_only: bool, durability: str, timeout: float) 
         connection.execute(
             f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -{CACHE_KIB}; "
             f"PRAGMA wal_autocheckpoint = {LOG_PAGES}; PRAGMA cell_size_check = ON"
-        )
+        ).fetchall()  # to the last statement: some give a row
     except apsw.Error as error:
         connection.close()
         raise translate(error) from error
     return connection
 
 
-def _not_unicode(error: UnicodeDecodeError) -> CorruptIndexError:
-    return CorruptIndexError(f"the file holds text that is no Unicode ({error.object[:40]!r}): restore a backup")
+@contextmanager
+def _decoded() -> Iterator[None]:
+    """Text of the file that is no Unicode is damage, where it is read."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        found = error.object[:40]
+        raise CorruptIndexError(f"the file holds text that is no Unicode ({found!r}): restore a backup") from error
 
 
 def _as_it_is(cursor: apsw.Cursor, row: Any) -> Any:
@@ -186,13 +192,13 @@ class Database:
             raise NearDupError("this index was opened in the parent process: open it again in the child, after the fork")
 
     def execute(self, sql: str, bindings: Any = None) -> apsw.Cursor:
-        """Run SQL; the caller holds the lock through `reading` or `writing`."""
+        """Run SQL that gives no rows; the caller holds the lock through `reading` or `writing`."""
         if self.connection.row_trace is None:
             return self.connection.execute(sql, bindings)
         return self._plain_cursor().execute(sql, bindings)
 
     def execute_many(self, sql: str, bindings: Iterable[Any]) -> apsw.Cursor:
-        """Run SQL once for each of the bindings; the rows of all runs follow each other."""
+        """Run SQL that gives no rows, once for each of the bindings."""
         return self._plain_cursor().executemany(sql, bindings)
 
     def _plain_cursor(self) -> apsw.Cursor:
@@ -204,10 +210,24 @@ class Database:
 
     def rows(self, sql: str, bindings: Any = None) -> list[tuple[Any, ...]]:
         """All rows of a query."""
-        try:
+        with _decoded():
             return self.execute(sql, bindings).fetchall()
-        except UnicodeDecodeError as error:
-            raise _not_unicode(error) from error
+
+    def row(self, sql: str, bindings: Any = None) -> tuple[Any, ...] | None:
+        """The first row of a query, None where there is none."""
+        with _decoded():
+            row: tuple[Any, ...] | None = self.execute(sql, bindings).fetchone()
+            return row
+
+    def stream(self, sql: str, bindings: Any = None) -> Iterator[tuple[Any, ...]]:
+        """The rows of a query one by one, where there may be too many to hold."""
+        with _decoded():
+            yield from self.execute(sql, bindings)
+
+    def rows_of_many(self, sql: str, bindings: Iterable[Any]) -> list[tuple[Any, ...]]:
+        """All rows of a query that is run once for each of the bindings."""
+        with _decoded():
+            return self.execute_many(sql, bindings).fetchall()
 
     def page(self, sql: str, after_id: int, *more: Any) -> list[tuple[Any, ...]]:
         """Rows of a query whose first column ascends from above `after_id`, its first parameter.
@@ -220,10 +240,7 @@ class Database:
 
     def value(self, sql: str, bindings: Any = None) -> Any:
         """The first column of the first row, None where there is no row."""
-        try:
-            row = self.execute(sql, bindings).fetchone()
-        except UnicodeDecodeError as error:
-            raise _not_unicode(error) from error
+        row = self.row(sql, bindings)
         return None if row is None else row[0]
 
     @contextmanager

@@ -1,8 +1,8 @@
 """What a file says its tables are: an index file is data, so nothing in it may run code of its own when it is read or written.
 
-SQLite runs what a schema holds: triggers, CHECK constraints, generated columns, expressions in indexes, views and virtual tables in
-the place of tables. Tables are therefore those that the migrations make, to the letter, and have no triggers. Indexes on plain columns
-and tables beside ours are the user's own.
+SQLite runs what a schema holds: triggers, CHECK constraints, generated columns, expressions in indexes, views and virtual tables
+in the place of tables. Tables are therefore those that the migrations make, to the letter, and have no triggers. Indexes on plain
+columns and tables beside ours are the user's own.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def require_data(db: Database, name: str) -> None:
     found = _found(db, names)
     ours = {one for one, made in found.items() if any(made == there.get(one) for there in known)}
     ours_tables = sorted({one for made in known for one in made if made[one].type == "table"})
-    for one in ours_tables:
-        if one in found and one not in ours:
+    for one in found:
+        if one not in ours and one.casefold() in {table.casefold() for table in ours_tables}:
             raise FormatError(
                 f"the file's {found[one].type} {one!r} is not the table that this package makes: restore a backup, {_TRUST}"
             )
@@ -102,7 +102,7 @@ def _json(names: Iterable[str]) -> str:
 
 
 def _require_no_triggers(db: Database, names: list[str]) -> None:
-    """SQLite itself is asked, whatever a row of the schema says it is about: compiling a write names the triggers that it runs."""
+    """SQLite itself is asked, whatever a row of the schema says it is about: compiling a write names the triggers it runs."""
     triggers: list[str] = []
 
     def note(operation: int, one: Any, two: Any, database: Any, trigger: str | None) -> int:

@@ -116,10 +116,10 @@ class Joins:
         first, size = 1, RANGE_FIRST
         while True:
             with self.store.reading():
-                last = self.documents.last_fingerprint_id()
-                if first > last:
+                following = self.documents.next_fingerprint_id(first)
+                if following is None:
                     return
-                end = min(last, first + size - 1)
+                first, end = following, max(following, min(self.documents.last_fingerprint_id(), following + size - 1))
                 try:
                     pairs = self.range(first, end, threshold, clock())
                 except apsw.TooBigError:
@@ -158,7 +158,7 @@ class Joins:
     def _block(self, first_id: int) -> Block:
         sql = """SELECT id, group_id, value, value_hash FROM {index}_fingerprint WHERE id >= ? ORDER BY id LIMIT +?"""
         block = Block([], [], [])
-        for number, group_id, value, value_hash in self.db.execute(self.store.sql(sql), (first_id, SET_BLOCK)):
+        for number, group_id, value, value_hash in self.db.stream(self.store.sql(sql), (first_id, SET_BLOCK)):
             if not self.documents.is_sound(value, value_hash):
                 self.documents.value(number)  # raises, and says what to do
             block.ids.append(number)
@@ -199,7 +199,7 @@ class Joins:
                  AND (expires_at IS NULL OR expires_at > ?) ORDER BY fingerprint_id, id"""
         members: dict[int, list[Member]] = {}
         parameters = ((*one, now) for one in dict.fromkeys(ranges))
-        for number, *member in self.db.execute_many(self.store.sql(sql), parameters):
+        for number, *member in self.db.rows_of_many(self.store.sql(sql), parameters):
             members.setdefault(number, []).append(Member(*member))
         return members
 
@@ -253,7 +253,6 @@ class Joins:
 
     def connections(self, now: int) -> Iterator[tuple[int, int]]:
         """Pairs of fingerprints that connect those of every cluster of visible documents. Inside `reading`."""
-        last, size = self.documents.last_fingerprint_id(), 4 * self.documents.filed_at_once
         sql = self.store.sql("SELECT fingerprint_id, other_id FROM neardup_join('{index}', ?, ?, 0, ?)")
-        for first in range(1, last + 1, size):
-            yield from self.search.rows(sql, (first, min(last, first + size - 1), now))
+        for first, last in self.documents.fingerprint_ranges(4 * self.documents.filed_at_once):
+            yield from self.search.rows(sql, (first, last, now))
