@@ -20,7 +20,7 @@ from .store.check import Checker
 from .store.connection import translated
 from .store.documents import Record
 from .store.ingest import Ingest, IngestOptions
-from .store.opening import open_store
+from .store.opening import open_store, require_unicode
 from .store.rebuild import rebuild
 from .store.repair import Repair
 from .store.state import Sketch
@@ -361,6 +361,7 @@ class Index(Reader):
     def backup(self, path: str | Path) -> None:
         """Write a consistent copy of the whole database to a new file. Raises ParameterError if the file exists."""
         target = Path(path)
+        require_unicode(str(target))
         if target.exists():
             raise ParameterError(f"{str(path)!r} exists: give the path of a new file")
         with self._store.db.lock, translated():

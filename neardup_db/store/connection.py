@@ -56,6 +56,8 @@ def translate(error: apsw.Error) -> NearDupError:
             f"the database cannot be written ({error}): to read it, open it with read_only=True; to write, without, in a folder "
             "that you may write to"
         )
+    if isinstance(error, apsw.TooBigError):
+        return ParameterError(f"longer than the 1,000,000,000 bytes that SQLite keeps in one place ({error}): give a shorter one")
     if isinstance(error, apsw.CorruptError):
         return CorruptIndexError(f"SQLite cannot read the file ({error}): restore a backup; check() names what is damaged")
     for theirs, ours in _ERRORS:

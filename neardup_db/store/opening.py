@@ -129,9 +129,18 @@ def _path(target: Any) -> str:
         path = os.fsdecode(path)
     if not path or "\0" in path:
         raise ParameterError(f"target={path!r} is no path")
+    require_unicode(path)
     if os.path.isdir(path):
         raise ParameterError(f"{path!r} is a folder: give the path of a file in it")
     return path
+
+
+def require_unicode(path: str) -> None:
+    """ParameterError for a path that SQLite cannot be given."""
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ParameterError(f"the path {path!r} is no UTF-8, as SQLite needs it: rename the file or its folder") from error
 
 
 def _open_in(db: Database, given: Given, name: str, *, attach: bool, new_file: bool) -> Store:
