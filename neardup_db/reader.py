@@ -123,9 +123,10 @@ class Reader:
         checked = [checks.check_text(text) for text in checks.check_many("texts", texts)]
         sketches = self._store.sketch_texts(checked, evidence=True)
         with self._store.reading():
-            if sketches and sketches[0].epoch != self._store.epoch:
+            if sketches.epoch != self._store.epoch:
                 sketches = self._store.sketch_texts(checked, evidence=True)
-            return [self._matches(sketch, threshold, max_distance, limit, any, group, measure) for sketch in sketches]
+            each = map(sketches.one, range(len(checked)))
+            return [self._matches(sketch, threshold, max_distance, limit, any, group, measure) for sketch in each]
 
     def _query(
         self,
@@ -323,7 +324,7 @@ class Reader:
     # ---- helpers ------------------------------------------------------------------------------------------------------
 
     def _sketch(self, text: str | bytes) -> Sketch:
-        return self._store.sketch_texts([checks.check_text(text)], evidence=True)[0]
+        return self._store.sketch_texts([checks.check_text(text)], evidence=True).one(0)
 
     @contextmanager
     def _sketched(self, make: Callable[[], Sketch], write: bool = False) -> Iterator[Sketch]:
