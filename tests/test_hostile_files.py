@@ -127,6 +127,10 @@ CRAFTED: dict[str, tuple[str, str]] = {
         f"UPDATE sqlite_schema SET sql = 'DROP TABLE neardup_match' {DOCUMENT}",
         "SQLite cannot read the file",
     ),
+    "a second statement": (
+        "UPDATE sqlite_schema SET sql = sql || '; DELETE FROM neardup_document' WHERE name = 'neardup_fingerprint_value'",
+        "SQLite cannot read the file",
+    ),
     "a page that is not there": (f"UPDATE sqlite_schema SET rootpage = 99999 {DOCUMENT}", "SQLite cannot read the file"),
     "two of a name": (
         "INSERT INTO sqlite_schema SELECT type, 'innocent', 'innocent', rootpage, sql FROM sqlite_schema " + DOCUMENT,
