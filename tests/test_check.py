@@ -192,6 +192,26 @@ CASES: dict[str, tuple[str, list[str], bool]] = {
         ["ids of neardup_document above the highest one ever given: 5"],
         True,
     ),
+    "key that is no Unicode": (
+        "UPDATE neardup_document SET key = CAST(x'61ff' AS TEXT) WHERE id = 3",
+        ["the file holds text that is no Unicode (b'a\\xff'): restore a backup"],
+        False,
+    ),
+    "group that is no Unicode": (
+        "UPDATE neardup_group SET name = CAST(x'61ff' AS TEXT)",
+        ["the file holds text that is no Unicode (b'a\\xff'): restore a backup"],
+        False,
+    ),
+    "ids counted in words": (
+        "UPDATE sqlite_sequence SET seq = 'many' WHERE name = 'neardup_document'",
+        ["highest ids that are none: neardup_document 'many'"],
+        True,
+    ),
+    "ids counted too high": (
+        "UPDATE sqlite_sequence SET seq = 9223372036854775807 WHERE name = 'neardup_fingerprint'",
+        ["highest ids that are none: neardup_fingerprint 9223372036854775807"],
+        True,
+    ),
     "ids not counted": (
         "DELETE FROM sqlite_sequence WHERE name = 'neardup_fingerprint'",
         ["ids of neardup_fingerprint above the highest one ever given: 3"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +53,89 @@ def test_mangled_files_are_errors_and_nothing_worse(name: str, tmp_path: Path, l
     last = done.stdout.split()[-1:]
     assert done.returncode == 0, f"number {last}, exit code {done.returncode}\n{done.stderr[-3000:]}"
     assert last == ["2999" if long_run else "39"]
+
+
+WRONG: dict[str, tuple[str, str, str]] = {
+    # table, column and value, as SQL, that no STRICT table takes; what is asked then is below
+    "expiry": ("neardup_document", "expires_at", "x'00'"),
+    "time": ("neardup_document", "added_at", "'yesterday'"),
+    "metadata": ("neardup_document", "metadata", "'{'"),
+    "key that is no Unicode": ("neardup_document", "key", "CAST(x'61ff' AS TEXT) WHERE id = 1"),
+    "cluster": ("neardup_document", "cluster_id", "'c'"),
+    "fingerprint": ("neardup_document", "fingerprint_id", "'f'"),
+    "group": ("neardup_document", "group_id", "x''"),
+    "end of a match": ("neardup_match", "other_id", "'d'"),
+    "value": ("neardup_fingerprint", "value", "12345"),
+    "hash of a value": ("neardup_fingerprint", "value_hash", "'x'"),
+    "highest id": ("sqlite_sequence", "seq", "9223372036854775807"),
+    "highest id in words": ("sqlite_sequence", "seq", "'many'"),
+}
+
+
+@pytest.mark.parametrize(("table", "column", "value"), WRONG.values(), ids=WRONG)
+def test_values_of_a_wrong_type_are_damage(path: Path, table: str, column: str, value: str) -> None:
+    """Where a number, a time or a text is something else, what reads it says that the index is damaged, as check() does."""
+    with Index(path) as index:
+        index.add("b", TEXT)
+    weaker = "replace(replace(replace(sql, 'STRICT, WITHOUT', 'WITHOUT'), ') STRICT', ')'), 'json_valid(metadata)', '1')"
+    connection = apsw.Connection(str(path))
+    kept = connection.execute("SELECT sql, name FROM sqlite_schema").fetchall()
+    connection.close()
+    craft(path, f"UPDATE sqlite_schema SET sql = {weaker}")
+    craft(path, f"UPDATE {table} SET {column} = {value}")
+    connection = apsw.Connection(str(path))
+    connection.execute("PRAGMA writable_schema = ON")
+    connection.executemany("UPDATE sqlite_schema SET sql = ? WHERE name = ?", kept)
+    connection.close()
+    damaged = 0
+    with Index(path) as index:
+        assert not index.check().ok
+        for call in (
+            lambda: index.get("a"),
+            lambda: list(index),
+            lambda: index.matches("a"),
+            lambda: list(index.pairs()),
+            lambda: index.add("c", "an old story of quite another kind"),
+            lambda: index.add("a", TEXT, if_exists="replace"),
+            lambda: index.delete("b"),
+            lambda: index.keep_newest(1),
+        ):
+            try:
+                call()
+            except CorruptIndexError:
+                damaged += 1
+            except NearDupError as error:  # a group or a fingerprint that is not there is an answer
+                assert type(error) is not NearDupError, error
+    assert damaged
+
+
+def test_an_id_far_from_the_others_keeps_nothing_going(path: Path) -> None:
+    """Whatever ids a file has, what walks through all fingerprints goes from one that exists to the next."""
+
+    def too_long(*_: object) -> None:
+        raise AssertionError("it goes on for ever")
+
+    far = 2**61
+    craft(
+        path,
+        f"UPDATE neardup_fingerprint SET id = {far}; UPDATE neardup_document SET fingerprint_id = {far}; "
+        f"UPDATE neardup_minhash_band SET fingerprint_id = {far}; "
+        f"UPDATE sqlite_sequence SET seq = {far} WHERE name = 'neardup_fingerprint'",
+    )
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(60)
+    try:
+        with Index(path) as index:
+            index.add("b", TEXT)
+            assert [(one.key_a, one.key_b) for one in index.pairs()] == [("a", "b")]
+            assert index.check().ok
+            craft(path, "DELETE FROM neardup_match")
+            assert index.check(repair=True).ok
+            index.rebuild()
+            assert [one.keys for one in index.clusters()] == [("a", "b")]
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 # ---- the schema ------------------------------------------------------------------------------------------------------------

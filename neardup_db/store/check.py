@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
+from ..errors import CorruptIndexError
 from ..values import CheckReport
 from . import definitions, tables
 from .clusters import Clusters, UnionFind
@@ -34,19 +35,19 @@ class Checker:
 
     def run(self, now: int) -> CheckReport:
         """Every invariant, in the order in which later ones rely on earlier ones."""
-        problems = [*self._integrity(), *self._definitions()]
+        problems = [*_reported(self._integrity()), *_reported(self._definitions())]
         if problems:  # what SQLite cannot read is looked at no further
             return CheckReport(tuple(problems))
         damaged = self.damaged()
         problems += _shown("fingerprints whose value is damaged", damaged)
-        for part in (self._fingerprints, self._documents, self._counters, self._crowds):
-            problems += part(now)
+        for part in (self._fingerprints, self._documents, self._letters, self._counters, self._crowds):
+            problems += _reported(part(now))
         if not damaged:  # rows and labels follow from values: with damaged ones there is nothing to compare them with
-            problems += self._candidates()
-            problems += self._texts()
-        problems += self._matches()
+            problems += _reported(self._candidates())
+            problems += _reported(self._texts())
+        problems += _reported(self._matches())
         if not problems and self.store.record_matches:
-            problems += self._labels(now)
+            problems += _reported(self._labels(now))
         return CheckReport(tuple(problems))
 
     def _few(self, sql: str, message: str, **parameters: int) -> Iterator[str]:
@@ -107,8 +108,21 @@ class Checker:
                 "documents whose text is missing",
             )
 
+    def _letters(self, now: int) -> Iterator[str]:
+        """Text is Unicode: reading one that is not raises CorruptIndexError."""
+        for sql in ("SELECT key, metadata FROM {index}_document", "SELECT name FROM {index}_group"):
+            for _ in self.db.stream(self.store.sql(sql)):
+                pass
+        yield from ()
+
     def _counters(self, now: int) -> Iterator[str]:
         """An id or a label that is used twice would join what has nothing to do with each other."""
+        yield from self._few(
+            """SELECT name || ' ' || quote(seq) FROM sqlite_sequence WHERE name IN ('{index}_document', '{index}_fingerprint')
+               AND (typeof(seq) <> 'integer' OR seq NOT BETWEEN 0 AND :last_id) LIMIT :limit""",
+            "highest ids that are none",
+            last_id=tables.MAX_ID,
+        )
         for table in ("document", "fingerprint"):
             yield from self._few(
                 f"SELECT id FROM {{index}}_{table} WHERE id NOT BETWEEN 1 AND :last_id LIMIT :limit",
@@ -239,6 +253,14 @@ class Checker:
         for mine, other in (("document_id", "other_id"), ("other_id", "document_id")):
             text = sql.replace("{mine}", mine).replace("{other}", other)
             yield from self.db.rows(self.store.sql(text), parameters)
+
+
+def _reported(problems: Iterator[str]) -> Iterator[str]:
+    """The problems, and as the last one what could not be read on the way."""
+    try:
+        yield from problems
+    except CorruptIndexError as error:
+        yield str(error)
 
 
 def _shown(message: str, found: Iterable[object]) -> Iterator[str]:

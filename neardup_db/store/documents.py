@@ -203,7 +203,11 @@ class Documents:
     def add_fingerprint(self, group_id: int, value: bytes) -> int:
         """A new fingerprint with its rows in the candidate table."""
         sql = self.store.sql("INSERT INTO {index}_fingerprint (group_id, value, value_hash) VALUES (?, ?, ?)")
-        self.db.execute(sql, (group_id, value, signed_hash(value)))
+        try:
+            self.db.execute(sql, (group_id, value, signed_hash(value)))
+        except apsw.FullError:  # the disk, or the numbers for ids
+            self.last_fingerprint_id()
+            raise
         number = self.db.connection.last_insert_rowid()
         self.file(number, number)
         return number

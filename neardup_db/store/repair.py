@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 
 from ..native import signed_hash
-from . import definitions
+from . import definitions, tables
 from .state import Store
 from .writer import Writer
 
@@ -55,7 +55,8 @@ class Repair:
         for table in ("document", "fingerprint"):
             name = f"{self.store.name}_{table}"
             highest = self.db.value(self.store.sql(f"SELECT max(id) FROM {{index}}_{table}")) or 0
-            if highest > (self.db.value("SELECT max(seq) FROM sqlite_sequence WHERE name = ?", (name,)) or 0):
+            given = self.db.value("SELECT max(seq) FROM sqlite_sequence WHERE name = ?", (name,))
+            if not isinstance(given, int) or not highest <= given <= tables.MAX_ID:
                 self.db.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
                 self.db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (name, highest))
                 done.append(f"highest id of {name} set to {highest}")
