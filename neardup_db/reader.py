@@ -319,7 +319,11 @@ class Reader:
     def stats(self) -> dict[str, Any]:
         """Counts, sizes in bytes, settings, versions and the tier of CPU instructions in use."""
         with self._store.reading():
-            return statistics.collect(self._store, checks.now_ms())
+            now = checks.now_ms()
+            figures = statistics.collect(self._store, now)
+            if figures["expired"] and self._store.record_matches:  # labels do not tell what only these connected
+                figures["clusters"] = len(self._clusters.listing(2, now))
+            return figures
 
     # ---- helpers ------------------------------------------------------------------------------------------------------
 
