@@ -20,7 +20,7 @@ from .store.joins import Joins
 from .store.search import Search
 from .store.state import Sketch, Store
 from .text import TextRules
-from .values import Cluster, Document, Key, Match, Pair
+from .values import Cluster, Document, Key, Match, Pair, Stats
 
 PAGE = 500
 """Documents that a lazy listing reads in one transaction."""
@@ -309,14 +309,28 @@ class Reader:
             now = checks.now_ms()
             return explain_query(self._store, self._search, sketch, group_id, now, fingerprint_s, threshold, measure)
 
-    def explain_match(self, key_a: Key, key_b: Key) -> MatchExplanation:
-        """Why two stored documents match, or do not. Raises KeyNotFoundError."""
+    def explain_match(
+        self, key_a: Key, key_b: Key, *, text_a: str | bytes | None = None, text_b: str | bytes | None = None
+    ) -> MatchExplanation:
+        """Why two stored documents match, or do not: similarity as stored and exactly, where they met, what their texts share.
+
+        text_a, text_b: their texts, where the index does not store them; one with another fingerprint than the document's is a
+        ParameterError. Raises KeyNotFoundError. The result's `html()` is a page with the texts side by side.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash(threshold=0.5), store_text=True) as index:
+        ...     matches = index.add("a", "one two three four five"), index.add("b", "one two three four six")
+        ...     found = index.explain_match("a", "b")
+        >>> found.jaccard, found.only_a, found.only_b
+        (0.5, ('three four five',), ('three four six',))
+        """
+        given = _storable(text_a), _storable(text_b)
         with self._store.reading():
             now = checks.now_ms()
-            a, b = self._found(key_a, now), self._found(key_b, now)
-            return explain_pair(self._store, self._search, key_a, a, key_b, b)
+            found = self._found(key_a, now), self._found(key_b, now)
+            return explain_pair(self._store, self._search, (key_a, key_b), found, given)
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> Stats:
         """Counts, sizes in bytes, settings, versions and the tier of CPU instructions in use."""
         with self._store.reading():
             now = checks.now_ms()
@@ -345,3 +359,7 @@ class Reader:
         if found is None:
             raise KeyNotFoundError(f"no document has the key {key!r}")
         return found
+
+
+def _storable(text: str | bytes | None) -> str | None:
+    return None if text is None else checks.storable(checks.check_text(text))

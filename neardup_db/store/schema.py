@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from ..errors import CorruptIndexError, FormatError, ParameterError
+from ..errors import CorruptIndexError, FormatError
 from ..native import lib
 from .connection import Database
 
 SCHEMA_VERSION = 1
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}\Z")
-
-
-def check_name(name: Any) -> str:
-    """The name, if it is one that may be put into SQL."""
-    if not isinstance(name, str) or not _NAME.match(name):
-        raise ParameterError(f"name={name!r}: an index's name is a letter and then at most 39 letters, digits or underscores")
-    return name
 
 
 @cache
