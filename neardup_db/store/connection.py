@@ -140,6 +140,19 @@ def open_file(target: str, *, read_only: bool, durability: str, timeout: float) 
         raise ParameterError(f"{target!r} cannot be opened ({error}): check the path and its permissions") from error
     except apsw.Error as error:
         raise translate(error) from error
+    return _configured(connection, durability, timeout)
+
+
+def open_reader(connection: apsw.Connection, *, read_only: bool, timeout: float) -> apsw.Connection:
+    """One more connection to the file of an open one, to read."""
+    if read_only:
+        return _configured(_open_read_only(Path(connection.filename), timeout), "full", timeout)
+    reader = apsw.Connection(connection.filename, flags=apsw.SQLITE_OPEN_READONLY, vfs=connection.open_vfs)
+    return _configured(reader, "full", timeout)
+
+
+def _configured(connection: apsw.Connection, durability: str, timeout: float) -> apsw.Connection:
+    """The connection with our settings; closed again if that fails."""
     try:
         connection.set_busy_timeout(int(timeout * 1000))
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
@@ -166,6 +179,9 @@ def _as_it_is(cursor: apsw.Cursor, row: Any) -> Any:
 class Database:
     """A connection with nested transactions, safe to share among threads: one of them uses it at a time."""
 
+    another: Callable[[], apsw.Connection] | None = None
+    """Opens one more connection to the same file, to read; None where there can be none."""
+
     def __init__(self, connection: apsw.Connection, *, owned: bool, read_only: bool, timeout: float = 0.0) -> None:
         self.connection = connection
         self.timeout = timeout
@@ -175,15 +191,38 @@ class Database:
         self.settle: Callable[[], None] = lambda: None
         """Called before the connection is used: waits for work that a transaction of this thread does in the background."""
         self._depth = 0
+        self._began = False
+        """Whether the open transaction was begun here."""
+        self._joined = False
+        """Whether what was done last belonged to one that was not."""
         self._process_id = os.getpid()
         self._closed = False
 
     def require_open(self) -> None:
-        """Raise ClosedError, or NearDupError in a forked child."""
+        """Raise ClosedError, also in a forked child. Asked before the lock is taken: at a fork, a thread that is not in the child
+        may have held it."""
         if self._closed:
             raise ClosedError("the index is closed: open it again with Index(path)")
-        if os.getpid() != self._process_id:
-            raise NearDupError("this index was opened in the parent process: open it again in the child, after the fork")
+        if self.forked:
+            raise ClosedError("this index was opened in the parent process: open it again in the child, after the fork")
+
+    @property
+    def forked(self) -> bool:
+        """Whether this process is a child of the one that opened it."""
+        return os.getpid() != self._process_id
+
+    @property
+    def in_own_transaction(self) -> bool:
+        """Whether a thread is inside `writing`."""
+        return self._depth > 0
+
+    @property
+    def in_callers_transaction(self) -> bool:
+        """Whether a transaction is open that SQL on the connection has begun, and so its user's."""
+        try:
+            return self.connection.in_transaction and not self._began
+        except apsw.ThreadingViolationError:  # another thread is at work, which has looked
+            return self._joined
 
     def execute(self, sql: str, bindings: Any = None) -> apsw.Cursor:
         """Run SQL; the caller holds the lock through `reading` or `writing`."""
@@ -229,31 +268,35 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[bool]:
         """One consistent state for everything inside. Yields True where this began a transaction."""
+        self.require_open()
         with self.lock:
             self.require_open()
             try:
                 self.settle()
-                began = not self.connection.in_transaction
+                began = self._begins()
                 try:
                     if began:
                         self.connection.execute("BEGIN")
                     yield began
                 finally:
-                    if began and self.connection.in_transaction:
-                        self.connection.execute("COMMIT")
+                    if began:
+                        if self.connection.in_transaction:
+                            self.connection.execute("COMMIT")
+                        self._began = False
             except apsw.Error as error:
                 raise translate(error) from error
 
     @contextmanager
     def writing(self) -> Iterator[bool]:
         """All or nothing for everything inside; nests. Yields True where this began a transaction."""
+        self.require_open()
         with self.lock:
             self.require_open()
             if self.read_only:
                 raise ReadOnlyError("the index was opened with read_only=True: open it without, to write")
             with translated():
                 self.settle()
-                began = not self.connection.in_transaction
+                began = self._begins()
                 savepoint = f"neardup_{self._depth}"
                 self._depth += 1
                 try:
@@ -266,6 +309,15 @@ class Database:
                     self._commit(began, savepoint)
                 finally:
                     self._depth -= 1
+                    self._began = self._began and not began
+
+    def _begins(self) -> bool:
+        """Whether what is to be done needs a transaction of its own."""
+        if self.connection.in_transaction:
+            self._joined = not self._began
+            return False
+        self._began, self._joined = True, False
+        return True
 
     def _begin(self, began: bool, savepoint: str) -> None:
         """Inside the try: waiting for another writer can take long, and Ctrl-C then comes right after the transaction began."""
@@ -298,11 +350,14 @@ class Database:
             self.connection.set_busy_timeout(int(self.timeout * 1000))
 
     def close(self) -> None:
-        """Close a connection of our own; a caller's stays open."""
+        """Close a connection of our own; a caller's stays open, and so does that of a parent process."""
+        if self.forked:
+            self._closed = True
+            return
         with self.lock:
             if self._closed:
                 return
-            if self.owned and os.getpid() == self._process_id:
+            if self.owned:
                 if self._depth:
                     raise NearDupError("the index cannot be closed inside its own transaction: leave the transaction first")
                 self.connection.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -109,19 +110,26 @@ class Joins:
         self.db = store.db
         self.documents = documents
         self.search = search
+        self.reading: Callable[[], AbstractContextManager[Joins]] = self._reading
+        """Joins in one state of the file: these, unless there are others that are free."""
+
+    @contextmanager
+    def _reading(self) -> Iterator[Joins]:
+        with self.store.reading():
+            yield self
 
     def ranges(self, threshold: float | None, clock: Callable[[], int]) -> Iterator[RangePairs]:
         """The pairs of one range of fingerprints after the other. A range grows while its pairs are few, and is halved where they
         are too many to hold."""
         first, size = 1, RANGE_FIRST
         while True:
-            with self.store.reading():
-                last = self.documents.last_fingerprint_id()
+            with self.reading() as joins:
+                last = joins.documents.last_fingerprint_id()
                 if first > last:
                     return
                 end = min(last, first + size - 1)
                 try:
-                    pairs = self.range(first, end, threshold, clock())
+                    pairs = joins.range(first, end, threshold, clock())
                 except apsw.TooBigError:
                     size = (end - first + 1) // 2
                     continue
@@ -139,19 +147,19 @@ class Joins:
         block, in memory."""
         first = 1
         while True:
-            with self.store.reading():
-                block = self._block(first)
+            with self.reading() as joins:
+                block = joins._block(first)
                 if not block.ids:
                     return
-                pairs = self._set_pairs(block, None, threshold, clock())
+                pairs = joins._set_pairs(block, None, threshold, clock())
             yield pairs
             first = after = block.ids[-1] + 1
             while True:
-                with self.store.reading():
-                    other = self._block(after)
+                with self.reading() as joins:
+                    other = joins._block(after)
                     if not other.ids:
                         break
-                    pairs = self._set_pairs(block, other, threshold, clock())
+                    pairs = joins._set_pairs(block, other, threshold, clock())
                 yield pairs
                 after = other.ids[-1] + 1
 
@@ -210,12 +218,13 @@ class Joins:
         after, size = 0, RANGE_FIRST
         while True:
             now = clock()
-            with other.store.reading():
-                asked, members = other._page(after, size, now)
+            with other.reading() as theirs:
+                asked, members = theirs._page(after, size, now)
             if not asked:
                 return
             try:
-                pairs = self._between(asked, members, threshold, now)
+                with self.reading() as joins:
+                    pairs = joins._between(asked, members, threshold, now)
             except apsw.TooBigError:
                 size = max(1, size // 2)
                 continue
@@ -237,19 +246,18 @@ class Joins:
         return asked, members
 
     def _between(self, asked: list[Asked], members: dict[int, list[Member]], threshold: float | None, now: int) -> Between:
-        with self.store.reading():
-            bound, _ = self.store.scheme.query_bounds(threshold, None)
-            groups = {name: self.documents.group_id(name) for name in {one.group for one in asked}}
-            self.db.execute(self.store.sql(_ASKED)).fetchall()
-            rows = [(one.id, groups[one.group], one.value, one.evidence) for one in asked]
-            self.db.execute_many(self.store.sql("INSERT INTO temp.{index}_asked VALUES (?, ?, ?, ?)"), rows)
-            sql = """SELECT other_id, fingerprint_id, similarity, distance FROM neardup_join('{index}', ?, ?, 2, ?)
-                     WHERE similarity >= ?"""
-            try:
-                found = self.search.rows(self.store.sql(sql), (asked[0].id, asked[-1].id, now, bound))
-            finally:  # it would stay in memory as long as the connection is open
-                self.db.execute(self.store.sql("DELETE FROM temp.{index}_asked"))
-            return Between(found, self._members(((row[0], row[0]) for row in found), now), members)
+        bound, _ = self.store.scheme.query_bounds(threshold, None)
+        groups = {name: self.documents.group_id(name) for name in {one.group for one in asked}}
+        self.db.execute(self.store.sql(_ASKED)).fetchall()
+        rows = [(one.id, groups[one.group], one.value, one.evidence) for one in asked]
+        self.db.execute_many(self.store.sql("INSERT INTO temp.{index}_asked VALUES (?, ?, ?, ?)"), rows)
+        sql = """SELECT other_id, fingerprint_id, similarity, distance FROM neardup_join('{index}', ?, ?, 2, ?)
+                 WHERE similarity >= ?"""
+        try:
+            found = self.search.rows(self.store.sql(sql), (asked[0].id, asked[-1].id, now, bound))
+        finally:  # it would stay in memory as long as the connection is open
+            self.db.execute(self.store.sql("DELETE FROM temp.{index}_asked"))
+        return Between(found, self._members(((row[0], row[0]) for row in found), now), members)
 
     def connections(self, now: int) -> Iterator[tuple[int, int]]:
         """Pairs of fingerprints that connect those of every cluster of visible documents. Inside `reading`."""
