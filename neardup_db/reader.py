@@ -130,7 +130,6 @@ class Reader:
         group: Key | None,
         measure: str | None = None,
     ) -> list[Match]:
-        self._store.db.require_open()
         sketch = make(self._store)
         view = self._views.take()
         store = view.store

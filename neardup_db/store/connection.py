@@ -199,11 +199,11 @@ class Database:
         self._closed = False
 
     def require_open(self) -> None:
-        """Raise ClosedError, also in a forked child. Asked before the lock is taken: at a fork, a thread that is not in the child
-        may have held it."""
+        """Raise ClosedError, also in a forked child, where it is asked before the lock is waited for: at the fork, a thread that
+        is not in the child may have held it."""
         if self._closed:
             raise ClosedError("the index is closed: open it again with Index(path)")
-        if self.forked:
+        if os.getpid() != self._process_id:
             raise ClosedError("this index was opened in the parent process: open it again in the child, after the fork")
 
     @property
@@ -268,7 +268,6 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[bool]:
         """One consistent state for everything inside. Yields True where this began a transaction."""
-        self.require_open()
         with self.lock:
             self.require_open()
             try:
@@ -289,7 +288,6 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[bool]:
         """All or nothing for everything inside; nests. Yields True where this began a transaction."""
-        self.require_open()
         with self.lock:
             self.require_open()
             if self.read_only:

@@ -166,6 +166,7 @@ class Store:
     @contextmanager
     def reading(self) -> Iterator[None]:
         """A consistent state, with settings that belong to it."""
+        self.db.require_open()
         with self.db.reading():
             self.refresh()
             yield
@@ -191,7 +192,6 @@ class Store:
         One statement sees one state without a transaction around it, and whether the settings belong to it is known afterwards:
         nothing was written since they were compared, or they are compared now (a generation never comes back). Otherwise, or
         where `ask` fails, it is asked again as in `reading`."""
-        self.db.require_open()
         self.db.settle()
         if self.generation >= 0 and not self.db.connection.in_transaction:
             try:

@@ -65,16 +65,17 @@ class Views:
         where a transaction is open that was begun by SQL, since this thread may be the one that works in it. Raises
         ClosedError."""
         db = self._db
-        db.require_open()
-        if db.lock.acquire(blocking=False):
-            return self.own
-        if db.another is not None and not db.in_callers_transaction:
-            reader = self._reader()
-            if reader is not None:
-                reader.store.db.lock.acquire()
-                return reader
-        db.lock.acquire()
-        return self.own
+        view = self.own
+        if not db.lock.acquire(blocking=False):
+            db.require_open()
+            view = self._reader() or view
+            view.store.db.lock.acquire()
+        try:
+            db.require_open()
+        except BaseException:
+            self.give_back(view)
+            raise
+        return view
 
     def give_back(self, view: View) -> None:
         """Once for each `take`."""
@@ -89,7 +90,8 @@ class Views:
         """A consistent state, with settings that belong to it."""
         view = self.take()
         try:
-            with view.store.reading():
+            with view.store.db.reading():
+                view.store.refresh()
                 yield view
         finally:
             self.give_back(view)
@@ -102,7 +104,9 @@ class Views:
     # ---- readers -----------------------------------------------------------------------------------------------------
 
     def _reader(self) -> View | None:
-        """An idle reader or a new one; waits for one where there are enough. None where it cannot be opened."""
+        """An idle reader or a new one; waits for one where there are enough. None where there can be none."""
+        if self._db.another is None or self._db.in_callers_transaction:
+            return None
         with self._changed:
             while not self._idle and not self._closed and len(self._readers) + self._opening >= READERS_MAX:
                 self._changed.wait()
