@@ -19,6 +19,7 @@ from urllib.parse import quote
 import apsw
 
 from ..errors import BusyError, ClosedError, CorruptIndexError, FormatError, NearDupError, ParameterError, ReadOnlyError
+from . import forks
 
 APPLICATION_ID = 0x4E445550
 """Of a file that this package created ("NDUP")."""
@@ -132,6 +133,7 @@ def _open_read_only(path: Path, timeout: float) -> apsw.Connection:
 def open_file(target: str, *, read_only: bool, durability: str, timeout: float) -> apsw.Connection:
     """A connection of our own to an existing file or ':memory:'."""
     try:
+        forks.separate()
         if read_only:
             connection = _open_read_only(Path(target), timeout)
         else:
@@ -197,6 +199,7 @@ class Database:
         """Whether what was done last belonged to one that was not."""
         self._process_id = os.getpid()
         self._closed = False
+        forks.watch(self)
 
     def require_open(self) -> None:
         """Raise ClosedError, also in a forked child, where it is asked before the lock is waited for: at the fork, a thread that
