@@ -145,12 +145,11 @@ def open_file(target: str, *, read_only: bool, durability: str, timeout: float) 
     return _configured(connection, durability, timeout)
 
 
-def open_reader(connection: apsw.Connection, *, read_only: bool, timeout: float) -> apsw.Connection:
-    """One more connection to the file of an open one, to read."""
+def open_reader(path: str, vfs: str, *, read_only: bool, timeout: float) -> apsw.Connection:
+    """One more connection to a file that is open, to read; read_only: as that was opened."""
     if read_only:
-        return _configured(_open_read_only(Path(connection.filename), timeout), "full", timeout)
-    reader = apsw.Connection(connection.filename, flags=apsw.SQLITE_OPEN_READONLY, vfs=connection.open_vfs)
-    return _configured(reader, "full", timeout)
+        return _configured(_open_read_only(Path(path), timeout), "full", timeout)
+    return _configured(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs), "full", timeout)
 
 
 def _configured(connection: apsw.Connection, durability: str, timeout: float) -> apsw.Connection:
@@ -224,7 +223,7 @@ class Database:
         """Whether a transaction is open that SQL on the connection has begun, and so its user's."""
         try:
             return self.connection.in_transaction and not self._began
-        except apsw.ThreadingViolationError:  # another thread is at work, which has looked
+        except (apsw.ThreadingViolationError, apsw.ConnectionClosedError):  # another thread is at work, and has looked
             return self._joined
 
     def execute(self, sql: str, bindings: Any = None) -> apsw.Cursor:

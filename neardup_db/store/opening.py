@@ -71,14 +71,14 @@ def open_store(
 
 def _opener(db: Database) -> Callable[[], apsw.Connection]:
     """Opens one more connection to the database's file, to read. FormatError where that cannot be done without harm."""
-    path = db.connection.filename  # absolute: the current folder may change
+    path, vfs = db.connection.filename, db.connection.open_vfs  # now: they cannot be asked for while another thread is at work
     file = os.stat(path)
 
     def another() -> apsw.Connection:
         now = os.stat(path)
         if (now.st_dev, now.st_ino) != (file.st_dev, file.st_ino):
             raise FormatError(f"{path!r} is another file than the one that was opened")
-        connection = open_reader(db.connection, read_only=db.read_only, timeout=db.timeout)
+        connection = open_reader(path, vfs, read_only=db.read_only, timeout=db.timeout)
         try:
             if not db.read_only and connection.pragma("journal_mode") != "wal":
                 raise FormatError(f"{path!r} has no write-ahead log: its readers would hold its writers up")
