@@ -346,13 +346,17 @@ class Index(Reader):
             return CheckReport((*lost, *checker.run(checks.now_ms()).problems), tuple(done))
 
     def compact(self) -> int:
-        """Give unused space of the file back (VACUUM); returns the bytes by which the file shrank."""
+        """Give unused space of the file back (VACUUM); returns the bytes by which the file shrank.
+
+        The names of groups in which no document is left go as well."""
         db = self._store.db
         db.require_open()
         with db.lock, translated():
             db.require_open()
             if db.connection.in_transaction:
                 raise NearDupError("compact() cannot run inside a transaction: leave it first")
+            with self._store.writing():
+                self._views.own.documents.drop_unused_groups()
             before = statistics.file_size(self._store)
             db.connection.execute("VACUUM").fetchall()
             if db.owned:

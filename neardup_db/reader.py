@@ -13,6 +13,7 @@ from .errors import ParameterError
 from .schemes.base import Scheme
 from .store import statistics
 from .store.explain import Explanation, MatchExplanation, explain_pair, explain_query
+from .store.joins import ranges, ranges_with, set_blocks
 from .store.state import Sketch, Store
 from .store.views import View, Views
 from .text import TextRules
@@ -189,14 +190,13 @@ class Reader:
         return self._pairs_with(other, threshold)
 
     def _pairs(self, threshold: float | None) -> Iterator[Pair]:
-        joins = self._views.own.joins
-        ranges = joins.set_blocks if self._store.scheme.is_set else joins.ranges
-        for pairs in ranges(threshold, checks.now_ms):
+        parts = set_blocks if self._store.scheme.is_set else ranges
+        for pairs in parts(self._views.joins, threshold, checks.now_ms):
             for one in pairs.documents():
                 yield Pair(one.a.key, one.b.key, one.similarity, one.distance)
 
     def _pairs_with(self, other: Reader, threshold: float | None) -> Iterator[Pair]:
-        for pairs in self._views.own.joins.ranges_with(other._views.own.joins, threshold, checks.now_ms):
+        for pairs in ranges_with(self._views.joins, other._views.joins, threshold, checks.now_ms):
             for one in pairs.documents():
                 yield Pair(one.a.key, one.b.key, one.similarity, one.distance)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,12 @@ def in_another_thread(context: Any) -> Iterator[None]:
 def asked_meanwhile(ask: Callable[[], Any], seconds: float = PATIENCE) -> list[Any]:
     """What another thread is answered within so many seconds; nothing where it has to wait."""
     answers: list[Any] = []
-    thread = threading.Thread(target=lambda: answers.append(ask()), daemon=True)
+
+    def wait() -> None:
+        with suppress(ClosedError):  # where its turn comes too late
+            answers.append(ask())
+
+    thread = threading.Thread(target=wait)
     thread.start()
     thread.join(seconds)
     return answers

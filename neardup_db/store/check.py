@@ -9,7 +9,7 @@ from itertools import pairwise
 from ..values import CheckReport
 from . import tables
 from .clusters import Clusters, UnionFind
-from .joins import RangePairs
+from .joins import RangePairs, ranges
 from .state import Store
 from .writer import Writer
 
@@ -142,7 +142,7 @@ class Checker:
             yield f"documents that no recorded match connects to their cluster: {', '.join(map(str, apart[:SHOWN]))}"
         unreal: list[int] = []
         unjoined: list[int] = []
-        for pairs in self.clusters.joins.ranges(None, lambda: now):
+        for pairs in ranges(self.clusters.joins.reading, None, lambda: now):
             real = {row[:2] for row in pairs.found}
             unjoined += self._unjoined(pairs)
             unreal += [

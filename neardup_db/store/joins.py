@@ -103,65 +103,21 @@ _ASKED = "CREATE TEMP TABLE IF NOT EXISTS {index}_asked (id INTEGER PRIMARY KEY,
 
 
 class Joins:
-    """Joins of an index with itself; each range in a transaction of its own, unless the caller is in one."""
+    """Joins of an index with itself; inside the store's transactions."""
 
     def __init__(self, store: Store, documents: Documents, search: Search) -> None:
         self.store = store
         self.db = store.db
         self.documents = documents
         self.search = search
-        self.reading: Callable[[], AbstractContextManager[Joins]] = self._reading
-        """Joins in one state of the file: these, unless there are others that are free."""
 
     @contextmanager
-    def _reading(self) -> Iterator[Joins]:
+    def reading(self) -> Iterator[Joins]:
+        """These, in one state of the file."""
         with self.store.reading():
             yield self
 
-    def ranges(self, threshold: float | None, clock: Callable[[], int]) -> Iterator[RangePairs]:
-        """The pairs of one range of fingerprints after the other. A range grows while its pairs are few, and is halved where they
-        are too many to hold."""
-        first, size = 1, RANGE_FIRST
-        while True:
-            with self.reading() as joins:
-                last = joins.documents.last_fingerprint_id()
-                if first > last:
-                    return
-                end = min(last, first + size - 1)
-                try:
-                    pairs = joins.range(first, end, threshold, clock())
-                except apsw.TooBigError:
-                    size = (end - first + 1) // 2
-                    continue
-            yield pairs
-            first = end + 1
-            if 2 * len(pairs.found) <= PAIRS_WANTED:
-                size = min(2 * size, RANGE_MOST)
-            elif len(pairs.found) > 2 * PAIRS_WANTED:
-                size = max(1, size // 2)
-
     # ---- sets, in memory: quicker than by the table where many of the hashes filed are common ones -------------------------
-
-    def set_blocks(self, threshold: float | None, clock: Callable[[], int]) -> Iterator[RangePairs]:
-        """What `ranges` gives, where values are sets of hashes: a block of fingerprints is joined with itself and every later
-        block, in memory."""
-        first = 1
-        while True:
-            with self.reading() as joins:
-                block = joins._block(first)
-                if not block.ids:
-                    return
-                pairs = joins._set_pairs(block, None, threshold, clock())
-            yield pairs
-            first = after = block.ids[-1] + 1
-            while True:
-                with self.reading() as joins:
-                    other = joins._block(after)
-                    if not other.ids:
-                        break
-                    pairs = joins._set_pairs(block, other, threshold, clock())
-                yield pairs
-                after = other.ids[-1] + 1
 
     def _block(self, first_id: int) -> Block:
         sql = """SELECT id, group_id, value, value_hash FROM {index}_fingerprint WHERE id >= ? ORDER BY id LIMIT +?"""
@@ -213,25 +169,6 @@ class Joins:
 
     # ---- with another index ------------------------------------------------------------------------------------------
 
-    def ranges_with(self, other: Joins, threshold: float | None, clock: Callable[[], int]) -> Iterator[Between]:
-        """Pairs of a document of this index and one of another, a page of the other's fingerprints at a time."""
-        after, size = 0, RANGE_FIRST
-        while True:
-            now = clock()
-            with other.reading() as theirs:
-                asked, members = theirs._page(after, size, now)
-            if not asked:
-                return
-            try:
-                with self.reading() as joins:
-                    pairs = joins._between(asked, members, threshold, now)
-            except apsw.TooBigError:
-                size = max(1, size // 2)
-                continue
-            yield pairs
-            after = asked[-1].id
-            size = min(2 * size, RANGE_MOST) if 2 * len(pairs.found) <= PAIRS_WANTED else max(1, size // 2)
-
     def _page(self, after: int, size: int, now: int) -> tuple[list[Asked], dict[int, list[Member]]]:
         """Fingerprints with a visible document, in the order of their ids, and these documents."""
         sql = """SELECT f.id, g.name, f.group_id FROM {index}_fingerprint AS f LEFT JOIN {index}_group AS g ON g.id = f.group_id
@@ -265,3 +202,74 @@ class Joins:
         sql = self.store.sql("SELECT fingerprint_id, other_id FROM neardup_join('{index}', ?, ?, 0, ?)")
         for first in range(1, last + 1, size):
             yield from self.search.rows(sql, (first, min(last, first + size - 1), now))
+
+
+# ---- lazily: each range in one state of the file, by whichever connection is free ------------------------------------
+
+Reading = Callable[[], AbstractContextManager[Joins]]
+"""Joins in one state of the file."""
+
+
+def ranges(reading: Reading, threshold: float | None, clock: Callable[[], int]) -> Iterator[RangePairs]:
+    """The pairs of one range of fingerprints after the other. A range grows while its pairs are few, and is halved where they
+    are too many to hold."""
+    first, size = 1, RANGE_FIRST
+    while True:
+        with reading() as joins:
+            last = joins.documents.last_fingerprint_id()
+            if first > last:
+                return
+            end = min(last, first + size - 1)
+            try:
+                pairs = joins.range(first, end, threshold, clock())
+            except apsw.TooBigError:
+                size = (end - first + 1) // 2
+                continue
+        yield pairs
+        first = end + 1
+        if 2 * len(pairs.found) <= PAIRS_WANTED:
+            size = min(2 * size, RANGE_MOST)
+        elif len(pairs.found) > 2 * PAIRS_WANTED:
+            size = max(1, size // 2)
+
+
+def set_blocks(reading: Reading, threshold: float | None, clock: Callable[[], int]) -> Iterator[RangePairs]:
+    """What `ranges` gives, where values are sets of hashes: a block of fingerprints is joined with itself and every later
+    block, in memory."""
+    first = 1
+    while True:
+        with reading() as joins:
+            block = joins._block(first)
+            if not block.ids:
+                return
+            pairs = joins._set_pairs(block, None, threshold, clock())
+        yield pairs
+        first = after = block.ids[-1] + 1
+        while True:
+            with reading() as joins:
+                other = joins._block(after)
+                if not other.ids:
+                    break
+                pairs = joins._set_pairs(block, other, threshold, clock())
+            yield pairs
+            after = other.ids[-1] + 1
+
+
+def ranges_with(reading: Reading, other: Reading, threshold: float | None, clock: Callable[[], int]) -> Iterator[Between]:
+    """Pairs of a document of this index and one of another, a page of the other's fingerprints at a time."""
+    after, size = 0, RANGE_FIRST
+    while True:
+        now = clock()
+        with other() as theirs:
+            asked, members = theirs._page(after, size, now)
+        if not asked:
+            return
+        with reading() as joins:
+            try:
+                pairs = joins._between(asked, members, threshold, now)
+            except apsw.TooBigError:
+                size = max(1, size // 2)
+                continue
+        yield pairs
+        after = asked[-1].id
+        size = min(2 * size, RANGE_MOST) if 2 * len(pairs.found) <= PAIRS_WANTED else max(1, size // 2)

@@ -36,6 +36,8 @@ class Common:
     """What the connections of one open index have in common."""
 
     given: Given
+    before: Given | None = None
+    """What was given before the last rebuild here. A reader may still see the state that this belongs to."""
     _epochs: dict[tuple[Any, ...], int] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
 
@@ -77,10 +79,11 @@ class Store:
     epoch: int
     """Number of the scheme and the rules, never the same for other ones, not even after a rollback: sketches are known by it."""
 
-    def __init__(self, db: Database, name: str, common: Common) -> None:
+    def __init__(self, db: Database, name: str, common: Common, *, is_reader: bool = False) -> None:
         self.db = db
         self.name = name
         self.common = common
+        self.is_reader = is_reader
         self.generation = -1
         self._compared_at = -1
         """State of the file in which its generation was last found to be `generation`; -1 = not known."""
@@ -108,8 +111,25 @@ class Store:
 
     def load(self) -> None:
         """Read the settings and compare them with what the caller gave."""
-        given = self.common.given
         settings = schema.read_settings(self.db, self.name)
+        try:
+            scheme, rules = self._agreed(settings, self.common.given)
+        except MismatchError:
+            if not self.is_reader or self.common.before is None:
+                raise
+            scheme, rules = self._agreed(settings, self.common.before)
+        self.store_text = bool(settings["store_text"])
+        self.record_matches, self.crowds = bool(settings["record_matches"]), bool(settings["crowds"])
+        scheme = scheme.for_index(rules, self.store_text)
+        parameters = {**scheme.settings(), **rules.settings(), "store_text": self.store_text}
+        self.basis = Basis(self.common.epoch(tuple(parameters.items())), scheme, rules)
+        self.epoch, self.scheme, self.rules = self.basis
+        self.settings = settings
+        self.generation = settings["generation"]
+        self._compared_at = -1
+
+    def _agreed(self, settings: dict[str, Any], given: Given) -> tuple[Scheme, TextRules]:
+        """Scheme and rules of the file. MismatchError where the caller gave others."""
         scheme = scheme_from_settings(settings)
         rules = TextRules.from_settings(settings, given.rules)
         problems: list[str] = []
@@ -126,19 +146,11 @@ class Store:
                 f"index {self.name!r} was made with other parameters: {'; '.join(problems)}. "
                 "Leave them out to use the file's, or change the file with rebuild()"
             )
-        self.store_text = bool(settings["store_text"])
-        self.record_matches, self.crowds = bool(settings["record_matches"]), bool(settings["crowds"])
-        scheme = scheme.for_index(rules, self.store_text)
-        parameters = {**scheme.settings(), **rules.settings(), "store_text": self.store_text}
-        self.basis = Basis(self.common.epoch(tuple(parameters.items())), scheme, rules)
-        self.epoch, self.scheme, self.rules = self.basis
-        self.settings = settings
-        self.generation = settings["generation"]
-        self._compared_at = -1
+        return scheme, rules
 
     def adopt(self, scheme: Scheme | None, rules: TextRules | None) -> None:
         """Go on with what a rebuild has written: what was given when opening no longer binds where it was replaced."""
-        given = self.common.given
+        given = self.common.before = self.common.given
         self.common.given = replace(
             given, scheme=given.scheme if scheme is None else None, rules=given.rules if rules is None else rules
         )

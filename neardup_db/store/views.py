@@ -50,7 +50,6 @@ class Views:
 
     def __init__(self, store: Store) -> None:
         self.own = View(store)
-        self.own.joins.reading = self._joins
         self._db = store.db
         self._idle: list[View] = []
         self._readers: list[View] = []
@@ -97,7 +96,8 @@ class Views:
             self.give_back(view)
 
     @contextmanager
-    def _joins(self) -> Iterator[Joins]:
+    def joins(self) -> Iterator[Joins]:
+        """The same, for joins."""
         with self.reading() as view:
             yield view.joins
 
@@ -127,14 +127,14 @@ class Views:
         return reader
 
     def _open(self) -> View | None:
-        """A new reader; None where it cannot be, be it that files run out or that a rebuild is not committed yet."""
+        """A new reader; None where it cannot be opened: files have run out, or the file's settings are refused."""
         own = self.own.store
         assert own.db.another is not None
         try:
             db = Database(own.db.another(), owned=True, read_only=True, timeout=own.db.timeout)
         except (apsw.Error, NearDupError, OSError):
             return None
-        view = View(Store(db, own.name, own.common))
+        view = View(Store(db, own.name, own.common, is_reader=True))
         try:
             with view.store.reading():
                 return view
