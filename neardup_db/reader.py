@@ -117,9 +117,10 @@ class Reader:
         checked = [checks.check_text(text) for text in checks.check_many("texts", texts)]
         sketches = self._store.sketch_texts(checked, evidence=True)
         with self._views.reading() as view:
-            if sketches and sketches[0].epoch != view.store.epoch:
+            if sketches.epoch != view.store.epoch:
                 sketches = view.store.sketch_texts(checked, evidence=True)
-            return [_matches(view, sketch, threshold, max_distance, limit, any, group, measure) for sketch in sketches]
+            each = map(sketches.one, range(len(checked)))
+            return [_matches(view, sketch, threshold, max_distance, limit, any, group, measure) for sketch in each]
 
     def _query(
         self,
@@ -292,7 +293,7 @@ class Reader:
 
 def sketch_of(store: Store, text: str | bytes) -> Sketch:
     """What is asked for, or stored, when a text is given."""
-    return store.sketch_texts([checks.check_text(text)], evidence=True)[0]
+    return store.sketch_texts([checks.check_text(text)], evidence=True).one(0)
 
 
 def _matches(

@@ -145,14 +145,16 @@ def check_callable(name: str, value: Any) -> Any:
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
+def is_plain_key(key: Any) -> bool:
+    """Whether a key is certainly stored as it is; by far the most are, and this tells quickly."""
+    kind = type(key)
+    if kind is str:
+        return bool(key.isascii())
+    return kind is bytes or (kind is int and _LEAST <= key <= _MOST)
+
+
 def incoming(record: Any, *, content: str, if_exists: str, store_text: bool) -> Incoming:
     """A record of `add_many` (content="text") or of codes: (key, content), or a mapping with the names of `add`'s arguments."""
-    if type(record) is tuple and len(record) == 2 and not store_text:  # by far the most, and the quickest
-        key, value = record
-        kind = type(key)
-        simple = key.isascii() if kind is str else kind is bytes or (kind is int and _LEAST <= key <= _MOST)
-        if simple and (content == "code" or type(value) is str or type(value) is bytes):
-            return Incoming(Record(key, None, None, None, None), value, if_exists)
     if isinstance(record, Mapping):
         unknown = [name for name in record if name not in _FIELDS]
         if unknown:

@@ -346,6 +346,8 @@ class Database:
         self.connection.set_busy_timeout(0)
         try:
             self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except apsw.LockedError:  # a query of the caller's own on this connection is being read
+            return
         finally:
             self.connection.set_busy_timeout(int(self.timeout * 1000))
 

@@ -174,11 +174,32 @@ class Documents:
                  WHERE f.group_id = +? AND f.value_hash = h.value"""
         return dict(self.db.rows(self.store.sql(sql), (apsw.carray(np.sort(hashes)), group_id)))
 
-    def value_hashes(self) -> Iterator[Any]:
-        """The hashes of all stored values, int64[n], some at a time."""
-        cursor = self.db.execute(self.store.sql("SELECT value_hash FROM {index}_fingerprint"))
+    def values_of(self, group_id: int, ids: Any) -> dict[bytes, int]:
+        """{value: id} of those of the fingerprints (int64[n], any order) that are of a group."""
+        if not len(ids):
+            return {}
+        sql = """SELECT f.value, f.id FROM carray(?) AS i CROSS JOIN {index}_fingerprint AS f
+                 WHERE f.id = i.value AND f.group_id = ?"""
+        return dict(self.db.rows(self.store.sql(sql), (apsw.carray(np.sort(ids)), group_id)))
+
+    def value_hashes(self) -> Iterator[tuple[Any, Any]]:
+        """The hashes of all stored values and the fingerprints' ids, int64[n] each, some at a time."""
+        cursor = self.db.execute(self.store.sql("SELECT value_hash, id FROM {index}_fingerprint NOT INDEXED"))
         while rows := list(islice(cursor, 10_000)):
-            yield np.fromiter((row[0] for row in rows), np.int64, len(rows))
+            page = np.array(rows, np.int64)
+            yield page[:, 0], page[:, 1]
+
+    def drop_value_index(self) -> str | None:
+        """Drop the index over the hashes of values; returns the SQL that makes it again, None where it cannot be dropped now."""
+        name = f"{self.store.name}_fingerprint_value"
+        sql: str | None = self.db.value("SELECT sql FROM sqlite_schema WHERE type = 'index' AND name = ?", (name,))
+        if not self.db.owned or sql is None:
+            return None
+        try:
+            self.db.execute(f"DROP INDEX {name}")
+        except apsw.LockedError:  # the caller is reading rows of a query of its own
+            return None
+        return sql
 
     def add_fingerprint(self, group_id: int, value: bytes) -> int:
         """A new fingerprint with its rows in the candidate table."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from ..errors import DuplicateKeyError, NearDupError
-from ..records import Incoming, incoming, now_ms
+from ..records import incoming, is_plain_key, now_ms
 from ..values import AddReport, Key
 from .background import Background
-from .documents import Documents, Record
-from .state import Sketch, Store
-from .writer import Writer
+from .documents import Documents
+from .state import Sketches, Store
+from .writer import Batch, Writer
 
 BATCH_RECORDS = 8192
 BATCH_SIZE = 16 << 20
@@ -63,13 +63,12 @@ class Ingest:
         self.counts["skipped"] += self.wrong
         return AddReport(**self.counts)
 
-    def _transaction(self, batch: list[Incoming] | None, batches: Iterator[list[Incoming]]) -> None:
+    def _transaction(self, batch: Batch | None, batches: Iterator[Batch]) -> None:
         """Write batches until a transaction is full: each while the next one is read and fingerprinted."""
         left = self.options.commit_every
         with Background(self.store.db) as background:
             while batch is not None:
-                sketches = self._sketch(batch)
-                work = partial(self._take, [one.record for one in batch], [one.if_exists for one in batch], sketches)
+                work = partial(self._take, batch, self._sketch(batch))
                 if len(batch) < WORTH_A_THREAD:
                     background.wait()
                     work()
@@ -85,41 +84,55 @@ class Ingest:
 
     # ---- reading the records -----------------------------------------------------------------------------------------
 
-    def _batches(self, records: Iterable[Any]) -> Iterator[list[Incoming]]:
+    def _batches(self, records: Iterable[Any]) -> Iterator[Batch]:
         """Checked records, so many that a batch pays and so few that its memory is bounded."""
         every = self.options.commit_every
         left = every  # of a transaction: a batch ends where it does
-        batch: list[Incoming] = []
+        batch = Batch()
         size = 0
         for number, record in enumerate(records):
             try:
-                one = incoming(
-                    record, content=self.options.content, if_exists=self.options.if_exists, store_text=self.store.store_text
-                )
-                if self.options.content == "code":
-                    one = one._replace(content=self.store.scheme.code_value(one.content))
+                content = self._append(batch, record)
             except NearDupError as error:
                 if self.options.on_error == "skip":
                     self.wrong += 1
                     continue
                 raise type(error)(f"record {number}: {error}") from error
-            batch.append(one)
-            size += len(one.content) if isinstance(one.content, (str, bytes)) else 0
+            size += len(content)
             if len(batch) >= BATCH_RECORDS or len(batch) == left or size >= BATCH_SIZE:
                 if every is not None and left is not None:
                     left = left - len(batch) or every
                 yield batch
-                batch, size = [], 0
-        if batch:
+                batch, size = Batch(), 0
+        if len(batch):
             yield batch
+
+    def _append(self, batch: Batch, record: Any) -> str | bytes:
+        """Check a record and add it to the batch; returns its content."""
+        code = self.options.content == "code"
+        if type(record) is tuple and len(record) == 2 and not self.store.store_text and is_plain_key(record[0]):
+            key, content = record  # by far the most, and the quickest
+            if code:
+                content = self.store.scheme.code_value(content)
+            if type(content) is bytes or type(content) is str:
+                batch.append(key, content)
+                return content
+        one = incoming(record, content=self.options.content, if_exists=self.options.if_exists, store_text=self.store.store_text)
+        content = self.store.scheme.code_value(one.content) if code else one.content
+        batch.append(one.record.key, content)
+        if any(value is not None for value in one.record[1:]):
+            batch.more[len(batch) - 1] = one.record
+        if one.if_exists != self.options.if_exists:
+            batch.if_exists[len(batch) - 1] = one.if_exists
+        return content
 
     # ---- writing a batch ---------------------------------------------------------------------------------------------
 
-    def _sketch(self, batch: list[Incoming]) -> list[Sketch]:
+    def _sketch(self, batch: Batch) -> Sketches:
         if self.options.content == "code":
-            return [Sketch(one.content, None, None, self.store.epoch) for one in batch]
+            return Sketches(batch.contents, None, None, self.store.epoch)
         evidence = self.store.record_matches or self.options.only_new
-        return self.store.sketch_texts([one.content for one in batch], evidence=evidence)
+        return self.store.sketch_texts(batch.contents, evidence=evidence)
 
     def _flush(self) -> None:
         self.counts["matched"] += self.writer.flush(now_ms())
@@ -129,32 +142,40 @@ class Ingest:
             self.reported = self.taken
             self.options.progress(self.taken + self.wrong)
 
-    def _take(self, records: list[Record], if_exists: list[str], sketches: list[Sketch]) -> None:
+    def _take(self, batch: Batch, sketches: Sketches) -> None:
         """Write a batch: runs of records with new keys at once, the others one by one between them."""
         now = now_ms()
-        run: list[int] = []
-        taken: set[Key] = set() if self.options.only_new else self.documents.taken([record.key for record in records])
-        for i, record in enumerate(records):
-            if self.options.only_new or record.key in taken:
-                self._write_run(records, sketches, run, now)
-                run = []
-                self._write_one(record, if_exists[i], sketches[i], now)
-            else:
-                run.append(i)
-                taken.add(record.key)
-        self._write_run(records, sketches, run, now)
-        self.taken += len(records)
+        taken: set[Key] = set() if self.options.only_new else self.documents.taken(batch.keys)
+        if not taken and not self.options.only_new and len(set(batch.keys)) == len(batch):
+            self._write_run(batch, sketches, range(len(batch)), now)
+        else:
+            self._take_in_runs(batch, sketches, taken, now)
+        self.taken += len(batch)
         if self.writer.is_full:
             self._flush()
 
-    def _write_run(self, records: list[Record], sketches: list[Sketch], run: list[int], now: int) -> None:
-        if len(run) == len(records):
-            self.writer.add_batch(records, sketches, now)
+    def _take_in_runs(self, batch: Batch, sketches: Sketches, taken: set[Key], now: int) -> None:
+        run: list[int] = []
+        for i, key in enumerate(batch.keys):
+            if self.options.only_new or key in taken:
+                self._write_run(batch, sketches, run, now)
+                run = []
+                self._write_one(batch, sketches, i, now)
+            else:
+                run.append(i)
+                taken.add(key)
+        self._write_run(batch, sketches, run, now)
+
+    def _write_run(self, batch: Batch, sketches: Sketches, run: Sequence[int], now: int) -> None:
+        if len(run) == len(batch):
+            self.writer.add_batch(batch, sketches, now)
         elif run:
-            self.writer.add_batch([records[i] for i in run], [sketches[i] for i in run], now)
+            self.writer.add_batch(batch.some(run), sketches.some(run), now)
         self.counts["added"] += len(run)
 
-    def _write_one(self, record: Record, if_exists: str, sketch: Sketch, now: int) -> None:
+    def _write_one(self, batch: Batch, sketches: Sketches, i: int, now: int) -> None:
+        record, sketch = batch.record(i), sketches.one(i)
+        if_exists = batch.if_exists.get(i, self.options.if_exists)
         self.counts["matched"] += self.writer.flush(now)
         self.writer.end_batches()
         try:

@@ -1,4 +1,4 @@
-"""Which hashes of values were seen: a table of bits in memory that saves looking most new values up in the file."""
+"""Which values were seen, in memory: what a large batch asks in the place of the index over stored hashes."""
 
 from __future__ import annotations
 
@@ -22,3 +22,30 @@ class SeenHashes:
         seen = self._slots[places]
         self._slots[places] = True
         return seen
+
+
+class HashedIds:
+    """The fingerprint ids of hashes, 16 bytes each: sorted arrays; a new one is merged into those that are no longer."""
+
+    def __init__(self) -> None:
+        self._runs: list[tuple[Any, Any]] = []
+
+    def add(self, hashes: Any, ids: Any) -> None:
+        """Remember the ids (int64[n]) of hashes (int64[n], any order)."""
+        order = np.argsort(hashes)
+        run = hashes[order], ids[order]
+        while self._runs and len(self._runs[-1][0]) <= len(run[0]):
+            earlier = self._runs.pop()
+            merged = np.concatenate((earlier[0], run[0]))
+            order = np.argsort(merged, kind="stable")  # which makes use of the order that is there
+            run = merged[order], np.concatenate((earlier[1], run[1]))[order]
+        self._runs.append(run)
+
+    def find(self, hashes: Any) -> Any:
+        """The ids (int64[m]) of all that have one of the hashes (int64[n])."""
+        found = [np.empty(0, np.int64)]
+        asked = np.sort(hashes)
+        for stored, ids in self._runs:
+            first, end = np.searchsorted(stored, asked, "left"), np.searchsorted(stored, asked, "right")
+            found += [ids[first[i] : end[i]] for i in np.flatnonzero(first < end)]
+        return np.concatenate(found)

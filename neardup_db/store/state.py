@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import count, repeat
+from itertools import count
 from typing import Any, NamedTuple, TypeVar
 
 import apsw
@@ -61,6 +61,26 @@ class Sketch(NamedTuple):
     evidence: bytes | None
     token_count: int | None
     epoch: int
+
+
+class Sketches(NamedTuple):
+    """Sketches of several texts, or codes, as columns; `evidence` and `token_counts` None = None for each."""
+
+    values: Sequence[bytes | None]
+    evidence: Sequence[bytes | None] | None
+    token_counts: Sequence[int | None] | None
+    epoch: int
+
+    def one(self, i: int) -> Sketch:
+        """The sketch at place i."""
+        evidence = None if self.evidence is None else self.evidence[i]
+        return Sketch(self.values[i], evidence, None if self.token_counts is None else self.token_counts[i], self.epoch)
+
+    def some(self, places: Sequence[int]) -> Sketches:
+        """Those at some places."""
+        evidence = None if self.evidence is None else [self.evidence[i] for i in places]
+        counts = None if self.token_counts is None else [self.token_counts[i] for i in places]
+        return Sketches([self.values[i] for i in places], evidence, counts, self.epoch)
 
 
 class Store:
@@ -248,14 +268,12 @@ class Store:
 
     # ---- sketches ----------------------------------------------------------------------------------------------------
 
-    def sketch_texts(self, texts: list[str | bytes], *, evidence: bool) -> list[Sketch]:
+    def sketch_texts(self, texts: list[str | bytes], *, evidence: bool) -> Sketches:
         """Stored values of texts; with `evidence` also what verification needs of a query. No transaction needed: after a rebuild
         in another thread meanwhile the sketch is one of another epoch."""
         epoch, scheme, rules = self.basis
         made = scheme.values(texts, rules)
-        proofs = scheme.evidence(texts, rules) if evidence else None
-        evident = repeat(None, len(texts)) if proofs is None else proofs
-        return list(map(Sketch, made.values, evident, made.token_counts, repeat(epoch)))
+        return Sketches(made.values, scheme.evidence(texts, rules) if evidence else None, made.token_counts, epoch)
 
     def sketch_code(self, code: Any) -> Sketch:
         """The stored value of a code that the application brings."""

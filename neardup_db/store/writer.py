@@ -6,25 +6,56 @@ from collections.abc import Callable, Sequence
 from itertools import count, repeat
 from typing import Any
 
+import numpy as np
+
 from ..errors import DuplicateKeyError
 from ..native import signed_hashes
-from ..values import Match
+from ..values import Key, Match
 from .clusters import Clusters, Links
 from .documents import Documents, Found, Record
 from .search import Neighbour, Search
-from .seen import SeenHashes
-from .state import Sketch, Store
+from .seen import HashedIds, SeenHashes
+from .state import Sketch, Sketches, Store
 
 Unconnected = tuple[int, int, bool]
 """Document, its fingerprint, and whether it is visible."""
-
-_NOTHING = (None, None)
 
 SEEN_FROM = 50_000
 """Values looked up in the file before `SeenHashes` pays."""
 
 UNCONNECTED_MAX = 500_000
 """Documents that wait to be connected: what bounds their memory where most are equal copies, which have no rows."""
+
+
+class Batch:
+    """Records as columns: keys and contents (texts or codes), and whole records where there is more to them."""
+
+    def __init__(self) -> None:
+        self.keys: list[Key] = []
+        self.contents: list[Any] = []
+        self.more: dict[int, Record] = {}
+        self.if_exists: dict[int, str] = {}
+        """What a record says of its own."""
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def append(self, key: Key, content: Any) -> None:
+        """Add a record that has no more."""
+        self.keys.append(key)
+        self.contents.append(content)
+
+    def record(self, i: int) -> Record:
+        """The record at place i."""
+        return self.more.get(i) or Record(self.keys[i], None, None, None, None)
+
+    def some(self, places: Sequence[int]) -> Batch:
+        """The records at some places."""
+        chosen = Batch()
+        chosen.keys, chosen.contents = [self.keys[i] for i in places], [self.contents[i] for i in places]
+        chosen.more = {i: self.more[place] for i, place in enumerate(places) if place in self.more}
+        chosen.if_exists = {i: self.if_exists[place] for i, place in enumerate(places) if place in self.if_exists}
+        return chosen
 
 
 class Writer:
@@ -39,6 +70,9 @@ class Writer:
         self._unfiled: tuple[int, int] | None = None
         self._unconnected: list[Unconnected] = []
         self._seen: SeenHashes | None = None
+        self._hashed: HashedIds | None = None
+        self._value_index: str | None = None
+        """The SQL that makes the index over the hashes of values again, while `_hashed` stands in for it."""
         self._looked_up = 0
 
     # ---- one ---------------------------------------------------------------------------------------------------------
@@ -108,71 +142,106 @@ class Writer:
 
     # ---- many --------------------------------------------------------------------------------------------------------
 
-    def add_batch(self, records: Sequence[Record], sketches: Sequence[Sketch], now: int) -> None:
+    def add_batch(self, batch: Batch, sketches: Sketches, now: int) -> None:
         """Store documents whose keys are new and differ from each other; `flush` files and connects them, many batches at once.
 
         Until then their fingerprints are in no candidate table, so that nothing else may be asked or written before."""
-        groups = dict.fromkeys(record.group for record in records)
-        numbers = {group: self.documents.group_id(group, create=True) for group in groups}
-        group_ids = [numbers[record.group] for record in records]
-        fingerprint_ids = self._add_fingerprints(group_ids, sketches)
-        tokens = [sketch.token_count for sketch in sketches]
+        group_ids = self._group_ids(batch)
+        fingerprint_ids = self._add_fingerprints(group_ids, sketches.values)
+        tokens = sketches.token_counts if sketches.token_counts is not None else [None] * len(batch)
         first_id = self.documents.next_id()
-        ids = range(first_id, first_id + len(records))
-        plain = all(record[1:3] == _NOTHING and record.expires_at is None for record in records)
-        keys = [record.key for record in records]
-        if not plain or not self.documents.insert_plain(first_id, keys, group_ids, fingerprint_ids, tokens, now):
-            rows = map(self.documents.row, ids, records, group_ids, fingerprint_ids, tokens, repeat(now))
+        plain = not any(
+            any(value is not None for value in (one.text, one.metadata, one.expires_at)) for one in batch.more.values()
+        )
+        if not plain or not self.documents.insert_plain(first_id, batch.keys, group_ids, fingerprint_ids, tokens, now):
+            records = map(batch.record, range(len(batch)))
+            rows = map(self.documents.row, count(first_id), records, group_ids, fingerprint_ids, tokens, repeat(now))
             self.db.execute_many(self.store.sql(Documents.INSERT), rows)
         if self.store.record_matches:
+            ends = {i: one.expires_at for i, one in batch.more.items() if one.expires_at is not None}
             for i, fingerprint_id in enumerate(fingerprint_ids):
                 if fingerprint_id is not None:
-                    expires_at = records[i].expires_at
-                    self._unconnected.append((first_id + i, fingerprint_id, expires_at is None or expires_at > now))
+                    self._unconnected.append((first_id + i, fingerprint_id, i not in ends or ends[i] > now))
 
-    def _add_fingerprints(self, group_ids: Sequence[int], sketches: Sequence[Sketch]) -> list[int | None]:
+    def _group_ids(self, batch: Batch) -> list[int]:
+        """The number of each record's group."""
+        group_ids = [0] * len(batch)
+        numbers: dict[Key, int] = {}
+        for i, one in batch.more.items():
+            group = one.group
+            if group is not None:
+                if group not in numbers:
+                    numbers[group] = self.documents.group_id(group, create=True)
+                group_ids[i] = numbers[group]
+        return group_ids
+
+    def _add_fingerprints(self, group_ids: Sequence[int], values: Sequence[bytes | None]) -> list[int | None]:
         """Fingerprint id of each document; new values are written."""
-        found: list[int | None] = [None] * len(sketches)
+        found: list[int | None] = [None] * len(values)
         if len(set(group_ids)) == 1:
-            self._add_group(group_ids[0], [sketch.value for sketch in sketches], range(len(sketches)), found)
+            self._add_group(group_ids[0], values, range(len(values)), found)
             return found
         members: dict[int, list[int]] = {}
         for i, group_id in enumerate(group_ids):
             members.setdefault(group_id, []).append(i)
         for group_id, places in members.items():
-            self._add_group(group_id, [sketches[i].value for i in places], places, found)
+            self._add_group(group_id, [values[i] for i in places], places, found)
         return found
 
     def _add_group(self, group_id: int, values: Sequence[bytes | None], places: Sequence[int], found: list[int | None]) -> None:
         """The fingerprints of one group's values, into their places of `found`."""
         distinct = [value for value in dict.fromkeys(values) if value is not None]
-        last = self.documents.last_fingerprint_id()
+        first = self.documents.last_fingerprint_id() + 1
         hashes = signed_hashes(distinct)
-        suspects = self._suspects(hashes, last)
-        known = self.documents.fingerprint_ids(group_id, suspects) if len(suspects) else {}
+        known = self._known(group_id, hashes, first - 1)
         if known:
             fresh = [i for i, value in enumerate(distinct) if value not in known]
             distinct, hashes = [distinct[i] for i in fresh], hashes[fresh]
         if distinct:
-            self.documents.insert_fingerprints(last + 1, group_id, distinct, hashes)
-            self._unfiled = (self._unfiled[0] if self._unfiled else last + 1, last + len(distinct))
-            known.update(zip(distinct, count(last + 1), strict=False))
+            last = first + len(distinct) - 1
+            self.documents.insert_fingerprints(first, group_id, distinct, hashes)
+            if self._hashed is not None:
+                self._hashed.add(hashes, np.arange(first, last + 1))
+            self._unfiled = (self._unfiled[0] if self._unfiled else first, last)
+            known.update(zip(distinct, count(first), strict=False))
         for place, value in zip(places, values, strict=True):
             if value is not None:
                 found[place] = known[value]
 
+    def _known(self, group_id: int, hashes: Any, stored: int) -> dict[bytes, int]:
+        """{value: id} of the stored fingerprints of a group that have one of the hashes; `stored`: at most so many there are."""
+        suspects = self._suspects(hashes, stored)
+        if not len(suspects):
+            return {}
+        if self._hashed is None:
+            return self.documents.fingerprint_ids(group_id, suspects)
+        return self.documents.values_of(group_id, self._hashed.find(suspects))
+
     def _suspects(self, hashes: Any, stored: int) -> Any:
-        """Those of the hashes that may be among the stored ones, at most so many; all of them until the batches of a transaction
-        are many enough to pay for reading all stored hashes once."""
+        """Those of the hashes that may be among the stored ones; all of them until the batches of a transaction are many enough
+        to pay for reading all stored hashes once."""
         if self._seen is not None:
-            return hashes[self._seen.add(hashes)]
+            suspects = hashes[self._seen.add(hashes)]
+            self._looked_up += len(hashes)
+            if self._hashed is None and self._looked_up >= stored // 2:
+                self._set_index_aside()
+            return suspects
         self._looked_up += len(hashes)
         if SEEN_FROM <= self._looked_up >= stored // 4:
             self._seen = SeenHashes()
-            for page in self.documents.value_hashes():
+            for page, _ in self.documents.value_hashes():
                 self._seen.add(page)
             self._seen.add(hashes)
         return hashes if stored else hashes[:0]
+
+    def _set_index_aside(self) -> None:
+        """Do without the index over the hashes of values until `end_batches`: its rows are in no order, each changes a page
+        somewhere, and to build it anew in one go takes a third of the time."""
+        self._value_index = self.documents.drop_value_index()
+        if self._value_index is not None:
+            self._hashed = HashedIds()
+            for page, ids in self.documents.value_hashes():
+                self._hashed.add(page, ids)
 
     @property
     def is_full(self) -> bool:
@@ -192,11 +261,17 @@ class Writer:
     def forget(self) -> None:
         """What waits for `flush` was rolled back."""
         self._unfiled, self._unconnected = None, []
-        self.end_batches()
+        self._forget_values()
 
     def end_batches(self) -> None:
         """Others may write from now on."""
-        self._seen, self._looked_up = None, 0
+        index = self._value_index
+        self._forget_values()
+        if index is not None:
+            self.db.execute(index)
+
+    def _forget_values(self) -> None:
+        self._seen, self._hashed, self._value_index, self._looked_up = None, None, None, 0
 
     def _connect(self, new: tuple[int, int] | None, documents: Sequence[Unconnected], now: int) -> int:
         """Edges and labels for documents that are clusters of their own, in the order of their ids, all of them that have one of

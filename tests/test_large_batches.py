@@ -1,0 +1,129 @@
+"""Large batches: values are remembered in memory, and the index over their hashes is set aside until the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from neardup_db import BinaryCode, Index
+from neardup_db.errors import DuplicateKeyError
+from neardup_db.store import ingest, writer
+from neardup_db.store.seen import HashedIds
+
+SCHEME = BinaryCode(bits=64, max_distance=3)
+COUNT = 400
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of ten records, of which the second one is large already."""
+    monkeypatch.setattr(ingest, "BATCH_RECORDS", 10)
+    monkeypatch.setattr(writer, "SEEN_FROM", 20)
+
+
+def records(seed: int, first: int = 0, count: int = COUNT) -> list[dict[str, Any]]:
+    """Codes of which many are equal, within a batch, between batches and between groups."""
+    random = Random(seed)
+    return [
+        {"key": first + i, "code": random.randrange(count // 2) << 20, "group": random.choice([None, "g", "h"])}
+        for i in range(count)
+    ]
+
+
+def index_sql(index: Index) -> Any:
+    """How the index over the hashes of values is declared."""
+    return index.connection.execute("SELECT sql FROM sqlite_schema WHERE name = 'neardup_fingerprint_value'").get
+
+
+def stored(index: Index) -> set[tuple[Any, ...]]:
+    """Every document with its value, and its cluster as the set of its members."""
+    rows = index.connection.execute(
+        """SELECT d.key, f.group_id, f.value FROM neardup_document AS d
+           JOIN neardup_fingerprint AS f ON f.id = d.fingerprint_id"""
+    )
+    clusters = {key: tuple(sorted(cluster.keys)) for cluster in index.clusters(1) for key in cluster.keys}
+    return {(*row, clusters[row[0]]) for row in rows}
+
+
+def load(index: Index, rows: Any, **options: Any) -> Any:
+    """add_many for codes that say more than one for all."""
+    return index._ingest("code", rows, "error", options.get("on_error", "raise"), options.get("only_new", False), None, None)
+
+
+def test_equal_values_are_stored_once_and_the_index_is_back(tmp_path: Path) -> None:
+    """Whatever came in large batches, after others or first, is as if it had been added one by one; check() finds nothing."""
+    with Index(tmp_path / "bulk.db", SCHEME) as bulk, Index(tmp_path / "single.db", SCHEME) as single:
+        declared = index_sql(bulk)
+        for seed, first in ((1, 0), (2, COUNT), (3, 2 * COUNT)):
+            load(bulk, records(seed, first))
+            for one in records(seed, first):
+                single.add_code(**one)
+            assert index_sql(bulk) == declared
+            assert bulk.check().ok
+        assert stored(bulk) == stored(single)
+
+
+def test_the_index_is_set_aside(tmp_path: Path) -> None:
+    """While a load is on, and only once its batches are many; the caller's own query at that moment keeps it where it is."""
+    seen: list[Any] = []
+    with Index(tmp_path / "a.db", SCHEME) as index:
+
+        def watched() -> Iterator[Any]:
+            for i, one in enumerate(records(1)):
+                if i in (15, 300):
+                    seen.append(index_sql(index))
+                yield one
+
+        load(index, watched())
+        assert seen[0] is not None
+        assert seen[1] is None
+    with Index(tmp_path / "b.db", SCHEME) as index:
+        load(index, records(1))
+        cursor = index.connection.execute("SELECT id FROM neardup_fingerprint")
+        cursor.fetchone()
+        load(index, records(2, COUNT))
+        assert index_sql(index) is not None
+        assert index.check().ok
+
+
+@pytest.mark.parametrize("only_new", [False, True])
+def test_a_failed_load_leaves_the_index_in_place(tmp_path: Path, only_new: bool) -> None:
+    """After a record with a key that is there already nothing of the load is stored, and the index over hashes is there."""
+    with Index(tmp_path / "a.db", SCHEME) as index:
+        load(index, records(1))
+        before, declared = stored(index), index_sql(index)
+        with pytest.raises(DuplicateKeyError):
+            load(index, [*records(2, COUNT), {"key": 0, "code": 5}], only_new=only_new)
+        assert (stored(index), index_sql(index)) == (before, declared)
+        assert index.check().ok
+        load(index, records(2, COUNT))
+        assert index.check().ok
+
+
+def test_records_that_go_one_by_one_in_a_load(tmp_path: Path) -> None:
+    """Keys that exist are replaced between large runs of new ones."""
+    with Index(tmp_path / "a.db", SCHEME) as index, Index(":memory:", SCHEME) as single:
+        rows = records(1) + [
+            {**one, "key": one["key"] % 7 + 100 * (i % 2), "if_exists": "replace"} for i, one in enumerate(records(2))
+        ]
+        rows += records(3, 2 * COUNT)
+        load(index, rows)
+        for one in rows:
+            single.add_code(**one)
+        assert stored(index) == stored(single)
+        assert index.check().ok
+
+
+def test_hashed_ids_find_every_id() -> None:
+    """The ids of a hash, however often it was added, in parts of any size."""
+    random = np.random.default_rng(1)
+    ids, hashes = HashedIds(), random.integers(-50, 50, 1000)
+    for part in np.split(np.arange(1000), [1, 3, 400, 410, 800]):
+        ids.add(hashes[part], part)
+    assert sorted(ids.find(np.array([-50, 7, 1000]))) == sorted(np.flatnonzero((hashes == -50) | (hashes == 7)))
+    assert len(HashedIds().find(hashes)) == 0
