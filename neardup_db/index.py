@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from .errors import NearDupError, ParameterError
 from .reader import Reader, sketch_of
 from .schemes.base import Scheme
 from .store import statistics
+from .store.backup import back_up
 from .store.check import Checker
 from .store.connection import translated
 from .store.documents import Record
@@ -365,26 +367,13 @@ class Index(Reader):
 
     def backup(self, path: str | Path) -> None:
         """Write a consistent copy of the whole database to a new file. Raises ParameterError if the file exists."""
-        target = Path(path)
-        if target.exists():
-            raise ParameterError(f"{str(path)!r} exists: give the path of a new file")
-        self._store.db.require_open()
-        with self._store.db.lock, translated():
-            self._store.db.require_open()
-            if self._store.db.connection.in_transaction:
+        db = self._store.db
+        db.require_open()
+        with db.lock, translated():
+            db.require_open()
+            if db.connection.in_transaction:
                 raise NearDupError("backup() cannot run inside a transaction: leave it first")
-            try:
-                copy = apsw.Connection(str(target))
-            except apsw.CantOpenError as error:
-                raise ParameterError(f"{str(path)!r} cannot be created ({error}): check the path and its permissions") from error
-            try:
-                with copy.backup("main", self._store.db.connection, "main") as backup:
-                    backup.step()
-            except BaseException:
-                target.unlink(missing_ok=True)
-                raise
-            finally:
-                copy.close()
+            back_up(db, os.fsdecode(path))
 
     # ---- helpers -----------------------------------------------------------------------------------------------------
 

@@ -58,7 +58,7 @@ class Background:
             self._thread.start()
 
     def wait(self) -> None:
-        """Until nothing is at work; raises what went wrong there."""
+        """Until nothing is at work; raises what went wrong there, again each time: the thread has ended."""
         if self._thread is None or self._thread is threading.current_thread():
             return
         with self._changed:
@@ -68,9 +68,8 @@ class Background:
 
     def _raise(self) -> None:
         if self._error is not None:
-            error, self._error = self._error, None
             self._waiting.clear()
-            raise error
+            raise self._error
 
     def _end(self) -> None:
         """Stop the thread. What it has not begun is dropped: after an error the transaction is over."""

@@ -9,7 +9,7 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -43,6 +43,11 @@ _ERRORS: tuple[tuple[type[Exception], type[NearDupError]], ...] = (
 )
 
 
+_OF_CHECKPOINT = (apsw.IOError, apsw.FullError)
+"""What moving the write-ahead log into the file may fail with, and is no failure of the call that does it: all of it is still in
+the log, and the next one moves it."""
+
+
 def translate(error: apsw.Error) -> NearDupError:
     """Our error for an error of SQLite."""
     if isinstance(error, apsw.BusyError) and getattr(error, "extendedresult", 0) == apsw.SQLITE_BUSY_SNAPSHOT:
@@ -59,10 +64,31 @@ def translate(error: apsw.Error) -> NearDupError:
         )
     if isinstance(error, apsw.CorruptError):
         return CorruptIndexError(f"SQLite cannot read the file ({error}): restore a backup; check() names what is damaged")
+    if isinstance(error, apsw.FullError):
+        return NearDupError(
+            f"the disk is full ({error}): the transaction was taken back; make room, then go on with the same object"
+        )
+    if isinstance(error, apsw.IOError):
+        return NearDupError(
+            f"the disk or file system failed ({error}): the transaction was taken back; where it fails again, look at the disk"
+        )
     for theirs, ours in _ERRORS:
         if isinstance(error, theirs):
             return ours(str(error))
     return NearDupError(f"SQLite: {type(error).__name__}: {error}")
+
+
+def _unknown(error: apsw.Error) -> NearDupError:
+    return NearDupError(
+        f"a commit failed with an I/O error ({error}), and only the file knows whether it happened: close the index (and a "
+        "connection of your own), open it again, and look whether the last write is there"
+    )
+
+
+def _lost() -> NearDupError:
+    return NearDupError(
+        "the transaction was rolled back by an error inside it: leave it, nothing of it is stored, and begin again"
+    )
 
 
 def extension_path() -> str:
@@ -196,17 +222,22 @@ class Database:
         """Whether the open transaction was begun here."""
         self._joined = False
         """Whether what was done last belonged to one that was not."""
+        self._uncertain: apsw.Error | None = None
+        """The I/O error of a commit: the log may hold a transaction that this connection takes for rolled back, and that is there
+        again after a crash. Nothing may be built on either."""
         self._process_id = os.getpid()
         self._closed = False
         forks.watch(self)
 
     def require_open(self) -> None:
         """Raise ClosedError, also in a forked child, where it is asked before the lock is waited for: at the fork, a thread that
-        is not in the child may have held it."""
+        is not in the child may have held it. Raise NearDupError after a commit whose outcome is not known."""
         if self._closed:
             raise ClosedError("the index is closed: open it again with Index(path)")
         if os.getpid() != self._process_id:
             raise ClosedError("this index was opened in the parent process: open it again in the child, after the fork")
+        if self._uncertain is not None:
+            raise _unknown(self._uncertain) from self._uncertain
 
     @property
     def forked(self) -> bool:
@@ -312,10 +343,13 @@ class Database:
                     self._began = self._began and not began
 
     def _begins(self) -> bool:
-        """Whether what is to be done needs a transaction of its own."""
+        """Whether a transaction is to begin here. After some errors SQLite rolls back all of it, outer levels too: what follows
+        inside them must not be stored alone."""
         if self.connection.in_transaction:
             self._joined = not self._began
             return False
+        if self._depth:
+            raise _lost()
         self._began, self._joined = True, False
         return True
 
@@ -324,8 +358,16 @@ class Database:
         self.connection.execute("BEGIN IMMEDIATE" if began else f"SAVEPOINT {savepoint}")
 
     def _commit(self, began: bool, savepoint: str) -> None:
+        if not self.connection.in_transaction:
+            raise _lost()
         try:
             self.connection.execute("COMMIT" if began else f"RELEASE {savepoint}")
+        except apsw.IOError as error:
+            self._roll_back(began, savepoint)
+            if not began:
+                raise
+            self._uncertain = error
+            raise _unknown(error) from error
         except BaseException:
             self._roll_back(began, savepoint)
             raise
@@ -345,9 +387,9 @@ class Database:
         """Move the write-ahead log into the file and cut it, unless others are at work just now: they are not waited for."""
         self.connection.set_busy_timeout(0)
         try:
-            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        except apsw.LockedError:  # a query of the caller's own on this connection is being read
-            return
+            # locked: a query of the caller's own on this connection is being read
+            with suppress(apsw.LockedError, *_OF_CHECKPOINT):
+                self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         finally:
             self.connection.set_busy_timeout(int(self.timeout * 1000))
 
@@ -362,7 +404,9 @@ class Database:
             if self.owned:
                 if self._depth:
                     raise NearDupError("the index cannot be closed inside its own transaction: leave the transaction first")
-                self.connection.close()
+                self._closed = True
+                with suppress(*_OF_CHECKPOINT):
+                    self.connection.close()
             self._closed = True
 
 

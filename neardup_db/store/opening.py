@@ -49,7 +49,7 @@ def open_store(
         raise ParameterError(f"{path!r} holds no index yet: {why}")
     if new_file or path == ":memory:":
         _settings_of_new(given)
-    ours = new_file and _make_file(path)
+    ours = new_file and make_file(path)
     try:
         connection = open_file(path, read_only=read_only, durability=durability, timeout=timeout)
     except BaseException:
@@ -91,7 +91,7 @@ def _opener(db: Database) -> Callable[[], apsw.Connection]:
     return another
 
 
-def _make_file(path: str) -> bool:
+def make_file(path: str) -> bool:
     """Create the file if nobody else does; True where it was this call that created it."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644))
