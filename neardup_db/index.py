@@ -44,7 +44,9 @@ class Index(Reader):
     clusters (default True). durability: "full" (an acknowledged write survives a power cut) or "normal" (it survives a crash of
     the program). attach: allow an index inside another program's database. timeout: seconds to wait for another writer.
 
-    An Index may be shared by threads. Raises ParameterError, FormatError, MismatchError, BusyError.
+    An Index may be shared by threads: they write in turns, and ask at the same time, by connections of their own (in memory, and
+    on a connection that was given, in turns too). A forked process opens its own. Raises ParameterError, FormatError,
+    MismatchError, BusyError.
 
     >>> from neardup_db import Index, MinHash
     >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
@@ -296,7 +298,8 @@ class Index(Reader):
 
     @contextmanager
     def transaction(self) -> Iterator[Index]:
-        """Several calls as one transaction: all of them, or after an exception none. Nests; other threads wait.
+        """Several calls as one transaction: all of them, or after an exception none. Nests. Other threads write after its end.
+        What they ask is answered from the state before it, or, in memory and on a connection that was given, after its end too.
 
         An exception of the caller's own comes out as it is, those of statements on `connection` too.
         """

@@ -171,6 +171,19 @@ def test_a_rebuild_is_followed(tmp_path: Path) -> None:
         run_threads(rebuild, ask, ask, ask)
 
 
+def test_a_rebuild_that_is_not_committed_is_not_followed(tmp_path: Path) -> None:
+    """Inside a transaction that has rebuilt the index with other rules, other threads go on by those that are in the file."""
+    with Index(tmp_path / "index.db", MinHash(), text=TextRules(), store_text=True) as index:
+        index.add("a", "one two three four")
+        index.rebuild(text=TextRules(case=None))
+        with index.transaction():
+            index.rebuild(text=TextRules.chars())
+            index.add("b", "One two three four")
+            assert asked_meanwhile(lambda: index.query("One two three four")) == [[]]
+            assert len(index.query("One two three four")) == 2
+        assert asked_meanwhile(lambda: len(index.query("One two three four"))) == [2]
+
+
 def test_a_rebuild_that_fails_is_not_followed(tmp_path: Path) -> None:
     """A thread that asks while a rebuild goes on, or has failed, gets answers by the settings that are in the file."""
     with Index(tmp_path / "index.db", MinHash(), store_text=True) as index:

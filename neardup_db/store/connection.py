@@ -312,7 +312,7 @@ class Database:
                     yield began
                 finally:
                     if began:
-                        if self.connection.in_transaction:
+                        if self.connection.in_transaction and not self.forked:
                             self.connection.execute("COMMIT")
                         self._began = False
             except apsw.Error as error:
@@ -358,6 +358,7 @@ class Database:
         self.connection.execute("BEGIN IMMEDIATE" if began else f"SAVEPOINT {savepoint}")
 
     def _commit(self, began: bool, savepoint: str) -> None:
+        self.require_open()  # not in a child that was forked inside
         if not self.connection.in_transaction:
             raise _lost()
         try:
@@ -373,6 +374,8 @@ class Database:
             raise
 
     def _roll_back(self, began: bool, savepoint: str) -> None:
+        if self.forked:  # it is the parent's, in memory that both share
+            return
         if not self.connection.in_transaction:  # it did not begin, was committed, or SQLite has rolled back by itself
             return
         if began:
