@@ -10,7 +10,8 @@ void nd_cache_clear(nd_settings_cache *cache)
 {
     sqlite3_finalize(cache->watch);
     sqlite3_finalize(cache->values);
-    cache->watch = cache->values = NULL;
+    sqlite3_finalize(cache->query);
+    cache->watch = cache->values = cache->query = NULL;
     nd_settings_clear(&cache->settings);
 }
 

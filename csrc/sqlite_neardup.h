@@ -18,7 +18,7 @@ SQLITE_EXTENSION_INIT3
 #endif
 
 #define ND_INDEX_NAME_MAX 40
-#define ND_INPUTS_MAX 5
+#define ND_INPUTS_MAX 6
 #define ND_DEFAULT_SHINGLE 3
 
 /* ---- arguments (sqlite_scalars.c) ---------------------------------------------------------------------------------- */
@@ -73,6 +73,8 @@ typedef struct nd_settings_cache {
     int with_rules;
     sqlite3_stmt *watch; /* NULL = nothing is held */
     sqlite3_stmt *values; /* of neardup_filing: first and last id -> id, group_id, value, crowd; NULL until it is needed */
+    sqlite3_stmt *query; /* of neardup_search; NULL while it runs, and until it is needed */
+    const char *query_name; /* the verify_*.sql that is in it */
     int recompiled;
     int64_t generation;
     int64_t created_at;

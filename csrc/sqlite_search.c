@@ -1,13 +1,16 @@
-/* sqlite_search.c: neardup_search(index, text [, threshold [, max_results [, measure]]]) -> key, similarity, distance, document_id.
+/* sqlite_search.c: neardup_search(index, text [, threshold [, max_results [, measure [, group]]]]) -> key, similarity, distance,
+ * document_id.
  *
- * The near-duplicates of a text among the documents without a group, best first, ties in the order of insertion. threshold and
- * max_results NULL or not given: the threshold of the index, no limit. measure 'containment': documents that hold the text, at
- * least this share of its shingles (0.8 where no threshold is given), and similarity is that share. For an index of codes (BinaryCode) the text is the code
- * in hexadecimal, or the code itself as a blob. A text without shingles has no rows, and so has NULL.
+ * The near-duplicates of a text among the documents of a group (NULL or not given: those without one), best first, ties in the
+ * order of insertion. threshold and max_results NULL or not given: the threshold of the index, no limit. measure 'containment':
+ * documents that hold the text, at least this share of its shingles (0.8 where no threshold is given), and similarity is that
+ * share. For an index of codes (BinaryCode) the text is the code in hexadecimal, or the code itself as a blob. A text without
+ * shingles has no rows, and so have NULL and a group that nothing was added to.
  *
  * The stored value of the text is computed here; the query is the text that Python runs (neardup_db/sql). All rows are collected
- * before the first is given out, so no statement of ours is open while the caller works. DIRECTONLY: it reads the database. */
-#include "sqlite_neardup.h"
+ * before the first is given out, so no statement of ours is open while the caller works; the query is kept, reset, for the next
+ * call. DIRECTONLY: it reads the database. */
+#include "sqlite_search.h"
 
 #include <string.h>
 #include <time.h>
@@ -17,11 +20,11 @@
 static nd_table_spec search_spec = {
     .name = "neardup_search",
     .declaration = "CREATE TABLE x(\"key\", similarity REAL, distance INTEGER, document_id INTEGER, "
-                   "index_name HIDDEN, text HIDDEN, threshold HIDDEN, max_results HIDDEN, measure HIDDEN)",
+                   "index_name HIDDEN, text HIDDEN, threshold HIDDEN, max_results HIDDEN, measure HIDDEN, group_name HIDDEN)",
     .innocuous = 0,
     .outputs = 4,
     .required = 2,
-    .inputs = 5,
+    .inputs = ND_SEARCH_INPUTS,
     .rows = 10,
 };
 
@@ -37,172 +40,6 @@ typedef struct search_cursor {
     search_row *rows;
     size_t capacity;
 } search_cursor;
-
-/* What the parameters of the query are bound to. */
-typedef struct question {
-    const nd_settings *settings;
-    const uint8_t *fingerprint;
-    size_t fingerprint_size;
-    const uint64_t *evidence; /* sorted distinct shingle hashes; NULL unless the scheme verifies by texts */
-    size_t evidence_count;
-    double slope;     /* similarity = 1 - slope * distance / bits */
-    double threshold; /* -1.0: the distance alone decides */
-    int64_t limit;    /* -1: none */
-    int containment;  /* 1: how much of the text is in a document */
-} question;
-
-#define ND_CONTAINMENT_DEFAULT 0.8
-
-static int is_hamming(const nd_scheme *scheme)
-{
-    return scheme->kind == ND_SCHEME_SIMHASH || scheme->kind == ND_SCHEME_BITSAMPLING || scheme->kind == ND_SCHEME_BINARYCODE;
-}
-
-/* ---- the question: bounds, value, evidence --------------------------------------------------------------------------- */
-
-static int has_containment(const nd_scheme *scheme)
-{
-    return (scheme->kind == ND_SCHEME_BOTTOMK && scheme->containment) ||
-           (scheme->kind == ND_SCHEME_MINHASH && scheme->evidence != ND_EVIDENCE_NONE);
-}
-
-static int set_measure(search_cursor *cursor, question *q)
-{
-    sqlite3_vtab *table = cursor->head.base.pVtab;
-    if (nd_input_is_null(&cursor->head, 4))
-        return SQLITE_OK;
-    sqlite3_value *measure = cursor->head.inputs[4];
-    const char *name = sqlite3_value_type(measure) == SQLITE_TEXT ? (const char *)sqlite3_value_text(measure) : "";
-    if (name == NULL)
-        return SQLITE_NOMEM;
-    if (strcmp(name, "containment") != 0)
-        return nd_table_fail(table, "neardup_search: measure must be 'containment', or NULL for that of the index");
-    if (!has_containment(&q->settings->scheme))
-        return nd_table_fail(table, "neardup_search: index \"%s\" cannot tell containment: rebuild it as MinHash(exact=True) or "
-                                    "BottomK(containment=True)",
-                             q->settings->index);
-    q->containment = 1;
-    return SQLITE_OK;
-}
-
-static int set_bounds(search_cursor *cursor, question *q)
-{
-    sqlite3_vtab *table = cursor->head.base.pVtab;
-    const nd_scheme *scheme = &q->settings->scheme;
-    double own = scheme->threshold;
-    q->slope = scheme->kind == ND_SCHEME_BITSAMPLING ? 2.0 : 1.0;
-    q->threshold = own;
-    q->limit = -1;
-    if (is_hamming(scheme)) {
-        own = 1.0 - q->slope * (double)scheme->max_distance / (double)scheme->bits;
-        own = own > 0.0 ? own : 0.0;
-        q->threshold = -1.0;
-    }
-    if (q->containment)
-        q->threshold = ND_CONTAINMENT_DEFAULT;
-    if (!nd_input_is_null(&cursor->head, 3)) {
-        int code = nd_input_integer(&cursor->head, 3, "max_results", 0, INT64_MAX, -1, &q->limit);
-        if (code != SQLITE_OK)
-            return code;
-    }
-    if (nd_input_is_null(&cursor->head, 2))
-        return SQLITE_OK;
-    int type = sqlite3_value_type(cursor->head.inputs[2]);
-    if (type != SQLITE_FLOAT && type != SQLITE_INTEGER)
-        return nd_table_fail(table, "neardup_search: threshold must be a number, not %s", nd_type_name(cursor->head.inputs[2]));
-    q->threshold = sqlite3_value_double(cursor->head.inputs[2]);
-    if (q->threshold > 1.0)
-        return nd_table_fail(table, "neardup_search: threshold must be at most 1, not %g", q->threshold);
-    if (q->containment && !(q->threshold > 0.0))
-        return nd_table_fail(table, "neardup_search: threshold must be above 0, not %g", q->threshold);
-    if (q->threshold < own && !q->containment)
-        return nd_table_fail(table, "neardup_search: threshold %.15g is below %.15g, which index \"%s\" was built for: ask with "
-                                    "a higher one, or rebuild the index",
-                             q->threshold, own, q->settings->index);
-    return SQLITE_OK;
-}
-
-static int hex_digit(uint8_t c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
-/* The code that was given in hexadecimal (with or without 0x), or as a blob. */
-static int set_code(search_cursor *cursor, question *q, uint8_t *code)
-{
-    sqlite3_vtab *table = cursor->head.base.pVtab;
-    const uint8_t *text;
-    size_t size;
-    size_t code_size = (size_t)q->settings->scheme.bits / 8;
-    if (!nd_value_bytes(cursor->head.inputs[1], &text, &size))
-        return nd_table_fail(table, "neardup_search: a code is text in hexadecimal or a blob, not %s",
-                             nd_type_name(cursor->head.inputs[1]));
-    q->fingerprint = code;
-    q->fingerprint_size = code_size;
-    if (sqlite3_value_type(cursor->head.inputs[1]) == SQLITE_BLOB) {
-        if (size != code_size)
-            return nd_table_fail(table, "neardup_search: a code of index \"%s\" has %lld bytes, not %lld", q->settings->index,
-                                 (sqlite3_int64)code_size, (sqlite3_int64)size);
-        memcpy(code, text, size);
-        return SQLITE_OK;
-    }
-    if (size >= 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X')) {
-        text += 2;
-        size -= 2;
-    }
-    if (size != 2 * code_size)
-        return nd_table_fail(table, "neardup_search: a code of index \"%s\" has %lld hexadecimal digits, not %lld",
-                             q->settings->index, (sqlite3_int64)(2 * code_size), (sqlite3_int64)size);
-    for (size_t i = 0; i < code_size; i++) {
-        int high = hex_digit(text[2 * i]);
-        int low = hex_digit(text[2 * i + 1]);
-        if (high < 0 || low < 0)
-            return nd_table_fail(table, "neardup_search: a code must be in hexadecimal digits, 0-9 and a-f");
-        code[i] = (uint8_t)(high * 16 + low);
-    }
-    return SQLITE_OK;
-}
-
-/* The stored value of the text, and the evidence; a size of 0 for a text without shingles. */
-static int set_text(search_cursor *cursor, question *q)
-{
-    nd_table *table = (nd_table *)cursor->head.base.pVtab;
-    nd_workspace *workspace = table->workspace;
-    const nd_scheme *scheme = &q->settings->scheme;
-    const nd_rules *rules = q->settings->rules;
-    const uint8_t *text;
-    size_t size;
-    if (!nd_value_bytes(cursor->head.inputs[1], &text, &size))
-        return nd_table_fail(&table->base, "neardup_search: text (or UTF-8 in a blob) is needed, not %s",
-                             nd_type_name(cursor->head.inputs[1]));
-    nd_values_clear(workspace->values);
-    int status = nd_text_tokenize(workspace->work, rules, text, size);
-    if (status == ND_OK)
-        status = nd_text_hash(workspace->work, rules);
-    if (status == ND_OK)
-        status = nd_scheme_append_work(scheme, rules, workspace->work, workspace->values);
-    if (status != ND_OK)
-        return nd_table_fail_status(&table->base, status);
-    q->fingerprint = nd_values_bytes(workspace->values);
-    q->fingerprint_size = (size_t)nd_values_ends(workspace->values)[0];
-    if (scheme->kind == ND_SCHEME_MINHASH && scheme->evidence == ND_EVIDENCE_TEXT) {
-        size_t count = nd_text_shingle_count(workspace->work, rules);
-        uint64_t *hashes = nd_workspace_numbers(workspace, 0, count);
-        if (hashes == NULL)
-            return SQLITE_NOMEM;
-        if (count > 0)
-            memcpy(hashes, nd_text_hashes(workspace->work), count * sizeof *hashes);
-        q->evidence = hashes;
-        q->evidence_count = nd_sort_distinct(hashes, count);
-    }
-    return SQLITE_OK;
-}
 
 /* ---- the query ---------------------------------------------------------------------------------------------------------- */
 
@@ -263,35 +100,58 @@ static void expand(sqlite3_str *sql, const char *text, const char *index, const 
     }
 }
 
-/* Takes over the text of `sql` and prepares it. */
-static int prepare(nd_table *table, sqlite3_str *sql, sqlite3_stmt **out)
+static int database_fail(nd_table *table)
 {
-    char *text = sqlite3_str_finish(sql);
-    if (text == NULL)
+    return nd_table_fail(&table->base, "neardup_search: %s", sqlite3_errmsg(table->cache.db));
+}
+
+/* Prepares a text of neardup_db/sql, or one like them. */
+static int prepare(nd_table *table, const char *text, const char *verified, sqlite3_stmt **out)
+{
+    sqlite3_str *sql = sqlite3_str_new(table->cache.db);
+    expand(sql, text, table->cache.settings.index, verified);
+    char *expanded = sqlite3_str_finish(sql);
+    if (expanded == NULL)
         return SQLITE_NOMEM;
-    int code = sqlite3_prepare_v2(table->cache.db, text, -1, out, NULL);
-    sqlite3_free(text);
+    int code = sqlite3_prepare_v3(table->cache.db, expanded, -1, SQLITE_PREPARE_PERSISTENT, out, NULL);
+    sqlite3_free(expanded);
     if (code != SQLITE_OK)
-        nd_table_fail(&table->base, "neardup_search: %s", sqlite3_errmsg(table->cache.db));
+        database_fail(table);
     return code;
 }
 
-/* The highest id of a fingerprint: about how many there are. */
-static int count_fingerprints(nd_table *table, const char *index, int64_t *count)
+/* The first number that a statement gives, whose parameter, if it has one, is `value`; *found is 0 where there is no row. */
+static int ask_number(nd_table *table, const char *text, sqlite3_value *value, int64_t *number, int *found)
 {
     sqlite3_stmt *statement = NULL;
-    sqlite3_str *sql = sqlite3_str_new(table->cache.db);
-    expand(sql, "SELECT max(id) FROM {index}_fingerprint", index, NULL);
-    int code = prepare(table, sql, &statement);
+    int code = prepare(table, text, NULL, &statement);
     if (code != SQLITE_OK)
         return code;
-    code = sqlite3_step(statement);
-    if (code == SQLITE_ROW)
-        *count = sqlite3_column_int64(statement, 0);
+    if (value != NULL)
+        code = sqlite3_bind_value(statement, 1, value);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(statement);
+    *found = code == SQLITE_ROW;
+    *number = *found ? sqlite3_column_int64(statement, 0) : 0;
+    if (code == SQLITE_ROW || code == SQLITE_DONE)
+        code = SQLITE_OK;
     else
-        nd_table_fail(&table->base, "neardup_search: %s", sqlite3_errmsg(table->cache.db));
+        database_fail(table);
     sqlite3_finalize(statement);
-    return code == SQLITE_ROW ? SQLITE_OK : code;
+    return code;
+}
+
+/* The number of the group; *found is 0 where nothing was added to it. */
+static int set_group(search_cursor *cursor, nd_question *q, int *found)
+{
+    nd_table *table = (nd_table *)cursor->head.base.pVtab;
+    *found = 1;
+    if (nd_input_is_null(&cursor->head, ND_SEARCH_GROUP))
+        return SQLITE_OK;
+    sqlite3_value *group = cursor->head.inputs[ND_SEARCH_GROUP];
+    if (sqlite3_value_type(group) == SQLITE_FLOAT)
+        return nd_table_fail(&table->base, "neardup_search: a group is text, a blob or an integer, not %s", nd_type_name(group));
+    return ask_number(table, "SELECT id FROM {index}_group WHERE name = ?", group, &q->group_id, found);
 }
 
 static int64_t now_ms(void)
@@ -302,7 +162,7 @@ static int64_t now_ms(void)
 }
 
 /* Binds those parameters that the query has. */
-static int bind_question(sqlite3_stmt *statement, const question *q)
+static int bind_question(sqlite3_stmt *statement, const nd_question *q)
 {
     const nd_scheme *scheme = &q->settings->scheme;
     int code = SQLITE_OK;
@@ -328,7 +188,9 @@ static int bind_question(sqlite3_stmt *statement, const question *q)
             code = sqlite3_bind_int(statement, i, scheme->slot_bits);
         else if (strcmp(name, ":k") == 0)
             code = sqlite3_bind_int(statement, i, scheme->k);
-        else if (strcmp(name, ":group_id") == 0 || strcmp(name, ":after_id") == 0 || strcmp(name, ":except_id") == 0)
+        else if (strcmp(name, ":group_id") == 0)
+            code = sqlite3_bind_int64(statement, i, q->group_id);
+        else if (strcmp(name, ":after_id") == 0 || strcmp(name, ":except_id") == 0)
             code = sqlite3_bind_int(statement, i, 0);
         else
             code = SQLITE_INTERNAL;
@@ -367,52 +229,72 @@ static int add_row(search_cursor *cursor, sqlite3_stmt *statement)
     return SQLITE_OK;
 }
 
-static int run_query(search_cursor *cursor, const question *q)
+/* Which verify_*.sql answers this question. An index that is large enough to be probed stays so, for ids are never used twice: it
+ * is counted until then. */
+static int choose_query(nd_table *table, const nd_question *q, const char **name)
+{
+    const nd_scheme *scheme = &q->settings->scheme;
+    int64_t fingerprints = 0;
+    int found, code = SQLITE_OK;
+    if (q->containment) {
+        *name = containment_name(scheme);
+        return SQLITE_OK;
+    }
+    *name = verify_name(scheme, 0);
+    if (!nd_is_hamming(scheme) || scheme->plan == ND_PLAN_SCAN ||
+        (table->cache.query != NULL && strcmp(table->cache.query_name, *name) == 0))
+        return SQLITE_OK;
+    code = ask_number(table, "SELECT max(id) FROM {index}_fingerprint", NULL, &fingerprints, &found);
+    *name = verify_name(scheme, nd_scheme_prefers_scan(scheme, fingerprints));
+    return code;
+}
+
+/* The query that was kept if it is this one, or a new one; the caller has it to itself. */
+static int take_query(nd_table *table, const char *name, sqlite3_stmt **out)
+{
+    nd_settings_cache *cache = &table->cache;
+    *out = cache->query;
+    cache->query = NULL;
+    if (*out != NULL && strcmp(cache->query_name, name) == 0)
+        return SQLITE_OK;
+    sqlite3_finalize(*out);
+    *out = NULL;
+    cache->query_name = name;
+    return prepare(table, find_text("matches"), find_text(name), out);
+}
+
+static int run_query(search_cursor *cursor, const nd_question *q)
 {
     nd_table *table = (nd_table *)cursor->head.base.pVtab;
-    const nd_scheme *scheme = &q->settings->scheme;
-    const char *index = q->settings->index;
     sqlite3_stmt *statement = NULL;
-    int64_t fingerprints = 0;
-    int code = SQLITE_OK;
-    if (is_hamming(scheme) && scheme->plan != ND_PLAN_SCAN)
-        code = count_fingerprints(table, index, &fingerprints);
-    if (code != SQLITE_OK)
-        return code;
-    const char *verified = find_text(q->containment ? containment_name(scheme)
-                                                    : verify_name(scheme, nd_scheme_prefers_scan(scheme, fingerprints)));
-    sqlite3_str *sql = sqlite3_str_new(table->cache.db);
-    expand(sql, find_text("matches"), index, verified);
-    code = prepare(table, sql, &statement);
+    const char *name;
+    int code = choose_query(table, q, &name);
+    if (code == SQLITE_OK)
+        code = take_query(table, name, &statement);
     if (code != SQLITE_OK)
         return code;
     code = bind_question(statement, q);
     while (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW)
         code = add_row(cursor, statement);
-    if (code != SQLITE_DONE)
-        nd_table_fail(&table->base, "neardup_search: %s", sqlite3_errmsg(table->cache.db));
-    sqlite3_finalize(statement);
-    return code == SQLITE_DONE ? SQLITE_OK : code;
+    if (code != SQLITE_DONE) {
+        database_fail(table);
+        sqlite3_finalize(statement);
+        return code;
+    }
+    sqlite3_reset(statement);
+    sqlite3_clear_bindings(statement); /* the question's bytes are gone soon */
+    table->cache.query = statement;
+    return SQLITE_OK;
 }
 
 static int answer(search_cursor *cursor)
 {
-    nd_table *table = (nd_table *)cursor->head.base.pVtab;
-    question q;
-    uint8_t code_bytes[512];
-    memset(&q, 0, sizeof q);
-    q.settings = &table->cache.settings;
-    if (q.settings->scheme.bits < 0 || (size_t)q.settings->scheme.bits / 8 > sizeof code_bytes)
-        return nd_table_fail(&table->base, "neardup_search: codes of index \"%s\" are too wide", q.settings->index);
-    int code = set_measure(cursor, &q);
+    nd_question q;
+    int found = 0;
+    int code = nd_question_read(&cursor->head, &q);
     if (code == SQLITE_OK)
-        code = set_bounds(cursor, &q);
-    if (code != SQLITE_OK || nd_input_is_null(&cursor->head, 1))
-        return code;
-    code = q.settings->scheme.kind == ND_SCHEME_BINARYCODE ? set_code(cursor, &q, code_bytes) : set_text(cursor, &q);
-    if (code != SQLITE_OK || q.fingerprint_size == 0)
-        return code;
-    return run_query(cursor, &q);
+        code = set_group(cursor, &q, &found);
+    return code == SQLITE_OK && found && q.fingerprint_size > 0 ? run_query(cursor, &q) : code;
 }
 
 /* ---- the table-valued function ----------------------------------------------------------------------------------------- */
@@ -447,7 +329,7 @@ static int search_filter(sqlite3_vtab_cursor *base, int given, const char *plan,
     int code = nd_cursor_begin(&cursor->head, given, argc, argv);
     if (code != SQLITE_OK)
         return code;
-    code = nd_cache_open(&table->cache, cursor->head.inputs[0], &message);
+    code = nd_cache_open(&table->cache, cursor->head.inputs[ND_SEARCH_INDEX], &message);
     if (code == SQLITE_OK)
         code = answer(cursor);
     else

@@ -43,6 +43,12 @@ static stored *stored_load(sqlite3_context *context, const char *function, const
     return NULL;
 }
 
+/* Whether settings hold what a call needs; those of an index of codes have no rules to read. */
+static int has_rules(const stored *s)
+{
+    return s->settings.rules != NULL || s->settings.scheme.kind == ND_SCHEME_BINARYCODE;
+}
+
 /* The index that argument 0 names; SQLite owns it until the function has returned, at least. */
 static stored *stored_find(sqlite3_context *context, const char *function, sqlite3_value *index, int with_rules)
 {
@@ -52,7 +58,7 @@ static stored *stored_find(sqlite3_context *context, const char *function, sqlit
         return NULL;
     }
     stored *s = sqlite3_get_auxdata(context, 0);
-    if (s != NULL && strcmp(s->settings.index, name) == 0)
+    if (s != NULL && strcmp(s->settings.index, name) == 0 && (!with_rules || has_rules(s)))
         return s;
     s = stored_load(context, function, name, with_rules);
     if (s == NULL)
@@ -65,42 +71,8 @@ static stored *stored_find(sqlite3_context *context, const char *function, sqlit
     return NULL;
 }
 
-/* neardup_similarity(index, a, b) -> similarity of two stored fingerprints as the scheme of the index measures it. A NULL
- * fingerprint gives NULL. */
-static void sql_similarity(sqlite3_context *context, int argc, sqlite3_value **argv)
-{
-    static const char function[] = "neardup_similarity";
-    const uint8_t *bytes[2];
-    size_t sizes[2];
-    (void)argc;
-    const stored *s = stored_find(context, function, argv[0], 0);
-    if (s == NULL)
-        return;
-    if (sqlite3_value_type(argv[1]) == SQLITE_NULL || sqlite3_value_type(argv[2]) == SQLITE_NULL)
-        return;
-    for (int i = 0; i < 2; i++) {
-        if (sqlite3_value_type(argv[i + 1]) != SQLITE_BLOB) {
-            nd_fail(context, "%s: a fingerprint must be a blob, not %s", function, nd_type_name(argv[i + 1]));
-            return;
-        }
-        (void)nd_value_bytes(argv[i + 1], &bytes[i], &sizes[i]);
-        if (nd_scheme_value_check(&s->settings.scheme, bytes[i], sizes[i]) != ND_OK) {
-            nd_fail(context, "%s: %lld bytes that are no fingerprint of index \"%s\": wrong length or order", function,
-                    (sqlite3_int64)sizes[i], s->settings.index);
-            return;
-        }
-    }
-    double similarity;
-    int64_t distance;
-    int status = nd_scheme_similarity(&s->settings.scheme, bytes[0], sizes[0], bytes[1], sizes[1], &similarity, &distance);
-    if (status != ND_OK)
-        nd_fail_status(context, function, status);
-    else
-        sqlite3_result_double(context, similarity);
-}
-
-/* The shingle hashes of a text, in its order, into buffer 0; ND_OK or what went wrong. */
-static int text_hashes(stored *s, sqlite3_value *text, uint64_t **hashes, size_t *count)
+/* The shingle hashes of a text, in its order, into buffer `which`; ND_OK or what went wrong. */
+static int text_hashes(stored *s, sqlite3_value *text, int which, uint64_t **hashes, size_t *count)
 {
     const uint8_t *bytes;
     size_t size;
@@ -113,7 +85,7 @@ static int text_hashes(stored *s, sqlite3_value *text, uint64_t **hashes, size_t
     if (status != ND_OK)
         return status;
     *count = nd_text_shingle_count(work, s->settings.rules);
-    uint64_t *copy = nd_workspace_numbers(s->workspace, 0, *count);
+    uint64_t *copy = nd_workspace_numbers(s->workspace, which, *count);
     if (copy == NULL)
         return ND_ERROR_MEMORY;
     if (*count > 0)
@@ -121,6 +93,100 @@ static int text_hashes(stored *s, sqlite3_value *text, uint64_t **hashes, size_t
     *hashes = copy;
     return ND_OK;
 }
+
+/* ---- neardup_similarity(index, a, b) ----------------------------------------------------------------------------------
+ *
+ * Similarity of two stored fingerprints (blobs), or of two texts, as the scheme of the index measures it. NULL of NULL. Of an
+ * exact index that stores texts, fingerprints tell the estimate by their signatures, texts the true similarity. */
+
+/* Of two stored fingerprints into *similarity; 0 where the function has ended with an error. */
+static int compare_values(sqlite3_context *context, const char *function, const stored *s, const uint8_t *const *bytes,
+                          const size_t *sizes, double *similarity)
+{
+    int64_t distance;
+    for (int i = 0; i < 2; i++) {
+        if (nd_scheme_value_check(&s->settings.scheme, bytes[i], sizes[i]) != ND_OK) {
+            nd_fail(context, "%s: %lld bytes that are no fingerprint of index \"%s\": wrong length or order", function,
+                    (sqlite3_int64)sizes[i], s->settings.index);
+            return 0;
+        }
+    }
+    int status = nd_scheme_similarity(&s->settings.scheme, bytes[0], sizes[0], bytes[1], sizes[1], similarity, &distance);
+    if (status != ND_OK)
+        nd_fail_status(context, function, status);
+    return status == ND_OK;
+}
+
+/* Of two texts; without shingles a text is like nothing. */
+static int compare_texts(sqlite3_context *context, const char *function, stored *s, sqlite3_value **texts, double *similarity)
+{
+    const nd_scheme *scheme = &s->settings.scheme;
+    const uint8_t *bytes[2];
+    size_t sizes[2];
+    int status;
+    *similarity = 0.0;
+    if (s->settings.rules == NULL) {
+        nd_fail(context, "%s: index \"%s\" holds codes, not texts: give them as blobs", function, s->settings.index);
+        return 0;
+    }
+    if (scheme->kind == ND_SCHEME_MINHASH && scheme->evidence != ND_EVIDENCE_NONE) {
+        uint64_t *hashes[2];
+        for (int i = 0; i < 2; i++) {
+            status = text_hashes(s, texts[i], i, &hashes[i], &sizes[i]);
+            if (status != ND_OK) {
+                nd_fail_status(context, function, status);
+                return 0;
+            }
+            sizes[i] = nd_sort_distinct(hashes[i], sizes[i]);
+        }
+        *similarity = nd_jaccard(hashes[0], sizes[0], hashes[1], sizes[1], 0.0);
+        return 1;
+    }
+    for (int i = 0; i < 2; i++)
+        (void)nd_value_bytes(texts[i], &bytes[i], &sizes[i]);
+    nd_values *values = s->workspace->values;
+    nd_values_clear(values);
+    status = nd_scheme_append_texts(scheme, s->settings.rules, s->workspace->work, bytes, sizes, 2, values);
+    if (status != ND_OK) {
+        nd_fail_status(context, function, status);
+        return 0;
+    }
+    const uint64_t *ends = nd_values_ends(values);
+    bytes[0] = nd_values_bytes(values);
+    bytes[1] = bytes[0] + ends[0];
+    sizes[0] = (size_t)ends[0];
+    sizes[1] = (size_t)(ends[1] - ends[0]);
+    return sizes[0] == 0 || sizes[1] == 0 || compare_values(context, function, s, bytes, sizes, similarity);
+}
+
+static void sql_similarity(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    static const char function[] = "neardup_similarity";
+    double similarity;
+    (void)argc;
+    int types[2] = {sqlite3_value_type(argv[1]), sqlite3_value_type(argv[2])};
+    stored *s = stored_find(context, function, argv[0], types[0] == SQLITE_TEXT && types[1] == SQLITE_TEXT);
+    if (s == NULL || types[0] == SQLITE_NULL || types[1] == SQLITE_NULL)
+        return;
+    int done;
+    if (types[0] == SQLITE_TEXT && types[1] == SQLITE_TEXT) {
+        done = compare_texts(context, function, s, argv + 1, &similarity);
+    } else if (types[0] == SQLITE_BLOB && types[1] == SQLITE_BLOB) {
+        const uint8_t *bytes[2];
+        size_t sizes[2];
+        for (int i = 0; i < 2; i++)
+            (void)nd_value_bytes(argv[i + 1], &bytes[i], &sizes[i]);
+        done = compare_values(context, function, s, bytes, sizes, &similarity);
+    } else {
+        nd_fail(context, "%s: two texts, or two fingerprints as blobs, are needed, not %s and %s", function,
+                nd_type_name(argv[1]), nd_type_name(argv[2]));
+        return;
+    }
+    if (done)
+        sqlite3_result_double(context, similarity);
+}
+
+/* ---- neardup_text_jaccard, neardup_text_containment --------------------------------------------------------------------- */
 
 /* What the two functions below compare: the shingle hashes of a text by the text rules of the index, in its order and repeats
  * included, none of a NULL text; and the evidence, the sorted distinct shingle hashes of another text. */
@@ -145,7 +211,7 @@ static int text_and_evidence(sqlite3_context *context, const char *function, sto
         return 0;
     }
     if (status == ND_OK && sqlite3_value_type(argv[1]) != SQLITE_NULL)
-        status = text_hashes(s, argv[1], &out->hashes, &out->hash_count);
+        status = text_hashes(s, argv[1], 0, &out->hashes, &out->hash_count);
     if (status == ND_ERROR_PARAMETER)
         nd_fail(context, "%s: text (or UTF-8 in a blob) is needed, not %s", function, nd_type_name(argv[1]));
     else if (status != ND_OK)

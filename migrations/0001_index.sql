@@ -36,7 +36,8 @@ CREATE TABLE {index}_document (
     text TEXT                             -- the text itself, where the index stores texts
 ) STRICT;
 CREATE INDEX {index}_document_fingerprint ON {index}_document (fingerprint_id);
-CREATE INDEX {index}_document_cluster ON {index}_document (cluster_id);
+-- With expires_at, so that visible documents are counted by cluster without reading the documents.
+CREATE INDEX {index}_document_cluster ON {index}_document (cluster_id, expires_at);
 CREATE INDEX {index}_document_expiry ON {index}_document (expires_at) WHERE expires_at IS NOT NULL;
 
 CREATE TABLE {index}_match (
@@ -51,6 +52,9 @@ CREATE TABLE {index}_match (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX {index}_match_other ON {index}_match (other_id);
 
+-- For people. Times are UTC. What has expired is not shown.
+
+-- A row for each document; metadata is JSON, text is NULL unless texts are stored.
 CREATE VIEW {index}_documents AS
 SELECT d.key, g.name AS "group", d.cluster_id AS cluster, d.token_count,
     strftime('%Y-%m-%d %H:%M:%f', d.added_at / 1000.0, 'unixepoch') AS added_at,
@@ -62,6 +66,7 @@ FROM {index}_document AS d
 LEFT JOIN {index}_group AS g ON g.id = d.group_id
 WHERE d.expires_at IS NULL OR d.expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER);
 
+-- A row for each recorded match: the later document is like the earlier one. Not all pairs: enough to connect each cluster.
 CREATE VIEW {index}_matches AS
 SELECT a.key, b.key AS other_key, m.similarity, m.distance,
     strftime('%Y-%m-%d %H:%M:%f', m.found_at / 1000.0, 'unixepoch') AS found_at
@@ -71,6 +76,8 @@ JOIN {index}_document AS b ON b.id = m.other_id
 WHERE (a.expires_at IS NULL OR a.expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
     AND (b.expires_at IS NULL OR b.expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER));
 
+-- A row for each member of a cluster of two or more; the representative is the earliest. Until expired documents are removed,
+-- what only they connected is still shown as one cluster.
 CREATE VIEW {index}_clusters AS
 SELECT c.cluster, c.size, r.key AS representative, d.key AS member
 FROM (
@@ -84,5 +91,6 @@ JOIN {index}_document AS r ON r.id = c.representative_id
 JOIN {index}_document AS d ON d.cluster_id = c.cluster
 WHERE d.expires_at IS NULL OR d.expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER);
 
+-- A row for each parameter.
 CREATE VIEW {index}_settings AS
 SELECT name, value FROM {index}_setting;

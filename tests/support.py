@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 
 from neardup_db import BinaryCode, BitSampling, BottomK, MinHash, SimHash, TextRules
 from neardup_db.compute import shingles
 
 Verdict = tuple[float, "int | None"]
 Compare = Callable[[Any, Any], "Verdict | None"]
+
+
+def sqlite_shell() -> str:
+    """Path of SQLite's own shell. Where it is not installed the test is skipped; `.ci/run` does not start without it."""
+    found = shutil.which("sqlite3")
+    return found or pytest.skip("SQLite's shell is not installed (Debian: apt-get install sqlite3)")
 
 
 def keys(matches: Any) -> list[Any]:

@@ -36,7 +36,4 @@ def test_sql_examples() -> None:
         index.add("a", text, metadata={"source": "x"})
         index.add("b", text + "!", metadata={"source": "y"})
         answers = [index.connection.execute(statement).fetchall() for statement in statements]
-    assert len(answers) == 8
-    assert answers[0] == [(1, 2, "a")]
-    assert answers[2] == [("y", "x", 1, 1.0)]
-    assert answers[5] == [("a", 1.0), ("b", 1.0)]
+    assert answers == [[("a", 2)], [("y", "x", 1, 1.0)], [("a", 1.0), ("b", 1.0)], [(1.0,)]]

@@ -15,8 +15,10 @@ from typing import Any
 import apsw
 import pytest
 import xxhash
+from support import sqlite_shell
 
 import neardup_db
+from neardup_db import BinaryCode, Index, MinHash
 
 SCALARS = {
     ("neardup_containment", 2),
@@ -40,6 +42,7 @@ SCALARS = {
     ("neardup_text_jaccard", 4),
     ("neardup_version", 0),
 }
+READERS = {"neardup_similarity", "neardup_text_containment", "neardup_text_jaccard"}
 TABLES = {
     "neardup_bands",
     "neardup_filing",
@@ -90,20 +93,26 @@ def simhash(text: str, k: int, bits: int) -> bytes | None:
     return code.to_bytes(bits // 8, "big") if hashes else None
 
 
-def test_registered_functions_are_exactly_these(db: apsw.Connection) -> None:
-    """No function more, none less."""
-    rows = db.execute("SELECT name, narg FROM pragma_function_list WHERE name GLOB 'neardup*'")
-    assert set(rows) == SCALARS
-    assert {name for (name,) in db.execute("SELECT name FROM pragma_module_list WHERE name GLOB 'neardup*'")} == TABLES
+def listed(db: apsw.Connection) -> tuple[set[Any], set[Any]]:
+    """Scalar functions (name, arguments, kind, encoding, flags) and modules that a connection has."""
+    functions = set(db.execute("SELECT name, narg, type, enc, flags FROM pragma_function_list WHERE NOT builtin"))
+    return functions, set(db.execute("SELECT name FROM pragma_module_list"))
 
 
-def test_pure_functions_are_deterministic_and_innocuous(db: apsw.Connection) -> None:
-    """Only the three that read an index are kept from views, triggers and generated columns."""
+def test_registered_functions_are_exactly_these() -> None:
+    """Loading adds these functions and modules with these flags, and nothing else: those that read an index are for direct use
+    only, all others give the same for the same and may stand in a schema."""
     deterministic, direct_only, innocuous = 0x800, 0x80000, 0x200000
-    for name, flags in db.execute("SELECT name, flags FROM pragma_function_list WHERE name GLOB 'neardup*'"):
-        mask = flags & (deterministic | direct_only | innocuous)
-        reads = name in ("neardup_similarity", "neardup_text_containment", "neardup_text_jaccard")
-        assert mask == (direct_only if reads else deterministic | innocuous), name
+    db = apsw.Connection(":memory:")
+    before = listed(db)
+    neardup_db.load(db)
+    after = listed(db)
+    flags = {True: direct_only, False: deterministic | innocuous}
+    expected = {(name, count, "s", "utf8", flags[name in READERS]) for name, count in SCALARS}
+    assert after[0] - before[0] == expected
+    assert after[1] - before[1] == {(name,) for name in TABLES}
+    assert before[0] <= after[0] and before[1] <= after[1]
+    db.close()
 
 
 def test_only_the_entry_point_is_exported() -> None:
@@ -366,25 +375,34 @@ def random_argument(source: random.Random) -> Any:
 
 
 def test_any_arguments_give_a_value_or_an_error(db: apsw.Connection) -> None:
-    """200 random argument lists for every function: SQLite survives, and every error is SQLite's."""
+    """200 random argument lists for every function, half of them naming an index: SQLite survives, every error is SQLite's."""
     source = random.Random(20240607)
-    tables = [("neardup_shingles", 2), ("neardup_bands", 3), ("neardup_bands", 4), ("neardup_probe", 2), ("neardup_keys", 2)]
-    tables += [("neardup_search", 2), ("neardup_search", 4), ("neardup_search", 5), ("neardup_probe", 3)]
+    inputs = [
+        (name, db.execute("SELECT count(*) FROM pragma_table_xinfo(?) WHERE hidden", (name,)).get) for name in sorted(TABLES)
+    ]
     calls = [(f"SELECT {name}", count) for name, count in sorted(SCALARS)]
-    calls += [(f"SELECT * FROM {name}", count) for name, count in tables]
+    calls += [(f"SELECT * FROM {name}", count) for name, most in inputs for count in range(1, most + 1)]
+    for index, scheme in {"neardup": MinHash(threshold=0.5, exact=True), "codes": BinaryCode(bits=64, max_distance=3)}.items():
+        with Index(db, scheme, name=index) as made:
+            add = made.add if scheme.takes_text else made.add_code
+            for key, content in enumerate(("a b c d", "a b c e", "") if scheme.takes_text else (b"\0" * 8, b"\xff" * 8)):
+                add(key, content)
+    answers = 0
     for head, count in calls:
         sql = f"{head}({', '.join('?' * count)})"
-        for _ in range(200):
+        for number in range(200):
             arguments = [random_argument(source) for _ in range(count)]
+            if count and number % 2:
+                arguments[0] = source.choice(["neardup", "codes"])
             with contextlib.suppress(apsw.SQLError):
-                db.execute(sql, arguments).fetchall()
+                answers += len(db.execute(sql, arguments).fetchall())
+    assert answers > 1000
+    assert db.execute("PRAGMA integrity_check").get == "ok" and db.get_autocommit()
 
 
 def test_stock_shell_loads_it() -> None:
     """The sqlite3 command of the system gives the same answers as the SQLite of apsw."""
-    shell = shutil.which("sqlite3")
-    if shell is None:
-        return
+    shell = sqlite_shell()
     script = f".load {neardup_db.extension_path()}\nSELECT hex(neardup_simhash('the quick brown fox')), neardup_hamming(1, 2);\n"
     script += "SELECT shingle FROM neardup_shingles('the quick brown fox', 3);\nSELECT * FROM neardup_probe('nothing', x'00');\n"
     done = subprocess.run([shell, ":memory:"], input=script, capture_output=True, text=True)

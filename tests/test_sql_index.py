@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import struct
 import subprocess
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import Any
 import apsw
 import pytest
 import xxhash
+from support import sqlite_shell
 
 import neardup_db
 
@@ -86,6 +86,10 @@ EVERY_READER = [
     "SELECT * FROM neardup_search(?1, '0000')",
     "SELECT neardup_similarity(?1, x'0000', x'0000')",
     "SELECT neardup_text_jaccard(?1, 'a', x'', 0.5)",
+    "SELECT neardup_similarity(?1, 'a', 'b')",
+    "SELECT neardup_text_containment(?1, 'a', x'')",
+    "SELECT * FROM neardup_filing(?1, 1, 9)",
+    "SELECT * FROM neardup_join(?1, 1, 9, 1, 0)",
 ]
 
 
@@ -260,7 +264,7 @@ def test_nothing_stays_open(tmp_path: Path) -> None:
     db = open_database(str(tmp_path / "f.db"))
     create(db)
     create(db, "y", TEXT_SETTINGS)
-    for index in ("x", "y", "z", "x"):
+    for index in ("x", "x", "y", "y", "z", "x", "x"):
         for sql in EVERY_READER:
             try:
                 db.execute(sql, (index,)).fetchall()
@@ -285,6 +289,63 @@ def test_a_search_half_read_does_not_block(db: apsw.Connection) -> None:
     assert found(db, "0000") == []
 
 
+def test_a_search_keeps_its_query(db: apsw.Connection) -> None:
+    """The second search is not planned anew; after a change of the schema, an error or another load the next one is."""
+    create(db)
+    db.execute("UPDATE x_fingerprint SET id = 100000 WHERE id = 3; UPDATE x_document SET fingerprint_id = 100000 WHERE key = 'c'")
+    db.execute("DELETE FROM x_simhash_block")
+    keys = sql_file("sql", "keys_simhash_block", "x")
+    db.execute(f"INSERT INTO x_simhash_block {keys}", {"first_id": 1, "last_id": 100000})
+    planned = []
+
+    def watch(operation: int, table: str | None, *_: Any) -> int:
+        planned.append((operation, table))
+        return apsw.SQLITE_OK
+
+    def plans(code: str, expected: list[str]) -> bool:
+        planned.clear()
+        assert found(db, code) == expected
+        return (apsw.SQLITE_READ, "x_document") in planned
+
+    db.authorizer = watch
+    assert [plans("0000", ["a", "b"]), plans("ffff", ["c"]), plans("0001", ["b", "a"])] == [True, False, False]
+    db.execute("CREATE INDEX other ON x_document (added_at)")
+    assert [plans("ffff", ["c"]), plans("ffff", ["c"])] == [True, False]
+    db.execute("ALTER TABLE x_simhash_block RENAME TO elsewhere")
+    assert "no such table" in refused(db, "SELECT * FROM neardup_search('x', '0000')")
+    db.execute("ALTER TABLE elsewhere RENAME TO x_simhash_block")
+    assert [plans("ffff", ["c"]), plans("ffff", ["c"])] == [True, False]
+    db.load_extension(str(neardup_db.extension_path()), "sqlite3_neardup_init")
+    assert [plans("ffff", ["c"]), plans("ffff", ["c"])] == [True, False]
+
+
+def test_searches_within_searches(db: apsw.Connection) -> None:
+    """A search for each row of a search, of the same index and of another, by one kept query each."""
+    create(db)
+    create(db, "y", SETTINGS | {"max_distance": 2, "blocks": 4})
+    inner = "SELECT a.key, b.key FROM neardup_search('x', '0000') AS a, neardup_search('x', '000' || (a.key = 'b')) AS b"
+    assert db.execute(inner).fetchall() == [("a", "a"), ("a", "b"), ("b", "b"), ("b", "a")]
+    sql = "SELECT i.column1, s.key FROM (VALUES ('x'), ('y'), ('x')) AS i, neardup_search(i.column1, '0003') AS s"
+    assert db.execute(sql).fetchall() == [("x", "b"), ("y", "b"), ("y", "a"), ("x", "b")]
+
+
+# ---- groups --------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_search_stays_in_its_group(db: apsw.Connection) -> None:
+    """The sixth argument names the group, whatever its type; NULL is none, an unknown one has no documents."""
+    create(db)
+    db.execute("INSERT INTO x_group VALUES (1, 'g'), (2, x'67'), (3, 7)")
+    for number, key in enumerate("abc", 1):
+        db.execute("UPDATE x_fingerprint SET group_id = ?, value = x'0000' WHERE id = ?", (number, number))
+        db.execute("UPDATE x_document SET group_id = ? WHERE key = ?", (number, key))
+    sql = "SELECT key FROM neardup_search('x', '0000', NULL, NULL, NULL, ?)"
+    answers = {group: [key for (key,) in db.execute(sql, (group,))] for group in ("g", b"g", 7, None, "7", "none", "")}
+    assert answers == {"g": ["a"], b"g": ["b"], 7: ["c"], None: [], "7": [], "none": [], "": []}
+    assert "a group is" in refused(db, sql, 1.5)
+    assert "hexadecimal" in refused(db, "SELECT * FROM neardup_search('x', 'zz', NULL, NULL, NULL, 'none')")
+
+
 # ---- who may call -----------------------------------------------------------------------------------------------------------
 
 
@@ -297,6 +358,26 @@ def test_views_and_triggers_may_not_read_an_index(db: apsw.Connection, sql: str)
     db.execute(f"CREATE VIEW v AS {call}; CREATE TRIGGER r AFTER INSERT ON t BEGIN INSERT INTO t {call}; END")
     assert "unsafe use" in refused(db, "SELECT * FROM v")
     assert "unsafe use" in refused(db, "INSERT INTO t VALUES (1)")
+
+
+INPUTS = {
+    "neardup_bands": ["fingerprint", "bands", "rows", "slot_bits"],
+    "neardup_filing": ["index_name", "first_id", "last_id"],
+    "neardup_join": ["index_name", "first_id", "last_id", "complete", "now"],
+    "neardup_keys": ["index_name", "fingerprint"],
+    "neardup_probe": ["index_name", "fingerprint", "containment"],
+    "neardup_search": ["index_name", "text", "threshold", "max_results", "measure", "group_name"],
+    "neardup_shingles": ["text", "k"],
+}
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_inputs_are_hidden_columns(db: apsw.Connection, name: str) -> None:
+    """SELECT * does not show them, in the order of the arguments; without those required the function is refused by name."""
+    rows = db.execute("SELECT name, hidden FROM pragma_table_xinfo(?)", (name,)).fetchall()
+    assert [column for column, hidden in rows if hidden] == INPUTS[name]
+    assert [column for column, hidden in rows[-len(INPUTS[name]) :]] == INPUTS[name]
+    assert f"{name}: too few arguments" in refused(db, f"SELECT * FROM {name}")
 
 
 # ---- plans --------------------------------------------------------------------------------------------------------------------
@@ -331,9 +412,7 @@ def test_queries_look_up_and_stream(db: apsw.Connection, frame: str, name: str, 
 
 def test_stock_shell_searches(tmp_path: Path) -> None:
     """The sqlite3 command of the system opens the file, searches it and closes it."""
-    shell = shutil.which("sqlite3")
-    if shell is None:
-        return
+    shell = sqlite_shell()
     db = open_database(str(tmp_path / "f.db"))
     create(db)
     db.close()

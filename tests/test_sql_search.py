@@ -454,8 +454,34 @@ def test_similarity_of_stored_values(db: apsw.Connection) -> None:
     assert rows == [(1.0,), (1.0,)]
     assert "no fingerprint" in refused(db, sql, "c", b"abc", b"ab")
     assert "no fingerprint" in refused(db, sql, "b", pack([2, 1]), pack([1]))
-    assert "blob" in refused(db, sql, "c", "ab", b"ab")
+    assert "two texts, or two fingerprints" in refused(db, sql, "c", "ab", b"ab")
+    assert "two texts, or two fingerprints" in refused(db, sql, "b", b"ab", 5)
     assert 'no index named "none"' in refused(db, sql, "none", b"ab", b"ab")
+
+
+@pytest.mark.parametrize("evidence", ["none", "hashes", "text"])
+def test_similarity_of_texts(db: apsw.Connection, evidence: str) -> None:
+    """By the rules and the scheme of the index: equal slots, or the true similarity of an exact one; 0.0 without shingles."""
+    create(db, "t", MINHASH | TEXT_RULES | {"evidence": evidence})
+    a, b = "a b c d e f g h", "A b c d e f g, X!"
+    sql = "SELECT neardup_similarity('t', ?, ?)"
+    shared = db.execute("SELECT neardup_slot_share(?, ?, 16)", (signature(db, a), signature(db, b))).fetchall()
+    exact = len(set(hashes(a)) & set(hashes(b))) / len(set(hashes(a)) | set(hashes(b)))
+    assert db.execute(sql, (a, b)).fetchall() == (shared if evidence == "none" else [(exact,)])
+    assert db.execute(sql, (a, a.upper())).fetchall() == [(1.0,)]
+    assert db.execute(sql, (a, "...")).fetchall() == db.execute(sql, ("", "")).fetchall() == [(0.0,)]
+    assert db.execute(sql, (a, None)).fetchall() == [(None,)]
+
+
+def test_similarity_of_fingerprints_then_texts(db: apsw.Connection) -> None:
+    """One call in a statement may see fingerprints and texts in turn; an index of codes has no texts."""
+    create(db, "b", BOTTOMK | TEXT_RULES)
+    create(db, "c", {"scheme": "binarycode", "plan": "scan", "bits": 16, "max_distance": 1})
+    value = pack(sorted(set(hashes("a b c"))))
+    db.execute("CREATE TABLE t(v ANY) STRICT")
+    db.execute("INSERT INTO t VALUES (?1), ('a b c'), (?1), ('a b c')", (value,))
+    assert db.execute("SELECT neardup_similarity('b', v, v) FROM t").fetchall() == [(1.0,)] * 4
+    assert "holds codes" in refused(db, "SELECT neardup_similarity('c', 'abcd', 'abcd')")
 
 
 def test_text_jaccard(db: apsw.Connection) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ class Demo:
     def _add(self, index: Index) -> None:
         self._title("1  Add")
         started = time.perf_counter()
-        report = index.add_many(self.texts.items())
+        report = index.add_many(_records(self.texts))
         seconds = time.perf_counter() - started
         size = sum(len(text.encode()) for text in self.texts.values())
         stored = self.path.stat().st_size
@@ -147,6 +148,14 @@ class Demo:
             self.console.print(f"[dim]{name} joined the others; the transaction that deleted it split them.[/]")
         after = [list(part) for part in [*parts, *alone]]
         self.figures["deleted"] = {"key": key, "before": list(cluster.keys), "after": after}
+
+
+def _records(texts: dict[str, str]) -> Iterator[dict[str, Any]]:
+    """The documents with what their keys tell as metadata, for SQL."""
+    for key, text in texts.items():
+        chapter, translation = _parts(key)
+        book, _, number = chapter.rpartition(" ")
+        yield {"key": key, "text": text, "metadata": {"book": book, "chapter": int(number), "translation": translation}}
 
 
 def _parts(key: str) -> tuple[str, str]:

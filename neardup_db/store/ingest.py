@@ -129,10 +129,12 @@ class Ingest:
     # ---- writing a batch ---------------------------------------------------------------------------------------------
 
     def _sketch(self, batch: Batch) -> Sketches:
+        """Fingerprints, in the place of the contents: batches wait to be written, and texts need ten times as much memory."""
+        contents, batch.contents = batch.contents, []
         if self.options.content == "code":
-            return Sketches(batch.contents, None, None, self.store.epoch)
+            return Sketches(contents, None, None, self.store.epoch)
         evidence = self.store.record_matches or self.options.only_new
-        return self.store.sketch_texts(batch.contents, evidence=evidence)
+        return self.store.sketch_texts(contents, evidence=evidence)
 
     def _flush(self) -> None:
         self.counts["matched"] += self.writer.flush(now_ms())

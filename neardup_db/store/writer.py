@@ -28,7 +28,8 @@ UNCONNECTED_MAX = 500_000
 
 
 class Batch:
-    """Records as columns: keys and contents (texts or codes), and whole records where there is more to them."""
+    """Records as columns: keys and contents (texts or codes, until they are fingerprinted), and whole records where there is more
+    to them."""
 
     def __init__(self) -> None:
         self.keys: list[Key] = []
@@ -52,7 +53,7 @@ class Batch:
     def some(self, places: Sequence[int]) -> Batch:
         """The records at some places."""
         chosen = Batch()
-        chosen.keys, chosen.contents = [self.keys[i] for i in places], [self.contents[i] for i in places]
+        chosen.keys = [self.keys[i] for i in places]
         chosen.more = {i: self.more[place] for i, place in enumerate(places) if place in self.more}
         chosen.if_exists = {i: self.if_exists[place] for i, place in enumerate(places) if place in self.if_exists}
         return chosen

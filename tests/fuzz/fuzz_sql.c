@@ -314,6 +314,9 @@ static const char *const questions[] = {
     "SELECT d.key, s.* FROM i_document AS d, neardup_search('i', d.text) AS s",
     "SELECT * FROM neardup_search WHERE text = ?1",
     "SELECT count(*) FROM neardup_search('i', (SELECT key FROM neardup_search('i', ?1) LIMIT 1))",
+    "SELECT *, measure, group_name FROM neardup_search('i', ?1, NULL, NULL, ?2, ?3)",
+    "SELECT s.*, c.* FROM neardup_search('i', ?1) AS s, neardup_search('i', ?1, 0.5, 3, 'containment') AS c",
+    "SELECT neardup_similarity('i', a.text, b.text), neardup_similarity('i', a.text, ?1) FROM i_document AS a, i_document AS b",
 };
 
 /* What the columns of a similarity may hold. */
