@@ -287,17 +287,12 @@ class Reader:
 
     def stats(self) -> dict[str, Any]:
         """Counts, sizes in bytes, settings, versions and the tier of CPU instructions in use."""
-<<<<<<< HEAD
         with self._views.reading() as view:
-            return statistics.collect(view.store, checks.now_ms())
-=======
-        with self._store.reading():
             now = checks.now_ms()
-            figures = statistics.collect(self._store, now)
-            if figures["expired"] and self._store.record_matches:  # labels do not tell what only these connected
-                figures["clusters"] = len(self._clusters.listing(2, now))
+            figures = statistics.collect(view.store, now)
+            if figures["expired"] and view.store.record_matches:  # labels do not tell what only these connected
+                figures["clusters"] = len(view.clusters.listing(2, now))
             return figures
->>>>>>> main
 
 
 def sketch_of(store: Store, text: str | bytes) -> Sketch:

@@ -95,6 +95,8 @@ class Writers:
     def __init__(self) -> None:
         self.process = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.killed = 0
+        self.acknowledged = 0
+        """Operations of the writer at work, for whoever looks from another thread."""
 
     def run(self, job: dict[str, Any], kill_after: float | None) -> int:
         """Let a writer do its job, and kill it so many seconds after it has begun. Returns how many operations it has done."""
@@ -106,10 +108,12 @@ class Writers:
         if kill_after is not None:
             time.sleep(kill_after)
             os.kill(int(rest), signal.SIGKILL)
-        lines = []
+        lines: list[str] = []
+        self.acknowledged = 0
         while (line := self.process.stdout.readline().strip()) != "dead":
             assert line and not line.startswith("failed"), line
             lines.append(line)
+            self.acknowledged = len(lines)
         finished = lines[-1:] == ["end"]
         self.killed += not finished
         return len(lines) - finished
