@@ -104,7 +104,7 @@ class Index(Reader):
         self.close()
 
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and self._store.db.owned:
+        if not getattr(self, "_closed", True) and self._store.db.owned and not self._store.db.forked:
             warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
 
     def __repr__(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import FrozenInstanceError
@@ -19,6 +20,8 @@ Init = TypeVar("Init", bound=Callable[..., None])
 Self = TypeVar("Self", bound="Parameters")
 
 SEED_LIMIT = 1 << 63
+
+_INDEX_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}\Z")
 
 
 class Parameters:
@@ -159,6 +162,13 @@ def seed(name: str, value: Any) -> int:
         choice(name, value, ("random",))
         return secrets.randbelow(SEED_LIMIT - 1) + 1
     return integer(name, value, 0, SEED_LIMIT - 1, 'or "random"')
+
+
+def index_name(name: Any) -> str:
+    """The name of an index, if it is one that may be put into SQL."""
+    if not isinstance(name, str) or not _INDEX_NAME.match(name):
+        raise ParameterError(f"name={name!r}: an index's name is a letter and then at most 39 letters, digits or underscores")
+    return name
 
 
 def _and(remedy: str) -> str:

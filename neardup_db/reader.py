@@ -17,7 +17,7 @@ from .store.joins import ranges, ranges_with, set_blocks
 from .store.state import Sketch, Store
 from .store.views import View, Views
 from .text import TextRules
-from .values import Cluster, Document, Key, Match, Pair
+from .values import Cluster, Document, Key, Match, Pair, Stats
 
 PAGE = 500
 """Documents that a lazy listing reads in one transaction."""
@@ -285,7 +285,7 @@ class Reader:
             a, b = view.found(key_a, now), view.found(key_b, now)
             return explain_pair(view.store, view.search, key_a, a, key_b, b)
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> Stats:
         """Counts, sizes in bytes, settings, versions and the tier of CPU instructions in use."""
         with self._views.reading() as view:
             now = checks.now_ms()

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from typing import Any
+
+from .show.escape import label_html
+from .show.style import facts, fragment
 
 Key = str | bytes | int
 """What names a document: text, bytes or a signed 64-bit integer. 1 and '1' are different keys."""
+
+SHOWN_KEYS, SHOWN_TEXT = 12, 200
+"""Keys of a cluster, and characters of a text, in a repr."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +42,10 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Documents connected by near-duplicate pairs, in the order of insertion; `representative` is the earliest."""
+    """Documents connected by near-duplicate pairs, in the order of insertion; `representative` is the earliest.
+
+    Its repr names the first keys only; `keys` has all.
+    """
 
     representative: Key
     keys: tuple[Key, ...]
@@ -42,10 +53,26 @@ class Cluster:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def __repr__(self) -> str:
+        if len(self) <= SHOWN_KEYS:
+            return f"Cluster(representative={self.representative!r}, keys={self.keys!r})"
+        first = ", ".join(map(repr, self.keys[:SHOWN_KEYS]))
+        return f"Cluster(representative={self.representative!r}, keys=({first}, ... {len(self) - SHOWN_KEYS:,} more))"
+
+    def _repr_html_(self) -> str:
+        more = f" … {len(self) - SHOWN_KEYS:,} more" if len(self) > SHOWN_KEYS else ""
+        keys = ", ".join(map(label_html, self.keys[:SHOWN_KEYS])) + more
+        return fragment(
+            facts([("documents", f"{len(self):,}"), ("representative", label_html(self.representative)), ("keys", keys)])
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A stored document. Times are seconds since 1970 (UTC); `text` is None unless the index stores texts."""
+    """A stored document. Times are seconds since 1970 (UTC); `text` is None unless the index stores texts.
+
+    Its repr has the beginning of a long text only.
+    """
 
     key: Key
     group: Key | None
@@ -56,6 +83,50 @@ class Document:
     last_seen: float
     times_seen: int
     expires_at: float | None
+
+    def __repr__(self) -> str:
+        values = {name: getattr(self, name) for name in self.__slots__}
+        if self.text is not None and len(self.text) > SHOWN_TEXT:
+            values["text"] = f"{self.text[:SHOWN_TEXT]}... ({len(self.text):,} characters)"
+        return f"Document({', '.join(f'{name}={value!r}' for name, value in values.items())})"
+
+    def _repr_html_(self) -> str:
+        rows = [(name, getattr(self, name)) for name in self.__slots__]
+        times = ("added_at", "last_seen", "expires_at")
+        shown = [(name, _utc(value) if name in times else label_html(value, 1000)) for name, value in rows if value is not None]
+        return fragment(facts(shown))
+
+
+class Stats(dict[str, Any]):
+    """What `Index.stats` returns: a dictionary, which `print` shows line by line and a notebook as a table."""
+
+    def __str__(self) -> str:
+        rows = list(flat_rows(self))
+        width = max((len(name) for name, _ in rows), default=0)
+        return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+
+    def _repr_html_(self) -> str:
+        return fragment(facts((name, label_html(value)) for name, value in flat_rows(self)))
+
+
+def flat_rows(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Names and values as text; those of a nested mapping as 'settings.scheme'. Counts at the top have separators."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from flat_rows(value, f"{prefix}{name}.")
+        elif isinstance(value, float):
+            yield prefix + name, f"{value:,.6g}"
+        elif isinstance(value, int) and not isinstance(value, bool) and not prefix:
+            yield name, f"{value:,}"
+        else:
+            yield prefix + name, "none" if value is None else str(value)
+
+
+def _utc(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, timezone.utc).isoformat(" ", "milliseconds")
+    except (OverflowError, ValueError, OSError):  # beyond the year 9999
+        return f"{seconds:,} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +164,12 @@ class CheckReport:
 
     def __bool__(self) -> bool:
         return self.ok
+
+    def __str__(self) -> str:
+        """One line a problem, or that there is none; then what was rebuilt."""
+        lines = self.problems or ("every invariant holds",)
+        return "\n".join([*lines, *(f"repaired: {done}" for done in self.repaired)])
+
+    def _repr_html_(self) -> str:
+        items = "".join(f"<li>{label_html(line, 500)}</li>" for line in str(self).split("\n"))
+        return fragment(f"<ul>{items}</ul>")

@@ -18,9 +18,9 @@ from click.testing import CliRunner, Result
 
 from neardup_db import Index, TextRules
 from neardup_db.cli import main
-from neardup_db.cli.plot import binomial, chances_of
 from neardup_db.compute import shingles
 from neardup_db.demo import documents
+from neardup_db.show.theory import binomial, chances_of
 
 ROOT = Path(__file__).parent.parent
 COMMANDS = [
@@ -33,6 +33,7 @@ COMMANDS = [
     "clusters",
     "stats",
     "explain",
+    "report",
     "curve",
     "check",
     "expire",
@@ -236,7 +237,7 @@ def test_containment_is_asked_for_with_a_measure(tmp_path: Path) -> None:
     assert "prefix_containment" in good("explain", path, "three four five six", "--measure", "containment", "--threshold", 1)
     assert "containment=True" in refused("query", plain, "two three four five", "--measure", "containment")
     assert "goes with texts" in refused("query", codes, "00" * 32, "--measure", "containment")
-    assert "not with --match" in refused("explain", path, "--match", "long", "part", "--measure", "containment")
+    assert "not with two KEYs" in refused("explain", path, "long", "part", "--measure", "containment")
 
 
 def test_codes_come_in_as_hexadecimal(tmp_path: Path) -> None:
@@ -334,16 +335,6 @@ def test_stats_count_documents(index: Path) -> None:
     told = json.loads(good("stats", index, "--json"))
     assert (told["documents"], told["empty"], told["settings"]["scheme"]) == (4, 1, "minhash")
     assert "documents " in good("stats", index)
-
-
-def test_explain_shows_a_query_and_a_match(index: Path) -> None:
-    """A text gives the steps of its query; two keys give the verdict and the words that differ."""
-    assert json.loads(good("explain", index, FOX, "--json"))["matches"] == 2
-    assert "probes" in good("explain", index, FOX)
-    told = good("explain", index, "--match", "a", "b")
-    assert "similarity  0.9333" in told and "{+again+}" in told
-    assert json.loads(good("explain", index, "--match", "a", "b", "--json"))["only_b"] == ["dark wood again"]
-    assert "Give either TEXT or --match" in refused("explain", index)
 
 
 def test_keys_and_rows_cannot_move_the_cursor(tmp_path: Path) -> None:

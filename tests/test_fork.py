@@ -119,6 +119,29 @@ def test_forks_in_the_middle_of_add_many(tmp_path: Path) -> None:
         assert len(index) == 30_001 and index.check().problems == ()
 
 
+def test_a_child_does_not_go_on_with_add_many(tmp_path: Path) -> None:
+    """A child that is forked by the records of add_many, and goes on, is refused; the batch of the parent is whole."""
+    children: list[int] = []
+
+    def records() -> Any:
+        for number in range(30_000):
+            if number == 20_000:
+                children.append(os.fork())
+                if children[0] == 0:  # pragma: no cover
+                    signal.alarm(60)
+            yield number, f"{number} {number * 7} {number * 13} {number * 17}"
+
+    with Index(tmp_path / "index.db", MinHash(), durability="normal") as index:
+        try:
+            assert index.add_many(records()).added == 30_000
+        except ClosedError:
+            os._exit(0 if children == [0] else 1)
+        if children == [0]:  # pragma: no cover
+            os._exit(2)
+        assert os.waitpid(children[0], 0)[1] == 0
+        assert len(index) == 30_000 and index.check().problems == ()
+
+
 def test_a_child_keeps_its_writes_when_the_parent_closes(tmp_path: Path) -> None:
     """A child opens the file that its parent has open; the parent closes it, another process comes and goes: what the child was
     told is stored stays stored. (SQLite by itself believes in the parent's locks, and the child writes to a log that is gone.)"""

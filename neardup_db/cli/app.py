@@ -16,8 +16,10 @@ from .add import add
 from .change import check, delete, expire, rebuild
 from .dedup import dedup
 from .demo import demo
-from .look import clusters, explain, pairs, query, stats
+from .explain import explain
+from .look import clusters, pairs, query, stats
 from .plot import curve
+from .report import report
 from .sql import sql
 
 FOUND, NOT_FOUND, ERROR, INTERRUPTED = 0, 1, 2, 130
@@ -96,5 +98,5 @@ def main(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (demo, dedup, add, query, delete, pairs, clusters, stats, explain, curve, check, expire, rebuild, sql):
+for _command in (demo, dedup, add, query, delete, pairs, clusters, stats, explain, report, curve, check, expire, rebuild, sql):
     main.add_command(_command)

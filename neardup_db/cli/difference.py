@@ -1,17 +1,25 @@
-"""The words in which two texts differ."""
+"""The words in which two texts differ, on a terminal."""
 
 from __future__ import annotations
 
-import difflib
-import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from rich import box
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
-_ENDS = re.compile(r"^[\W_]+|[\W_]+$")
+from ..show.difference import Part, differences, notes, rows, split_spaces
+from .output import shown
 
 REMOVED, ADDED = "bold red", "bold green"
+
+NARROW = 60
+"""Columns of a terminal below which texts stand below each other."""
+
+MOST, LONGEST = 60, 1_000
+"""Differences, and characters of one, that are printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,25 +35,23 @@ class Change:
 def changes(first: str, second: str, around: int = 3) -> list[Change]:
     """Where two texts differ word by word, in order, each with `around` common words on either side.
 
-    Case and punctuation at the ends of words make no difference, as they make none to the index by its usual text rules.
+    Case and punctuation make no difference, as they make none to the index by its usual text rules.
 
     >>> from neardup_db.cli.difference import changes
     >>> changes("the cat sat on the mat", "the dog sat on the mat", around=1)
     [Change(before='the', removed='cat', added='dog', after='sat')]
     """
-    a, b = first.split(), second.split()
-    found = []
-    matcher = difflib.SequenceMatcher(None, [_bare(word) for word in a], [_bare(word) for word in b], autojunk=False)
-    for kind, a0, a1, b0, b1 in matcher.get_opcodes():
-        if kind != "equal":
-            before, after = a[max(a0 - around, 0) : a0], a[a1 : a1 + around]
-            found.append(Change(" ".join(before), " ".join(a[a0:a1]), " ".join(b[b0:b1]), " ".join(after)))
-    return found
-
-
-def _bare(word: str) -> str:
-    """The word folded and without punctuation around it; a word of nothing else stays as it is."""
-    return _ENDS.sub("", word).casefold() or word
+    parts = [Part("equal", "", ""), *differences(first, second, words=True).parts, Part("equal", "", "")]
+    return [
+        Change(
+            " ".join(before.a.split()[-around:]) if before.kind == "equal" else "",
+            " ".join(part.a.split()),
+            " ".join(part.b.split()),
+            " ".join(after.a.split()[:around]) if after.kind == "equal" else "",
+        )
+        for before, part, after in zip(parts, parts[1:], parts[2:], strict=False)
+        if part.kind != "equal"
+    ]
 
 
 def change_text(change: Change, colours: bool) -> Text:
@@ -53,12 +59,19 @@ def change_text(change: Change, colours: bool) -> Text:
     text = Text()
     text.append(f"{change.before} " if change.before else "", style="dim")
     if change.removed:
-        text.append(change.removed if colours else f"[-{change.removed}-]", style=REMOVED)
+        text.append_text(mark(change.removed, REMOVED, colours))
         text.append(" " if change.added else "")
     if change.added:
-        text.append(change.added if colours else f"{{+{change.added}+}}", style=ADDED)
+        text.append_text(mark(change.added, ADDED, colours))
     text.append(f" {change.after}" if change.after else "", style="dim")
     return text
+
+
+def mark(words: str, style: str, colours: bool) -> Text:
+    """Words of one text only, REMOVED or ADDED; without colours [-in-] {+marks+}."""
+    if colours:
+        return Text(words, style)
+    return Text(f"[-{words}-]" if style == REMOVED else f"{{+{words}+}}")
 
 
 def has_colours(console: Console) -> bool:
@@ -66,13 +79,38 @@ def has_colours(console: Console) -> bool:
     return console.color_system is not None and not console.no_color
 
 
-def show_difference(first: str, second: str, most: int = 40) -> None:
-    """Prints the words that differ, one change a line, at most `most` of them."""
-    console = Console(highlight=False)
-    found = changes(first, second)
-    if not found:
-        console.print("no word differs")
-    for change in found[:most]:
-        console.print(change_text(change, has_colours(console)), soft_wrap=True)
-    if len(found) > most:
-        console.print(f"... and {len(found) - most:,} more")
+def show_side_by_side(console: Console, first: str, second: str, name_a: str, name_b: str) -> None:
+    """Prints two texts beside each other, or below each other where there is little room, with what differs marked."""
+    compared = differences(first, second)
+    wide = console.width >= NARROW
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=True, show_lines=True, show_header=wide)
+    for name in (name_a, name_b)[: 2 if wide else 1]:
+        table.add_column(Text(name), ratio=1, overflow="fold")
+    for row in rows(compared, most=MOST, longest=LONGEST):
+        cells = [_cell(row, side, has_colours(console)) for side in (0, 1)]
+        if wide:
+            table.add_row(*cells)
+        else:
+            table.add_row(Text.assemble((name_a, "bold"), "\n", cells[0], "\n", (name_b, "bold"), "\n", cells[1]))
+    console.print(table)
+    for note in notes(compared, MOST):
+        console.print(note, style="dim")
+
+
+def _cell(row: Iterable[Part], side: int, colours: bool) -> Text:
+    """One side of a row."""
+    cell = Text()
+    for part in row:
+        text = (part.a, part.b)[side]
+        if part.kind == "equal":
+            cell.append(_lines(text))
+        elif text:
+            marked, spaces = split_spaces(text)
+            cell.append_text(mark(_lines(marked), (REMOVED, ADDED)[side], colours))
+            cell.append(spaces)
+    return cell
+
+
+def _lines(text: str) -> str:
+    """Text with nothing in it that moves the cursor, but for the ends of lines."""
+    return "\n".join(shown(line) for line in text.expandtabs(4).replace("\r\n", "\n").split("\n"))

@@ -1,4 +1,4 @@
-"""Commands that read an index: query, pairs, clusters, stats, explain."""
+"""Commands that read an index: query, pairs, clusters, stats."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import Any
 import click
 
 from ..index import Index
-from ..values import Match
-from .difference import show_difference
+from ..values import Match, flat_rows
 from .options import (
     group_option,
     index_argument,
@@ -162,85 +161,4 @@ def stats(index_path: Path, name: str, as_json: bool) -> None:
     if as_json:
         emit_json(found)
     else:
-        columns(_rows(found))
-
-
-def _rows(value: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """Nested names and values as flat rows: 'text.shingle', 3."""
-    rows: list[tuple[str, Any]] = []
-    for name, item in value.items():
-        if isinstance(item, dict):
-            rows += _rows(item, f"{prefix}{name}.")
-        elif isinstance(item, float):
-            rows.append((prefix + name, f"{item:,.6g}"))
-        else:
-            counted = isinstance(item, int) and not isinstance(item, bool) and not prefix
-            rows.append((prefix + name, "none" if item is None else f"{item:,}" if counted else item))
-    return rows
-
-
-@click.command()
-@index_argument
-@click.argument("text", required=False)
-@click.option("--match", "match", nargs=2, metavar="KEY KEY", help="Two stored documents: how they were compared.")
-@click.option("--threshold", type=float, help="Least similarity, at or above that of the index.")
-@measure_option
-@name_option
-@key_type_option
-@json_option
-def explain(
-    index_path: Path,
-    text: str | None,
-    match: tuple[str, str] | None,
-    threshold: float | None,
-    measure: str | None,
-    name: str,
-    key_type: str,
-    as_json: bool,
-) -> None:
-    """Show how a query runs, or two documents compare.
-
-    With a text (or - for standard input): how a query for it runs, what each step looked at and how long it took. With --match:
-    similarity, the candidate rows that both share, the verdict, and, where the index stores texts, the words that differ.
-
-    \b
-    neardup explain articles.db "some text"
-    neardup explain articles.db --match a1 a2
-    """
-    if (text is None) == (match is None):
-        raise click.UsageError("Give either TEXT or --match KEY KEY")
-    if match is not None and (threshold is not None or measure is not None):
-        raise click.UsageError("--threshold and --measure go with TEXT, not with --match")
-    with open_index(index_path, name) as index:
-        if match is None:
-            explained = plain(index.explain(_argument(text), threshold=threshold, measure=measure))
-            if as_json:
-                emit_json(explained)
-            else:
-                columns(_rows(explained))
-            return
-        first, second = (parse_key(key, key_type) for key in match)
-        found = index.explain_match(first, second)
-    value = {**plain(found), "jaccard": found.jaccard}
-    if as_json:
-        emit_json(value)
-        return
-    columns([(name, _shortened(item)) for name, item in value.items() if item is not None and not name.startswith("text_")])
-    if found.text_a is not None and found.text_b is not None:
-        emit()
-        show_difference(found.text_a, found.text_b)
-
-
-def _argument(text: str | None) -> str:
-    if text != "-":
-        return text or ""
-    return sys.stdin.buffer.read().decode("utf-8", "replace")
-
-
-def _shortened(value: Any) -> str:
-    """A value that fits a screen: of a long list the beginning."""
-    if isinstance(value, list):
-        first = ", ".join(shown(item if not isinstance(item, dict) else item.get("hex", item)) for item in value[:8])
-        return first + (f", ... ({len(value):,} in all)" if len(value) > 8 else "")
-    text = str(value)
-    return text if len(text) <= 400 else f"{text[:400]}... ({len(text):,} characters)"
+        columns(list(flat_rows(found)))

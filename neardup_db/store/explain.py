@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..compute import shingles
+from ..errors import ParameterError
+from ..show.explanation import explanation_html, explanation_page
+from ..show.style import fragment
 from ..values import Key
 from . import tables
 from .documents import Found
@@ -47,10 +50,12 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class MatchExplanation:
-    """Why two documents match, or do not.
+    """Why two documents match, or do not. A notebook shows it as HTML, with the texts side by side.
 
-    met: (table number, key) of the candidate rows that they share; `shared`, `only_a`, `only_b` are their shingles where texts
-    are stored, else None.
+    similarity, distance: as the scheme measures them on what is stored; jaccard: of the shingles, exactly. met: (table number,
+    key) of the rows of `table` that both have, of the `probes` that a query for the first looks up; table is None where a query
+    looks at every document. `text_a`, `text_b` are the texts, and `shared`, `only_a`, `only_b` their shingles, where texts are
+    stored or were given, else None.
     """
 
     key_a: Key
@@ -64,14 +69,24 @@ class MatchExplanation:
     shared: tuple[str, ...] | None = None
     only_a: tuple[str, ...] | None = None
     only_b: tuple[str, ...] | None = None
+    scheme: str = ""
+    table: str | None = None
+    probes: int = 0
 
     @property
     def jaccard(self) -> float | None:
-        """Jaccard similarity of the two sets of shingles; None without stored texts."""
+        """Jaccard similarity of the two sets of shingles; None without texts."""
         if self.shared is None or self.only_a is None or self.only_b is None:
             return None
         union = len(self.shared) + len(self.only_a) + len(self.only_b)
         return len(self.shared) / union if union else 0.0
+
+    def html(self) -> str:
+        """A whole HTML page that needs no other file: figures, where the two met, shingles, the texts side by side."""
+        return explanation_page(self)
+
+    def _repr_html_(self) -> str:
+        return fragment(explanation_html(self))
 
 
 def explain_query(
@@ -122,25 +137,55 @@ def explain_query(
     )
 
 
-def explain_pair(store: Store, search: Search, key_a: Key, a: Found, key_b: Key, b: Found) -> MatchExplanation:
-    """Compare two stored documents in every way that the file allows."""
-    texts = (search.documents.text(a.id), search.documents.text(b.id))
+def explain_pair(
+    store: Store, search: Search, keys: tuple[Key, Key], found: tuple[Found, Found], given: tuple[str | None, str | None]
+) -> MatchExplanation:
+    """Compare two stored documents in every way that the file, and the texts `given`, allow."""
+    a, b = found
     similarity, distance, is_match = 0.0, None, False
+    table = store.scheme.table
+    probes = 0
     met: tuple[tuple[Any, ...], ...] = ()
     if a.fingerprint_id is not None and b.fingerprint_id is not None:
         first, second = search.stored_sketch(a.id, a.fingerprint_id), search.stored_sketch(b.id, b.fingerprint_id)
         similarity, distance = store.scheme.compare(first.value or b"", second.value or b"", first.evidence, second.evidence)
         bound, radius = store.scheme.query_bounds(None, None)
-        table = store.scheme.table
-        if table is not None and a.group_id == b.group_id:
+        if table is not None:
             parameters = {**search.parameters(first, a.group_id, 0), "other_id": b.fingerprint_id}
-            met = tuple(store.db.rows(store.sql(tables.met_sql(table)), parameters))
+            probes = store.db.rows(store.sql("SELECT count(*) FROM neardup_probe('{index}', :fingerprint)"), parameters)[0][0]
+            met = tuple(store.db.rows(store.sql(tables.met_sql(table)), parameters)) if a.group_id == b.group_id else ()
         close = similarity >= bound and (distance is None or distance <= radius)
         is_match = close and a.group_id == b.group_id and (table is None or bool(met) or distance is not None)
+    texts = [_text(store, search, *one) for one in zip(("text_a", "text_b"), keys, found, given, strict=True)]
     shared = only_a = only_b = None
-    if texts[0] is not None and texts[1] is not None:
+    if texts[0] is not None and texts[1] is not None and store.scheme.takes_text:
         sets = [dict.fromkeys(shingles(text, store.rules)) for text in texts if text is not None]
         shared = tuple(one for one in sets[0] if one in sets[1])
         only_a = tuple(one for one in sets[0] if one not in sets[1])
         only_b = tuple(one for one in sets[1] if one not in sets[0])
-    return MatchExplanation(key_a, key_b, similarity, distance, is_match, met, texts[0], texts[1], shared, only_a, only_b)
+    return MatchExplanation(
+        *keys,
+        similarity=similarity,
+        distance=distance,
+        is_match=is_match,
+        met=met,
+        text_a=texts[0],
+        text_b=texts[1],
+        shared=shared,
+        only_a=only_a,
+        only_b=only_b,
+        scheme=repr(store.scheme),
+        table=table and f"{store.name}_{table}",
+        probes=probes,
+    )
+
+
+def _text(store: Store, search: Search, name: str, key: Key, found: Found, given: str | None) -> str | None:
+    """The stored text of a document, else the one given, if it has the stored fingerprint."""
+    stored = search.documents.text(found.id)
+    if given is None or not store.scheme.takes_text:
+        return stored if given is None else given
+    value = None if found.fingerprint_id is None else search.documents.value(found.fingerprint_id)
+    if given != stored and store.sketch_texts([given], evidence=False).one(0).value != value:
+        raise ParameterError(f"{name} is not the text of {key!r}: its fingerprint is not the stored one")
+    return given

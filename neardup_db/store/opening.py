@@ -13,6 +13,7 @@ from typing import Any
 import apsw
 
 from ..errors import FormatError, ParameterError
+from ..parameters import index_name
 from ..records import check_choice, now_ms
 from ..schemes.base import Scheme
 from ..text import TextRules
@@ -114,7 +115,7 @@ def _remove_file(db: Database, path: str) -> None:
 
 
 def _check(scheme: Any, text: Any, name: str, store_text: Any, record_matches: Any, durability: str, timeout: float) -> Given:
-    schema.check_name(name)
+    index_name(name)
     check_choice("durability", durability, ("full", "normal"))
     if scheme is not None and not isinstance(scheme, Scheme):
         raise ParameterError(f"scheme={scheme!r}: it is one of SimHash(), MinHash(), BottomK(), BitSampling(), BinaryCode()")

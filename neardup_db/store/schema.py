@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from ..errors import CorruptIndexError, FormatError, NearDupError, ParameterError
+from ..errors import CorruptIndexError, FormatError, NearDupError
 from ..native import lib
 from .connection import Database
 
@@ -16,15 +15,6 @@ SCHEMA_VERSION = 1
 MIGRATIONS = files("neardup_db") / "migrations"
 """NNNN_index.sql: the step to version NNNN of the tables that every index has; each version has one. NNNN_TABLE.sql: that of a
 candidate table, from the version on that brought it, where it has one."""
-
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}\Z")
-
-
-def check_name(name: Any) -> str:
-    """The name, if it is one that may be put into SQL."""
-    if not isinstance(name, str) or not _NAME.match(name):
-        raise ParameterError(f"name={name!r}: an index's name is a letter and then at most 39 letters, digits or underscores")
-    return name
 
 
 @cache

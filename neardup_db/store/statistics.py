@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from ..native import lib, text_of
+from ..values import Stats
 from .state import Store
 
 
@@ -15,7 +16,7 @@ def file_size(store: Store) -> int:
     return pages
 
 
-def collect(store: Store, now: int) -> dict[str, Any]:
+def collect(store: Store, now: int) -> Stats:
     """What `Index.stats` returns."""
     count = {
         "documents": "SELECT count(*) FROM {index}_document WHERE expires_at IS NULL OR expires_at > :now",
@@ -33,16 +34,18 @@ def collect(store: Store, now: int) -> dict[str, Any]:
     settings = dict(store.settings)
     if isinstance(settings.get("text.stopwords"), str):
         settings["text.stopwords"] = json.loads(settings["text.stopwords"])
-    return {
-        "name": store.name,
-        "scheme": repr(store.scheme),
-        **figures,
-        "candidate_table": table and f"{store.name}_{table}",
-        "candidate_rows": rows,
-        "size_bytes": file_size(store),
-        "settings": settings,
-        "isa": text_of(lib.nd_isa_name()),
-        "version": text_of(lib.nd_version()),
-        "unicode_version": text_of(lib.nd_unicode_version()),
-        "sqlite_version": store.db.value("SELECT sqlite_version()"),
-    }
+    return Stats(
+        {
+            "name": store.name,
+            "scheme": repr(store.scheme),
+            **figures,
+            "candidate_table": table and f"{store.name}_{table}",
+            "candidate_rows": rows,
+            "size_bytes": file_size(store),
+            "settings": settings,
+            "isa": text_of(lib.nd_isa_name()),
+            "version": text_of(lib.nd_version()),
+            "unicode_version": text_of(lib.nd_unicode_version()),
+            "sqlite_version": store.db.value("SELECT sqlite_version()"),
+        }
+    )

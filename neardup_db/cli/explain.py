@@ -1,0 +1,128 @@
+"""`neardup explain`: how a query runs, or why two documents match."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from ..show.explanation import verdict, where_met
+from ..store.explain import MatchExplanation
+from ..values import flat_rows
+from .difference import ADDED, REMOVED, has_colours, mark, show_side_by_side
+from .options import index_argument, json_option, key_type_option, measure_option, name_option, open_index, parse_key
+from .output import columns, counted, emit, emit_json, plain, shown
+from .report import write_page
+
+MOST = 12
+"""Shingles, and places where two documents met, that are printed."""
+
+text_file = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+@click.command()
+@index_argument
+@click.argument("asked", metavar="TEXT | KEY KEY", nargs=-1, required=True)
+@click.option("--threshold", type=float, help="Of a query: least similarity, at or above that of the index.")
+@measure_option
+@click.option("--text-a", type=text_file, help="The first document's text, where the index does not store texts: a file.")
+@click.option("--text-b", type=text_file, help="The second one's.")
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a page about the two documents.")
+@name_option
+@key_type_option
+@json_option
+def explain(
+    index_path: Path,
+    asked: tuple[str, ...],
+    threshold: float | None,
+    measure: str | None,
+    text_a: Path | None,
+    text_b: Path | None,
+    html: Path | None,
+    name: str,
+    key_type: str,
+    as_json: bool,
+) -> None:
+    """Show how a query runs, or why two documents match.
+
+    With a text (or - for standard input): how a query for it runs, what each step looked at and how long it took. With two keys:
+    the verdict and similarity, where the two met in the candidate table, their shingles, and their texts side by side with what
+    differs marked.
+
+    \b
+    neardup explain articles.db "some text"
+    neardup explain articles.db a1 a2
+    neardup explain articles.db a1 a2 --html why.html
+    neardup explain articles.db a1 a2 --text-a one.txt --text-b two.txt
+    """
+    if len(asked) > 2:
+        raise click.UsageError("Give either TEXT, in quotation marks, or two KEYs")
+    if len(asked) == 2 and (threshold is not None or measure is not None):
+        raise click.UsageError("--threshold and --measure go with TEXT, not with two KEYs")
+    if len(asked) == 1 and (text_a or text_b or html):
+        raise click.UsageError("--text-a, --text-b and --html go with two KEYs, not with TEXT")
+    with open_index(index_path, name) as index:
+        if len(asked) == 1:
+            query = plain(index.explain(_argument(asked[0]), threshold=threshold, measure=measure))
+            if as_json:
+                emit_json(query)
+            else:
+                columns(list(flat_rows(query)))
+            return
+        first, second = (parse_key(key, key_type) for key in asked)
+        texts = [None if path is None else path.read_bytes() for path in (text_a, text_b)]
+        found = index.explain_match(first, second, text_a=texts[0], text_b=texts[1])
+    if html is not None:
+        write_page(html, found.html(), index_path)
+    if as_json:
+        emit_json({**plain(found), "jaccard": found.jaccard})
+    elif html is None:
+        show(found, Console(highlight=False))
+
+
+def _argument(text: str) -> str:
+    return sys.stdin.buffer.read().decode("utf-8", "replace") if text == "-" else text
+
+
+def show(found: MatchExplanation, console: Console) -> None:
+    """The explanation on a terminal."""
+    keys = shown(found.key_a), shown(found.key_b)
+    console.print(Text.assemble((keys[0], "bold"), " and ", (keys[1], "bold"), "   ", _verdict(found)), soft_wrap=True)
+    rows: list[tuple[str, Any]] = [("similarity", f"{found.similarity:.4f}")]
+    if found.distance is not None:
+        rows.append(("distance", f"{found.distance} bits"))
+    if found.jaccard is not None:
+        rows.append(("true Jaccard", f"{found.jaccard:.4f}"))
+    rows += [("scheme", found.scheme), ("met", where_met(found))]
+    if found.met:
+        numbered = any(table for table, _ in found.met)
+        places = [f"{table}: {shown(key)}" if numbered else shown(key) for table, key in found.met[:MOST]]
+        more = [f"... {len(found.met) - MOST:,} more"] if len(found.met) > MOST else []
+        rows.append(("table: key" if numbered else "keys", ", ".join(places + more)))
+    columns(rows)
+    if found.text_a is not None and found.text_b is not None:
+        emit()
+        show_side_by_side(console, found.text_a, found.text_b, *keys)
+    if found.shared is not None and found.only_a is not None and found.only_b is not None:
+        emit()
+        console.print(f"{counted(len(found.shared), 'shingle')} in both", soft_wrap=True)
+        _shingles(console, f"only in {keys[0]}", found.only_a, REMOVED)
+        _shingles(console, f"only in {keys[1]}", found.only_b, ADDED)
+
+
+def _verdict(found: MatchExplanation) -> Text:
+    return Text(f" {verdict(found)} ", "reverse green" if found.is_match else "reverse red")
+
+
+def _shingles(console: Console, title: str, shingles: tuple[str, ...], style: str) -> None:
+    text = Text(f"{counted(len(shingles), 'shingle')} {title}")
+    for one in shingles[:MOST]:
+        text.append("\n  ")
+        text.append_text(mark(shown(one), style, has_colours(console)))
+    if len(shingles) > MOST:
+        text.append(f"\n  ... and {len(shingles) - MOST:,} more", style="dim")
+    console.print(text, soft_wrap=True)

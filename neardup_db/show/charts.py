@@ -1,0 +1,285 @@
+"""Charts as HTML: an inline SVG within a <figure>, with its numbers as a table below.
+
+    histogram(bins, threshold)       how similar the recorded matches are
+    sizes(bins)                      how many clusters there are of each size
+    timeline(bars, unit)             when duplicates were found
+    curve(points, threshold, recall) which share of similar pairs is found
+    charts(figures)                  all of them, of show.figures.Figures
+
+Each returns a string that needs no script and no other file. `note` is a sentence below the chart: how its numbers were
+sampled. An empty sequence gives the figure with a sentence in the place of the chart. The style is show.style.CSS; without it
+they are legible too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .escape import escape
+from .figures import Bin, Figures, Point
+
+WIDTH, HEIGHT = 480, 270
+LEFT, RIGHT, TOP, BOTTOM = 52, 14, 26, 46
+INNER_WIDTH, INNER_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+LETTER = 8
+"""Width of a letter, about."""
+
+BLUE, ORANGE = "#3b82c4", "#c2631a"
+"""Both have a contrast of 4 to 1 with a white page and with a dark one."""
+
+
+def histogram(bins: Sequence[Bin], threshold: float | None = None, note: str = "") -> str:
+    """Matches by similarity, with the index's threshold; `bins` (low, high, matches) lie side by side.
+
+    >>> from neardup_db.show.charts import histogram
+    >>> histogram([(0.8, 0.9, 3), (0.9, 1.0, 7)], threshold=0.8).count("<rect")
+    2
+    """
+    title = "Similarity of matches"
+    total = sum(count for _, _, count in bins)
+    if not total:
+        return _figure(title, "No matches are recorded.", "", note)
+    low, high = bins[0][0], bins[-1][1]
+    scale = _Scale(low, high, max(count for _, _, count in bins))
+    drawn = [scale.grid(), "".join(scale.bar(begin, end, count, f"{begin:.3g} to {end:.3g}") for begin, end, count in bins)]
+    drawn += [scale.below(place, f"{place:.3g}") for place in _ticks(low, high)]
+    if threshold is not None and low <= threshold <= high:
+        drawn.append(scale.upright(threshold, f"threshold {threshold:.3g}"))
+    middle = next(begin for begin, _, _ in reversed(bins) if sum(count for at, _, count in bins if at >= begin) * 2 >= total)
+    text = f"{total:,} matches with a similarity of {low:.3g} to {high:.3g}; half of them have {middle:.3g} or more."
+    table = _table(
+        ("similarity", "matches"), [(f"{begin:.3g} to {end:.3g}", f"{count:,}") for begin, end, count in bins if count]
+    )
+    return _figure(title, text, _svg(title, text, drawn, "similarity") + table, note)
+
+
+def sizes(bins: Sequence[Bin], note: str = "") -> str:
+    """Clusters by size; `bins` (smallest, largest size, clusters), each twice as wide as the one before.
+
+    >>> from neardup_db.show.charts import sizes
+    >>> "4 to 7" in sizes([(2, 3, 10), (4, 7, 2)])
+    True
+    """
+    title = "Cluster sizes"
+    total = sum(count for _, _, count in bins)
+    if not total:
+        return _figure(title, "There is no cluster of two documents or more.", "", note)
+    labels = [size_label(int(low), int(high)) for low, high, _ in bins]
+    scale = _Scale(0, len(bins), max(count for _, _, count in bins))
+    drawn = [scale.grid()]
+    step = math.ceil(len(bins) / 7)
+    for place, (low, high, count) in enumerate(bins):
+        drawn.append(scale.bar(place, place + 1, count, f"{size_label(int(low), int(high))} documents"))
+        if count:
+            drawn.append(scale.above(place + 0.5, count))
+        if place % step == 0:
+            drawn.append(scale.below(place + 0.5, _short_size(int(low), int(high))))
+    largest = next(size_label(int(low), int(high)) for low, high, count in reversed(bins) if count)
+    text = f"{total:,} clusters; the largest have {largest} documents."
+    table = _table(("documents", "clusters"), [(label, f"{count:,}") for label, (_, _, count) in zip(labels, bins, strict=True)])
+    return _figure(title, text, _svg(title, text, drawn, "documents in the cluster") + table, note)
+
+
+def timeline(bars: Sequence[tuple[str, int]], unit: str, note: str = "") -> str:
+    """Documents that were found to be duplicates, by time; `bars` (begin in UTC, documents), without gaps, each of one `unit`.
+
+    >>> from neardup_db.show.charts import timeline
+    >>> "2026-01-02" in timeline([("2026-01-01", 4), ("2026-01-02", 5)], "day")
+    True
+    """
+    title = f"Duplicates found per {unit}"
+    total = sum(count for _, count in bars)
+    if not total:
+        return _figure("Duplicates found over time", "No matches are recorded.", "", note)
+    scale = _Scale(0, len(bars), max(count for _, count in bars))
+    drawn = [scale.grid()]
+    step = math.ceil(len(bars) / 3)
+    for place, (begin, count) in enumerate(bars):
+        drawn.append(scale.bar(place, place + 1, count, begin))
+        if place % step == 0 and (place == 0 or len(bars) - place >= step / 2):
+            drawn.append(scale.below(place + 0.5, begin))
+    most = max(bars, key=lambda bar: bar[1])
+    between = (
+        f"from {bars[0][0]} to {bars[-1][0]} (UTC); most, {most[1]:,}, at {most[0]}" if len(bars) > 1 else f"at {most[0]} (UTC)"
+    )
+    text = f"{total:,} documents {between}."
+    table = _table((f"{unit} (UTC)", "duplicates"), [(begin, f"{count:,}") for begin, count in bars if count])
+    return _figure(title, text, _svg(title, text, drawn, "UTC") + table, note)
+
+
+def curve(points: Sequence[Point], threshold: float | None = None, recall: float | None = None, note: str = "") -> str:
+    """What is found of pairs at each Jaccard similarity; `points` (similarity, P(candidate), P(returned)), ascending.
+
+    >>> from neardup_db.show.charts import curve
+    >>> "threshold 0.8" in curve([(0.0, 0.0, 0.0), (0.8, 0.99, 0.5), (1.0, 1.0, 1.0)], 0.8, 0.99)
+    True
+    """
+    title = "Share of similar pairs found"
+    if not points:
+        return _figure(title, "Every code within the distance is found, none beyond: there is no curve.", "", note)
+    scale = _Scale(0.0, 1.0, 1, whole=False)
+    drawn = [scale.grid(percent=True)]
+    drawn += [scale.below(place, f"{place:.3g}") for place in (0, 0.2, 0.4, 0.6, 0.8, 1)]
+    drawn.append(scale.line([(x, y) for x, y, _ in points], ORANGE, 'stroke-dasharray="6 4"'))
+    drawn.append(scale.line([(x, y) for x, _, y in points], BLUE, ""))
+    if recall is not None:
+        drawn.append(scale.level(recall, f"recall {recall:.3g}"))
+    if threshold is not None:
+        drawn.append(scale.upright(threshold, f"threshold {threshold:.3g}"))
+    drawn += [_legend(0, "candidates: looked at", ORANGE, 'stroke-dasharray="6 4"'), _legend(1, "returned", BLUE, "")]
+    text = f"By probability theory: half of the pairs with a Jaccard similarity of {_half(points):.2g} are returned."
+    rows = {f"{x:.2f}": (f"{x:.2f}", f"{candidate:.4f}", f"{returned:.4f}") for x, candidate, returned in points}
+    table = _table(("Jaccard similarity", "candidate", "returned"), list(rows.values()))
+    return _figure(title, text, _svg(title, text, drawn, "Jaccard similarity of the pair") + table, note)
+
+
+def charts(figures: Figures) -> str:
+    """All charts of an index, in a grid."""
+    drawn = (
+        histogram(figures.similarities, figures.threshold, figures.matches_note),
+        sizes(figures.sizes, figures.clusters_note),
+        timeline(figures.times, figures.time_unit, figures.matches_note),
+        curve(figures.curve, figures.threshold, figures.recall),
+    )
+    return f'<div class="nd-charts">{"".join(drawn)}</div>'
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """From numbers to places in the drawing: x from `low` to `high`, y from 0 to `top`, in whole numbers or not."""
+
+    low: float
+    high: float
+    top: float
+    whole: bool = True
+
+    def x(self, value: float) -> float:
+        return LEFT + (value - self.low) / ((self.high - self.low) or 1) * INNER_WIDTH
+
+    def y(self, value: float) -> float:
+        return TOP + INNER_HEIGHT * (1 - value / (_ticks(0, self.top, self.whole)[-1] or 1))
+
+    def grid(self, percent: bool = False) -> str:
+        lines = []
+        for value in _ticks(0, self.top, self.whole):
+            y = self.y(value)
+            label = f"{value:.0%}" if percent else _compact(value)
+            lines.append(
+                f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="currentColor" stroke-opacity=".18"/>'
+            )
+            lines.append(_label(LEFT - 6, y + 4.5, label, "end"))
+        return "".join(lines)
+
+    def bar(self, begin: float, end: float, count: float, label: str) -> str:
+        gap = min(1.5, (self.x(end) - self.x(begin)) * 0.15)
+        height = max(TOP + INNER_HEIGHT - self.y(count), 1.5) if count else 0
+        return (
+            f'<rect x="{self.x(begin) + gap:.1f}" y="{TOP + INNER_HEIGHT - height:.1f}" '
+            f'width="{self.x(end) - self.x(begin) - 2 * gap:.1f}" height="{height:.1f}" fill="{BLUE}">'
+            f"<title>{escape(label)}: {count:,}</title></rect>"
+        )
+
+    def above(self, place: float, count: float) -> str:
+        room = self.x(1) - self.x(0)
+        return _label(self.x(place), self.y(count) - 4, _compact(count, digits=3 if room > 6 * LETTER else 2), "middle")
+
+    def below(self, place: float, text: str) -> str:
+        half = len(text) * LETTER / 2
+        x = min(max(self.x(place), half + 2), WIDTH - half - 2)
+        return _label(x, HEIGHT - BOTTOM + 18, text, "middle")
+
+    def line(self, points: Sequence[tuple[float, float]], colour: str, extra: str) -> str:
+        path = " ".join(f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in points)
+        return f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2.5" stroke-linejoin="round" {extra}/>'
+
+    def upright(self, value: float, text: str) -> str:
+        x = self.x(value)
+        anchor = "end" if x > LEFT + INNER_WIDTH * 0.75 else "start" if x < LEFT + INNER_WIDTH * 0.25 else "middle"
+        return (
+            f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 6}" y2="{TOP + INNER_HEIGHT}" stroke="currentColor" '
+            'stroke-dasharray="3 3"/>' + _label(x, TOP - 11, text, anchor)
+        )
+
+    def level(self, value: float, text: str) -> str:
+        y = self.y(value)
+        return (
+            f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="currentColor" stroke-dasharray="1 4"/>'
+            + _label(LEFT + 6, y + 15, text, "start")
+        )
+
+
+def _label(x: float, y: float, text: str, anchor: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="currentColor">{escape(text)}</text>'
+
+
+def _legend(row: int, text: str, colour: str, extra: str) -> str:
+    y = TOP + 42 + 20 * row
+    line = f'<line x1="{LEFT + 10}" x2="{LEFT + 38}" y1="{y}" y2="{y}" stroke="{colour}" stroke-width="2.5" {extra}/>'
+    return line + _label(LEFT + 44, y + 4.5, text, "start")
+
+
+def _svg(title: str, text: str, drawn: Sequence[str], below: str) -> str:
+    axis = _label(LEFT + INNER_WIDTH / 2, HEIGHT - 6, below, "middle")
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        f'font-family="system-ui, sans-serif" font-size="14">'
+        f"<title>{escape(title)}</title><desc>{escape(text)}</desc>{''.join(drawn)}{axis}</svg>"
+    )
+
+
+def _figure(title: str, text: str, content: str, note: str) -> str:
+    told = f'<p class="nd-note">{escape(text)}{" " + escape(note) if note else ""}</p>'
+    return f'<figure class="nd-chart"><figcaption>{escape(title)}</figcaption>{content}{told}</figure>'
+
+
+def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """The numbers as a table, folded away."""
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return (
+        f'<details><summary>Numbers</summary><div class="nd-scroll"><table class="nd-table"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div></details>"
+    )
+
+
+def _half(points: Sequence[Point]) -> float:
+    """The similarity at which half are returned, between the two points around it."""
+    before, last = 0.0, 0.0
+    for x, _, y in points:
+        if y >= 0.5:
+            return before + (x - before) * (0.5 - last) / (y - last)
+        before, last = x, y
+    return 1.0
+
+
+def _ticks(low: float, high: float, whole: bool = False) -> list[float]:
+    """Round numbers from `low` to `high`; from 0 on, the last one is at or above `high`."""
+    width = (high - low) / 4 or 1
+    magnitude = 10.0 ** math.floor(math.log10(width))
+    step = next(factor * magnitude for factor in (1, 2, 5, 10) if factor * magnitude >= width * 0.999)
+    if low == 0:
+        step = max(step, 1) if whole else step
+        return [round(step * place, 10) for place in range(math.ceil(high / step - 1e-9) + 1)]
+    first = math.ceil(low / step - 1e-9)
+    return [round(step * place, 10) for place in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def _compact(value: float, digits: int = 3) -> str:
+    """1200 as '1.2k'."""
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= limit:
+            scaled = value / limit
+            return f"{scaled:.0f}{unit}" if scaled >= 10 ** (digits - 1) else f"{scaled:.{digits}g}{unit}"
+    return f"{value:g}"
+
+
+def size_label(low: int, high: int) -> str:
+    """'4 to 7', or one number."""
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _short_size(low: int, high: int) -> str:
+    """As short as it has to be below a bar."""
+    return f"{low:,}+" if low >= 16 else f"{low}–{high}"

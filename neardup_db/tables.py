@@ -1,0 +1,94 @@
+"""Results as columns, for pandas, polars, pyarrow and whatever else takes a dictionary of columns.
+
+pandas.DataFrame(columns(index.clusters()))
+polars.DataFrame(columns(index.pairs()))
+pyarrow.table(columns(index.query(text)))
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from .errors import ParameterError
+from .values import Cluster, Document, Match, Pair
+
+Columns = dict[str, Any]
+"""Names, and of each a list or a numpy array; all of one length."""
+
+_TIMES = ("added_at", "last_seen", "expires_at")
+_KINDS: tuple[type, ...] = (Match, Pair, Cluster, Document)
+
+
+def columns(results: Iterable[Any], kind: type | None = None) -> Columns:
+    """What an index answers with, as a dictionary of columns of equal length.
+
+    results: of `query`, `matches` or `add` (columns key, similarity, distance); of `query_many` (the same, and the number of the
+    query in front); of `pairs` (key_a, key_b, similarity, distance); of `clusters` (a row for each document: cluster, numbered
+    from 0, size, representative, key); or documents of `get_many`, without those that are not there (their attributes; metadata
+    as JSON).
+
+    Similarities are float64, counts int64 and times datetime64[ms] in UTC; keys, texts and what may be missing are lists with
+    None. kind: Match, Pair, Cluster or Document, so that an empty result has its columns too. Raises ParameterError for
+    anything else, and for results of different kinds.
+
+    >>> from neardup_db import Match
+    >>> from neardup_db.tables import columns
+    >>> columns([Match("a1", 1.0), Match("a2", 0.9)])
+    {'key': ['a1', 'a2'], 'similarity': array([1. , 0.9]), 'distance': [None, None]}
+    """
+    rows = [row for row in results if row is not None]
+    if rows and all(isinstance(row, list) for row in rows):
+        inner = columns([match for matches in rows for match in matches], kind or Match)
+        return {"query": np.repeat(np.arange(len(rows)), [len(matches) for matches in rows]), **inner}
+    found = {type(row) for row in rows} | ({kind} if kind is not None else set())
+    if not found:
+        return {}
+    if len(found) > 1 or not found <= set(_KINDS):
+        names = ", ".join(sorted(one.__name__ for one in found))
+        raise ParameterError(f"columns() takes results of one kind, Match, Pair, Cluster or Document, not {names}")
+    return _clusters(rows) if found == {Cluster} else _attributes(rows, found.pop())
+
+
+def _attributes(rows: Sequence[Any], kind: type) -> Columns:
+    return {one.name: _shape(one.name)([getattr(row, one.name) for row in rows]) for one in fields(kind)}
+
+
+def _clusters(rows: Sequence[Cluster]) -> Columns:
+    sizes = np.array([len(row) for row in rows], dtype=np.int64)
+    return {
+        "cluster": np.repeat(np.arange(len(rows)), sizes),
+        "size": np.repeat(sizes, sizes),
+        "representative": [row.representative for row in rows for _ in row.keys],
+        "key": [key for row in rows for key in row.keys],
+    }
+
+
+def _shape(name: str) -> Callable[[list[Any]], Any]:
+    """How the values of a column are given."""
+    if name == "similarity":
+        return lambda values: np.array(values, dtype=np.float64)
+    if name in ("distance", "token_count", "times_seen"):
+        return _integers
+    if name in _TIMES:
+        return _times
+    return _json if name == "metadata" else list
+
+
+def _integers(values: list[Any]) -> Any:
+    return values if None in values else np.array(values, dtype=np.int64)
+
+
+def _times(values: list[float | None]) -> Any:
+    milliseconds = [None if value is None else round(value * 1000) for value in values]
+    return np.array(
+        [np.datetime64("NaT") if one is None else np.datetime64(one, "ms") for one in milliseconds], dtype="datetime64[ms]"
+    )
+
+
+def _json(values: list[Any]) -> list[str | None]:
+    return [None if value is None else json.dumps(value, ensure_ascii=False) for value in values]

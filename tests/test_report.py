@@ -1,0 +1,145 @@
+"""A report is one file that holds what the index holds, for every scheme; pictures are drawn, or the extra is named."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from test_explain import ELEMENTS, HOSTILE, Text
+
+from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, SimHash
+from neardup_db.cli import main
+from neardup_db.show.report import report_page
+
+STORY = "the ferry to the northern islands was cancelled on monday because of a storm that closed the harbour for two days"
+CHARTS = {"figure", "figcaption", "svg", "desc", "line", "rect", "text", "polyline", "thead", "tbody"}
+REPORT = ELEMENTS | CHARTS | {"dl", "dt", "dd"}
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def filled(path: Path, scheme: Any, **options: Any) -> Path:
+    """A cluster of twelve, one of two, one document alone."""
+    with Index(path, scheme, **options) as index:
+        for i in range(12):
+            index.add(f"ferry-{i:02}", f"{STORY} {'again' * (i % 2)}", metadata={"source": f"<b>{i}</b>"})
+        for i in range(2):
+            index.add(f"pair-{i}", " ".join(f"pair{j}" for j in range(30)))
+        index.add("alone", " ".join(f"alone{j}" for j in range(30)))
+    return path
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_the_report_shows_figures_charts_and_clusters(tmp_path: Path, recorded: bool) -> None:
+    """Clusters with their size and first members, differences marked, and the same whether the index keeps clusters or not."""
+    path = filled(tmp_path / "a.db", MinHash(threshold=0.8), store_text=True, record_matches=recorded)
+    result = run("report", path, "-o", tmp_path / "r.html", "--members", 4)
+    assert (result.exit_code, result.stdout) == (0, ""), result.output
+    html = (tmp_path / "r.html").read_text("utf-8")
+    found = Text(html)
+    assert found.tags <= REPORT
+    assert dict(zip(found.found["dt"], found.found["dd"], strict=True)) == {
+        "Documents": "15",
+        "Duplicates": "12",
+        "Share of duplicates": "80.0%",
+        "Clusters": "2",
+        "Recorded matches": found.found["dd"][4],
+    }
+    assert (found.found["dd"][4] == "not kept") != recorded
+    assert re.findall(r"nd-badge\">(\d+) documents</span> <span class=\"nd-key\" dir=\"auto\">([^<]*)", html) == [
+        ("12", "ferry-00"),
+        ("2", "pair-0"),
+    ]
+    assert "and 8 more" in html and "ferry-03" in html and "ferry-04" not in html
+    assert found.found["ins"] == ["again", "again"] and "del" not in found.found
+    assert html.count("<svg") == (4 if recorded else 2)
+    assert html.count("&lt;b&gt;") == 4 and "alone" not in re.sub("standalone", "", html)
+
+
+def test_nothing_in_a_document_is_run(tmp_path: Path) -> None:
+    """Keys, groups, metadata, texts and the title with markup are shown as text, in a page whose policy forbids scripts."""
+    with Index(tmp_path / "a.db", MinHash(), name="x", store_text=True) as index:
+        for i in range(3):
+            index.add(f"{i} {HOSTILE}", f"{STORY} {HOSTILE}", metadata={HOSTILE: HOSTILE}, group=HOSTILE)
+        html = report_page(index, HOSTILE)
+    found = Text(html)
+    assert found.tags <= REPORT and not any(name.startswith("on") for name in found.attributes)
+    assert html.count("&lt;script&gt;") >= 9 and "default-src 'none'" in html
+    assert "http" not in html.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "")
+    html.encode("utf-8")
+
+
+@pytest.mark.parametrize("scheme", [MinHash(exact=True), BottomK(), SimHash(), BitSampling(), BinaryCode(bits=64)])
+def test_every_scheme_has_a_report_and_pictures(tmp_path: Path, scheme: Any) -> None:
+    """Full or empty; of a chart without numbers no picture is drawn."""
+    path = tmp_path / "a.db"
+    with Index(path, scheme):
+        pass
+    assert run("report", path, "-o", tmp_path / "empty.html").exit_code == 0
+    assert "There is no cluster." in (tmp_path / "empty.html").read_text("utf-8")
+    with Index(path) as index:
+        for key in range(5):
+            _ = index.add(key, STORY) if scheme.takes_text else index.add_code(key, 7)
+    result = run("report", path, "-o", tmp_path / "full.html", "--png", tmp_path / "png")
+    assert result.exit_code == 0, result.output
+    assert "5 documents" in (tmp_path / "full.html").read_text("utf-8")
+    pictures = {file.name for file in (tmp_path / "png").iterdir()}
+    assert pictures == {"similarity.png", "sizes.png", "timeline.png"} | ({"curve.png"} if scheme.takes_text else set())
+    for file in (tmp_path / "png").iterdir():
+        assert file.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n" and file.stat().st_size > 5000
+        assert str(file) in result.stderr
+
+
+def test_pictures_name_the_extra_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without matplotlib --png is one sentence that says what to install; the rest works."""
+    path = filled(tmp_path / "a.db", MinHash())
+    real = builtins.__import__
+
+    def refuse(name: str, *arguments: Any, **options: Any) -> Any:
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *arguments, **options)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    result = run("report", path, "--png", tmp_path / "png")
+    assert result.exit_code == 2 and "pip install 'neardup-db[plot]'" in result.stderr and result.stderr.count("\n") == 1
+    assert run("report", path, "-o", tmp_path / "r.html").exit_code == 0
+
+
+def test_the_report_never_overwrites_its_index(tmp_path: Path) -> None:
+    """-o with the index's own path, by whatever name, is refused."""
+    path = filled(tmp_path / "a.db", MinHash())
+    before = path.read_bytes()
+    (tmp_path / "link.html").symlink_to(path)
+    for target in (path, tmp_path / "link.html"):
+        result = run("report", path, "-o", target)
+        assert result.exit_code == 2 and "is the index itself" in result.stderr
+    assert path.read_bytes() == before
+    assert "Give -o FILE" in run("report", path).stderr
+
+
+def test_members_that_only_others_join_are_told_so(tmp_path: Path) -> None:
+    """A member that is no match of the earliest document has no similarity to it."""
+    words = [f"w{i}" for i in range(40)]
+    with Index(tmp_path / "a.db", MinHash(threshold=0.8, exact=True), store_text=True) as index:
+        for key, start in (("first", 0), ("bridge", 3), ("last", 6)):
+            index.add(key, " ".join(words[start : start + 32]))
+        assert [match.key for match in index.matches("first")] == ["bridge"]
+        html = report_page(index, "x")
+    assert re.search(r"bridge</span> <span class=\"nd-badge\">0\.\d{4}<", html)
+    assert re.search(r"last</span> <span class=\"nd-badge\">joined through others<", html)
+
+
+def test_long_texts_keep_the_report_small(tmp_path: Path) -> None:
+    """Texts of megabytes, keys and metadata of kilobytes are cut: the report stays under 200 KB."""
+    with Index(tmp_path / "a.db", SimHash(), store_text=True) as index:
+        for i in range(3):
+            index.add(str(i) * 5000, "some words that stand there " * 100_000 + str(i), metadata={"x": "y" * 50_000})
+        html = report_page(index, "x")
+    assert len(html) < 200_000 and "3 documents" in html
