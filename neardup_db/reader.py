@@ -278,12 +278,26 @@ class Reader:
             now = checks.now_ms()
             return explain_query(view.store, view.search, sketch, group_id, now, fingerprint_s, threshold, measure)
 
-    def explain_match(self, key_a: Key, key_b: Key) -> MatchExplanation:
-        """Why two stored documents match, or do not. Raises KeyNotFoundError."""
+    def explain_match(
+        self, key_a: Key, key_b: Key, *, text_a: str | bytes | None = None, text_b: str | bytes | None = None
+    ) -> MatchExplanation:
+        """Why two stored documents match, or do not: similarity as stored and exactly, where they met, what their texts share.
+
+        text_a, text_b: their texts, where the index does not store them; one with another fingerprint than the document's is a
+        ParameterError. Raises KeyNotFoundError. The result's `html()` is a page with the texts side by side.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash(threshold=0.5), store_text=True) as index:
+        ...     matches = index.add("a", "one two three four five"), index.add("b", "one two three four six")
+        ...     found = index.explain_match("a", "b")
+        >>> found.jaccard, found.only_a, found.only_b
+        (0.5, ('three four five',), ('three four six',))
+        """
+        given = _storable(text_a), _storable(text_b)
         with self._views.reading() as view:
             now = checks.now_ms()
-            a, b = view.found(key_a, now), view.found(key_b, now)
-            return explain_pair(view.store, view.search, key_a, a, key_b, b)
+            found = view.found(key_a, now), view.found(key_b, now)
+            return explain_pair(view.store, view.search, (key_a, key_b), found, given)
 
     def stats(self) -> Stats:
         """Counts, sizes in bytes, settings, versions and the tier of CPU instructions in use."""
@@ -298,6 +312,10 @@ class Reader:
 def sketch_of(store: Store, text: str | bytes) -> Sketch:
     """What is asked for, or stored, when a text is given."""
     return store.sketch_texts([checks.check_text(text)], evidence=True).one(0)
+
+
+def _storable(text: str | bytes | None) -> str | None:
+    return None if text is None else checks.storable(checks.check_text(text))
 
 
 def _matches(

@@ -139,7 +139,7 @@ PROCESSES = THREADS = 8
 def test_eight_processes_and_eight_threads(tmp_path: Path, long_run: bool) -> None:
     """Eight processes, and eight threads of another one, add, ask, replace, delete and expire on one file: each finds what was
     acknowledged to it, no document is lost or doubled, each story is admitted once, and nobody is told that the file is busy."""
-    path, rounds = tmp_path / "index.db", 4000 if long_run else 60
+    path, rounds = tmp_path / "index.db", 2500 if long_run else 60
     index = Index(path, MinHash(threshold=0.8), durability="normal", timeout=600)
     processes = Together(
         "go()\n"
@@ -163,7 +163,7 @@ def test_eight_processes_and_eight_threads(tmp_path: Path, long_run: bool) -> No
 def test_readers_see_whole_states(tmp_path: Path, long_run: bool) -> None:
     """While four processes and four threads write, every state that a reader sees has all its invariants: each document with its
     fingerprint, each fingerprint with all its rows, edges and labels of all."""
-    path, rounds = tmp_path / "index.db", 3000 if long_run else 30
+    path, rounds = tmp_path / "index.db", 800 if long_run else 30
     index = Index(path, MinHash(threshold=0.8), durability="normal", timeout=600)
     writers = Together(
         f"go()\nwith Index({str(path)!r}, durability='normal', timeout=600) as index:\n    Worker(index, number).run({rounds})\n",
