@@ -204,8 +204,7 @@ def hamming_distance(a: Any, b: Any) -> int:
     data_b = _int_data("b", b, len(data_a)) if data_b is None else data_b
     if len(data_a) != len(data_b):
         raise ParameterError(f"codes of {8 * len(data_a)} and {8 * len(data_b)} bits cannot be compared")
-    ffi = native.ffi
-    return int(native.lib.nd_hamming(ffi.from_buffer("uint8_t[]", data_a), ffi.from_buffer("uint8_t[]", data_b), len(data_a)))
+    return native.hamming(data_a, data_b)
 
 
 def jaccard(a: Any, b: Any, threshold: float = 0.0) -> float:

@@ -18,8 +18,8 @@ from ._texts import locate
 from .errors import CorruptIndexError, ParameterError
 
 __all__ = [
-    "HASHES", "Values", "check", "copied", "digests_of_hash", "ffi", "hash_size", "hashes_of", "is_value", "keys", "lib",
-    "minhash", "normalize", "pairs", "pointer", "rules_new", "scheme_new", "set_tokens", "shingles_of", "signed_hash",
+    "HASHES", "Values", "check", "copied", "digests_of_hash", "ffi", "hamming", "hash_size", "hashes_of", "is_value", "keys",
+    "lib", "minhash", "normalize", "pairs", "pointer", "rules_new", "scheme_new", "set_tokens", "shingles_of", "signed_hash",
     "similarity", "text_bytes", "text_of", "tokenize", "tokens_of", "value_of_text", "values_of_digests", "values_of_texts",
     "workspace",
 ]  # fmt: skip
@@ -324,23 +324,38 @@ def is_value(scheme: Any, value: bytes) -> bool:
     return bool(lib.nd_scheme_value_check(scheme, ffi.from_buffer("uint8_t[]", value), len(value)) == lib.ND_OK)
 
 
-def keys(scheme: Any, value: bytes, *, probe: bool) -> list[tuple[int, Any, Any]]:
-    """(table_no, low, high) of the rows that a value is filed under, or of the ranges that a query looks up.
+def keys(scheme: Any, value: bytes, *, probe: bool, containment: float | None = None) -> list[tuple[int, Any, Any, Any]]:
+    """(table_no, low, high, code) of the rows that a value is filed under, or of the ranges that a query looks up.
 
-    low and high are bytes where block tables hold codes of more than 64 bits."""
+    low, high and code, the permuted query of a block table, are bytes where block tables hold codes of more than 64 bits.
+    containment: the query is for what holds at least this share of the value's hashes."""
     keys = _owned(lib.nd_keys_new(), lib.nd_keys_free)
-    run = lib.nd_scheme_probe_keys if probe else lib.nd_scheme_file_keys
-    check(run(scheme, ffi.from_buffer("uint8_t[]", value), len(value), keys), "keys of a fingerprint")
-    rows, data = lib.nd_keys_rows(keys), lib.nd_keys_bytes(keys)
-    found: list[tuple[int, Any, Any]] = []
+    data = ffi.from_buffer("uint8_t[]", value)
+    if containment is not None:
+        status = lib.nd_scheme_containment_keys(scheme, data, len(value), containment, keys)
+    elif probe:
+        status = lib.nd_scheme_probe_keys(scheme, data, len(value), keys)
+    else:
+        status = lib.nd_scheme_file_keys(scheme, data, len(value), keys)
+    check(status, "keys of a fingerprint")
+    rows, codes = lib.nd_keys_rows(keys), lib.nd_keys_bytes(keys)
+    found: list[tuple[int, Any, Any, Any]] = []
     for index in range(lib.nd_keys_count(keys)):
         row = rows[index]
         if row.size:
-            low = bytes(ffi.buffer(data + row.offset, row.size))
-            found.append((row.table_no, low, bytes(ffi.buffer(data + row.offset + row.size, row.size))))
+            low, high, code = (bytes(ffi.buffer(codes + row.offset + place * row.size, row.size)) for place in range(3))
+            found.append((row.table_no, low, high, code))
         else:
-            found.append((row.table_no, row.low, row.high))
+            found.append((row.table_no, row.low, row.high, row.code))
     return found
+
+
+# ---- comparisons of values ---------------------------------------------------------------------------------------------
+
+
+def hamming(a: bytes, b: bytes) -> int:
+    """Bits in which two byte strings of one length differ."""
+    return int(lib.nd_hamming(a, b, len(a)))
 
 
 # ---- fingerprints from hashes ------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import FrozenInstanceError
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeGuard, TypeVar, cast
 
 import numpy as np
 
@@ -164,9 +164,14 @@ def seed(name: str, value: Any) -> int:
     return integer(name, value, 0, SEED_LIMIT - 1, 'or "random"')
 
 
+def is_index_name(name: Any) -> TypeGuard[str]:
+    """Whether this is a name that an index may have, and that may be put into SQL."""
+    return isinstance(name, str) and _INDEX_NAME.match(name) is not None
+
+
 def index_name(name: Any) -> str:
     """The name of an index, if it is one that may be put into SQL."""
-    if not isinstance(name, str) or not _INDEX_NAME.match(name):
+    if not is_index_name(name):
         raise ParameterError(f"name={name!r}: an index's name is a letter and then at most 39 letters, digits or underscores")
     return name
 

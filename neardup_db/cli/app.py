@@ -20,6 +20,7 @@ from .explain import explain
 from .look import clusters, pairs, query, stats
 from .plot import curve
 from .report import report
+from .serve import serve
 from .sql import sql
 
 FOUND, NOT_FOUND, ERROR, INTERRUPTED = 0, 1, 2, 130
@@ -98,5 +99,22 @@ def main(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (demo, dedup, add, query, delete, pairs, clusters, stats, explain, report, curve, check, expire, rebuild, sql):
+for _command in (
+    demo,
+    dedup,
+    add,
+    query,
+    delete,
+    pairs,
+    clusters,
+    stats,
+    explain,
+    report,
+    serve,
+    curve,
+    check,
+    expire,
+    rebuild,
+    sql,
+):
     main.add_command(_command)

@@ -95,10 +95,10 @@ class CommonScheme(Parameters, Scheme):
         return native.is_value(self.native, value)
 
     def file_keys(self, value: bytes) -> list[CandidateKey]:
-        return [CandidateKey(*key) for key in native.keys(self.native, value, probe=False)]
+        return [CandidateKey(*key[:3]) for key in native.keys(self.native, value, probe=False)]
 
     def probe_keys(self, value: bytes) -> list[CandidateKey]:
-        return [CandidateKey(*key) for key in native.keys(self.native, value, probe=True)]
+        return [CandidateKey(*key[:3]) for key in native.keys(self.native, value, probe=True)]
 
     def compare(self, a: bytes, b: bytes, evidence_a: bytes | None, evidence_b: bytes | None) -> tuple[float, int | None]:
         similarity, distance = native.similarity(self.native, a, b)

@@ -1,0 +1,38 @@
+"""`neardup serve`: the file in a browser."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from ..errors import ParameterError
+from .options import index_argument
+
+
+@click.command()
+@index_argument
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8001, show_default=True, help="Port; 0 takes a free one.")
+def serve(index_path: Path, host: str, port: int) -> None:
+    """Show INDEX in a browser: clusters, what differs in them, a search box and charts.
+
+    The file is only read, and other programs may write to it meanwhile: each page shows it as it is then. By default only this
+    machine can see the pages. Needs Datasette: pip install 'neardup-db[datasette]'. Ctrl-C ends it.
+    """
+    try:
+        from ..datasette import serving
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("datasette", "markupsafe", "uvicorn"):
+            raise
+        raise ParameterError("neardup serve needs Datasette: pip install 'neardup-db[datasette]'") from error
+    with serving.listen(host, port) as listener:
+        app, addresses = serving.application(index_path, host, listener.getsockname()[1])
+        for address in addresses:
+            click.echo(address)
+        if not serving.is_local(host):
+            click.echo(f"Whoever can reach {host} can read the whole file.", err=True)
+        click.echo("Ctrl-C ends it.", err=True)
+        with suppress(KeyboardInterrupt):  # how it is meant to end
+            serving.run(app, listener)

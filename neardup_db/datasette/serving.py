@@ -1,0 +1,119 @@
+"""Datasette with one file, read-only, for `neardup serve`."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import uvicorn
+from datasette.app import Datasette
+from datasette.utils.sqlite import sqlite3
+
+from ..errors import FormatError, ParameterError, ReadOnlyError
+from .foreign import ForeignDatabase, index_names
+from .views import place_of
+
+Scope = MutableMapping[str, Any]
+Application = Callable[[Scope, Any, Any], Awaitable[None]]
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine reaches a server on that address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens; raises ParameterError where it cannot."""
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        remedy = "give another port with --port, or --port 0 for a free one"
+        raise ParameterError(f"{host}, port {port}: {reason}; {remedy}") from error
+
+
+def application(path: Path, host: str, port: int) -> tuple[Application, list[str]]:
+    """The application that serves a file, and the addresses of its indexes' pages.
+
+    Others may write to the file meanwhile. Where its folder cannot be written, so that SQLite can make no -shm file there, it is
+    taken as one that does not change. Raises ParameterError, FormatError, ReadOnlyError."""
+    if not path.is_file():
+        raise ParameterError(f"{path}: no such file; create an index with: neardup add {path} RECORDS")
+    if set("?#%") & set(str(path)):
+        raise ParameterError(f"{path}: Datasette opens no path with ?, # or % in it: give the file another name")
+    immutable = _cannot_be_shared(path)
+    names = _names(path, "immutable=1" if immutable else "mode=ro")
+    if not names:
+        raise FormatError(f"{path}: the file holds no index; make one with: neardup add {path} RECORDS")
+    datasette = Datasette([] if immutable else [str(path)], immutables=[str(path)] if immutable else [])
+    database = next(name for name in datasette.databases if name != "_internal")
+    start = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    addresses = [start + place_of(datasette, database, name).address for name in names]
+    app: Application = datasette.app()
+    return OnlyLocalNames(app) if is_local(host) else app, addresses
+
+
+def run(app: Application, listener: socket.socket) -> None:
+    """Serve until Ctrl-C."""
+    uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on")).run(sockets=[listener])
+
+
+def _uri(path: Path, mode: str) -> str:
+    return f"file:{quote(str(path.absolute()))}?{mode}"
+
+
+def _cannot_be_shared(path: Path) -> bool:
+    """Whether the file cannot be read beside other programs."""
+    try:
+        with closing(sqlite3.connect(_uri(path, "mode=ro"), uri=True)) as connection:
+            connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
+    except sqlite3.OperationalError as error:
+        if path.with_name(path.name + "-wal").exists():
+            raise ReadOnlyError(
+                f"{path} has changes waiting in its -wal file, which cannot be read where the folder cannot be written "
+                f"({error}): open it once where it can be, or copy both files to such a folder"
+            ) from error
+        return True
+    except sqlite3.DatabaseError as error:
+        raise FormatError(f"{path}: {error}") from error
+    return False
+
+
+def _names(path: Path, mode: str) -> list[str]:
+    with closing(sqlite3.connect(_uri(path, mode), uri=True)) as connection:
+        return index_names(ForeignDatabase(connection))
+
+
+class OnlyLocalNames:
+    """Answers only requests that name this machine, so that a page of the web whose name was made to point here reads nothing."""
+
+    def __init__(self, app: Application) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        """Serve a request, or refuse it."""
+        if scope["type"] == "http":
+            hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+            if len(hosts) != 1 or not is_local(_host_of(hosts[0])):
+                headers = [(b"content-type", b"text/plain; charset=utf-8")]
+                await send({"type": "http.response.start", "status": 421, "headers": headers})
+                await send({"type": "http.response.body", "body": b"This server answers to the names of this machine only.\n"})
+                return
+        await self.app(scope, receive, send)
+
+
+def _host_of(header: str) -> str:
+    """The name in a Host header, without its port."""
+    if header.startswith("["):
+        return header[1:].partition("]")[0]
+    return header.partition(":")[0]

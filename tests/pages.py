@@ -1,0 +1,47 @@
+"""A small index to look at, and a server of it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from neardup_db import Index, MinHash
+
+TEXT = "the ferry to the northern islands was cancelled on monday because of a storm that closed the harbour for two whole days"
+NEAR = TEXT.replace("northern", "southern").replace("storm", "strike")
+SCRIPT = f"<script>alert('run')</script><img src=x onerror=alert(2)> {TEXT}"
+OTHER = "an entirely different note about bread, and about the baker who sells it on the second floor of an old mill"
+LOW = MinHash(threshold=0.4, exact=True)
+
+
+def make(path: Path, **options: Any) -> Path:
+    """A small index: a cluster of three, one of them with markup in all that is shown, and a document apart."""
+    with Index(path, options.pop("scheme", LOW), store_text=options.pop("store_text", True), **options) as index:
+        index.add("first", TEXT)
+        index.add("near", NEAR, metadata={"source": "<b>wire</b>"})
+        index.add("<script>alert('key')</script>", SCRIPT)
+        index.add("apart", OTHER)
+    return path
+
+
+PROGRAM = [sys.executable, "-c", "from neardup_db.cli import main; main()", "serve"]
+
+
+@contextmanager
+def served(path: Path, *options: str) -> Iterator[tuple[str, Any]]:
+    """The address that a server prints, and its process; it is ended by Ctrl-C."""
+    command = [*PROGRAM, str(path), "--port", "0", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=path.parent) as server:
+        try:
+            assert server.stdout is not None
+            address = server.stdout.readline().strip()
+            assert address, server.communicate()
+            yield address, server
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.wait(20)

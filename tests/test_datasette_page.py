@@ -1,0 +1,407 @@
+"""Promise: the pages in Datasette show what the file holds, to whom may see it, as text and never as markup."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from datasette.app import Datasette
+from pages import LOW, NEAR, OTHER, SCRIPT, TEXT, make
+
+from neardup_db import BinaryCode, Index, SimHash, TextRules
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return make(tmp_path / "articles.db")
+
+
+ASKED = {"text": TEXT}
+
+
+def get(path: Path | list[Path], *addresses: str, sent: Any = None, metadata: Any = None) -> Any:
+    """The responses of a Datasette with these files: of one address, or a list of them."""
+    files = [path] if isinstance(path, Path) else path
+
+    async def ask() -> list[Any]:
+        datasette = Datasette([str(one) for one in files], metadata=metadata)
+        found = []
+        for address in addresses:
+            client = datasette.client
+            found.append(await (client.get(address) if sent is None else client.post(address, data=sent)))
+        for db in datasette.databases.values():
+            db.close()
+        return found
+
+    found = asyncio.run(ask())
+    return found[0] if len(addresses) == 1 else found
+
+
+PAGE = "/-/neardup/articles/neardup"
+
+
+def marked(html: str) -> tuple[list[str], list[str]]:
+    """What a page marks as removed and as added."""
+    return re.findall("<del>(.*?)</del>", html), re.findall("<ins>(.*?)</ins>", html)
+
+
+def test_datasette_finds_the_plugin(file: Path) -> None:
+    """Installing the package is enough: its entry point makes Datasette load the pages, and link them."""
+    plugins, home, database = get(file, "/-/plugins.json", "/", "/articles")
+    assert "neardup-db" in [one["name"] for one in plugins.json()]
+    assert 'href="/-/neardup"' in home.text
+    assert 'href="/-/neardup"' in database.text
+
+
+def test_every_index_of_every_database_is_listed(tmp_path: Path, file: Path) -> None:
+    """Two databases, one with two indexes: three lines, each with the address of its page; none for a database without."""
+    with Index(file, LOW, name="second", attach=True):
+        pass
+    other = make(tmp_path / "other.db")
+    sqlite3.connect(tmp_path / "plain.db").execute("CREATE TABLE t (x)")
+    html = get([file, other, tmp_path / "plain.db"], "/-/neardup").text
+    found = re.findall(r'<a href="(/-/neardup/[^"]+)">', html)
+    assert found == ["/-/neardup/articles/neardup", "/-/neardup/articles/second", "/-/neardup/other/neardup"]
+    assert get([file, other], found[1]).status_code == 200
+
+
+def test_a_page_of_an_index_has_figures_charts_clusters_and_search(file: Path) -> None:
+    """Counts, four charts, the clusters with their sizes and a labelled search box."""
+    html = get(file, PAGE).text
+    figures = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", html))
+    assert figures == {"documents": "4", "clusters": "1", "duplicates": "2", "recorded matches": "2"}
+    assert html.count("<svg") == 4
+    assert re.findall(r'<td class="nd-number">3</td><td><a href="(.*?)">first</a>', html) == [f"{PAGE}/clusters/1"]
+    assert '<label for="text">' in html
+    assert 'id="text"' in html
+
+
+def test_clusters_come_by_size_and_as_many_as_wanted(tmp_path: Path) -> None:
+    """The largest first; the rest is one link away."""
+    path = tmp_path / "articles.db"
+    with Index(path, BinaryCode(bits=64, max_distance=2)) as index:
+        for cluster in range(30):
+            for copy in range(2 + cluster % 5):
+                index.add_code(f"{cluster}-{copy}", (cluster + 1) * 0x9E3779B97F4A7C15 % 2**64)
+    html = get(path, PAGE).text
+    sizes = re.findall(r'<td class="nd-number">(\d+)</td>', html)
+    assert sizes == ["6"] * 6 + ["5"] * 6 + ["4"] * 6 + ["3"] * 2
+    assert "?clusters=100#" in html
+    assert len(re.findall(r'<td class="nd-number">', get(path, f"{PAGE}?clusters=100").text)) == 30
+
+
+def test_a_cluster_marks_exactly_what_differs(file: Path) -> None:
+    """The two words that were changed are marked, on both sides, and no other; similarities are the index's own."""
+    html = get(file, f"{PAGE}/clusters/1").text
+    near = html[html.index('id="document-2"') : html.index('id="document-3"')]
+    assert [[word.strip() for word in side] for side in marked(near)] == [["northern", "storm"], ["southern", "strike"]]
+    with Index(file) as index:
+        similarity = index.explain_match("first", "near").similarity
+    assert f"similarity {similarity:.4g}" in near
+
+
+def test_another_document_can_stand_beside(file: Path) -> None:
+    """`beside` compares all others with that document; one of another cluster is refused."""
+    html = get(file, f"{PAGE}/clusters/1?beside=2").text
+    first = html[html.index('id="document-1"') : html.index('id="document-3"')]
+    assert [[word.strip() for word in side] for side in marked(first)] == [["southern", "strike"], ["northern", "storm"]]
+    assert get(file, f"{PAGE}/clusters/1?beside=4").status_code == 404
+
+
+def test_a_large_cluster_comes_in_pages(tmp_path: Path) -> None:
+    """45 documents: three pages, every one of them once, the first compared with on each."""
+    path = tmp_path / "articles.db"
+    with Index(path, LOW, store_text=True) as index, index.transaction():
+        for number in range(45):
+            index.add(f"k{number:02}", f"{TEXT} {number}")
+    pages = get(path, *(f"{PAGE}/clusters/1?from={first}" for first in (0, 20, 40)))
+    listed = [re.findall(r'<h3 id="document-\d+"><span class="nd-key">(k\d\d)</span>', page.text) for page in pages]
+    assert listed == [
+        [f"k{number:02}" for number in range(start, end)] for start, end in ((1, 20), (20, 40), (40, 45))
+    ]  # k00 stands above them
+    assert "?from=20" in pages[0].text
+    assert "?from=40" not in pages[2].text
+
+
+@pytest.mark.parametrize("extension", [True, False], ids=["extension, where it can be loaded", "bound keys"])
+def test_search_finds_what_the_index_finds(file: Path, extension: bool) -> None:
+    """Keys, their order and scores are those of index.query, with what differs from the text that was asked for."""
+    metadata = {"plugins": {"neardup-db": {"load_extension": extension}}}
+    html = get(file, f"{PAGE}/search", sent={"text": NEAR}, metadata=metadata).text
+    with Index(file) as index:
+        expected = index.query(NEAR)
+    keys = re.findall(r'<h3 id="document-\d+"><span class="nd-key">(.*?)</span>', html)
+    assert keys == ["near", "first"]
+    assert [float(one) for one in re.findall(r"similarity ([0-9.]+)", html)] == [float(f"{m.similarity:.4g}") for m in expected]
+    first = html[html.index('id="document-1"') :]
+    assert [[word.strip() for word in side] for side in marked(first)] == [["southern", "strike"], ["northern", "storm"]]
+
+
+def test_search_by_code(tmp_path: Path) -> None:
+    """Codes of the application are asked for in hexadecimal; one that is none comes back with the reason."""
+    path = tmp_path / "articles.db"
+    with Index(path, BinaryCode(bits=64, max_distance=5)) as index:
+        index.add_code("cat", 0x9F172786E71F1E00)
+    found = get(path, f"{PAGE}/search", sent={"text": "9f17 2786 e71f 1e03"})
+    assert "similarity 0.9688, distance 2" in found.text
+    wrong = get(path, f"{PAGE}/search", sent={"text": "xyz!"})
+    assert wrong.status_code == 400
+    assert "is not an even number of hex digits" in wrong.text
+
+
+def test_keys_of_every_type(tmp_path: Path) -> None:
+    """Texts, numbers and bytes as keys are found and shown, each as what it is."""
+    path = tmp_path / "articles.db"
+    with Index(path, LOW, store_text=True) as index:
+        for key in ("1", 1, b"\xff\x00", "x'ff00'"):
+            index.add(key, TEXT)
+    shown = ["1", "1", "x&#x27;ff00&#x27;", "x&#x27;ff00&#x27;"]
+    found, cluster = get(path, f"{PAGE}/search", sent=ASKED), get(path, f"{PAGE}/clusters/1")
+    for page in (found, cluster):
+        assert re.findall(r'<h3 id="document-\d+"[^>]*>(?:<span class="nd-key">)?(.*?)<', page.text) == shown
+
+
+def test_search_options(tmp_path: Path) -> None:
+    """Threshold, number, group and containment are those of index.query; what cannot be asked says why, and keeps the text."""
+    path = tmp_path / "articles.db"
+    with Index(path, LOW, store_text=True) as index:
+        index.add("a", TEXT)
+        index.add("b", NEAR)
+        index.add("long", f"{OTHER} {TEXT} {OTHER} {OTHER.upper()[::-1]}")
+        index.add("grouped", TEXT, group="g & <g>")
+
+    def keys(**sent: str) -> list[str]:
+        html = get(path, f"{PAGE}/search", sent={"text": TEXT, **sent}).text
+        return re.findall(r'<h3 id="document-\d+"><span class="nd-key">(.*?)</span>', html)
+
+    assert keys() == ["a", "b"]
+    assert keys(limit="1") == ["a"]
+    assert keys(threshold="0.9") == ["a"]
+    assert keys(group="1") == ["grouped"]
+    assert keys(measure="containment", threshold="0.9") == ["a", "long"]
+    for sent, reason in (
+        ({"threshold": "0.1"}, "threshold=0.1 is below 0.4"),
+        ({"threshold": "<i>"}, "threshold=&#x27;&lt;i&gt;&#x27; is not a number"),
+        ({"limit": "-1"}, "limit=&#x27;-1&#x27; is not a whole number"),
+        ({"group": "77"}, "group=77 is no group"),
+    ):
+        response = get(path, f"{PAGE}/search", sent={"text": TEXT, **sent})
+        assert response.status_code == 400
+        assert reason in response.text
+        assert TEXT in response.text
+
+
+def test_markup_in_a_document_stays_text(file: Path) -> None:
+    """Key, text, metadata and question appear escaped, and the answer forbids every script."""
+    pages = [get(file, PAGE), get(file, f"{PAGE}/clusters/1"), get(file, f"{PAGE}/search", sent={"text": SCRIPT})]
+    for page in pages:
+        body = page.text[page.text.index("<body") :]
+        assert "<script" not in body
+        assert "<img" not in body
+        assert "<b>" not in body
+        policy = page.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "script-src" not in policy
+        assert "unsafe" not in policy
+    assert "&lt;script&gt;" in pages[1].text
+    assert "&lt;script&gt;" in pages[2].text
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"databases": {"articles": {"allow": {"id": "root"}}}},
+        {"databases": {"articles": {"tables": {"neardup_document": {"allow": False}}}}},
+        {"allow": {"id": "root"}},
+    ],
+    ids=["database", "table", "instance"],
+)
+def test_what_is_private_stays_private(file: Path, metadata: Any) -> None:
+    """Whoever may not see the database, or the table of documents, sees none of the pages, nor that there is an index."""
+    listed, *pages = get(file, "/-/neardup", PAGE, f"{PAGE}/clusters/1", f"{PAGE}/clusters/77", metadata=metadata)
+    assert "neardup/articles" not in listed.text
+    pages.append(get(file, f"{PAGE}/search", sent=ASKED, metadata=metadata))
+    for page in pages:
+        assert page.status_code == 403
+        assert "ferry" not in page.text
+
+
+def test_unknown_things_are_not_found(file: Path) -> None:
+    """Unknown database, index, cluster and number: 404, and what was unknown."""
+    addresses = ["/-/neardup/nothing/neardup", "/-/neardup/articles/nothing", f"{PAGE}/clusters/77", f"{PAGE}/clusters/{2**63}"]
+    reasons = ["No database of this name", "no index named &#x27;nothing&#x27;", "no cluster 77", "No cluster has the number"]
+    for page, reason in zip(get(file, *addresses), reasons, strict=True):
+        assert page.status_code == 404
+        assert reason in page.text
+
+
+def test_an_index_without_texts(tmp_path: Path) -> None:
+    """Keys and similarities are shown, and it is said why no words are."""
+    path = make(tmp_path / "articles.db", store_text=False)
+    cluster, found = get(path, f"{PAGE}/clusters/1"), get(path, f"{PAGE}/search", sent=ASKED)
+    assert "keeps no texts" in cluster.text
+    assert "similarity 0." in cluster.text
+    assert "does not keep texts" in found.text
+    assert not marked(cluster.text)[0]
+
+
+def test_an_empty_index(tmp_path: Path) -> None:
+    """No document yet: it is said so, search answers that there is nothing, and the charts are sentences."""
+    path = tmp_path / "articles.db"
+    Index(path, LOW).close()
+    assert "This index is empty" in get(path, PAGE).text
+    assert "No near-duplicate" in get(path, f"{PAGE}/search", sent=ASKED).text
+
+
+def test_an_index_that_records_no_matches(tmp_path: Path) -> None:
+    """It is said why there are no clusters; search works."""
+    path = make(tmp_path / "articles.db", record_matches=False)
+    assert "does not record matches" in get(path, PAGE).text
+    assert "3 near-duplicates" in get(path, f"{PAGE}/search", sent=ASKED).text
+
+
+def tokens(text: str) -> list[str]:
+    """Text rules of an application's own."""
+    return text.split()
+
+
+def test_an_index_with_a_callable(tmp_path: Path) -> None:
+    """Figures and clusters are shown; in the place of the search stands which function is missing."""
+    path = make(tmp_path / "articles.db", text=TextRules(tokens=tokens))
+    index, cluster = get(path, PAGE, f"{PAGE}/clusters/1")
+    found = get(path, f"{PAGE}/search", sent=ASKED)
+    for page in (index, found):
+        assert page.status_code == 200
+        assert "cannot be searched from here" in page.text
+        assert "test_datasette_page:tokens" in page.text
+    assert "<del>northern" in cluster.text
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        ("UPDATE neardup_setting SET value = 'nonsense' WHERE name = 'scheme'", "nonsense"),
+        ("UPDATE neardup_setting SET value = 99 WHERE name = 'schema_version'", "install a newer"),
+        ("DELETE FROM neardup_setting", "scheme"),
+        ("DROP TABLE neardup_match", "no such table"),
+    ],
+)
+def test_damaged_settings(file: Path, damage: str, reason: str) -> None:
+    """What is damaged is named, on a page of its own; the list of indexes still works."""
+    connection = sqlite3.connect(file)
+    connection.execute(damage)
+    connection.commit()
+    connection.close()
+    page = get(file, PAGE)
+    assert page.status_code == 500
+    assert "This index cannot be read" in page.text
+    assert reason in page.text
+    assert get(file, "/-/neardup").status_code == 200
+
+
+def test_a_view_that_never_ends(file: Path) -> None:
+    """A stranger's file in which a table is an endless view: the page ends at the time limit, and says so."""
+    connection = sqlite3.connect(file)
+    connection.execute("DROP VIEW neardup_matches")
+    connection.execute("DROP TABLE neardup_match")
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS document_id FROM n"
+    connection.execute(f"CREATE VIEW neardup_match AS {endless}")
+    connection.close()
+    page = get(file, PAGE, metadata={"plugins": {"neardup-db": {"time_limit_s": 0.2}}})
+    assert page.status_code == 500
+    assert "longer than the time limit" in page.text
+
+
+def test_pages_show_what_another_program_writes(file: Path) -> None:
+    """A document that a running writer adds is there at the next request, on the same connection."""
+    adding = f"""
+import sys
+from neardup_db import Index
+with Index({str(file)!r}) as index:
+    for line in sys.stdin:
+        index.add(line.strip(), {TEXT!r})
+        print("added", flush=True)
+"""
+
+    async def ask() -> list[int]:
+        datasette = Datasette([str(file)])
+        found = []
+        for key in ("late", "later"):
+            assert writer.stdin is not None
+            assert writer.stdout is not None
+            writer.stdin.write(f"{key}\n")
+            writer.stdin.flush()
+            assert writer.stdout.readline() == "added\n"
+            html = (await datasette.client.get(f"{PAGE}/clusters/1")).text
+            found.append(html.count(f'<span class="nd-key">{key}</span> '))
+        for db in datasette.databases.values():
+            db.close()
+        return found
+
+    command = [sys.executable, "-c", adding]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=file.parent) as writer:
+        assert asyncio.run(ask()) == [1, 1]
+
+
+def test_only_datasettes_sqlite_opens_the_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No page opens the file through our own SQLite library: closing it would drop the locks of Datasette's."""
+
+    class Refused(apsw.Connection):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            raise AssertionError("a second SQLite library")
+
+    monkeypatch.setattr(apsw, "Connection", Refused)
+    assert [page.status_code for page in get(file, PAGE, f"{PAGE}/clusters/1")] == [200, 200]
+    assert "3 near-duplicates" in get(file, f"{PAGE}/search", sent=ASKED).text
+
+
+def test_a_damaged_database_among_others(tmp_path: Path, file: Path) -> None:
+    """The list names the one that cannot be read, and still has the others."""
+    damaged = make(tmp_path / "damaged.db")
+    content = bytearray(damaged.read_bytes())
+    content[100:300] = b"\xff" * 200
+    damaged.write_bytes(content)
+    page = get([damaged, file], "/-/neardup")
+    assert page.status_code == 200
+    assert PAGE in page.text
+    assert "damaged: SQLite: " in page.text
+
+
+def test_very_long_texts_are_not_compared(tmp_path: Path) -> None:
+    """Of a text of three million characters the beginning is shown; what is too long to be compared is said to be."""
+    path = tmp_path / "articles.db"
+    with Index(path, LOW, store_text=True) as index:
+        for key in ("a", "b"):
+            index.add(key, " ".join(f"{number:06}" for number in range(430_000)))
+        index.add("c", TEXT)
+        index.add("d", NEAR)
+    cluster = get(path, f"{PAGE}/clusters/1").text
+    assert "too long to compare" in cluster
+    assert len(cluster) < 100_000
+    assert marked(get(path, f"{PAGE}/clusters/3").text)[0]
+
+
+def test_too_large_a_question(file: Path) -> None:
+    """A text of more than 16 MB is refused before it is read."""
+    page = get(file, f"{PAGE}/search", sent={"text": "a" * (16 << 20)})
+    assert page.status_code == 413
+    assert "neardup query" in page.text
+
+
+def test_scalars_can_be_used_in_datasettes_sql(file: Path) -> None:
+    """The functions that queries need are there in Datasette's own SQL, too."""
+    rows = get(file, "/articles.json?sql=select+neardup_hamming(1,2)+as+n&_shape=array").json()
+    assert rows == [{"n": 2}]
+
+
+def test_simhash_shows_distances(tmp_path: Path) -> None:
+    """A scheme of distances shows them beside the similarity."""
+    path = make(tmp_path / "articles.db", scheme=SimHash(max_distance=20))
+    assert "distance 0" in get(path, f"{PAGE}/search", sent=ASKED).text

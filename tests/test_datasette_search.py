@@ -1,0 +1,220 @@
+"""Promise: a query on somebody else's sqlite3 connection is answered as the index itself answers it, to the last digit."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from foreign import answers, answers_elsewhere
+from support import CASES, Case
+
+from neardup_db import BinaryCode, CorruptIndexError, Index, MismatchError, NearDupError, ParameterError, SimHash, TextRules
+from neardup_db.datasette import scalars
+from neardup_db.datasette.foreign import ForeignDatabase, TookTooLong, bound_keys, index_names, open_reader, prepare
+from neardup_db.store.schema import sql_text
+
+WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon".split()  # noqa: SIM905
+
+BLOCKS = {
+    "blocks-narrow": Case("", BinaryCode(bits=64, max_distance=5), TextRules(), bytes, None, codes=True),  # type: ignore[arg-type]
+    "blocks-wide": Case("", SimHash(bits=128, max_distance=3, blocks=5), TextRules(shingle=1, hash="md5"), str, None),  # type: ignore[arg-type]
+}
+"""Block tables whose keys are signed numbers, and whose keys are byte strings."""
+
+ALL = {**CASES, **BLOCKS}
+
+
+def _content(case: Case, pick: random.Random, seeds: list[Any]) -> Any:
+    """A text or code near one of a few others."""
+    content = pick.choice(seeds)
+    if case.codes:
+        bits = case.scheme.bits
+        number = int.from_bytes(content, "big")
+        for _ in range(pick.randrange(case.scheme.max_distance + 2)):
+            number ^= 1 << pick.randrange(bits)
+        return number.to_bytes(bits // 8, "big")
+    words = content.split()
+    for _ in range(pick.randrange(4)):
+        words[pick.randrange(len(words))] = pick.choice(WORDS)
+    return " ".join(words)
+
+
+def _fill(path: Path, case: Case, pick: random.Random) -> tuple[list[dict[str, Any]], list[Any]]:
+    """A file with documents near each other, in groups too, some expired; questions and the index's own answers."""
+    if case.codes:
+        seeds = [pick.randbytes(case.scheme.bits // 8) for _ in range(6)] + [b"\xff" * (case.scheme.bits // 8)]
+    else:
+        seeds = [" ".join(pick.sample(WORDS, 12)) for _ in range(6)]
+    subject = "code" if case.codes else "text"
+    with Index(path, case.scheme, text=None if case.codes else case.rules, store_text=case.store_text) as index:
+        add = index.add_code if case.codes else index.add
+        with index.transaction():
+            for number in range(250):
+                group = pick.choice([None, None, "g", 7])
+                expires = pick.choice([None, None, None, time.time() - 10])
+                add(f"k{number}" if number % 5 else number, _content(case, pick, seeds), group=group, expires_at=expires)
+        questions: list[dict[str, Any]] = []
+        for _ in range(40):
+            content = _content(case, pick, seeds)
+            more = pick.choice([{}, {"group": "g"}, {"group": 7}, {"limit": 3}, {"group": "unknown"}, {"threshold": 0.98}])
+            questions.append({subject: content.hex() if case.codes else content, **more})
+        if not case.codes:
+            questions += [{"text": ""}, {"text": "one"}]
+        if case.contains is not None:
+            texts = [question["text"] for question in questions[:20]]
+            questions += [{"text": text, "measure": "containment", "threshold": 0.3} for text in texts]
+        ask = index.query_code if case.codes else index.query
+        expected = []
+        for question in questions:
+            options = dict(question)
+            matches = ask(options.pop(subject), **options)
+            expected.append([[one.key, one.similarity, one.distance] for one in matches])
+    assert sum(map(bool, expected)) >= 8, "most questions must have an answer"
+    return questions, expected
+
+
+@pytest.mark.parametrize("name", list(ALL))
+@pytest.mark.parametrize("way", ["bound keys", "extension"])
+def test_foreign_connection_answers_as_the_index(tmp_path: Path, name: str, way: str) -> None:
+    """Every scheme and plan, both ways: the same keys, similarities and distances, in the same order."""
+    path = tmp_path / "index.db"
+    questions, expected = _fill(path, ALL[name], random.Random(7))
+    if way == "extension":
+        assert answers_elsewhere(path, "neardup", questions) == expected
+    else:
+        assert answers(path, "neardup", questions, extension=False) == expected
+
+
+def test_keys_of_block_tables_are_what_they_are_meant_to_be() -> None:
+    """The two block cases above have tables of blocks, one of numbers and one of byte strings."""
+    narrow = ALL["blocks-narrow"].scheme
+    assert narrow.plan == "blocks"
+    assert ALL["blocks-wide"].scheme.plan == "blocks"
+
+
+def test_bound_keys_keep_every_integer() -> None:
+    """Keys pass through JSON whole: the smallest and the largest 64-bit numbers, and numbers beyond a double's 53 bits."""
+    numbers = [-(2**63), -(2**63) + 1, -(2**53) - 1, -1, 0, 1, 2**53 + 1, 2**63 - 1]
+    keys = [(place, low, high, low) for place, (low, high) in enumerate(zip(numbers, reversed(numbers), strict=True))]
+    db = ForeignDatabase(sqlite3.connect(":memory:"))
+    assert db.rows(sql_text("probe_bound"), bound_keys(keys)) == keys
+
+
+def test_bound_keys_keep_every_byte() -> None:
+    """Byte strings, zeros and quotes among them, come back in their places."""
+    keys = [(3, bytes(16), b"\xff" * 16, b"'\"\x00" * 5 + b"."), (9, bytes(range(16)), b"a" * 16, b"\x00b" * 8)]
+    db = ForeignDatabase(sqlite3.connect(":memory:"))
+    assert db.rows(sql_text("probe_bound"), bound_keys(keys)) == keys
+
+
+def _reader(path: Path, name: str = "neardup") -> Any:
+    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    prepare(connection, False)
+    return open_reader(ForeignDatabase(connection), name)
+
+
+def test_bounds_are_those_of_the_index(tmp_path: Path) -> None:
+    """A threshold below the index's own is refused, as the index refuses it."""
+    path = tmp_path / "index.db"
+    Index(path, CASES["bottomk"].scheme, text=CASES["bottomk"].rules).close()
+    with pytest.raises(ParameterError, match="below 0.5"):
+        _reader(path).query("alpha beta", threshold=0.1)
+
+
+def test_a_rebuild_by_another_program_is_followed(tmp_path: Path) -> None:
+    """A reader that was opened before a rebuild answers by the new settings."""
+    path = tmp_path / "index.db"
+    text = "alpha beta gamma delta epsilon zeta eta theta"
+    with Index(path, SimHash(max_distance=3), store_text=True) as index:
+        index.add("a", text)
+    reader = _reader(path)
+    assert [one.distance for one in reader.query(text)] == [0]
+    code = "import sys; from neardup_db import Index, MinHash; i = Index(sys.argv[1]); i.rebuild(MinHash()); i.close()"
+    subprocess.run([sys.executable, "-c", code, str(path)], check=True, cwd=tmp_path)
+    assert [(one.similarity, one.distance) for one in reader.query(text)] == [(1.0, None)]
+
+
+def split(text: str) -> list[str]:
+    """Text rules of an application's own."""
+    return text.split()
+
+
+def test_a_callable_in_the_settings_is_named(tmp_path: Path) -> None:
+    """Text rules that only the application knows are refused with their name."""
+    path = tmp_path / "index.db"
+    Index(path, CASES["minhash"].scheme, text=TextRules(tokens=split)).close()
+    with pytest.raises(MismatchError, match="split"):
+        _reader(path)
+
+
+def test_a_query_ends_at_the_time_limit(tmp_path: Path) -> None:
+    """A statement that would run for seconds ends with TookTooLong, and the connection can be used again."""
+    connection = sqlite3.connect(":memory:")
+    db = ForeignDatabase(connection)
+    long = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50000000) SELECT count(*) FROM n"
+    with pytest.raises(TookTooLong, match="time limit"), db.time_limit(0.05):
+        db.rows(long)
+    with db.time_limit(60.0):
+        assert db.rows("SELECT 1") == [(1,)]
+
+
+def test_names_of_a_stranger_never_reach_sql(tmp_path: Path) -> None:
+    """A table whose name is no index's is not taken for one."""
+    path = tmp_path / "index.db"
+    connection = sqlite3.connect(path)
+    for table in ('x" ; DROP TABLE y; --', "good"):
+        for part in ("setting", "fingerprint"):
+            quoted = f"{table}_{part}".replace('"', '""')
+            connection.execute(f'CREATE TABLE "{quoted}" (name, value)')
+    assert index_names(ForeignDatabase(connection)) == ["good"]
+    with pytest.raises(CorruptIndexError, match="schema_version"):
+        open_reader(ForeignDatabase(connection), "good")
+
+
+@pytest.mark.parametrize(
+    ("sql", "parameters", "expected"),
+    [
+        ("neardup_hamming(?, ?)", (-1, 0), 64),
+        ("neardup_hamming(?, ?)", (b"\xf0\x01", b"\x00\x00"), 5),
+        ("neardup_hamming(?, ?)", (None, 1), None),
+        ("neardup_slot_share(?, ?, 16)", (b"\x01\x00\x02\x00", b"\x01\x00\x03\x00"), 0.5),
+        ("neardup_slot_share(?, ?, 32)", (b"\x01\x00\x02\x00", b"\x01\x00\x03\x00"), 0.0),
+        ("neardup_jaccard(?, ?)", (bytes(8), bytes(8) + b"\x01" + bytes(7)), 0.5),
+        ("neardup_jaccard(?, ?, 0.6)", (bytes(8), bytes(8) + b"\x01" + bytes(7)), 0.0),
+        ("neardup_jaccard_estimate(?, ?, 1)", (bytes(8), bytes(8) + b"\x01" + bytes(7)), 1.0),
+        ("neardup_containment(?, ?)", (bytes(8), bytes(8) + b"\x01" + bytes(7)), 1.0),
+        ("neardup_containment_estimate(?, ?, 1)", (b"\x05" + bytes(7), b"\x01" + bytes(7)), None),
+    ],
+)
+def test_registered_scalars(sql: str, parameters: tuple[Any, ...], expected: Any) -> None:
+    """The functions that stand in for the extension's give what those give."""
+    connection = sqlite3.connect(":memory:")
+    scalars.register(connection)
+    assert connection.execute(f"SELECT {sql}", parameters).fetchone() == (expected,)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Datasette has tracebacks of functions shown
+@pytest.mark.parametrize(
+    ("sql", "parameters"),
+    [
+        ("neardup_hamming(?, ?)", (b"\x00", b"\x00\x00")),
+        ("neardup_hamming(?, ?)", ("text", 1)),
+        ("neardup_slot_share(?, ?, 16)", (b"\x00\x00", b"\x00\x00\x00\x00")),
+        ("neardup_slot_share(?, ?, 16)", (b"\x00", b"\x00")),
+        ("neardup_jaccard(?, ?)", (b"\x01" + bytes(7) + bytes(8), bytes(8))),
+        ("neardup_jaccard(?, ?)", (bytes(7), bytes(8))),
+        ("neardup_containment_estimate(?, ?, 4)", ("text", bytes(8))),
+    ],
+)
+def test_damaged_blobs_are_errors_of_the_statement(sql: str, parameters: tuple[Any, ...]) -> None:
+    """Wrong types, lengths and orders end the statement; nothing is read beyond its end."""
+    db = ForeignDatabase(sqlite3.connect(":memory:"))
+    prepare(db.connection, False)
+    with pytest.raises(NearDupError):
+        db.rows(f"SELECT {sql}", parameters)

@@ -1,0 +1,129 @@
+"""Promise: `neardup serve` shows one file to this machine, only reads it, and follows what others write."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import sqlite3
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pages import LOW, NEAR, PROGRAM, make, served
+
+from neardup_db import Index, ReadOnlyError
+from neardup_db.datasette import serving
+
+
+def fetch(address: str, **headers: str) -> tuple[int, str]:
+    """Status and body of an answer."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=20) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_serve_shows_a_file_that_is_being_written(tmp_path: Path) -> None:
+    """The printed address is the index's page; a document added while it runs is on the next one; Ctrl-C ends it well."""
+    path = make(tmp_path / "articles.db")
+    with served(path) as (address, server):
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/-/neardup/articles/neardup", address)
+        assert "<dt>documents</dt><dd>4</dd>" in fetch(address)[1]
+        with Index(path) as index:
+            index.add("new", NEAR)
+            assert "<dt>documents</dt><dd>5</dd>" in fetch(address)[1]
+        assert "new" in fetch(f"{address}/clusters/1")[1]
+    assert server.returncode == 0
+
+
+def test_serve_never_writes(tmp_path: Path) -> None:
+    """After a page was shown the file has the same bytes as before."""
+    path = make(tmp_path / "articles.db")
+    before = path.read_bytes()
+    with served(path) as (address, _):
+        assert fetch(address)[0] == 200
+    assert path.read_bytes() == before
+
+
+def test_names_of_other_machines_are_refused(tmp_path: Path) -> None:
+    """A page of the web whose name was made to point to this machine gets nothing; names of this machine do."""
+    with served(make(tmp_path / "articles.db")) as (address, _):
+        port = address.split(":")[2].split("/")[0]
+        for name, status in (("evil.example", 421), ("127.0.0.1.evil.example", 421), (f"localhost:{port}", 200), ("[::1]", 200)):
+            assert fetch(address, Host=name)[0] == status
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("missing.db", None, "no such file"),
+        ("text.db", b"this is no database, but a text that goes on and on", "file is not a database"),
+        ("empty.db", b"", "holds no index"),
+        ("what?.db", b"", "give the file another name"),
+    ],
+)
+def test_what_cannot_be_served(tmp_path: Path, name: str, content: bytes | None, reason: str) -> None:
+    """One sentence with the remedy, and exit code 2."""
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    run = subprocess.run([*PROGRAM, str(path), "--port", "0"], capture_output=True, text=True, cwd=tmp_path)
+    assert run.returncode == 2
+    assert reason in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    """It is named, with the remedy."""
+    path = make(tmp_path / "articles.db")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        run = subprocess.run([*PROGRAM, str(path), "--port", port], capture_output=True, text=True, cwd=tmp_path)
+    assert run.returncode == 2
+    assert f"port {port}" in run.stderr
+    assert "--port 0" in run.stderr
+
+
+def test_a_file_in_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is taken as one that does not change, unless changes wait in its -wal file: then it is said what to do."""
+    path = make(tmp_path / "articles.db")
+    connect = sqlite3.connect
+
+    def refused(address: str, **options: Any) -> Any:  # as SQLite does where it can make no -shm file
+        if "mode=ro" in address:
+            raise sqlite3.OperationalError("unable to open database file")
+        return connect(address, **options)
+
+    monkeypatch.setattr(serving.sqlite3, "connect", refused)
+    _, addresses = serving.application(path, "127.0.0.1", 8001)
+    assert addresses == ["http://127.0.0.1:8001/-/neardup/articles/neardup"]
+    (tmp_path / "articles.db-wal").write_bytes(b"changes")
+    with pytest.raises(ReadOnlyError, match="-wal"):
+        serving.application(path, "127.0.0.1", 8001)
+
+
+def test_several_indexes_and_addresses(tmp_path: Path) -> None:
+    """Each index has its address; that of IPv6 stands in brackets; others than this machine's are known as such."""
+    path = make(tmp_path / "articles.db")
+    with Index(path, name="second", scheme=LOW, attach=True):
+        pass
+    _, addresses = serving.application(path, "::1", 80)
+    assert addresses == [f"http://[::1]:80/-/neardup/articles/{name}" for name in ("neardup", "second")]
+    assert [serving.is_local(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "example.org")] == [
+        True, True, True, False, False,
+    ]  # fmt: skip
+
+
+def test_without_datasette_the_remedy_is_named(tmp_path: Path) -> None:
+    """Where the extra is not installed, one sentence says how to install it."""
+    path = make(tmp_path / "articles.db")
+    code = f"import sys; sys.modules['datasette'] = None; from neardup_db.cli import main; main(['serve', {str(path)!r}])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env={**os.environ})
+    assert run.returncode == 2
+    assert "pip install 'neardup-db[datasette]'" in run.stderr
