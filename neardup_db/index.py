@@ -347,7 +347,7 @@ class Index(Reader):
             return report
         with self._store.writing():
             done, lost = Repair(self._store, self._writer, checker.damaged()).run(checks.now_ms())
-        with self._store.reading():
+            self._store.refresh()
             return CheckReport((*lost, *checker.run(checks.now_ms()).problems), tuple(done))
 
     def compact(self) -> int:

@@ -171,8 +171,8 @@ def expected(write: Write, path: Path, folder: Path, small: bool, disk: FailingD
 
 def chosen(calls: list[str], long_run: bool) -> list[int]:
     """Numbers, from 1, of the calls that are to fail: all of them, or in CI the rare ones and a few of the others."""
-    rare = ("sync", "truncate", "open")
-    return [n for n, call in enumerate(calls, 1) if long_run or call in rare or n % 12 == 2 or n < 4 or n > len(calls) - 2]
+    rare, step = ("sync", "truncate", "open"), max(12, len(calls) // 20)
+    return [n for n, call in enumerate(calls, 1) if long_run or call in rare or n % step == 2 or n < 4 or n > len(calls) - 2]
 
 
 @pytest.mark.parametrize(
