@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from crash_writer import Writers
 from support import SETS, WORDS
 
 from neardup_db import BinaryCode, Index
@@ -19,6 +20,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def long_run(request: pytest.FixtureRequest) -> bool:
     """Whether `--long` was given."""
     return bool(request.config.getoption("--long"))
+
+
+@pytest.fixture
+def writers() -> Iterator[Writers]:
+    """Processes that write until they are killed."""
+    made = Writers()
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -44,6 +44,7 @@ class Background:
 
     def start(self, work: Callable[[], None]) -> None:
         """Give a piece of work; waits while too many are waiting. Raises what went wrong in an earlier one."""
+        self.db.require_open()  # the thread is not in a child that was forked meanwhile
         if not self.db.owned:  # a caller's connection may call back into code that knows only its own thread
             work()
             return
@@ -58,7 +59,7 @@ class Background:
             self._thread.start()
 
     def wait(self) -> None:
-        """Until nothing is at work; raises what went wrong there."""
+        """Until nothing is at work; raises what went wrong there, again each time: the thread has ended."""
         if self._thread is None or self._thread is threading.current_thread():
             return
         with self._changed:
@@ -68,12 +69,13 @@ class Background:
 
     def _raise(self) -> None:
         if self._error is not None:
-            error, self._error = self._error, None
             self._waiting.clear()
-            raise error
+            raise self._error
 
     def _end(self) -> None:
         """Stop the thread. What it has not begun is dropped: after an error the transaction is over."""
+        if self.db.forked:
+            return
         with self._changed:
             self._ended = True
             if self._working:

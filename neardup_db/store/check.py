@@ -10,7 +10,7 @@ from ..errors import CorruptIndexError
 from ..values import CheckReport
 from . import definitions, tables
 from .clusters import Clusters, UnionFind
-from .joins import RangePairs
+from .joins import RangePairs, ranges
 from .state import Store
 from .writer import Writer
 
@@ -220,7 +220,7 @@ class Checker:
         unreal: set[int] = set()
         unlike: set[int] = set()
         unjoined: set[int] = set()
-        for pairs in self.clusters.joins.ranges(None, lambda: now):
+        for pairs in ranges(self.clusters.joins.reading, None, lambda: now):
             real = {row[:2]: row[2:] for row in pairs.found}
             unjoined.update(self._unjoined(pairs))
             for document_id, a, b, *measured in self._recorded(pairs.first_id, pairs.last_id, now):

@@ -9,7 +9,7 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -19,6 +19,7 @@ from urllib.parse import quote
 import apsw
 
 from ..errors import BusyError, ClosedError, CorruptIndexError, FormatError, NearDupError, ParameterError, ReadOnlyError
+from . import forks
 
 APPLICATION_ID = 0x4E445550
 """Of a file that this package created ("NDUP")."""
@@ -42,6 +43,11 @@ _ERRORS: tuple[tuple[type[Exception], type[NearDupError]], ...] = (
 )
 
 
+_OF_CHECKPOINT = (apsw.IOError, apsw.FullError)
+"""What moving the write-ahead log into the file may fail with, and is no failure of the call that does it: all of it is still in
+the log, and the next one moves it."""
+
+
 def translate(error: apsw.Error) -> NearDupError:
     """Our error for an error of SQLite."""
     if isinstance(error, apsw.BusyError) and getattr(error, "extendedresult", 0) == apsw.SQLITE_BUSY_SNAPSHOT:
@@ -60,10 +66,31 @@ def translate(error: apsw.Error) -> NearDupError:
         return ParameterError(f"longer than the 1,000,000,000 bytes that SQLite keeps in one place ({error}): give a shorter one")
     if isinstance(error, apsw.CorruptError):
         return CorruptIndexError(f"SQLite cannot read the file ({error}): restore a backup; check() names what is damaged")
+    if isinstance(error, apsw.FullError):
+        return NearDupError(
+            f"the disk is full ({error}): the transaction was taken back; make room, then go on with the same object"
+        )
+    if isinstance(error, apsw.IOError):
+        return NearDupError(
+            f"the disk or file system failed ({error}): the transaction was taken back; where it fails again, look at the disk"
+        )
     for theirs, ours in _ERRORS:
         if isinstance(error, theirs):
             return ours(str(error))
     return NearDupError(f"SQLite: {type(error).__name__}: {error}")
+
+
+def _unknown(error: apsw.Error) -> NearDupError:
+    return NearDupError(
+        f"a commit failed with an I/O error ({error}), and only the file knows whether it happened: close the index (and a "
+        "connection of your own), open it again, and look whether the last write is there"
+    )
+
+
+def _lost() -> NearDupError:
+    return NearDupError(
+        "the transaction was rolled back by an error inside it: leave it, nothing of it is stored, and begin again"
+    )
 
 
 def extension_path() -> str:
@@ -134,6 +161,7 @@ def _open_read_only(path: Path, timeout: float) -> apsw.Connection:
 def open_file(target: str, *, read_only: bool, durability: str, timeout: float) -> apsw.Connection:
     """A connection of our own to an existing file or ':memory:'."""
     try:
+        forks.separate()
         if read_only:
             connection = _open_read_only(Path(target), timeout)
         else:
@@ -142,6 +170,18 @@ def open_file(target: str, *, read_only: bool, durability: str, timeout: float) 
         raise ParameterError(f"{target!r} cannot be opened ({error}): check the path and its permissions") from error
     except apsw.Error as error:
         raise translate(error) from error
+    return _configured(connection, durability, timeout)
+
+
+def open_reader(path: str, vfs: str, *, read_only: bool, timeout: float) -> apsw.Connection:
+    """One more connection to a file that is open, to read; read_only: as that was opened."""
+    if read_only:
+        return _configured(_open_read_only(Path(path), timeout), "full", timeout)
+    return _configured(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs), "full", timeout)
+
+
+def _configured(connection: apsw.Connection, durability: str, timeout: float) -> apsw.Connection:
+    """The connection with our settings; closed again if that fails."""
     try:
         connection.set_busy_timeout(int(timeout * 1000))
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
@@ -174,6 +214,9 @@ def _as_it_is(cursor: apsw.Cursor, row: Any) -> Any:
 class Database:
     """A connection with nested transactions, safe to share among threads: one of them uses it at a time."""
 
+    another: Callable[[], apsw.Connection] | None = None
+    """Opens one more connection to the same file, to read; None where there can be none."""
+
     def __init__(self, connection: apsw.Connection, *, owned: bool, read_only: bool, timeout: float = 0.0) -> None:
         self.connection = connection
         self.timeout = timeout
@@ -183,15 +226,44 @@ class Database:
         self.settle: Callable[[], None] = lambda: None
         """Called before the connection is used: waits for work that a transaction of this thread does in the background."""
         self._depth = 0
+        self._began = False
+        """Whether the open transaction was begun here."""
+        self._joined = False
+        """Whether what was done last belonged to one that was not."""
+        self._uncertain: apsw.Error | None = None
+        """The I/O error of a commit: the log may hold a transaction that this connection takes for rolled back, and that is there
+        again after a crash. Nothing may be built on either."""
         self._process_id = os.getpid()
         self._closed = False
+        forks.watch(self)
 
     def require_open(self) -> None:
-        """Raise ClosedError, or NearDupError in a forked child."""
+        """Raise ClosedError, also in a forked child, where it is asked before the lock is waited for: at the fork, a thread that
+        is not in the child may have held it. Raise NearDupError after a commit whose outcome is not known."""
         if self._closed:
             raise ClosedError("the index is closed: open it again with Index(path)")
         if os.getpid() != self._process_id:
-            raise NearDupError("this index was opened in the parent process: open it again in the child, after the fork")
+            raise ClosedError("this index was opened in the parent process: open it again in the child, after the fork")
+        if self._uncertain is not None:
+            raise _unknown(self._uncertain) from self._uncertain
+
+    @property
+    def forked(self) -> bool:
+        """Whether this process is a child of the one that opened it."""
+        return os.getpid() != self._process_id
+
+    @property
+    def in_own_transaction(self) -> bool:
+        """Whether a thread is inside `writing`."""
+        return self._depth > 0
+
+    @property
+    def in_callers_transaction(self) -> bool:
+        """Whether a transaction is open that SQL on the connection has begun, and so its user's."""
+        try:
+            return self.connection.in_transaction and not self._began
+        except (apsw.ThreadingViolationError, apsw.ConnectionClosedError):  # another thread is at work, and has looked
+            return self._joined
 
     def execute(self, sql: str, bindings: Any = None) -> apsw.Cursor:
         """Run SQL that gives no rows; the caller holds the lock through `reading` or `writing`."""
@@ -252,14 +324,16 @@ class Database:
             self.require_open()
             try:
                 self.settle()
-                began = not self.connection.in_transaction
+                began = self._begins()
                 try:
                     if began:
                         self.connection.execute("BEGIN")
                     yield began
                 finally:
-                    if began and self.connection.in_transaction:
-                        self.connection.execute("COMMIT")
+                    if began:
+                        if self.connection.in_transaction and not self.forked:
+                            self.connection.execute("COMMIT")
+                        self._began = False
             except apsw.Error as error:
                 raise translate(error) from error
 
@@ -272,7 +346,7 @@ class Database:
                 raise ReadOnlyError("the index was opened with read_only=True: open it without, to write")
             with translated():
                 self.settle()
-                began = not self.connection.in_transaction
+                began = self._begins()
                 savepoint = f"neardup_{self._depth}"
                 self._depth += 1
                 try:
@@ -285,19 +359,42 @@ class Database:
                     self._commit(began, savepoint)
                 finally:
                     self._depth -= 1
+                    self._began = self._began and not began
+
+    def _begins(self) -> bool:
+        """Whether a transaction is to begin here. After some errors SQLite rolls back all of it, outer levels too: what follows
+        inside them must not be stored alone."""
+        if self.connection.in_transaction:
+            self._joined = not self._began
+            return False
+        if self._depth:
+            raise _lost()
+        self._began, self._joined = True, False
+        return True
 
     def _begin(self, began: bool, savepoint: str) -> None:
         """Inside the try: waiting for another writer can take long, and Ctrl-C then comes right after the transaction began."""
         self.connection.execute("BEGIN IMMEDIATE" if began else f"SAVEPOINT {savepoint}")
 
     def _commit(self, began: bool, savepoint: str) -> None:
+        self.require_open()  # not in a child that was forked inside
+        if not self.connection.in_transaction:
+            raise _lost()
         try:
             self.connection.execute("COMMIT" if began else f"RELEASE {savepoint}")
+        except apsw.IOError as error:
+            self._roll_back(began, savepoint)
+            if not began:
+                raise
+            self._uncertain = error
+            raise _unknown(error) from error
         except BaseException:
             self._roll_back(began, savepoint)
             raise
 
     def _roll_back(self, began: bool, savepoint: str) -> None:
+        if self.forked:  # it is the parent's, in memory that both share
+            return
         if not self.connection.in_transaction:  # it did not begin, was committed, or SQLite has rolled back by itself
             return
         if began:
@@ -312,21 +409,26 @@ class Database:
         """Move the write-ahead log into the file and cut it, unless others are at work just now: they are not waited for."""
         self.connection.set_busy_timeout(0)
         try:
-            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        except apsw.LockedError:  # a query of the caller's own on this connection is being read
-            return
+            # locked: a query of the caller's own on this connection is being read
+            with suppress(apsw.LockedError, *_OF_CHECKPOINT):
+                self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         finally:
             self.connection.set_busy_timeout(int(self.timeout * 1000))
 
     def close(self) -> None:
-        """Close a connection of our own; a caller's stays open."""
+        """Close a connection of our own; a caller's stays open, and so does that of a parent process."""
+        if self.forked:
+            self._closed = True
+            return
         with self.lock:
             if self._closed:
                 return
-            if self.owned and os.getpid() == self._process_id:
+            if self.owned:
                 if self._depth:
                     raise NearDupError("the index cannot be closed inside its own transaction: leave the transaction first")
-                self.connection.close()
+                self._closed = True
+                with suppress(*_OF_CHECKPOINT):
+                    self.connection.close()
             self._closed = True
 
 

@@ -142,6 +142,11 @@ class Documents:
             number = self.db.connection.last_insert_rowid()
         return NEVER_SEEN if number is None else number
 
+    def drop_unused_groups(self) -> None:
+        """Remove the names of groups that have no document. Looks at every document."""
+        sql = "DELETE FROM {index}_group WHERE id NOT IN (SELECT group_id FROM {index}_document)"
+        self.db.execute(self.store.sql(sql))
+
     def value(self, fingerprint_id: int) -> bytes:
         """A stored value, checked against its hash."""
         sql = self.store.sql("SELECT value, value_hash FROM {index}_fingerprint WHERE id = ?")

@@ -6,6 +6,7 @@ import contextlib
 import os
 import sqlite3
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from ..records import check_choice, now_ms
 from ..schemes.base import Scheme
 from ..text import TextRules
 from . import definitions, schema
-from .connection import APPLICATION_ID, Database, load, open_file, translated
-from .state import Given, Store
+from .connection import APPLICATION_ID, Database, load, open_file, open_reader, translated
+from .state import Common, Given, Store
 
 
 def open_store(
@@ -49,7 +50,7 @@ def open_store(
         raise ParameterError(f"{path!r} holds no index yet: {why}")
     if new_file or path == ":memory:":
         _settings_of_new(given)
-    ours = new_file and _make_file(path)
+    ours = new_file and make_file(path)
     try:
         connection = open_file(path, read_only=read_only, durability=durability, timeout=timeout)
     except BaseException:
@@ -58,15 +59,40 @@ def open_store(
         raise
     db = Database(connection, owned=True, read_only=read_only, timeout=timeout)
     try:
-        return _open_in(db, given, name, attach=attach, new_file=new_file or path == ":memory:")
+        store = _open_in(db, given, name, attach=attach, new_file=new_file or path == ":memory:")
     except BaseException:
         if ours:
             _remove_file(db, path)
         db.close()
         raise
+    if path != ":memory:":
+        db.another = _opener(db)
+    return store
 
 
-def _make_file(path: str) -> bool:
+def _opener(db: Database) -> Callable[[], apsw.Connection]:
+    """Opens one more connection to the database's file, to read. FormatError where that cannot be done without harm."""
+    path, vfs = db.connection.filename, db.connection.open_vfs  # now: they cannot be asked for while another thread is at work
+    file = os.stat(path)
+
+    def another() -> apsw.Connection:
+        now = os.stat(path)
+        if (now.st_dev, now.st_ino) != (file.st_dev, file.st_ino):
+            raise FormatError(f"{path!r} is another file than the one that was opened")
+        connection = open_reader(path, vfs, read_only=db.read_only, timeout=db.timeout)
+        try:
+            if not db.read_only and connection.pragma("journal_mode") != "wal":
+                raise FormatError(f"{path!r} has no write-ahead log: its readers would hold its writers up")
+            load(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    return another
+
+
+def make_file(path: str) -> bool:
     """Create the file if nobody else does; True where it was this call that created it."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644))
@@ -149,7 +175,7 @@ def _open_in(db: Database, given: Given, name: str, *, attach: bool, new_file: b
         load(db.connection)
         if new_file and not db.read_only:
             _use_log(db)
-    store = Store(db, name, given)
+    store = Store(db, name, Common(given))
     with db.reading():
         found = schema.stored_name(db, name) is not None
         if not found:

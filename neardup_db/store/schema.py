@@ -7,11 +7,14 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from ..errors import CorruptIndexError, FormatError
+from ..errors import CorruptIndexError, FormatError, NearDupError
 from ..native import lib
 from .connection import Database
 
 SCHEMA_VERSION = 1
+MIGRATIONS = files("neardup_db") / "migrations"
+"""NNNN_index.sql: the step to version NNNN of the tables that every index has; each version has one. NNNN_TABLE.sql: that of a
+candidate table, from the version on that brought it, where it has one."""
 
 
 @cache
@@ -21,30 +24,32 @@ def sql_text(name: str) -> str:
     return "\n".join(line for line in lines if not line.startswith("--"))
 
 
-def _migration(version: int, part: str) -> str | None:
-    path = files("neardup_db") / "migrations" / f"{version:04}_{part}.sql"
+def _step(version: int, part: str) -> str | None:
+    path = MIGRATIONS / f"{version:04}_{part}.sql"
     return path.read_text("utf-8") if path.is_file() else None
 
 
-def apply_migration(db: Database, name: str, version: int, part: str) -> None:
-    """Run the step to `version` of the common tables (part "index") or of a candidate table; nothing where there is none."""
-    text = _migration(version, part)
-    if text is not None:
-        db.execute(text.replace("{index}", name)).fetchall()
+def _apply_steps(db: Database, name: str, part: str, after: int, newest: int = SCHEMA_VERSION) -> None:
+    """Run the steps of the common tables (part "index") or of a candidate table that lead from a version to the newest one."""
+    steps = {version: _step(version, part) for version in range(after + 1, newest + 1)}
+    missing = [version for version, text in steps.items() if text is None]
+    if missing and (part == "index" or (after == 0 and len(missing) == len(steps))):
+        raise NearDupError(f"the package lacks migrations/{missing[0]:04}_{part}.sql: install neardup-db again")
+    for text in steps.values():
+        if text is not None:
+            db.execute(text.replace("{index}", name)).fetchall()
 
 
 def create_tables(db: Database, name: str, table: str | None, newest: int = SCHEMA_VERSION) -> None:
     """All tables of an index, at the newest version."""
-    for version in range(1, newest + 1):
-        apply_migration(db, name, version, "index")
+    _apply_steps(db, name, "index", 0, newest)
     create_candidate_table(db, name, table, newest)
 
 
 def create_candidate_table(db: Database, name: str, table: str | None, newest: int = SCHEMA_VERSION) -> None:
     """The candidate table of a scheme, at the newest version; None where the scheme has none."""
     if table is not None:
-        for version in range(1, newest + 1):
-            apply_migration(db, name, version, table)
+        _apply_steps(db, name, table, 0, newest)
 
 
 def stored_name(db: Database, name: str) -> str | None:
@@ -99,11 +104,10 @@ def write_settings(db: Database, name: str, settings: Mapping[str, Any]) -> None
 def migrate(db: Database, name: str, settings: dict[str, Any], table: str | None) -> bool:
     """Bring an older schema up to date; True where there was something to do. Inside the caller's transaction."""
     old = settings["schema_version"]
-    for version in range(old + 1, SCHEMA_VERSION + 1):
-        apply_migration(db, name, version, "index")
-        if table is not None:
-            apply_migration(db, name, version, table)
-    if old == SCHEMA_VERSION:
+    if old == SCHEMA_VERSION:  # another process was faster
         return False
+    _apply_steps(db, name, "index", old)
+    if table is not None:
+        _apply_steps(db, name, table, old)
     write_settings(db, name, {"schema_version": SCHEMA_VERSION, "generation": settings["generation"] + 1})
     return True

@@ -1,0 +1,144 @@
+"""Writers to be killed. `python crash_writer.py` forks one for each JSON job, a line of standard input; `Writers` gives them.
+
+A writer says "ready PID", then the number of each operation as soon as it has returned, and then "end"; the process says "dead"
+when the writer is. Everything is imported once, so that hundreds of writers can be killed in a minute.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from disks import Disk, DiskFile
+from support import WORDS
+
+import neardup_db.store.ingest as ingest
+import neardup_db.store.schema as schema
+import neardup_db.store.writer as writer
+from neardup_db import Index, MinHash
+
+Operation = list[Any]
+"""A name, and its arguments as `apply` takes them."""
+
+
+class DeadlyDisk(Disk):
+    """Kills the process at its n-th write, sync or truncation, in the middle of a write; 0 = never."""
+
+    def __init__(self, countdown: int) -> None:
+        super().__init__("deadly")
+        self.countdown = countdown
+
+    def before(self, call: str, file: DiskFile | None, *arguments: Any) -> None:
+        """Count, and die."""
+        if call in ("write", "sync", "truncate"):
+            self.countdown -= 1
+            if self.countdown == 0:
+                if call == "write" and file is not None:
+                    file.write_half(*arguments)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def apply(index: Index, operation: Operation) -> None:
+    """Do to an index what `Model.apply` in test_crash.py does to a dictionary."""
+    name, *arguments = operation
+    if name == "add":
+        key, text, expires_at = arguments
+        index.add(key, text, expires_at=expires_at, if_exists="replace")
+    elif name == "if-new":
+        index.add_if_new(*arguments)
+    elif name == "many":
+        index.add_many(arguments[0], commit_every=arguments[1])
+    elif name == "transaction":
+        with index.transaction():
+            for one in arguments[0]:
+                apply(index, one)
+    elif name == "rebuild":
+        index.rebuild(MinHash(threshold=0.5, exact=True, num_perm=64, bands=64, rows=1, seed=arguments[0]))
+    else:
+        getattr(index, name)(*arguments)
+
+
+def say(line: Any) -> None:
+    """One line, at once and whole."""
+    os.write(1, f"{line}\n".encode())
+
+
+def work(job: dict[str, Any]) -> None:
+    """A writer's life."""
+    say(f"ready {os.getpid()}")
+    if "migrations" in job:
+        schema.SCHEMA_VERSION, schema.MIGRATIONS = job["version"], Path(job["migrations"])
+    with DeadlyDisk(job["countdown"]), Index(job["path"], text=WORDS) as index:
+        if job.get("small"):  # the log goes into the file often, and pages into the log before the commit
+            index.connection.execute("PRAGMA cache_size = 10; PRAGMA wal_autocheckpoint = 30")
+        for number, operation in enumerate(job["operations"]):
+            apply(index, operation)
+            say(number)
+    say("end")
+
+
+class Writers:
+    """The process that forks writers, and the killing of them."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.killed = 0
+        self.acknowledged = 0
+        """Operations of the writer at work, for whoever looks from another thread."""
+
+    def run(self, job: dict[str, Any], kill_after: float | None) -> int:
+        """Let a writer do its job, and kill it so many seconds after it has begun. Returns how many operations it has done."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(json.dumps(job) + "\n")
+        self.process.stdin.flush()
+        word, _, rest = self.process.stdout.readline().partition(" ")
+        assert word == "ready", rest
+        if kill_after is not None:
+            time.sleep(kill_after)
+            os.kill(int(rest), signal.SIGKILL)
+        lines: list[str] = []
+        self.acknowledged = 0
+        while (line := self.process.stdout.readline().strip()) != "dead":
+            assert line and not line.startswith("failed"), line
+            lines.append(line)
+            self.acknowledged = len(lines)
+        finished = lines[-1:] == ["end"]
+        self.killed += not finished
+        return len(lines) - finished
+
+    def close(self) -> None:
+        """End the process."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
+
+
+def main() -> None:
+    """Fork a writer for each line. Its batches are small."""
+    ingest.BATCH_RECORDS, ingest.WORTH_A_THREAD, writer.SEEN_FROM = 25, 1, 30
+    child = 0
+    for line in sys.stdin:
+        if child:
+            os.waitpid(child, 0)  # only now: a number that may still be killed is nobody else's
+        child = os.fork()
+        if child == 0:
+            try:
+                work(json.loads(line))
+            except BaseException:
+                say(f"failed {json.dumps(traceback.format_exc())}")
+            finally:
+                os._exit(0)
+        os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+        say("dead")
+
+
+if __name__ == "__main__":
+    main()
