@@ -66,17 +66,19 @@ static int reserve(void **buffer, size_t *capacity, size_t needed)
     return SQLITE_OK;
 }
 
-/* One row of the statement: id, group_id, value, crowd. */
+/* One row of the statement: id, group_id, value, crowd, value_hash. */
 static int take(filing_cursor *cursor, const nd_settings *settings, sqlite3_stmt *statement)
 {
     sqlite3_vtab *table = cursor->head.base.pVtab;
     const uint8_t *value = sqlite3_column_blob(statement, 2);
     size_t size = (size_t)sqlite3_column_bytes(statement, 2);
     sqlite3_int64 id = sqlite3_column_int64(statement, 0);
-    int status = value == NULL ? ND_ERROR_DAMAGED
-                               : nd_filing_add(cursor->filing, sqlite3_column_int64(statement, 1), id, sqlite3_column_int64(statement, 3), value, size);
+    const sqlite3_int64 group_id = sqlite3_column_int64(statement, 1), crowd = sqlite3_column_int64(statement, 3);
+    int status = ND_ERROR_DAMAGED;
+    if (value != NULL && nd_xxh3_64(value, size, 0) == (uint64_t)sqlite3_column_int64(statement, 4))
+        status = nd_filing_add(cursor->filing, group_id, id, crowd, value, size);
     if (status == ND_ERROR_DAMAGED)
-        return nd_table_fail(table, "neardup_filing: fingerprint %lld of index \"%s\" is damaged: wrong length or order", id,
+        return nd_table_fail(table, "neardup_filing: fingerprint %lld of index \"%s\" is damaged: wrong hash, length or order", id,
                              settings->index);
     if (status != ND_OK)
         return nd_table_fail_status(table, status);
@@ -96,7 +98,8 @@ static int prepare_values(nd_settings_cache *cache)
 {
     if (cache->values != NULL)
         return SQLITE_OK;
-    char *sql = sqlite3_mprintf("SELECT id, group_id, value, crowd FROM %s_fingerprint WHERE id BETWEEN ? AND ? ORDER BY id",
+    char *sql = sqlite3_mprintf("SELECT id, group_id, value, crowd, value_hash FROM %s_fingerprint "
+                                "WHERE id BETWEEN ? AND ? ORDER BY id",
                                 cache->settings.index);
     if (sql == NULL)
         return SQLITE_NOMEM;

@@ -32,8 +32,8 @@ int nd_join_fail(join_reader *reader, int code)
 /* ---- statements -------------------------------------------------------------------------------------------------------- */
 
 static const char *const common_sql[] = {
-    [JOIN_PAGE] = "SELECT id, group_id, value, NULL FROM %s_fingerprint WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
-    [JOIN_VALUE] = "SELECT value FROM %s_fingerprint WHERE id = ?1",
+    [JOIN_PAGE] = "SELECT id, group_id, value, value_hash FROM %s_fingerprint WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
+    [JOIN_VALUE] = "SELECT value, value_hash FROM %s_fingerprint WHERE id = ?1",
     [JOIN_TEXT] = "SELECT text FROM %s_document WHERE fingerprint_id = ?1 LIMIT 1",
     [JOIN_VISIBLE] = "SELECT 1 FROM %s_document WHERE fingerprint_id = ?1 AND (expires_at IS NULL OR expires_at > ?2) LIMIT 1",
 };
@@ -233,8 +233,16 @@ static int read_text(join_reader *reader, int64_t id, size_t *size)
 
 static int damaged(join_reader *reader, int64_t id)
 {
-    return nd_table_fail(&reader->table->base, "neardup_join: fingerprint %lld of index \"%s\" is damaged: wrong length or order",
+    return nd_table_fail(&reader->table->base, "neardup_join: fingerprint %lld of index \"%s\" is damaged: wrong hash, length or order",
                          (sqlite3_int64)id, reader->settings->index);
+}
+
+/* Whether the blob in column `value` is the one that the hash in column `hash` was made of. */
+static int is_intact(sqlite3_stmt *statement, int value, int hash)
+{
+    const uint8_t *bytes = sqlite3_column_blob(statement, value);
+    size_t size = (size_t)sqlite3_column_bytes(statement, value);
+    return bytes != NULL && nd_xxh3_64(bytes, size, 0) == (uint64_t)sqlite3_column_int64(statement, hash);
 }
 
 /* ---- values kept --------------------------------------------------------------------------------------------------------- */
@@ -313,7 +321,7 @@ int nd_join_read_value(join_reader *reader, int64_t id, const uint8_t **bytes, s
         const void *value = sqlite3_column_blob(statement, 0);
         *size = (size_t)sqlite3_column_bytes(statement, 0);
         code = nd_join_reserve((void **)&reader->numbers, &reader->numbers_capacity, *size / 8 + 1, sizeof(uint64_t));
-        if (code == SQLITE_OK && (value == NULL || nd_scheme_value_check(&reader->rule, value, *size) != ND_OK))
+        if (code == SQLITE_OK && (!is_intact(statement, 0, 1) || nd_scheme_value_check(&reader->rule, value, *size) != ND_OK))
             code = damaged(reader, id);
         if (code == SQLITE_OK)
             memcpy(reader->numbers, value, *size);
@@ -349,7 +357,7 @@ static int take_item(join_reader *reader, join_page *page, sqlite3_stmt *stateme
     int64_t id = sqlite3_column_int64(statement, 0), group_id = sqlite3_column_int64(statement, 1);
     const uint8_t *value = sqlite3_column_blob(statement, 2);
     size_t size = (size_t)sqlite3_column_bytes(statement, 2);
-    if (value == NULL)
+    if (reader->foreign ? value == NULL : !is_intact(statement, 2, 3))
         return damaged(reader, id);
     int status = nd_filing_add(page->probes, group_id, id, 0, value, size);
     if (status != ND_OK)

@@ -72,7 +72,7 @@ typedef struct nd_settings_cache {
     sqlite3 *db;
     int with_rules;
     sqlite3_stmt *watch; /* NULL = nothing is held */
-    sqlite3_stmt *values; /* of neardup_filing: first and last id -> id, group_id, value, crowd; NULL until it is needed */
+    sqlite3_stmt *values; /* of neardup_filing: first and last id -> id, group_id, value, crowd, value_hash; NULL until it is needed */
     sqlite3_stmt *query; /* of neardup_search; NULL while it runs, and until it is needed */
     const char *query_name; /* the verify_*.sql that is in it */
     int recompiled;

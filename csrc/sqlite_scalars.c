@@ -194,6 +194,23 @@ static void sql_number(sqlite3_context *context, int argc, sqlite3_value **argv)
         sqlite3_result_int64(context, number);
 }
 
+/* neardup_intact(value, value_hash) -> 1 where the hash is that of the value (XXH3-64, as a signed number), else an error: a stored
+ * fingerprint in which bits have flipped is not compared with anything. */
+static void sql_intact(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    const uint8_t *value;
+    size_t size;
+    if (any_null(argc, argv))
+        return;
+    if (sqlite3_value_type(argv[0]) != SQLITE_BLOB || sqlite3_value_type(argv[1]) != SQLITE_INTEGER)
+        nd_fail(context, "neardup_intact: a blob and an integer are needed, not %s and %s", nd_type_name(argv[0]),
+                nd_type_name(argv[1]));
+    else if (!nd_value_bytes(argv[0], &value, &size) || nd_xxh3_64(value, size, 0) != (uint64_t)sqlite3_value_int64(argv[1]))
+        nd_fail(context, "neardup_intact: a fingerprint is damaged: it is not the one that its hash was made of");
+    else
+        sqlite3_result_int(context, 1);
+}
+
 /* neardup_hamming(a, b) -> differing bits of two integers (64-bit patterns) or of two blobs of equal size. Queries call it for
  * every candidate: what they give comes first, and each value is asked for its type once. */
 static void sql_hamming(sqlite3_context *context, int argc, sqlite3_value **argv)
@@ -462,6 +479,7 @@ int nd_register_scalars(sqlite3 *db, nd_workspace *workspace)
         {"neardup_version", 0, sql_version},
         {"neardup_isa", 0, sql_isa},
         {"neardup_hamming", 2, sql_hamming},
+        {"neardup_intact", 2, sql_intact},
         {"neardup_number", 2, sql_number},
         {"neardup_jaccard", 2, sql_jaccard},
         {"neardup_jaccard", 3, sql_jaccard},

@@ -1,8 +1,8 @@
 /* text_spans.c: a text in spans of at most about 64 KB, so that a text of any size needs no copy of itself in code points.
  *
- * A span may end before any code point that nothing in front of it can change or be changed by: one that is stable under the
- * normal form, before and after folding. That is every ASCII character and nearly every letter; a span grows where there is none
- * (a million combining marks). Where a text has only ASCII for a while it goes to the sink as bytes, and where it has only code
+ * A span may end before any code point that nothing in front of it can change or be changed by: one whose normal form begins with a
+ * code point that is stable under it, before and after folding. That is every ASCII character and nearly every letter; a span grows
+ * where there is none (a million combining marks). Where a text has only ASCII for a while it goes to the sink as bytes, and where it has only code
  * points that can be looked at alone it goes there by text_points.c; the last of either before something else does not, because
  * a mark may follow it. All else goes through every step here. */
 #include <string.h>
@@ -14,12 +14,20 @@
 #define SPAN_SIZE 65536
 #define ALTERNATING_SIZE 32
 
+#define DECOMPOSED_MAX 32 /* code points of the longest decomposition, which has 18 */
+
 static int may_cut_before(const nd_rules *rules, uint32_t code_point)
 {
+    uint32_t normal[DECOMPOSED_MAX];
+    size_t count;
     if (rules->form == ND_NORMALIZE_NONE || code_point < 0x80)
         return 1;
-    if (!nd_unicode_is_stable(rules->form, code_point))
-        return 0;
+    if (!nd_unicode_is_stable(rules->form, code_point)) {
+        if (nd_unicode_normalize(rules->form, &code_point, 1, normal, DECOMPOSED_MAX, &count) != ND_OK || count == 0 ||
+            !nd_unicode_is_stable(rules->form, normal[0]))
+            return 0;
+        code_point = normal[0];
+    }
     if (rules->spec.fold == ND_CASE_NONE)
         return 1;
     uint32_t mapped[3];

@@ -14,7 +14,7 @@ import apsw
 
 from . import records as checks
 from .errors import NearDupError, ParameterError
-from .reader import Reader
+from .reader import Reader, sketch_of
 from .schemes.base import Scheme
 from .store import statistics
 from .store.backup import back_up
@@ -22,10 +22,10 @@ from .store.check import Checker
 from .store.connection import translated
 from .store.documents import Record
 from .store.ingest import Ingest, IngestOptions
-from .store.opening import open_store
+from .store.opening import open_store, require_unicode
 from .store.rebuild import rebuild
 from .store.repair import Repair
-from .store.state import Sketch
+from .store.state import Sketch, Store
 from .store.writer import Writer
 from .text import TextRules
 from .values import AddReport, CheckReport, Key, Match
@@ -44,7 +44,9 @@ class Index(Reader):
     clusters (default True). durability: "full" (an acknowledged write survives a power cut) or "normal" (it survives a crash of
     the program). attach: allow an index inside another program's database. timeout: seconds to wait for another writer.
 
-    An Index may be shared by threads. Raises ParameterError, FormatError, MismatchError, BusyError.
+    An Index may be shared by threads: they write in turns, and ask at the same time, by connections of their own (in memory, and
+    on a connection that was given, in turns too). A forked process opens its own. Raises ParameterError, FormatError,
+    MismatchError, BusyError.
 
     >>> from neardup_db import Index, MinHash
     >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
@@ -83,13 +85,15 @@ class Index(Reader):
         )
         super().__init__(store)
         self._closed = False
-        self._writer = Writer(self._store, self._documents, self._search, self._clusters)
+        own = self._views.own
+        self._writer = Writer(store, own.documents, own.search, own.clusters)
 
     # ---- the object --------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close the index; a connection that was given stays open. Closing again does nothing."""
-        self._store.db.close()
+        """Close the index, after what other threads are asking it just now; a connection that was given stays open. Closing again
+        does nothing."""
+        self._views.close()
         self._closed = True
 
     def __enter__(self) -> Index:
@@ -100,7 +104,7 @@ class Index(Reader):
         self.close()
 
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and self._store.db.owned:
+        if not getattr(self, "_closed", True) and self._store.db.owned and not self._store.db.forked:
             warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
 
     def __repr__(self) -> str:
@@ -126,7 +130,7 @@ class Index(Reader):
         is looked for. Raises DuplicateKeyError, ParameterError, BusyError, ReadOnlyError.
         """
         record = self._record(key, metadata, group, expires_at, text)
-        return self._add(record, lambda: self._sketch(text), if_exists, limit)
+        return self._add(record, lambda store: sketch_of(store, text), if_exists, limit)
 
     def add_code(
         self,
@@ -141,12 +145,12 @@ class Index(Reader):
     ) -> list[Match]:
         """`add` for a code of bits that the application brings (BinaryCode and the other Hamming schemes)."""
         record = self._record(key, metadata, group, expires_at)
-        return self._add(record, lambda: self._store.sketch_code(code), if_exists, limit)
+        return self._add(record, lambda store: store.sketch_code(code), if_exists, limit)
 
-    def _add(self, record: Record, make: Callable[[], Sketch], if_exists: str, limit: int) -> list[Match]:
+    def _add(self, record: Record, make: Callable[[Store], Sketch], if_exists: str, limit: int) -> list[Match]:
         checks.check_choice("if_exists", if_exists, checks.IF_EXISTS)
         checks.check_count("limit", limit)
-        with self._sketched(make, write=True) as sketch:
+        with self._sketched(make) as sketch:
             return self._writer.add(record, sketch, checks.now_ms(), if_exists=if_exists, limit=limit)[1]
 
     def add_if_new(
@@ -170,7 +174,7 @@ class Index(Reader):
         checks.check_choice("if_exists", if_exists, checks.IF_EXISTS)
         checks.check_choice("on_match", on_match, (None, "touch"))
         checks.check_count("limit", limit, 1)
-        with self._sketched(lambda: self._sketch(text), write=True) as sketch:
+        with self._sketched(lambda store: sketch_of(store, text)) as sketch:
             now = checks.now_ms()
             return self._writer.add_if_new(record, sketch, now, if_exists=if_exists, limit=limit, on_match=on_match)[1]
 
@@ -235,7 +239,7 @@ class Index(Reader):
         checks.check_callable("progress", progress)
         self._store.db.require_open()
         options = IngestOptions(content, if_exists, on_error, bool(only_new), commit_every, progress)
-        report = Ingest(self._store, self._documents, self._writer, options).run(records)
+        report = Ingest(self._store, self._views.own.documents, self._writer, options).run(records)
         self._checkpoint()
         return report
 
@@ -257,7 +261,7 @@ class Index(Reader):
             raise ParameterError(f"{what}: give metadata= or expires_at=; to change a text, add it with if_exists='replace'")
         values = {name: columns[name](value) for name, value in changes.items()}
         with self._store.writing():
-            self._documents.update(self._found(key, checks.now_ms()).id, values)
+            self._views.own.documents.update(self._views.own.found(key, checks.now_ms()).id, values)
 
     def delete(self, key: Key) -> bool:
         """Remove a document; False if there was none."""
@@ -268,9 +272,9 @@ class Index(Reader):
         checked = [checks.check_key(key) for key in checks.check_many("keys", keys)]
         with self._store.writing():
             now = checks.now_ms()
-            found = [self._documents.find(key) for key in dict.fromkeys(checked)]
+            found = [self._views.own.documents.find(key) for key in dict.fromkeys(checked)]
             visible = sum(one is not None and (one.expires_at is None or one.expires_at > now) for one in found)
-            self._clusters.remove([one.id for one in found if one is not None], now)
+            self._views.own.clusters.remove([one.id for one in found if one is not None], now)
             return visible
 
     def expire(self, now: Any = None) -> int:
@@ -279,7 +283,7 @@ class Index(Reader):
         with self._store.writing():
             moment = checks.now_ms() if given is None else given
             sql = self._store.sql("SELECT id FROM {index}_document WHERE expires_at <= ? ORDER BY id")
-            return self._clusters.remove([row[0] for row in self._store.db.rows(sql, (moment,))], moment)
+            return self._views.own.clusters.remove([row[0] for row in self._store.db.rows(sql, (moment,))], moment)
 
     def keep_newest(self, n: int) -> int:
         """Remove all but the newest `n` documents; returns how many were removed."""
@@ -288,13 +292,14 @@ class Index(Reader):
             now = checks.now_ms()
             sql = """SELECT id FROM {index}_document WHERE expires_at IS NULL OR expires_at > ?
                      ORDER BY id DESC LIMIT -1 OFFSET ?"""
-            return self._clusters.remove([row[0] for row in self._store.db.rows(self._store.sql(sql), (now, n))], now)
+            return self._views.own.clusters.remove([row[0] for row in self._store.db.rows(self._store.sql(sql), (now, n))], now)
 
     # ---- the whole index ---------------------------------------------------------------------------------------------
 
     @contextmanager
     def transaction(self) -> Iterator[Index]:
-        """Several calls as one transaction: all of them, or after an exception none. Nests; other threads wait.
+        """Several calls as one transaction: all of them, or after an exception none. Nests. Other threads write after its end.
+        What they ask is answered from the state before it, or, in memory and on a connection that was given, after its end too.
 
         An exception of the caller's own comes out as it is, those of statements on `connection` too.
         """
@@ -335,23 +340,30 @@ class Index(Reader):
         repair=True rebuilds what follows from the documents: fingerprints from stored texts, table rows, matches and clusters.
         What could not be brought back stays among the `problems` of the report.
         """
-        checker = Checker(self._store, self._writer, self._clusters)
+        checker = Checker(self._store, self._writer, self._views.own.clusters)
         with self._store.reading():
             report = checker.run(checks.now_ms())
         if report.ok or not repair:
             return report
         with self._store.writing():
-            done, lost = Repair(self._store, self._writer, checker.damaged()).run(checks.now_ms())
+            mender = Repair(self._store, self._writer)
+            done = mender.indexes()
+            found, lost = mender.run(checks.now_ms(), checker.damaged())
             self._store.refresh()
-            return CheckReport((*lost, *checker.run(checks.now_ms()).problems), tuple(done))
+            return CheckReport((*lost, *checker.run(checks.now_ms()).problems), (*done, *found))
 
     def compact(self) -> int:
-        """Give unused space of the file back (VACUUM); returns the bytes by which the file shrank."""
+        """Give unused space of the file back (VACUUM); returns the bytes by which the file shrank.
+
+        The names of groups in which no document is left go as well."""
         db = self._store.db
+        db.require_open()
         with db.lock, translated():
             db.require_open()
             if db.connection.in_transaction:
                 raise NearDupError("compact() cannot run inside a transaction: leave it first")
+            with self._store.writing():
+                self._views.own.documents.drop_unused_groups()
             before = statistics.file_size(self._store)
             db.connection.execute("VACUUM").fetchall()
             if db.owned:
@@ -360,7 +372,9 @@ class Index(Reader):
 
     def backup(self, path: str | Path) -> None:
         """Write a consistent copy of the whole database to a new file. Raises ParameterError if the file exists."""
+        require_unicode(os.fsdecode(path))
         db = self._store.db
+        db.require_open()
         with db.lock, translated():
             db.require_open()
             if db.connection.in_transaction:
@@ -368,6 +382,14 @@ class Index(Reader):
             back_up(db, os.fsdecode(path))
 
     # ---- helpers -----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _sketched(self, make: Callable[[Store], Sketch]) -> Iterator[Sketch]:
+        """A fingerprint to write, made outside the transaction, and again inside it if a rebuild came between."""
+        self._store.db.require_open()
+        sketch = make(self._store)
+        with self._store.writing():
+            yield sketch if sketch.epoch == self._store.epoch else make(self._store)
 
     def _record(self, key: Key, metadata: Any, group: Any, expires_at: Any, text: Any = _CODE) -> Record:
         self._store.db.require_open()

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import apsw
 
 from . import records as checks
-from .errors import KeyNotFoundError, ParameterError
+from .errors import ParameterError
 from .schemes.base import Scheme
 from .store import statistics
-from .store.clusters import Clusters
-from .store.documents import Documents, Found
 from .store.explain import Explanation, MatchExplanation, explain_pair, explain_query
-from .store.joins import Joins
-from .store.search import Search
+from .store.joins import ranges, ranges_with, set_blocks
 from .store.state import Sketch, Store
+from .store.views import View, Views
 from .text import TextRules
 from .values import Cluster, Document, Key, Match, Pair, Stats
 
@@ -31,10 +28,7 @@ class Reader:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._documents = Documents(store)
-        self._search = Search(store, self._documents)
-        self._joins = Joins(store, self._documents, self._search)
-        self._clusters = Clusters(store, self._documents, self._search, self._joins)
+        self._views = Views(store)
 
     @property
     def connection(self) -> apsw.Connection:
@@ -93,7 +87,7 @@ class Reader:
         []
         [Match(key='a1', similarity=1.0, distance=None)]
         """
-        return self._query(lambda: self._sketch(text), threshold, max_distance, limit, any, group, measure)
+        return self._query(lambda store: sketch_of(store, text), threshold, max_distance, limit, any, group, measure)
 
     def query_code(
         self,
@@ -106,7 +100,7 @@ class Reader:
         group: Key | None = None,
     ) -> list[Match]:
         """`query` for a code of bits."""
-        return self._query(lambda: self._store.sketch_code(code), threshold, max_distance, limit, any, group)
+        return self._query(lambda store: store.sketch_code(code), threshold, max_distance, limit, any, group)
 
     def query_many(
         self,
@@ -122,15 +116,15 @@ class Reader:
         """`query` for each of many texts, all in one consistent state; one list of matches each."""
         checked = [checks.check_text(text) for text in checks.check_many("texts", texts)]
         sketches = self._store.sketch_texts(checked, evidence=True)
-        with self._store.reading():
-            if sketches.epoch != self._store.epoch:
-                sketches = self._store.sketch_texts(checked, evidence=True)
+        with self._views.reading() as view:
+            if sketches.epoch != view.store.epoch:
+                sketches = view.store.sketch_texts(checked, evidence=True)
             each = map(sketches.one, range(len(checked)))
-            return [self._matches(sketch, threshold, max_distance, limit, any, group, measure) for sketch in each]
+            return [_matches(view, sketch, threshold, max_distance, limit, any, group, measure) for sketch in each]
 
     def _query(
         self,
-        make: Callable[[], Sketch],
+        make: Callable[[Store], Sketch],
         threshold: float | None,
         max_distance: int | None,
         limit: int | None,
@@ -138,48 +132,23 @@ class Reader:
         group: Key | None,
         measure: str | None = None,
     ) -> list[Match]:
-        self._store.db.require_open()
-        if group is not None:  # another statement, which has to see the same state
-            with self._sketched(make) as sketch:
-                return self._matches(sketch, threshold, max_distance, limit, first, group, measure)
-        sketch = make()
+        sketch = make(self._store)
+        view = self._views.take()
+        store = view.store
 
         def ask() -> list[Match]:
             nonlocal sketch
-            if sketch.epoch != self._store.epoch:
-                sketch = make()
-            return self._matches(sketch, threshold, max_distance, limit, first, None, measure)
+            if sketch.epoch != store.epoch:
+                sketch = make(store)
+            return _matches(view, sketch, threshold, max_distance, limit, first, group, measure)
 
-        return self._store.at_once(ask)
-
-    def _matches(
-        self,
-        sketch: Sketch,
-        threshold: float | None,
-        max_distance: int | None,
-        limit: int | None,
-        first: bool,
-        group: Key | None,
-        measure: str | None = None,
-    ) -> list[Match]:
-        if limit is not None:
-            checks.check_count("limit", limit)
-        checks.check_measure(measure)
-        group_id = self._documents.group_id(checks.check_group(group))
-        now = checks.now_ms()
-        rows = self._search.matches(
-            sketch,
-            group_id,
-            now,
-            threshold=threshold,
-            max_distance=max_distance,
-            measure=measure,
-            limit=limit,
-            first=bool(first),
-        )
-        if first:  # the ones found first, in the order of every answer
-            rows.sort(key=lambda row: (-row.similarity, row.id))
-        return [row.match for row in rows]
+        try:
+            if group is None:
+                return store.at_once(ask)
+            with store.reading():  # its number is another statement, which has to see the same state
+                return ask()
+        finally:
+            self._views.give_back(view)
 
     def matches(
         self, key: Key, *, threshold: float | None = None, measure: str | None = None, limit: int | None = None
@@ -189,15 +158,15 @@ class Reader:
         threshold, measure: as of `query`.
         """
         checks.check_measure(measure)
-        with self._store.reading():
+        with self._views.reading() as view:
             now = checks.now_ms()
-            found = self._found(key, now)
+            found = view.found(key, now)
             if limit is not None:
                 checks.check_count("limit", limit)
             if found.fingerprint_id is None:
                 return []
-            sketch = self._search.stored_sketch(found.id, found.fingerprint_id)
-            rows = self._search.matches(
+            sketch = view.search.stored_sketch(found.id, found.fingerprint_id)
+            rows = view.search.matches(
                 sketch, found.group_id, now, threshold=threshold, measure=measure, limit=limit, except_id=found.id
             )
             return [row.match for row in rows]
@@ -222,13 +191,13 @@ class Reader:
         return self._pairs_with(other, threshold)
 
     def _pairs(self, threshold: float | None) -> Iterator[Pair]:
-        ranges = self._joins.set_blocks if self._store.scheme.is_set else self._joins.ranges
-        for pairs in ranges(threshold, checks.now_ms):
+        parts = set_blocks if self._store.scheme.is_set else ranges
+        for pairs in parts(self._views.joins, threshold, checks.now_ms):
             for one in pairs.documents():
                 yield Pair(one.a.key, one.b.key, one.similarity, one.distance)
 
     def _pairs_with(self, other: Reader, threshold: float | None) -> Iterator[Pair]:
-        for pairs in self._joins.ranges_with(other._joins, threshold, checks.now_ms):
+        for pairs in ranges_with(self._views.joins, other._views.joins, threshold, checks.now_ms):
             for one in pairs.documents():
                 yield Pair(one.a.key, one.b.key, one.similarity, one.distance)
 
@@ -245,31 +214,31 @@ class Reader:
     def clusters(self, min_size: int = 2) -> list[Cluster]:
         """Connected components of the graph of pairs, largest first; without `record_matches` they are computed now."""
         checks.check_count("min_size", min_size, 1)
-        with self._store.reading():
-            return self._clusters.listing(min_size, checks.now_ms())
+        with self._views.reading() as view:
+            return view.clusters.listing(min_size, checks.now_ms())
 
     # ---- single documents --------------------------------------------------------------------------------------------
 
     def get(self, key: Key) -> Document:
         """A stored document. Raises KeyNotFoundError."""
-        with self._store.reading():
-            return self._documents.read(self._found(key, checks.now_ms()).id)
+        with self._views.reading() as view:
+            return view.documents.read(view.found(key, checks.now_ms()).id)
 
     def get_many(self, keys: Iterable[Key]) -> list[Document | None]:
         """Stored documents in the order of the keys; None for a key that is not there."""
         checked = [checks.check_key(key) for key in checks.check_many("keys", keys)]
-        with self._store.reading():
+        with self._views.reading() as view:
             now = checks.now_ms()
-            found = [self._documents.visible(key, now) for key in checked]
-            return [None if one is None else self._documents.read(one.id) for one in found]
+            found = [view.documents.visible(key, now) for key in checked]
+            return [None if one is None else view.documents.read(one.id) for one in found]
 
     def __contains__(self, key: object) -> bool:
-        with self._store.reading():
-            return self._documents.visible(checks.check_key(key), checks.now_ms()) is not None
+        with self._views.reading() as view:
+            return view.documents.visible(checks.check_key(key), checks.now_ms()) is not None
 
     def __len__(self) -> int:
-        with self._store.reading():
-            return self._documents.count(checks.now_ms())
+        with self._views.reading() as view:
+            return view.documents.count(checks.now_ms())
 
     def __bool__(self) -> bool:
         return True
@@ -282,8 +251,8 @@ class Reader:
     def _keys(self) -> Iterator[Key]:
         after = 0
         while True:
-            with self._store.reading():
-                page = self._documents.page(after, checks.now_ms(), PAGE)
+            with self._views.reading() as view:
+                page = view.documents.page(after, checks.now_ms(), PAGE)
             if not page:
                 return
             yield from [row[1] for row in page]
@@ -300,14 +269,14 @@ class Reader:
         """
         checks.check_measure(measure)
         start = time.perf_counter()
-        sketch = self._sketch(text)
+        sketch = sketch_of(self._store, text)
         fingerprint_s = time.perf_counter() - start
-        with self._store.reading():
-            if sketch.epoch != self._store.epoch:
-                sketch = self._sketch(text)
-            group_id = self._documents.group_id(checks.check_group(group))
+        with self._views.reading() as view:
+            if sketch.epoch != view.store.epoch:
+                sketch = sketch_of(view.store, text)
+            group_id = view.documents.group_id(checks.check_group(group))
             now = checks.now_ms()
-            return explain_query(self._store, self._search, sketch, group_id, now, fingerprint_s, threshold, measure)
+            return explain_query(view.store, view.search, sketch, group_id, now, fingerprint_s, threshold, measure)
 
     def explain_match(
         self, key_a: Key, key_b: Key, *, text_a: str | bytes | None = None, text_b: str | bytes | None = None
@@ -325,41 +294,55 @@ class Reader:
         (0.5, ('three four five',), ('three four six',))
         """
         given = _storable(text_a), _storable(text_b)
-        with self._store.reading():
+        with self._views.reading() as view:
             now = checks.now_ms()
-            found = self._found(key_a, now), self._found(key_b, now)
-            return explain_pair(self._store, self._search, (key_a, key_b), found, given)
+            found = view.found(key_a, now), view.found(key_b, now)
+            return explain_pair(view.store, view.search, (key_a, key_b), found, given)
 
     def stats(self) -> Stats:
         """Counts, sizes in bytes, settings, versions and the tier of CPU instructions in use."""
-        with self._store.reading():
+        with self._views.reading() as view:
             now = checks.now_ms()
-            figures = statistics.collect(self._store, now)
-            if figures["expired"] and self._store.record_matches:  # labels do not tell what only these connected
-                figures["clusters"] = len(self._clusters.listing(2, now))
+            figures = statistics.collect(view.store, now)
+            if figures["expired"] and view.store.record_matches:  # labels do not tell what only these connected
+                figures["clusters"] = len(view.clusters.listing(2, now))
             return figures
 
-    # ---- helpers ------------------------------------------------------------------------------------------------------
 
-    def _sketch(self, text: str | bytes) -> Sketch:
-        return self._store.sketch_texts([checks.check_text(text)], evidence=True).one(0)
-
-    @contextmanager
-    def _sketched(self, make: Callable[[], Sketch], write: bool = False) -> Iterator[Sketch]:
-        """A fingerprint, made outside the transaction, and again inside it if a rebuild came between."""
-        self._store.db.require_open()
-        sketch = make()
-        with self._store.writing() if write else self._store.reading():
-            if sketch.epoch != self._store.epoch:
-                sketch = make()
-            yield sketch
-
-    def _found(self, key: Any, now: int) -> Found:
-        found = self._documents.visible(checks.check_key(key), now)
-        if found is None:
-            raise KeyNotFoundError(f"no document has the key {key!r}")
-        return found
+def sketch_of(store: Store, text: str | bytes) -> Sketch:
+    """What is asked for, or stored, when a text is given."""
+    return store.sketch_texts([checks.check_text(text)], evidence=True).one(0)
 
 
 def _storable(text: str | bytes | None) -> str | None:
     return None if text is None else checks.storable(checks.check_text(text))
+
+
+def _matches(
+    view: View,
+    sketch: Sketch,
+    threshold: float | None,
+    max_distance: int | None,
+    limit: int | None,
+    first: bool,
+    group: Key | None,
+    measure: str | None,
+) -> list[Match]:
+    if limit is not None:
+        checks.check_count("limit", limit)
+    checks.check_measure(measure)
+    group_id = view.documents.group_id(checks.check_group(group))
+    now = checks.now_ms()
+    rows = view.search.matches(
+        sketch,
+        group_id,
+        now,
+        threshold=threshold,
+        max_distance=max_distance,
+        measure=measure,
+        limit=limit,
+        first=bool(first),
+    )
+    if first:  # the ones found first, in the order of every answer
+        rows.sort(key=lambda row: (-row.similarity, row.id))
+    return [row.match for row in rows]

@@ -95,7 +95,27 @@ def check_metadata(metadata: Any) -> str | None:
     except (TypeError, ValueError, RecursionError) as error:
         remedy = "use dicts, lists, strings and finite numbers"
         raise ParameterError(f"metadata cannot be written as JSON ({error}): {remedy}") from error
+    if text.count("[") + text.count("{") > _DEEPEST and _depth(text) > _DEEPEST:
+        raise ParameterError(f"metadata is nested {_depth(text):,} deep: SQLite reads JSON down to {_DEEPEST:,}, make it flatter")
     return text
+
+
+_DEEPEST = 1000
+"""Levels of JSON that SQLite takes for valid."""
+
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+
+
+def _depth(text: str) -> int:
+    """Levels of JSON text."""
+    depth = deepest = 0
+    for letter in _STRING.sub("", text):
+        if letter in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif letter in "]}":
+            depth -= 1
+    return deepest
 
 
 def check_expiry(expires_at: Any) -> int | None:

@@ -24,11 +24,6 @@ import neardup_db.store.schema as schema
 import neardup_db.store.writer as writer
 from neardup_db import Index, MinHash
 
-ingest.BATCH_RECORDS = 25
-ingest.WORTH_A_THREAD = 1
-writer.SEEN_FROM = 30
-
-
 Operation = list[Any]
 """A name, and its arguments as `apply` takes them."""
 
@@ -127,7 +122,8 @@ class Writers:
 
 
 def main() -> None:
-    """Fork a writer for each line."""
+    """Fork a writer for each line. Its batches are small."""
+    ingest.BATCH_RECORDS, ingest.WORTH_A_THREAD, writer.SEEN_FROM = 25, 1, 30
     child = 0
     for line in sys.stdin:
         if child:

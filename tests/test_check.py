@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 import pytest
 
-from neardup_db import BinaryCode, BitSampling, BottomK, Cluster, Index, MinHash, SimHash
+from neardup_db import BinaryCode, BitSampling, BottomK, Cluster, CorruptIndexError, Index, MinHash, SimHash, TextRules
 
 STORIES = {
     "a": "the harbour was full of small boats that morning",
@@ -37,8 +37,18 @@ def damage(path: Path, sql: str) -> None:
     connection.close()
 
 
+def answers(index: Index) -> list[Any]:
+    """All that an index says about STORIES."""
+    asked = [index.query(text, group="g" if key == "grouped" else None) for key, text in STORIES.items()]
+    return [list(index), asked, list(index.pairs()), index.clusters(), [index.matches(key) for key in STORIES]]
+
+
 ORPHAN = (
     "INSERT INTO neardup_fingerprint (group_id, value, value_hash) SELECT 5, value, value_hash FROM neardup_fingerprint LIMIT 1"
+)
+FILED_AGAIN = (
+    "UPDATE neardup_minhash_band SET crowd = (SELECT f.crowd FROM neardup_fingerprint AS f WHERE f.id = fingerprint_id) "
+    "WHERE fingerprint_id = 2"
 )
 CASES: dict[str, tuple[str, list[str], bool]] = {
     # what was done to the file, the start of every problem that the report must have, whether repair mends all
@@ -146,6 +156,104 @@ CASES: dict[str, tuple[str, list[str], bool]] = {
         ["documents with a recorded match that is none: 3"],
         True,
     ),
+    "match of another similarity": (
+        "UPDATE neardup_match SET similarity = 0.9",
+        ["documents with a recorded match of another similarity or distance: 2"],
+        True,
+    ),
+    "match with a distance": (
+        "UPDATE neardup_match SET distance = 3",
+        ["documents with a recorded match of another similarity or distance: 2"],
+        True,
+    ),
+    "another text": (
+        "UPDATE neardup_document SET text = 'quite another story, put there later' WHERE id = 3",
+        ["documents whose text is not the one that was fingerprinted: 3"],
+        False,
+    ),
+    "text of an empty document": (
+        "UPDATE neardup_document SET text = 'words that nobody has fingerprinted' WHERE id = 4",
+        ["documents whose text is not the one that was fingerprinted: 4"],
+        False,
+    ),
+    "crowd of nobody": (
+        f"UPDATE neardup_fingerprint SET crowd = 7 WHERE id = 2; {FILED_AGAIN}",
+        ["fingerprints in a crowd that is not their cluster: 2"],
+        True,
+    ),
+    "crowd of another cluster": (
+        "UPDATE neardup_setting SET value = 1 WHERE name = 'crowds'; "
+        f"UPDATE neardup_fingerprint SET crowd = 1 WHERE id = 2; {FILED_AGAIN}",
+        ["fingerprints in a crowd that is not their cluster: 2"],
+        True,
+    ),
+    "ids counted too low": (
+        "UPDATE sqlite_sequence SET seq = 2 WHERE name = 'neardup_document'",
+        ["ids of neardup_document above the highest one ever given: 5"],
+        True,
+    ),
+    "key that is no Unicode": (
+        "UPDATE neardup_document SET key = CAST(x'61ff' AS TEXT) WHERE id = 3",
+        ["the file holds text that is no Unicode (b'a\\xff'): restore a backup"],
+        False,
+    ),
+    "group that is no Unicode": (
+        "UPDATE neardup_group SET name = CAST(x'61ff' AS TEXT)",
+        ["the file holds text that is no Unicode (b'a\\xff'): restore a backup"],
+        False,
+    ),
+    "ids counted in words": (
+        "UPDATE sqlite_sequence SET seq = 'many' WHERE name = 'neardup_document'",
+        ["highest ids that are none: neardup_document 'many'"],
+        True,
+    ),
+    "ids counted too high": (
+        "UPDATE sqlite_sequence SET seq = 9223372036854775807 WHERE name = 'neardup_fingerprint'",
+        ["highest ids that are none: neardup_fingerprint 9223372036854775807"],
+        True,
+    ),
+    "ids not counted": (
+        "DELETE FROM sqlite_sequence WHERE name = 'neardup_fingerprint'",
+        ["ids of neardup_fingerprint above the highest one ever given: 3"],
+        True,
+    ),
+    "label to come": (
+        "UPDATE neardup_document SET cluster_id = -4 WHERE id = 3",
+        ["documents with a cluster label that was never given: 3"],
+        True,
+    ),
+    "label beyond": (
+        "UPDATE neardup_document SET cluster_id = 99 WHERE id = 3",
+        ["documents with a cluster label that was never given: 3"],
+        True,
+    ),
+    "index gone": (
+        "DROP INDEX neardup_document_fingerprint",
+        ["tables, indexes or views that are missing or changed: neardup_document_fingerprint"],
+        True,
+    ),
+    "view gone": (
+        "DROP VIEW neardup_clusters",
+        ["tables, indexes or views that are missing or changed: neardup_clusters"],
+        True,
+    ),
+    "another view": (
+        "DROP VIEW neardup_matches; CREATE VIEW neardup_matches AS SELECT 1",
+        ["tables, indexes or views that are missing or changed: neardup_matches"],
+        True,
+    ),
+    "row missing from an index": (
+        "CREATE TEMP TABLE kept AS SELECT * FROM sqlite_schema WHERE name = 'neardup_document_cluster'; "
+        "PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE name = 'neardup_document_cluster'; "
+        "PRAGMA writable_schema = RESET; UPDATE neardup_document SET cluster_id = 1 WHERE id = 3; "
+        "UPDATE neardup_document SET cluster_id = 3 WHERE id = 3; DELETE FROM neardup_document WHERE id = 5; "
+        "INSERT INTO neardup_document SELECT 5, 'grouped', 1, 3, 5, 10, 0, 0, 1, NULL, NULL, "
+        f"'{STORIES['grouped']}'; UPDATE neardup_document SET id = id + 1 WHERE id = 5; "
+        "UPDATE neardup_document SET cluster_id = 6 WHERE id = 6; "
+        "PRAGMA writable_schema = ON; INSERT INTO sqlite_schema SELECT * FROM kept; PRAGMA writable_schema = RESET",
+        ["SQLite's integrity check: row 5 missing from index neardup_document_cluster"],
+        True,
+    ),
 }
 
 
@@ -163,10 +271,12 @@ def test_every_damage_has_its_message(path: Path, sql: str, says: list[str], men
         assert after.ok == mended, after.problems
         assert after.repaired
         if mended:
-            assert index.clusters() == [Cluster("a", ("a", "b"))]
-            assert [one.key for one in index.query(STORIES["c"])] == ["c"]
-            assert [one.key for one in index.query(STORIES["grouped"], group="g")] == ["grouped"]
+            with Index(":memory:", MinHash(threshold=0.8), store_text=True) as fresh:
+                fresh.add_many({"key": k, "text": t, "group": "g" if k == "grouped" else None} for k, t in STORIES.items())
+                assert answers(index) == answers(fresh)
             assert index.check() == index.check(repair=True)
+            index.add("later", STORIES["c"])
+            assert index.check().ok
 
 
 def test_a_sound_index_is_not_repaired(path: Path) -> None:
@@ -262,10 +372,56 @@ def test_a_chunk_rows_code_is_checked(tmp_path: Path) -> None:
 
 
 def test_damage_in_use_is_an_error_and_no_crash(path: Path) -> None:
-    """What reads a damaged fingerprint says so: CorruptIndexError with the remedy, or a wrong row is not returned."""
+    """What reads a damaged fingerprint says so: CorruptIndexError with the remedy."""
     damage(path, "UPDATE neardup_fingerprint SET value = zeroblob(256) WHERE id = 1")
     with Index(path) as index:
-        with pytest.raises(Exception, match=r"fingerprint 1 .*missing or damaged: run check"):
+        with pytest.raises(CorruptIndexError, match=r"fingerprint 1 .*damaged, not the one that was written: run check"):
             index.matches("a")
-        assert index.query(STORIES["a"]) == []
+        for call in (lambda: index.query(STORIES["a"]), lambda: list(index.pairs()), lambda: index.add("d", STORIES["a"])):
+            with pytest.raises(CorruptIndexError, match=r"run check\(repair=True\)"):
+                call()
         assert [one.key for one in index.query(STORIES["c"])] == ["c"]
+
+
+FLIPPED = [
+    (MinHash(threshold=0.8), "minhash"),
+    (MinHash(threshold=0.8, exact=True), "minhash, exact"),
+    (BottomK(threshold=0.5), "bottomk"),
+    (BottomK(threshold=0.5, measure="estimate"), "bottomk, estimate"),
+    (BinaryCode(bits=64, max_distance=20), "scan"),
+]
+
+
+@pytest.mark.parametrize("scheme", [one[0] for one in FLIPPED], ids=[one[1] for one in FLIPPED])
+def test_no_bit_of_a_stored_fingerprint_flips_unnoticed(tmp_path: Path, scheme: Any) -> None:
+    """A query that compares a fingerprint checks its hash: whichever bit has flipped, it is CorruptIndexError."""
+    path = tmp_path / "index.db"
+    with Index(path, scheme, text=TextRules(shingle=1), durability="normal") as index:
+        ask = index.query if scheme.takes_text else index.query_code
+        add = index.add if scheme.takes_text else index.add_code
+        content: Any = STORIES["a"] if scheme.takes_text else 0
+        add("a", content)
+        value: bytes = index.connection.execute("SELECT value FROM neardup_fingerprint").get
+        for place in range(0, len(value), max(1, len(value) // 40)):
+            for bit in (0, 7):
+                flipped = bytearray(value)
+                flipped[place] ^= 1 << bit
+                index.connection.execute("UPDATE neardup_fingerprint SET value = ?", (bytes(flipped),))
+                with pytest.raises(CorruptIndexError):
+                    ask(content)
+                with pytest.raises(CorruptIndexError):
+                    index.matches("a")
+        index.connection.execute("UPDATE neardup_fingerprint SET value = ?", (value,))
+        assert [one.key for one in ask(content)] == ["a"]
+
+
+def test_every_foreign_key_is_an_invariant_of_its_own() -> None:
+    """The declared references are these three, each of which check() looks at."""
+    with Index(":memory:", MinHash()) as index:
+        sql = """SELECT t.name, r."from", r."table" FROM sqlite_schema AS t, pragma_foreign_key_list(t.name) AS r
+                 WHERE t.type = 'table' ORDER BY 1, 2"""
+        assert index.connection.execute(sql).fetchall() == [
+            ("neardup_document", "fingerprint_id", "neardup_fingerprint"),
+            ("neardup_match", "document_id", "neardup_document"),
+            ("neardup_match", "other_id", "neardup_document"),
+        ]

@@ -183,6 +183,8 @@ def test_names_of_a_stranger_never_reach_sql(tmp_path: Path) -> None:
         ("neardup_hamming(?, ?)", (-1, 0), 64),
         ("neardup_hamming(?, ?)", (b"\xf0\x01", b"\x00\x00"), 5),
         ("neardup_hamming(?, ?)", (None, 1), None),
+        ("neardup_intact(?, ?)", (b"\0", -4302098779834749733), 1),
+        ("neardup_intact(?, ?)", (None, 1), None),
         ("neardup_slot_share(?, ?, 16)", (b"\x01\x00\x02\x00", b"\x01\x00\x03\x00"), 0.5),
         ("neardup_slot_share(?, ?, 32)", (b"\x01\x00\x02\x00", b"\x01\x00\x03\x00"), 0.0),
         ("neardup_jaccard(?, ?)", (bytes(8), bytes(8) + b"\x01" + bytes(7)), 0.5),
@@ -205,6 +207,8 @@ def test_registered_scalars(sql: str, parameters: tuple[Any, ...], expected: Any
     [
         ("neardup_hamming(?, ?)", (b"\x00", b"\x00\x00")),
         ("neardup_hamming(?, ?)", ("text", 1)),
+        ("neardup_intact(?, ?)", (b"\0", -4302098779834749732)),
+        ("neardup_intact(?, ?)", ("text", 1)),
         ("neardup_slot_share(?, ?, 16)", (b"\x00\x00", b"\x00\x00\x00\x00")),
         ("neardup_slot_share(?, ?, 16)", (b"\x00", b"\x00")),
         ("neardup_jaccard(?, ?)", (b"\x01" + bytes(7) + bytes(8), bytes(8))),

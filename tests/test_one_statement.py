@@ -64,7 +64,7 @@ def test_a_rebuild_while_a_query_runs(tmp_path: Path, monkeypatch: pytest.Monkey
     """Where another connection rebuilds between a query's statement and its end, the query is asked again."""
     filled(tmp_path / "a.db").close()
     with Index(tmp_path / "a.db") as index, Index(tmp_path / "a.db") as other:
-        ask, asked = index._search.matches, []
+        ask, asked = index._views.own.search.matches, []
 
         def interrupted(*arguments: Any, **named: Any) -> Any:
             rows = ask(*arguments, **named)
@@ -73,7 +73,7 @@ def test_a_rebuild_while_a_query_runs(tmp_path: Path, monkeypatch: pytest.Monkey
             asked.append(len(rows))
             return rows
 
-        monkeypatch.setattr(index._search, "matches", interrupted)
+        monkeypatch.setattr(index._views.own.search, "matches", interrupted)
         assert found(index) == ["a", "b"]
         assert asked == [3, 2]
         assert found(index) == ["a", "b"]
@@ -119,7 +119,7 @@ def test_inside_a_transaction_of_the_index() -> None:
 def test_what_is_interrupted_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A query that is interrupted, or that meets a lock, fails at once; one that fails over its SQL is asked again."""
     index = filled(":memory:")
-    ask, asked = index._search.matches, []
+    ask, asked = index._views.own.search.matches, []
     errors: list[Exception] = []
 
     def counted(*arguments: Any, **named: Any) -> Any:
@@ -128,7 +128,7 @@ def test_what_is_interrupted_is_not_asked_again(monkeypatch: pytest.MonkeyPatch)
             raise errors[0]
         return ask(*arguments, **named)
 
-    monkeypatch.setattr(index._search, "matches", counted)
+    monkeypatch.setattr(index._views.own.search, "matches", counted)
     index.connection.set_progress_handler(lambda: True, 1)
     with pytest.raises(NearDupError, match="interrupted"):
         index.query_code(0)

@@ -32,6 +32,7 @@ SCALARS = {
     ("neardup_minhash", 2),
     ("neardup_minhash", 3),
     ("neardup_minhash", 4),
+    ("neardup_intact", 2),
     ("neardup_number", 2),
     ("neardup_simhash", 1),
     ("neardup_simhash", 2),
@@ -224,6 +225,19 @@ def test_containment_estimate_counts_what_both_cover(db: apsw.Connection) -> Non
     assert one(db, "SELECT neardup_containment_estimate(?, ?, 2)", numbers(7, 8), numbers(1, 2)) is None
     assert one(db, "SELECT neardup_containment_estimate(?, NULL, 2)", a) is None
     assert "k must be 1" in refused(db, "SELECT neardup_containment_estimate(?, ?, 0)", a, b)
+
+
+@pytest.mark.parametrize("size", [0, 1, 8, 255, 256, 5000])
+def test_intact_is_the_hash_of_the_value(db: apsw.Connection, size: int) -> None:
+    """1 for XXH3-64 of the bytes as a signed number; an error for any other number, NULL for NULL."""
+    value = random.Random(size).randbytes(size)
+    (signed,) = struct.unpack("<q", struct.pack("<Q", xxhash.xxh3_64_intdigest(value)))
+    assert one(db, "SELECT neardup_intact(?, ?)", value, signed) == 1
+    assert "damaged" in refused(db, "SELECT neardup_intact(?, ?)", value, signed ^ 1)
+    assert "damaged" in refused(db, "SELECT neardup_intact(?, ?)", value + b"\0", signed)
+    assert "a blob and an integer" in refused(db, "SELECT neardup_intact('a', ?)", signed)
+    assert "a blob and an integer" in refused(db, "SELECT neardup_intact(?, 1.0)", value)
+    assert one(db, "SELECT neardup_intact(NULL, ?)", signed) is None
 
 
 def test_slot_share(db: apsw.Connection) -> None:

@@ -426,7 +426,8 @@ def test_stock_shell_searches(tmp_path: Path) -> None:
 def test_a_scan_stays_in_its_group(db: apsw.Connection, group: int, expected: list[str]) -> None:
     """Codes of the group that is asked for, and no others, whichever way they are read."""
     create(db)
-    db.execute("UPDATE x_fingerprint SET group_id = 1, value = x'0000' WHERE id = 3")
+    zeros = struct.unpack("<q", struct.pack("<Q", xxhash.xxh3_64_intdigest(bytes(2))))[0]
+    db.execute("UPDATE x_fingerprint SET group_id = 1, value = x'0000', value_hash = ? WHERE id = 3", (zeros,))
     sql = sql_file("sql", "matches", "x").replace("{verified}", sql_file("sql", "verify_scan", "x"))
     values = {"fingerprint": b"\x00\x00", "group_id": group, "max_distance": 1, "threshold": -1.0, "slope": 1.0, "bits": 16}
     rows = db.execute(sql, values | {"now": 0, "after_id": 0, "except_id": 0, "limit": -1}).fetchall()

@@ -21,7 +21,7 @@ from ..reader import Reader
 from ..store import schema
 from ..store.connection import Database, load
 from ..store.search import Search
-from ..store.state import Given, Sketch, Store
+from ..store.state import Common, Given, Sketch, Store
 from . import scalars
 
 _PROBE = re.compile(r"neardup_probe\([^()]*\)")
@@ -67,9 +67,9 @@ class ForeignDatabase(Database):
         with self._translated():
             return super().rows(sql, bindings)
 
-    def value(self, sql: str, bindings: Any = None) -> Any:
+    def row(self, sql: str, bindings: Any = None) -> tuple[Any, ...] | None:
         with self._translated():
-            return super().value(sql, bindings)
+            return super().row(sql, bindings)
 
     @contextmanager
     def reading(self) -> Iterator[bool]:
@@ -122,7 +122,7 @@ class ForeignStore(Store):
     """An index inside a foreign connection."""
 
     def __init__(self, db: ForeignDatabase, name: str) -> None:
-        super().__init__(db, name, Given())
+        super().__init__(db, name, Common(Given()))
         self.bound = not db.has_extension()
         """Whether keys are bound, since `neardup_probe` is not there."""
 
@@ -178,7 +178,7 @@ class ForeignReader(Reader):
     def __init__(self, store: ForeignStore) -> None:
         super().__init__(store)
         if store.bound:
-            self._search = BoundSearch(store, self._documents)
+            self._views.own.search = BoundSearch(store, self._views.own.documents)
             self._register_text_functions(store)
 
     def similarities(self, document_id: int, other_ids: list[int]) -> dict[int, tuple[float | None, int | None]]:
@@ -196,7 +196,7 @@ class ForeignReader(Reader):
     def _stored(self, document_id: int) -> Sketch | None:
         sql = self._store.sql("SELECT fingerprint_id FROM {index}_document WHERE id = ?")
         fingerprint_id = self._store.db.value(sql, (document_id,))
-        return None if fingerprint_id is None else self._search.stored_sketch(document_id, fingerprint_id)
+        return None if fingerprint_id is None else self._views.own.search.stored_sketch(document_id, fingerprint_id)
 
     def _register_text_functions(self, store: ForeignStore) -> None:
         """The two functions that hash stored texts again, which they do by the rules of this index."""

@@ -37,6 +37,15 @@ def hamming(a: bytes | int | None, b: bytes | int | None) -> int | None:
     raise CorruptIndexError("two integers or two blobs of equal size are needed: run check(repair=True)")
 
 
+def intact(value: bytes | None, value_hash: int | None) -> bool | None:
+    """True where the hash is that of the value; anything else is an error."""
+    if value is None or value_hash is None:
+        return None
+    if not isinstance(value, bytes) or native.signed_hash(value) != value_hash:
+        raise CorruptIndexError("a fingerprint is not the one that its hash was made of: run check(repair=True)")
+    return True
+
+
 def slot_share(a: bytes | None, b: bytes | None, slot_bits: int) -> float | None:
     """Share of equal slots of two MinHash signatures of 16-bit or 32-bit slots."""
     if a is None or b is None:
@@ -74,6 +83,7 @@ def containment_estimate(a: bytes | None, b: bytes | None, k: int) -> float | No
 
 FUNCTIONS: tuple[tuple[str, int, Callable[..., Any]], ...] = (
     ("neardup_hamming", 2, hamming),
+    ("neardup_intact", 2, intact),
     ("neardup_slot_share", 3, slot_share),
     ("neardup_jaccard", 2, jaccard),
     ("neardup_jaccard", 3, jaccard),

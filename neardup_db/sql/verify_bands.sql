@@ -7,4 +7,4 @@ FROM (
     WHERE b.group_id = +:group_id AND b.bucket = p.low{crowd}
 ) AS c
 CROSS JOIN {index}_fingerprint AS f
-WHERE f.id = c.fingerprint_id
+WHERE f.id = c.fingerprint_id AND neardup_intact(f.value, f.value_hash)

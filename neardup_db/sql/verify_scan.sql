@@ -5,8 +5,10 @@ FROM (
     SELECT f.id AS fingerprint_id, neardup_hamming(f.value, :fingerprint) AS distance
     FROM {index}_fingerprint AS f NOT INDEXED
     WHERE :group_id = 0 AND f.group_id = 0 AND neardup_hamming(f.value, :fingerprint) <= :max_distance
+        AND neardup_intact(f.value, f.value_hash)
     UNION ALL
     SELECT f.id, neardup_hamming(f.value, :fingerprint)
     FROM {index}_fingerprint AS f
     WHERE :group_id <> 0 AND f.group_id = +:group_id AND neardup_hamming(f.value, :fingerprint) <= :max_distance
+        AND neardup_intact(f.value, f.value_hash)
 ) AS c

@@ -2,8 +2,8 @@
 -- part in something longer. Files without groups are read from end to end, as in verify_scan.sql; only one of the two parts runs.
 SELECT f.id AS fingerprint_id, neardup_containment(:fingerprint, f.value) AS similarity, NULL AS distance
 FROM {index}_fingerprint AS f NOT INDEXED
-WHERE :group_id = 0 AND f.group_id = 0
+WHERE :group_id = 0 AND f.group_id = 0 AND neardup_intact(f.value, f.value_hash)
 UNION ALL
 SELECT f.id, neardup_containment(:fingerprint, f.value), NULL
 FROM {index}_fingerprint AS f
-WHERE :group_id <> 0 AND f.group_id = +:group_id
+WHERE :group_id <> 0 AND f.group_id = +:group_id AND neardup_intact(f.value, f.value_hash)

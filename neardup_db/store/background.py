@@ -44,6 +44,7 @@ class Background:
 
     def start(self, work: Callable[[], None]) -> None:
         """Give a piece of work; waits while too many are waiting. Raises what went wrong in an earlier one."""
+        self.db.require_open()  # the thread is not in a child that was forked meanwhile
         if not self.db.owned:  # a caller's connection may call back into code that knows only its own thread
             work()
             return
@@ -73,6 +74,8 @@ class Background:
 
     def _end(self) -> None:
         """Stop the thread. What it has not begun is dropped: after an error the transaction is over."""
+        if self.db.forked:
+            return
         with self._changed:
             self._ended = True
             if self._working:

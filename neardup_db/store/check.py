@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
+from ..errors import CorruptIndexError
 from ..values import CheckReport
-from . import tables
+from . import definitions, tables
 from .clusters import Clusters, UnionFind
-from .joins import RangePairs
+from .joins import RangePairs, ranges
 from .state import Store
 from .writer import Writer
 
@@ -18,6 +19,9 @@ SHOWN = 5
 
 PAGE = 20_000
 """Fingerprints whose rows are compared at once."""
+
+TEXTS = 500
+"""Stored texts that are fingerprinted at once."""
 
 
 class Checker:
@@ -31,39 +35,37 @@ class Checker:
 
     def run(self, now: int) -> CheckReport:
         """Every invariant, in the order in which later ones rely on earlier ones."""
-        problems = list(self._integrity())
+        problems = [*_reported(self._integrity()), *_reported(self._definitions())]
         if problems:  # what SQLite cannot read is looked at no further
             return CheckReport(tuple(problems))
-        for part in (self._fingerprints, self._documents, self._candidates, self._matches):
-            problems += part()
+        damaged = self.damaged()
+        problems += _shown("fingerprints whose value is damaged", damaged)
+        for part in (self._fingerprints, self._documents, self._letters, self._counters, self._crowds):
+            problems += _reported(part(now))
+        if not damaged:  # rows and labels follow from values: with damaged ones there is nothing to compare them with
+            problems += _reported(self._candidates())
+            problems += _reported(self._texts())
+        problems += _reported(self._matches())
         if not problems and self.store.record_matches:
-            problems += self._labels(now)
+            problems += _reported(self._labels(now))
         return CheckReport(tuple(problems))
 
-    def _few(self, sql: str, message: str) -> Iterator[str]:
-        rows = self.db.rows(self.store.sql(sql), {"limit": SHOWN + 1})
-        if rows:
-            ids = ", ".join(str(row[0]) for row in rows[:SHOWN]) + (", ..." if len(rows) > SHOWN else "")
-            yield f"{message}: {ids}"
+    def _few(self, sql: str, message: str, **parameters: int) -> Iterator[str]:
+        rows = self.db.rows(self.store.sql(sql), {"limit": SHOWN + 1, **parameters})
+        yield from _shown(message, [row[0] for row in rows])
+
+    # ---- SQLite and its schema ---------------------------------------------------------------------------------------
 
     def _integrity(self) -> Iterator[str]:
         for (message,) in self.db.rows("PRAGMA integrity_check(5)"):
             if message != "ok":
                 yield f"SQLite's integrity check: {message}"
 
-    def _fingerprints(self) -> Iterator[str]:
-        damaged = self.damaged()
-        if damaged:
-            yield f"fingerprints whose value is damaged: {', '.join(map(str, damaged[:SHOWN]))}"
-        yield from self._few(
-            """SELECT min(id) FROM {index}_fingerprint GROUP BY group_id, value_hash, value HAVING count(*) > 1 LIMIT :limit""",
-            "fingerprints stored more than once",
-        )
-        yield from self._few(
-            """SELECT f.id FROM {index}_fingerprint AS f WHERE NOT EXISTS
-               (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id) LIMIT :limit""",
-            "fingerprints that no document has",
-        )
+    def _definitions(self) -> Iterator[str]:
+        names = definitions.changed(self.db, self.store.name, self.store.scheme.table)
+        yield from _shown("tables, indexes or views that are missing or changed", names)
+
+    # ---- one row ------------------------------------------------------------------------------------------------------
 
     def damaged(self) -> list[int]:
         """Ids of fingerprints whose value is none of the scheme's, or not the one that was written."""
@@ -75,7 +77,18 @@ class Checker:
             last = rows[-1][0]
         return damaged
 
-    def _documents(self) -> Iterator[str]:
+    def _fingerprints(self, now: int) -> Iterator[str]:
+        yield from self._few(
+            """SELECT min(id) FROM {index}_fingerprint GROUP BY group_id, value_hash, value HAVING count(*) > 1 LIMIT :limit""",
+            "fingerprints stored more than once",
+        )
+        yield from self._few(
+            """SELECT f.id FROM {index}_fingerprint AS f WHERE NOT EXISTS
+               (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id) LIMIT :limit""",
+            "fingerprints that no document has",
+        )
+
+    def _documents(self, now: int) -> Iterator[str]:
         yield from self._few(
             """SELECT d.id FROM {index}_document AS d LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
                WHERE d.fingerprint_id IS NOT NULL AND (f.id IS NULL OR f.group_id <> d.group_id) LIMIT :limit""",
@@ -95,27 +108,92 @@ class Checker:
                 "documents whose text is missing",
             )
 
+    def _letters(self, now: int) -> Iterator[str]:
+        """Text is Unicode: reading one that is not raises CorruptIndexError."""
+        for sql in ("SELECT key, metadata FROM {index}_document", "SELECT name FROM {index}_group"):
+            for _ in self.db.stream(self.store.sql(sql)):
+                pass
+        yield from ()
+
+    def _counters(self, now: int) -> Iterator[str]:
+        """An id or a label that is used twice would join what has nothing to do with each other."""
+        yield from self._few(
+            """SELECT name || ' ' || quote(seq) FROM sqlite_sequence WHERE name IN ('{index}_document', '{index}_fingerprint')
+               AND (typeof(seq) <> 'integer' OR seq NOT BETWEEN 0 AND :last_id) LIMIT :limit""",
+            "highest ids that are none",
+            last_id=tables.MAX_ID,
+        )
+        for table in ("document", "fingerprint"):
+            yield from self._few(
+                f"SELECT id FROM {{index}}_{table} WHERE id NOT BETWEEN 1 AND :last_id LIMIT :limit",
+                f"ids of {self.store.name}_{table} that are never given",
+                last_id=tables.MAX_ID,
+            )
+            yield from self._few(
+                f"""SELECT max(id) FROM {{index}}_{table} HAVING max(id) >
+                    coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = '{{index}}_{table}'), 0)""",
+                f"ids of {self.store.name}_{table} above the highest one ever given",
+            )
+        if not self.store.record_matches:
+            return
+        yield from self._few(
+            """SELECT id FROM {index}_document
+               WHERE cluster_id <= (SELECT value FROM {index}_setting WHERE name = 'next_cluster')
+                   OR cluster_id > (SELECT max(id) FROM {index}_document) AND cluster_id >
+                       coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = '{index}_document'), 0) LIMIT :limit""",
+            "documents with a cluster label that was never given",
+        )
+
+    def _crowds(self, now: int) -> Iterator[str]:
+        """What is asked for in a crowd stands for all of it: it is of one cluster. Expired documents may have left theirs."""
+        yield from self._few(
+            """SELECT f.id FROM {index}_fingerprint AS f WHERE f.crowd <> 0 AND (
+                   0 = (SELECT value FROM {index}_setting WHERE name = 'crowds')
+                   OR EXISTS (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id
+                       AND d.cluster_id IS NOT f.crowd AND (d.expires_at IS NULL OR d.expires_at > :now))) LIMIT :limit""",
+            "fingerprints in a crowd that is not their cluster",
+            now=now,
+        )
+
+    # ---- what follows from fingerprints and texts ----------------------------------------------------------------------
+
     def _candidates(self) -> Iterator[str]:
         table = self.store.scheme.table
-        if table is None or self.damaged():  # rows follow from values: there is nothing to compare them with
+        if table is None:
             return
         expected, lacking = 0, 0
         lack: list[int] = []
-        last: int = self.db.value(self.store.sql("SELECT max(id) FROM {index}_fingerprint")) or 0
         sql = self.store.sql(tables.missing_sql(table))
-        for first in range(0, last + 1, PAGE):
-            there, missing, ids = self.db.rows(sql, {"first_id": first, "last_id": first + PAGE - 1})[0]
+        for first, end in self.writer.documents.fingerprint_ranges(PAGE):
+            there, missing, ids = self.db.rows(sql, {"first_id": first, "last_id": end})[0]
             expected += there
             lacking += missing
             lack += json.loads(ids)[: SHOWN + 1 - len(lack)]
-        if lacking:
-            shown = ", ".join(map(str, lack[:SHOWN])) + (", ..." if len(lack) > SHOWN else "")
-            yield f"fingerprints without all their rows in {self.store.name}_{table}: {shown}"
+        yield from _shown(f"fingerprints without all their rows in {self.store.name}_{table}", lack)
         if self.db.value(self.store.sql(f"SELECT count(*) FROM {{index}}_{table}")) != expected - lacking:
-            parameters = {"first_id": 0, "last_id": tables.MAX_ID, "limit": SHOWN}
+            parameters = {"first_id": 0, "last_id": tables.MAX_ID, "limit": SHOWN + 1}
             rows = self.db.rows(self.store.sql(tables.excess_sql(table)), parameters)
-            shown = ", ".join(str(row[0]) for row in rows)
-            yield f"fingerprint ids of rows that no fingerprint has in {self.store.name}_{table}: {shown}"
+            message = f"fingerprint ids of rows that no fingerprint has in {self.store.name}_{table}"
+            yield from _shown(message, [row[0] for row in rows])
+
+    def _texts(self) -> Iterator[str]:
+        """A stored text, from which rebuild() and exact verification start, is the one that was fingerprinted."""
+        if not self.store.store_text:
+            return
+        others: list[int] = []
+        last = 0
+        sql = self.store.sql(
+            """SELECT d.id, d.text, f.value FROM {index}_document AS d
+               LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
+               WHERE d.id > ? AND d.text IS NOT NULL ORDER BY d.id LIMIT +?"""
+        )
+        while rows := self.db.page(sql, last, TEXTS):
+            made = self.store.scheme.values([row[1] for row in rows], self.store.rules).values
+            others += [row[0] for row, value in zip(rows, made, strict=True) if row[2] != value]
+            last = rows[-1][0]
+        yield from _shown("documents whose text is not the one that was fingerprinted", others)
+
+    # ---- matches and clusters ------------------------------------------------------------------------------------------
 
     def _matches(self) -> Iterator[str]:
         yield from self._few(
@@ -129,7 +207,7 @@ class Checker:
     def _labels(self, now: int) -> Iterator[str]:
         """Recorded edges are real pairs, and the labels are the components of the graph of all pairs."""
         recorded = UnionFind()
-        for document_id, other_id in self.db.execute(self.store.sql("SELECT document_id, other_id FROM {index}_match")):
+        for document_id, other_id in self.db.stream(self.store.sql("SELECT document_id, other_id FROM {index}_match")):
             recorded.union(document_id, other_id)
         first: dict[int, int] = {}
         sql = self.store.sql("SELECT id, cluster_id FROM {index}_document ORDER BY id")
@@ -138,22 +216,22 @@ class Checker:
             for document_id, label in self.db.rows(sql)
             if recorded.find(first.setdefault(label, document_id)) != recorded.find(document_id)
         ]
-        if apart:
-            yield f"documents that no recorded match connects to their cluster: {', '.join(map(str, apart[:SHOWN]))}"
-        unreal: list[int] = []
-        unjoined: list[int] = []
-        for pairs in self.clusters.joins.ranges(None, lambda: now):
-            real = {row[:2] for row in pairs.found}
-            unjoined += self._unjoined(pairs)
-            unreal += [
-                document_id
-                for document_id, *fingerprints in self._recorded(pairs.first_id, pairs.last_id, now)
-                if fingerprints[0] != fingerprints[1] and tuple(fingerprints) not in real
-            ]
-        if unjoined:
-            yield f"documents that match one of another cluster: {', '.join(map(str, sorted(set(unjoined))[:SHOWN]))}"
-        if unreal:
-            yield f"documents with a recorded match that is none: {', '.join(map(str, sorted(set(unreal))[:SHOWN]))}"
+        yield from _shown("documents that no recorded match connects to their cluster", apart)
+        unreal: set[int] = set()
+        unlike: set[int] = set()
+        unjoined: set[int] = set()
+        for pairs in ranges(self.clusters.joins.reading, None, lambda: now):
+            real = {row[:2]: row[2:] for row in pairs.found}
+            unjoined.update(self._unjoined(pairs))
+            for document_id, a, b, *measured in self._recorded(pairs.first_id, pairs.last_id, now):
+                found = (1.0, pairs.copies_distance) if a == b else real.get((a, b))
+                if found is None:
+                    unreal.add(document_id)
+                elif tuple(measured) != found:
+                    unlike.add(document_id)
+        yield from _shown("documents that match one of another cluster", sorted(unjoined))
+        yield from _shown("documents with a recorded match that is none", sorted(unreal))
+        yield from _shown("documents with a recorded match of another similarity or distance", sorted(unlike))
 
     def _unjoined(self, pairs: RangePairs) -> Iterator[int]:
         """The earlier document of pairs that have two labels; of equal copies the first ones that differ."""
@@ -163,10 +241,10 @@ class Checker:
             for a in pairs.members.get(fingerprint_id, ())[:1]:
                 yield from (min(a, b).id for b in pairs.members.get(other_id, ())[:1] if a.cluster_id != b.cluster_id)
 
-    def _recorded(self, first_id: int, last_id: int, now: int) -> Iterator[tuple[int, int, int]]:
-        """(document, the lower fingerprint, the higher one) of recorded matches between visible documents, the lower one being of
-        the range."""
-        sql = """SELECT m.document_id, a.fingerprint_id, b.fingerprint_id FROM {index}_document AS a
+    def _recorded(self, first_id: int, last_id: int, now: int) -> Iterator[tuple[int, int, int, float, int | None]]:
+        """(document, the lower fingerprint, the higher one, similarity, distance) of recorded matches between visible documents,
+        the lower fingerprint being of the range."""
+        sql = """SELECT m.document_id, a.fingerprint_id, b.fingerprint_id, m.similarity, m.distance FROM {index}_document AS a
                  CROSS JOIN {index}_match AS m CROSS JOIN {index}_document AS b
                  WHERE a.fingerprint_id BETWEEN :first_id AND :last_id AND (a.expires_at IS NULL OR a.expires_at > :now)
                      AND m.{mine} = a.id AND b.id = m.{other} AND b.fingerprint_id >= a.fingerprint_id
@@ -175,3 +253,18 @@ class Checker:
         for mine, other in (("document_id", "other_id"), ("other_id", "document_id")):
             text = sql.replace("{mine}", mine).replace("{other}", other)
             yield from self.db.rows(self.store.sql(text), parameters)
+
+
+def _reported(problems: Iterator[str]) -> Iterator[str]:
+    """The problems, and as the last one what could not be read on the way."""
+    try:
+        yield from problems
+    except CorruptIndexError as error:
+        yield str(error)
+
+
+def _shown(message: str, found: Iterable[object]) -> Iterator[str]:
+    """The message with the first SHOWN of what was found; nothing where nothing was."""
+    listed = list(found)
+    if listed:
+        yield f"{message}: {', '.join(map(str, listed[:SHOWN]))}{', ...' if len(listed) > SHOWN else ''}"

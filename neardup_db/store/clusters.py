@@ -114,6 +114,7 @@ class Clusters:
     def join(self, labels: set[int], *, large: bool = False, single: Container[int] = ()) -> None:
         """Make one cluster of several: the smaller ones take the largest one's label. large: its rows in the candidate table are
         to stand apart from now on. Labels in `single` are known to be those of one document."""
+        self.documents.require_numbers(labels)
         sizes = {label: 1 if label in single else self._size(label) for label in labels}
         crowds = self._crowds(labels)
         largest = max(labels, key=lambda label: (label in crowds, sizes[label], -label))
@@ -157,7 +158,7 @@ class Clusters:
             """SELECT f.id FROM {index}_document AS d JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
                WHERE d.id = ? AND f.crowd <> 0 AND f.crowd <> d.cluster_id"""
         )
-        astray = {row[0] for row in self.db.execute_many(sql, [(document_id,) for document_id in document_ids])}
+        astray = {row[0] for row in self.db.rows_of_many(sql, [(document_id,) for document_id in document_ids])}
         self.documents.set_crowd(astray, 0)
 
     # ---- removing ----------------------------------------------------------------------------------------------------
@@ -167,9 +168,8 @@ class Clusters:
         seeds: dict[int, set[int]] = defaultdict(set)
         removed = 0
         for document_id in document_ids:
-            row = self.db.execute(
-                self.store.sql("SELECT fingerprint_id, cluster_id FROM {index}_document WHERE id = ?"), (document_id,)
-            ).fetchone()
+            sql = self.store.sql("SELECT fingerprint_id, cluster_id FROM {index}_document WHERE id = ?")
+            row = self.db.row(sql, (document_id,))
             if row is None:
                 continue
             fingerprint_id, label = row
@@ -189,7 +189,7 @@ class Clusters:
         """Documents that share a recorded edge with this one."""
         sql = """SELECT other_id FROM {index}_match WHERE document_id = ?1
                  UNION ALL SELECT document_id FROM {index}_match WHERE other_id = ?1"""
-        return [row[0] for row in self.db.execute(self.store.sql(sql), (document_id,))]
+        return self.documents.require_numbers([row[0] for row in self.db.rows(self.store.sql(sql), (document_id,))])
 
     def _drop_edges(self, document_id: int) -> None:
         self.db.execute(self.store.sql("DELETE FROM {index}_match WHERE document_id = ?"), (document_id,))
@@ -214,7 +214,7 @@ class Clusters:
             """SELECT f.id FROM {index}_document AS d JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
                WHERE d.id = ? AND f.crowd <> 0"""
         )
-        apart = {row[0] for row in self.db.execute_many(sql, [(document_id,) for document_id in documents])}
+        apart = {row[0] for row in self.db.rows_of_many(sql, [(document_id,) for document_id in documents])}
         self.documents.set_crowd(apart, label if len(apart) >= CROWD else 0)
 
     def _loose_parts(self, seeds: set[int]) -> list[set[int]]:
@@ -275,7 +275,7 @@ class Clusters:
         """All pairs of a visible document, by its stored fingerprint."""
         sql = """SELECT fingerprint_id, group_id FROM {index}_document
                  WHERE id = ? AND fingerprint_id IS NOT NULL AND (expires_at IS NULL OR expires_at > ?)"""
-        row = self.db.execute(self.store.sql(sql), (document_id, now)).fetchone()
+        row = self.db.row(self.store.sql(sql), (document_id, now))
         if row is None:
             return
         sketch = self.search.stored_sketch(document_id, row[0])
@@ -299,7 +299,7 @@ class Clusters:
                  ORDER BY cluster_id, id"""
         unsure = {
             row[0]
-            for row in self.db.execute(
+            for row in self.db.rows(
                 self.store.sql("SELECT DISTINCT cluster_id FROM {index}_document WHERE expires_at <= ?"), (now,)
             )
         }
@@ -332,7 +332,7 @@ class Clusters:
         groups: dict[Any, list[tuple[int, Key]]] = defaultdict(list)
         page_sql = """SELECT id, key, fingerprint_id FROM {index}_document
                       WHERE expires_at IS NULL OR expires_at > ? ORDER BY id"""
-        for document_id, key, fingerprint_id in self.db.execute(self.store.sql(page_sql), (now,)):
+        for document_id, key, fingerprint_id in self.db.stream(self.store.sql(page_sql), (now,)):
             name = ("empty", document_id) if fingerprint_id is None else joined.find(fingerprint_id)
             groups[name].append((document_id, key))
         yield from groups.values()

@@ -19,6 +19,7 @@ from urllib.parse import quote
 import apsw
 
 from ..errors import BusyError, ClosedError, CorruptIndexError, FormatError, NearDupError, ParameterError, ReadOnlyError
+from . import forks
 
 APPLICATION_ID = 0x4E445550
 """Of a file that this package created ("NDUP")."""
@@ -61,6 +62,8 @@ def translate(error: apsw.Error) -> NearDupError:
             f"the database cannot be written ({error}): to read it, open it with read_only=True; to write, without, in a folder "
             "that you may write to"
         )
+    if isinstance(error, apsw.TooBigError):
+        return ParameterError(f"longer than the 1,000,000,000 bytes that SQLite keeps in one place ({error}): give a shorter one")
     if isinstance(error, apsw.CorruptError):
         return CorruptIndexError(f"SQLite cannot read the file ({error}): restore a backup; check() names what is damaged")
     if isinstance(error, apsw.FullError):
@@ -158,6 +161,7 @@ def _open_read_only(path: Path, timeout: float) -> apsw.Connection:
 def open_file(target: str, *, read_only: bool, durability: str, timeout: float) -> apsw.Connection:
     """A connection of our own to an existing file or ':memory:'."""
     try:
+        forks.separate()
         if read_only:
             connection = _open_read_only(Path(target), timeout)
         else:
@@ -166,6 +170,18 @@ def open_file(target: str, *, read_only: bool, durability: str, timeout: float) 
         raise ParameterError(f"{target!r} cannot be opened ({error}): check the path and its permissions") from error
     except apsw.Error as error:
         raise translate(error) from error
+    return _configured(connection, durability, timeout)
+
+
+def open_reader(path: str, vfs: str, *, read_only: bool, timeout: float) -> apsw.Connection:
+    """One more connection to a file that is open, to read; read_only: as that was opened."""
+    if read_only:
+        return _configured(_open_read_only(Path(path), timeout), "full", timeout)
+    return _configured(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs), "full", timeout)
+
+
+def _configured(connection: apsw.Connection, durability: str, timeout: float) -> apsw.Connection:
+    """The connection with our settings; closed again if that fails."""
     try:
         connection.set_busy_timeout(int(timeout * 1000))
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
@@ -173,16 +189,22 @@ def open_file(target: str, *, read_only: bool, durability: str, timeout: float) 
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # plans do not depend on values: nothing is planned twice
         connection.execute(
             f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -{CACHE_KIB}; "
-            f"PRAGMA wal_autocheckpoint = {LOG_PAGES}"
-        )
+            f"PRAGMA wal_autocheckpoint = {LOG_PAGES}; PRAGMA cell_size_check = ON"
+        ).fetchall()  # to the last statement: some give a row
     except apsw.Error as error:
         connection.close()
         raise translate(error) from error
     return connection
 
 
-def _not_unicode(error: UnicodeDecodeError) -> CorruptIndexError:
-    return CorruptIndexError(f"the file holds text that is no Unicode ({error.object[:40]!r}): restore a backup")
+@contextmanager
+def _decoded() -> Iterator[None]:
+    """Text of the file that is no Unicode is damage, where it is read."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        found = error.object[:40]
+        raise CorruptIndexError(f"the file holds text that is no Unicode ({found!r}): restore a backup") from error
 
 
 def _as_it_is(cursor: apsw.Cursor, row: Any) -> Any:
@@ -191,6 +213,9 @@ def _as_it_is(cursor: apsw.Cursor, row: Any) -> Any:
 
 class Database:
     """A connection with nested transactions, safe to share among threads: one of them uses it at a time."""
+
+    another: Callable[[], apsw.Connection] | None = None
+    """Opens one more connection to the same file, to read; None where there can be none."""
 
     def __init__(self, connection: apsw.Connection, *, owned: bool, read_only: bool, timeout: float = 0.0) -> None:
         self.connection = connection
@@ -201,29 +226,53 @@ class Database:
         self.settle: Callable[[], None] = lambda: None
         """Called before the connection is used: waits for work that a transaction of this thread does in the background."""
         self._depth = 0
+        self._began = False
+        """Whether the open transaction was begun here."""
+        self._joined = False
+        """Whether what was done last belonged to one that was not."""
         self._uncertain: apsw.Error | None = None
         """The I/O error of a commit: the log may hold a transaction that this connection takes for rolled back, and that is there
         again after a crash. Nothing may be built on either."""
         self._process_id = os.getpid()
         self._closed = False
+        forks.watch(self)
 
     def require_open(self) -> None:
-        """Raise ClosedError, or NearDupError in a forked child or after a commit whose outcome is not known."""
+        """Raise ClosedError, also in a forked child, where it is asked before the lock is waited for: at the fork, a thread that
+        is not in the child may have held it. Raise NearDupError after a commit whose outcome is not known."""
         if self._closed:
             raise ClosedError("the index is closed: open it again with Index(path)")
         if os.getpid() != self._process_id:
-            raise NearDupError("this index was opened in the parent process: open it again in the child, after the fork")
+            raise ClosedError("this index was opened in the parent process: open it again in the child, after the fork")
         if self._uncertain is not None:
             raise _unknown(self._uncertain) from self._uncertain
 
+    @property
+    def forked(self) -> bool:
+        """Whether this process is a child of the one that opened it."""
+        return os.getpid() != self._process_id
+
+    @property
+    def in_own_transaction(self) -> bool:
+        """Whether a thread is inside `writing`."""
+        return self._depth > 0
+
+    @property
+    def in_callers_transaction(self) -> bool:
+        """Whether a transaction is open that SQL on the connection has begun, and so its user's."""
+        try:
+            return self.connection.in_transaction and not self._began
+        except (apsw.ThreadingViolationError, apsw.ConnectionClosedError):  # another thread is at work, and has looked
+            return self._joined
+
     def execute(self, sql: str, bindings: Any = None) -> apsw.Cursor:
-        """Run SQL; the caller holds the lock through `reading` or `writing`."""
+        """Run SQL that gives no rows; the caller holds the lock through `reading` or `writing`."""
         if self.connection.row_trace is None:
             return self.connection.execute(sql, bindings)
         return self._plain_cursor().execute(sql, bindings)
 
     def execute_many(self, sql: str, bindings: Iterable[Any]) -> apsw.Cursor:
-        """Run SQL once for each of the bindings; the rows of all runs follow each other."""
+        """Run SQL that gives no rows, once for each of the bindings."""
         return self._plain_cursor().executemany(sql, bindings)
 
     def _plain_cursor(self) -> apsw.Cursor:
@@ -235,10 +284,24 @@ class Database:
 
     def rows(self, sql: str, bindings: Any = None) -> list[tuple[Any, ...]]:
         """All rows of a query."""
-        try:
+        with _decoded():
             return self.execute(sql, bindings).fetchall()
-        except UnicodeDecodeError as error:
-            raise _not_unicode(error) from error
+
+    def row(self, sql: str, bindings: Any = None) -> tuple[Any, ...] | None:
+        """The first row of a query, None where there is none."""
+        with _decoded():
+            row: tuple[Any, ...] | None = self.execute(sql, bindings).fetchone()
+            return row
+
+    def stream(self, sql: str, bindings: Any = None) -> Iterator[tuple[Any, ...]]:
+        """The rows of a query one by one, where there may be too many to hold."""
+        with _decoded():
+            yield from self.execute(sql, bindings)
+
+    def rows_of_many(self, sql: str, bindings: Iterable[Any]) -> list[tuple[Any, ...]]:
+        """All rows of a query that is run once for each of the bindings."""
+        with _decoded():
+            return self.execute_many(sql, bindings).fetchall()
 
     def page(self, sql: str, after_id: int, *more: Any) -> list[tuple[Any, ...]]:
         """Rows of a query whose first column ascends from above `after_id`, its first parameter.
@@ -251,10 +314,7 @@ class Database:
 
     def value(self, sql: str, bindings: Any = None) -> Any:
         """The first column of the first row, None where there is no row."""
-        try:
-            row = self.execute(sql, bindings).fetchone()
-        except UnicodeDecodeError as error:
-            raise _not_unicode(error) from error
+        row = self.row(sql, bindings)
         return None if row is None else row[0]
 
     @contextmanager
@@ -270,8 +330,10 @@ class Database:
                         self.connection.execute("BEGIN")
                     yield began
                 finally:
-                    if began and self.connection.in_transaction:
-                        self.connection.execute("COMMIT")
+                    if began:
+                        if self.connection.in_transaction and not self.forked:
+                            self.connection.execute("COMMIT")
+                        self._began = False
             except apsw.Error as error:
                 raise translate(error) from error
 
@@ -297,14 +359,17 @@ class Database:
                     self._commit(began, savepoint)
                 finally:
                     self._depth -= 1
+                    self._began = self._began and not began
 
     def _begins(self) -> bool:
         """Whether a transaction is to begin here. After some errors SQLite rolls back all of it, outer levels too: what follows
         inside them must not be stored alone."""
         if self.connection.in_transaction:
+            self._joined = not self._began
             return False
         if self._depth:
             raise _lost()
+        self._began, self._joined = True, False
         return True
 
     def _begin(self, began: bool, savepoint: str) -> None:
@@ -312,6 +377,7 @@ class Database:
         self.connection.execute("BEGIN IMMEDIATE" if began else f"SAVEPOINT {savepoint}")
 
     def _commit(self, began: bool, savepoint: str) -> None:
+        self.require_open()  # not in a child that was forked inside
         if not self.connection.in_transaction:
             raise _lost()
         try:
@@ -327,6 +393,8 @@ class Database:
             raise
 
     def _roll_back(self, began: bool, savepoint: str) -> None:
+        if self.forked:  # it is the parent's, in memory that both share
+            return
         if not self.connection.in_transaction:  # it did not begin, was committed, or SQLite has rolled back by itself
             return
         if began:
@@ -348,11 +416,14 @@ class Database:
             self.connection.set_busy_timeout(int(self.timeout * 1000))
 
     def close(self) -> None:
-        """Close a connection of our own; a caller's stays open."""
+        """Close a connection of our own; a caller's stays open, and so does that of a parent process."""
+        if self.forked:
+            self._closed = True
+            return
         with self.lock:
             if self._closed:
                 return
-            if self.owned and os.getpid() == self._process_id:
+            if self.owned:
                 if self._depth:
                     raise NearDupError("the index cannot be closed inside its own transaction: leave the transaction first")
                 self._closed = True

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import apsw
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import CorruptIndexError
 from ..native import signed_hash
 from ..values import Document, Key
-from . import tables
+from . import definitions, tables
 from .state import Store
 
 
@@ -58,6 +58,8 @@ def carry(keys: Sequence[Key]) -> Any:
     return apsw.carray(np.array(keys, np.int64) if kind is int else tuple(keys))
 
 
+Numbers = TypeVar("Numbers", bound=Collection["int | None"])
+
 NEVER_SEEN = -1
 """Group id that no document has: of a group name that the index does not know."""
 
@@ -74,8 +76,8 @@ class Documents:
     def find(self, key: Key) -> Found | None:
         """The row of a key, visible or not."""
         sql = "SELECT id, group_id, fingerprint_id, cluster_id, expires_at FROM {index}_document WHERE key = ?"
-        row = self.db.execute(self.store.sql(sql), (key,)).fetchone()
-        return None if row is None else Found(*row)
+        row = self.db.row(self.store.sql(sql), (key,))
+        return None if row is None else Found(*self.require_numbers(row))
 
     def taken(self, keys: Sequence[Key]) -> set[Key]:
         """Those of the keys that have a row, visible or not: one statement for all of a type."""
@@ -86,7 +88,7 @@ class Documents:
             some = [key for key in keys if type(key) is kind]
             carried = carry(some)
             if carried is None:
-                found.update(key for (key,) in self.db.execute_many(one_by_one, ((key,) for key in some)))
+                found.update(key for (key,) in self.db.rows_of_many(one_by_one, ((key,) for key in some)))
             else:
                 found.update(key for (key,) in self.db.rows(at_once, (carried,)))
         return found
@@ -101,22 +103,27 @@ class Documents:
         sql = """SELECT d.key, g.name, d.metadata, d.text, d.token_count, d.added_at, d.last_seen, d.times_seen, d.expires_at
                  FROM {index}_document AS d LEFT JOIN {index}_group AS g ON g.id = d.group_id WHERE d.id = ?"""
         key, group, metadata, text, tokens, added, seen, times, expires = self.db.rows(self.store.sql(sql), (document_id,))[0]
-        return Document(
-            key=key,
-            group=group,
-            metadata=None if metadata is None else json.loads(metadata),
-            text=text,
-            token_count=tokens,
-            added_at=added / 1000,
-            last_seen=seen / 1000,
-            times_seen=times,
-            expires_at=None if expires is None else expires / 1000,
-        )
+        try:
+            return Document(
+                key=key,
+                group=group,
+                metadata=None if metadata is None else json.loads(metadata),
+                text=text,
+                token_count=tokens,
+                added_at=added / 1000,
+                last_seen=seen / 1000,
+                times_seen=times,
+                expires_at=None if expires is None else expires / 1000,
+            )
+        except (TypeError, ValueError, RecursionError) as error:
+            raise self._damaged(f"document {document_id} ({key!r})", error) from error
 
     def count(self, now: int) -> int:
         """Visible documents."""
         total: int = self.db.value(self.store.sql("SELECT count(*) FROM {index}_document"))
         gone: int = self.db.value(self.store.sql("SELECT count(*) FROM {index}_document WHERE expires_at <= ?"), (now,))
+        if gone > total:
+            raise self._damaged("the table of documents", f"{gone} of {total} have expired")
         return total - gone
 
     def page(self, after_id: int, now: int, size: int) -> list[tuple[int, Key, int | None, int]]:
@@ -135,15 +142,17 @@ class Documents:
             number = self.db.connection.last_insert_rowid()
         return NEVER_SEEN if number is None else number
 
+    def drop_unused_groups(self) -> None:
+        """Remove the names of groups that have no document. Looks at every document."""
+        sql = "DELETE FROM {index}_group WHERE id NOT IN (SELECT group_id FROM {index}_document)"
+        self.db.execute(self.store.sql(sql))
+
     def value(self, fingerprint_id: int) -> bytes:
         """A stored value, checked against its hash."""
         sql = self.store.sql("SELECT value, value_hash FROM {index}_fingerprint WHERE id = ?")
-        row = self.db.execute(sql, (fingerprint_id,)).fetchone()
+        row = self.db.row(sql, (fingerprint_id,))
         if row is None or not self.is_sound(*row):
-            raise CorruptIndexError(
-                f"fingerprint {fingerprint_id} of index {self.store.name!r} is missing or damaged: run check(repair=True), "
-                "or restore a backup"
-            )
+            raise self._damaged(f"fingerprint {fingerprint_id}", "not the one that was written")
         return bytes(row[0])
 
     def is_sound(self, value: object, value_hash: int) -> bool:
@@ -179,7 +188,7 @@ class Documents:
 
     def value_hashes(self) -> Iterator[tuple[Any, Any]]:
         """The hashes of all stored values and the fingerprints' ids, int64[n] each, some at a time."""
-        cursor = self.db.execute(self.store.sql("SELECT value_hash, id FROM {index}_fingerprint NOT INDEXED"))
+        cursor = self.db.stream(self.store.sql("SELECT value_hash, id FROM {index}_fingerprint NOT INDEXED"))
         while rows := list(islice(cursor, 10_000)):
             page = np.array(rows, np.int64)
             yield page[:, 0], page[:, 1]
@@ -187,19 +196,23 @@ class Documents:
     def drop_value_index(self) -> str | None:
         """Drop the index over the hashes of values; returns the SQL that makes it again, None where it cannot be dropped now."""
         name = f"{self.store.name}_fingerprint_value"
-        sql: str | None = self.db.value("SELECT sql FROM sqlite_schema WHERE type = 'index' AND name = ?", (name,))
-        if not self.db.owned or sql is None:
+        there = self.db.value("SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?", (name,))
+        if not self.db.owned or there is None:
             return None
         try:
             self.db.execute(f"DROP INDEX {name}")
         except apsw.LockedError:  # the caller is reading rows of a query of its own
             return None
-        return sql
+        return definitions.expected(self.store.name, None)[name].sql  # not the file's text, which may be anybody's
 
     def add_fingerprint(self, group_id: int, value: bytes) -> int:
         """A new fingerprint with its rows in the candidate table."""
         sql = self.store.sql("INSERT INTO {index}_fingerprint (group_id, value, value_hash) VALUES (?, ?, ?)")
-        self.db.execute(sql, (group_id, value, signed_hash(value)))
+        try:
+            self.db.execute(sql, (group_id, value, signed_hash(value)))
+        except apsw.FullError:  # the disk, or the numbers for ids
+            self.last_fingerprint_id()
+            raise
         number = self.db.connection.last_insert_rowid()
         self.file(number, number)
         return number
@@ -221,9 +234,40 @@ class Documents:
         """Fingerprints whose rows may be sorted together."""
         return FILING_BYTES // self.store.scheme.filing_bytes
 
+    def fingerprint_ranges(self, size: int) -> Iterator[tuple[int, int]]:
+        """Ranges of `size` ids, first and last, that hold all fingerprints; where none are for long, none are given."""
+        first = self.next_fingerprint_id(1)
+        while first is not None:
+            yield first, first + size - 1
+            first = self.next_fingerprint_id(first + size)
+
+    def next_fingerprint_id(self, first_id: int) -> int | None:
+        """The lowest id of a fingerprint from `first_id` on."""
+        sql = "SELECT id FROM {index}_fingerprint WHERE id BETWEEN ? AND ? ORDER BY id LIMIT 1"
+        number: int | None = self.db.value(self.store.sql(sql), (first_id, tables.MAX_ID))
+        return number
+
     def last_fingerprint_id(self) -> int:
         """The highest id that a fingerprint ever had; ids are never used twice."""
-        return self.db.value("SELECT seq FROM sqlite_sequence WHERE name = ?", (f"{self.store.name}_fingerprint",)) or 0
+        return self._last_id("fingerprint")
+
+    def _last_id(self, table: str) -> int:
+        number = self.db.value("SELECT seq FROM sqlite_sequence WHERE name = ?", (f"{self.store.name}_{table}",)) or 0
+        if not isinstance(number, int) or not 0 <= number < tables.MAX_ID:
+            raise self._damaged(f"the highest id of the table of {table}s", f"it is {number!r}")
+        return number
+
+    def require_numbers(self, found: Numbers) -> Numbers:
+        """What was found, if all of it is numbers or NULL: STRICT binds those who write a file, not those who mangle it."""
+        for one in found:
+            if one is not None and type(one) is not int:
+                raise self._damaged("an id or a label", f"it is {one!r}")
+        return found
+
+    def _damaged(self, what: str, why: object) -> CorruptIndexError:
+        return CorruptIndexError(
+            f"{what} of index {self.store.name!r} is missing or damaged, {why}: run check(repair=True), or restore a backup"
+        )
 
     def group_of(self, fingerprint_id: int) -> int:
         """The group that a fingerprint belongs to."""
@@ -235,7 +279,7 @@ class Documents:
         sql = """SELECT :id, id, cluster_id FROM {index}_document WHERE fingerprint_id = +:fingerprint_id AND id < :id
                  AND (expires_at IS NULL OR expires_at > :now) ORDER BY id DESC LIMIT 1"""
         parameters = ({"id": one[0], "fingerprint_id": one[1], "now": now} for one in asked)
-        found = {row[0]: (row[1], row[2]) for row in self.db.execute_many(self.store.sql(sql), parameters)}
+        found = {row[0]: (row[1], row[2]) for row in self.db.rows_of_many(self.store.sql(sql), parameters)}
         return [found.get(one[0]) for one in asked]
 
     def set_crowd(self, fingerprint_ids: Iterable[int], crowd: int) -> None:
@@ -254,7 +298,7 @@ class Documents:
         table = self.store.scheme.table
         if table is not None:
             sql = self.store.sql("SELECT value, value_hash FROM {index}_fingerprint WHERE id = ?")
-            row = self.db.execute(sql, (fingerprint_id,)).fetchone()
+            row = self.db.row(sql, (fingerprint_id,))
             if row is not None and self.is_sound(*row):
                 self.unfile(fingerprint_id, fingerprint_id)
             else:  # a damaged value does not tell its rows: look at all of them
@@ -313,8 +357,7 @@ class Documents:
 
     def next_id(self) -> int:
         """The id that the next document gets; ids are never used twice."""
-        sql = "SELECT seq FROM sqlite_sequence WHERE name = ?"
-        return (self.db.value(sql, (f"{self.store.name}_document",)) or 0) + 1
+        return self._last_id("document") + 1
 
     def row(
         self, document_id: int, record: Record, group_id: int, fingerprint_id: int | None, token_count: int | None, now: int

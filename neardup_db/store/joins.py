@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -102,7 +103,7 @@ _ASKED = "CREATE TEMP TABLE IF NOT EXISTS {index}_asked (id INTEGER PRIMARY KEY,
 
 
 class Joins:
-    """Joins of an index with itself; each range in a transaction of its own, unless the caller is in one."""
+    """Joins of an index with itself; inside the store's transactions."""
 
     def __init__(self, store: Store, documents: Documents, search: Search) -> None:
         self.store = store
@@ -110,55 +111,18 @@ class Joins:
         self.documents = documents
         self.search = search
 
-    def ranges(self, threshold: float | None, clock: Callable[[], int]) -> Iterator[RangePairs]:
-        """The pairs of one range of fingerprints after the other. A range grows while its pairs are few, and is halved where they
-        are too many to hold."""
-        first, size = 1, RANGE_FIRST
-        while True:
-            with self.store.reading():
-                last = self.documents.last_fingerprint_id()
-                if first > last:
-                    return
-                end = min(last, first + size - 1)
-                try:
-                    pairs = self.range(first, end, threshold, clock())
-                except apsw.TooBigError:
-                    size = (end - first + 1) // 2
-                    continue
-            yield pairs
-            first = end + 1
-            if 2 * len(pairs.found) <= PAIRS_WANTED:
-                size = min(2 * size, RANGE_MOST)
-            elif len(pairs.found) > 2 * PAIRS_WANTED:
-                size = max(1, size // 2)
+    @contextmanager
+    def reading(self) -> Iterator[Joins]:
+        """These, in one state of the file."""
+        with self.store.reading():
+            yield self
 
     # ---- sets, in memory: quicker than by the table where many of the hashes filed are common ones -------------------------
-
-    def set_blocks(self, threshold: float | None, clock: Callable[[], int]) -> Iterator[RangePairs]:
-        """What `ranges` gives, where values are sets of hashes: a block of fingerprints is joined with itself and every later
-        block, in memory."""
-        first = 1
-        while True:
-            with self.store.reading():
-                block = self._block(first)
-                if not block.ids:
-                    return
-                pairs = self._set_pairs(block, None, threshold, clock())
-            yield pairs
-            first = after = block.ids[-1] + 1
-            while True:
-                with self.store.reading():
-                    other = self._block(after)
-                    if not other.ids:
-                        break
-                    pairs = self._set_pairs(block, other, threshold, clock())
-                yield pairs
-                after = other.ids[-1] + 1
 
     def _block(self, first_id: int) -> Block:
         sql = """SELECT id, group_id, value, value_hash FROM {index}_fingerprint WHERE id >= ? ORDER BY id LIMIT +?"""
         block = Block([], [], [])
-        for number, group_id, value, value_hash in self.db.execute(self.store.sql(sql), (first_id, SET_BLOCK)):
+        for number, group_id, value, value_hash in self.db.stream(self.store.sql(sql), (first_id, SET_BLOCK)):
             if not self.documents.is_sound(value, value_hash):
                 self.documents.value(number)  # raises, and says what to do
             block.ids.append(number)
@@ -199,29 +163,11 @@ class Joins:
                  AND (expires_at IS NULL OR expires_at > ?) ORDER BY fingerprint_id, id"""
         members: dict[int, list[Member]] = {}
         parameters = ((*one, now) for one in dict.fromkeys(ranges))
-        for number, *member in self.db.execute_many(self.store.sql(sql), parameters):
+        for number, *member in self.db.rows_of_many(self.store.sql(sql), parameters):
             members.setdefault(number, []).append(Member(*member))
         return members
 
     # ---- with another index ------------------------------------------------------------------------------------------
-
-    def ranges_with(self, other: Joins, threshold: float | None, clock: Callable[[], int]) -> Iterator[Between]:
-        """Pairs of a document of this index and one of another, a page of the other's fingerprints at a time."""
-        after, size = 0, RANGE_FIRST
-        while True:
-            now = clock()
-            with other.store.reading():
-                asked, members = other._page(after, size, now)
-            if not asked:
-                return
-            try:
-                pairs = self._between(asked, members, threshold, now)
-            except apsw.TooBigError:
-                size = max(1, size // 2)
-                continue
-            yield pairs
-            after = asked[-1].id
-            size = min(2 * size, RANGE_MOST) if 2 * len(pairs.found) <= PAIRS_WANTED else max(1, size // 2)
 
     def _page(self, after: int, size: int, now: int) -> tuple[list[Asked], dict[int, list[Member]]]:
         """Fingerprints with a visible document, in the order of their ids, and these documents."""
@@ -237,23 +183,92 @@ class Joins:
         return asked, members
 
     def _between(self, asked: list[Asked], members: dict[int, list[Member]], threshold: float | None, now: int) -> Between:
-        with self.store.reading():
-            bound, _ = self.store.scheme.query_bounds(threshold, None)
-            groups = {name: self.documents.group_id(name) for name in {one.group for one in asked}}
-            self.db.execute(self.store.sql(_ASKED)).fetchall()
-            rows = [(one.id, groups[one.group], one.value, one.evidence) for one in asked]
-            self.db.execute_many(self.store.sql("INSERT INTO temp.{index}_asked VALUES (?, ?, ?, ?)"), rows)
-            sql = """SELECT other_id, fingerprint_id, similarity, distance FROM neardup_join('{index}', ?, ?, 2, ?)
-                     WHERE similarity >= ?"""
-            try:
-                found = self.search.rows(self.store.sql(sql), (asked[0].id, asked[-1].id, now, bound))
-            finally:  # it would stay in memory as long as the connection is open
-                self.db.execute(self.store.sql("DELETE FROM temp.{index}_asked"))
-            return Between(found, self._members(((row[0], row[0]) for row in found), now), members)
+        bound, _ = self.store.scheme.query_bounds(threshold, None)
+        groups = {name: self.documents.group_id(name) for name in {one.group for one in asked}}
+        self.db.execute(self.store.sql(_ASKED)).fetchall()
+        rows = [(one.id, groups[one.group], one.value, one.evidence) for one in asked]
+        self.db.execute_many(self.store.sql("INSERT INTO temp.{index}_asked VALUES (?, ?, ?, ?)"), rows)
+        sql = """SELECT other_id, fingerprint_id, similarity, distance FROM neardup_join('{index}', ?, ?, 2, ?)
+                 WHERE similarity >= ?"""
+        try:
+            found = self.search.rows(self.store.sql(sql), (asked[0].id, asked[-1].id, now, bound))
+        finally:  # it would stay in memory as long as the connection is open
+            self.db.execute(self.store.sql("DELETE FROM temp.{index}_asked"))
+        return Between(found, self._members(((row[0], row[0]) for row in found), now), members)
 
     def connections(self, now: int) -> Iterator[tuple[int, int]]:
         """Pairs of fingerprints that connect those of every cluster of visible documents. Inside `reading`."""
-        last, size = self.documents.last_fingerprint_id(), 4 * self.documents.filed_at_once
         sql = self.store.sql("SELECT fingerprint_id, other_id FROM neardup_join('{index}', ?, ?, 0, ?)")
-        for first in range(1, last + 1, size):
-            yield from self.search.rows(sql, (first, min(last, first + size - 1), now))
+        for first, last in self.documents.fingerprint_ranges(4 * self.documents.filed_at_once):
+            yield from self.search.rows(sql, (first, last, now))
+
+
+# ---- lazily: each range in one state of the file, by whichever connection is free ------------------------------------
+
+Reading = Callable[[], AbstractContextManager[Joins]]
+"""Joins in one state of the file."""
+
+
+def ranges(reading: Reading, threshold: float | None, clock: Callable[[], int]) -> Iterator[RangePairs]:
+    """The pairs of one range of fingerprints after the other. A range grows while its pairs are few, and is halved where they
+    are too many to hold."""
+    first, size = 1, RANGE_FIRST
+    while True:
+        with reading() as joins:
+            following = joins.documents.next_fingerprint_id(first)
+            if following is None:
+                return
+            first, end = following, max(following, min(joins.documents.last_fingerprint_id(), following + size - 1))
+            try:
+                pairs = joins.range(first, end, threshold, clock())
+            except apsw.TooBigError:
+                size = (end - first + 1) // 2
+                continue
+        yield pairs
+        first = end + 1
+        if 2 * len(pairs.found) <= PAIRS_WANTED:
+            size = min(2 * size, RANGE_MOST)
+        elif len(pairs.found) > 2 * PAIRS_WANTED:
+            size = max(1, size // 2)
+
+
+def set_blocks(reading: Reading, threshold: float | None, clock: Callable[[], int]) -> Iterator[RangePairs]:
+    """What `ranges` gives, where values are sets of hashes: a block of fingerprints is joined with itself and every later
+    block, in memory."""
+    first = 1
+    while True:
+        with reading() as joins:
+            block = joins._block(first)
+            if not block.ids:
+                return
+            pairs = joins._set_pairs(block, None, threshold, clock())
+        yield pairs
+        first = after = block.ids[-1] + 1
+        while True:
+            with reading() as joins:
+                other = joins._block(after)
+                if not other.ids:
+                    break
+                pairs = joins._set_pairs(block, other, threshold, clock())
+            yield pairs
+            after = other.ids[-1] + 1
+
+
+def ranges_with(reading: Reading, other: Reading, threshold: float | None, clock: Callable[[], int]) -> Iterator[Between]:
+    """Pairs of a document of this index and one of another, a page of the other's fingerprints at a time."""
+    after, size = 0, RANGE_FIRST
+    while True:
+        now = clock()
+        with other() as theirs:
+            asked, members = theirs._page(after, size, now)
+        if not asked:
+            return
+        with reading() as joins:
+            try:
+                pairs = joins._between(asked, members, threshold, now)
+            except apsw.TooBigError:
+                size = max(1, size // 2)
+                continue
+        yield pairs
+        after = asked[-1].id
+        size = min(2 * size, RANGE_MOST) if 2 * len(pairs.found) <= PAIRS_WANTED else max(1, size // 2)

@@ -6,6 +6,7 @@ import contextlib
 import os
 import sqlite3
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,9 @@ from ..parameters import index_name
 from ..records import check_choice, now_ms
 from ..schemes.base import Scheme
 from ..text import TextRules
-from . import schema
-from .connection import APPLICATION_ID, Database, load, open_file, translated
-from .state import Given, Store
+from . import definitions, schema
+from .connection import APPLICATION_ID, Database, load, open_file, open_reader, translated
+from .state import Common, Given, Store
 
 
 def open_store(
@@ -58,12 +59,37 @@ def open_store(
         raise
     db = Database(connection, owned=True, read_only=read_only, timeout=timeout)
     try:
-        return _open_in(db, given, name, attach=attach, new_file=new_file or path == ":memory:")
+        store = _open_in(db, given, name, attach=attach, new_file=new_file or path == ":memory:")
     except BaseException:
         if ours:
             _remove_file(db, path)
         db.close()
         raise
+    if path != ":memory:":
+        db.another = _opener(db)
+    return store
+
+
+def _opener(db: Database) -> Callable[[], apsw.Connection]:
+    """Opens one more connection to the database's file, to read. FormatError where that cannot be done without harm."""
+    path, vfs = db.connection.filename, db.connection.open_vfs  # now: they cannot be asked for while another thread is at work
+    file = os.stat(path)
+
+    def another() -> apsw.Connection:
+        now = os.stat(path)
+        if (now.st_dev, now.st_ino) != (file.st_dev, file.st_ino):
+            raise FormatError(f"{path!r} is another file than the one that was opened")
+        connection = open_reader(path, vfs, read_only=db.read_only, timeout=db.timeout)
+        try:
+            if not db.read_only and connection.pragma("journal_mode") != "wal":
+                raise FormatError(f"{path!r} has no write-ahead log: its readers would hold its writers up")
+            load(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    return another
 
 
 def make_file(path: str) -> bool:
@@ -130,9 +156,18 @@ def _path(target: Any) -> str:
         path = os.fsdecode(path)
     if not path or "\0" in path:
         raise ParameterError(f"target={path!r} is no path")
+    require_unicode(path)
     if os.path.isdir(path):
         raise ParameterError(f"{path!r} is a folder: give the path of a file in it")
     return path
+
+
+def require_unicode(path: str) -> None:
+    """ParameterError for a path that SQLite cannot be given."""
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ParameterError(f"the path {path!r} is no UTF-8, as SQLite needs it: rename the file or its folder") from error
 
 
 def _open_in(db: Database, given: Given, name: str, *, attach: bool, new_file: bool) -> Store:
@@ -140,7 +175,7 @@ def _open_in(db: Database, given: Given, name: str, *, attach: bool, new_file: b
         load(db.connection)
         if new_file and not db.read_only:
             _use_log(db)
-    store = Store(db, name, given)
+    store = Store(db, name, Common(given))
     with db.reading():
         found = schema.stored_name(db, name) is not None
         if not found:
@@ -149,6 +184,8 @@ def _open_in(db: Database, given: Given, name: str, *, attach: bool, new_file: b
         _create(store, given)
     with db.reading():
         store.name = schema.stored_name(db, name) or name
+        if db.owned:
+            definitions.require_data(db, store.name)
         store.load()
         outdated = store.settings["schema_version"] < schema.SCHEMA_VERSION
     if outdated and not db.read_only:
@@ -157,6 +194,8 @@ def _open_in(db: Database, given: Given, name: str, *, attach: bool, new_file: b
                 store.load()
     elif outdated:
         raise FormatError(f"index {name!r} has an older schema version: open it once without read_only, to migrate it")
+    with db.reading():
+        definitions.require_tables(db, store.name, store.scheme.table)
     return store
 
 

@@ -1,4 +1,5 @@
-"""Rebuilding what follows from the rest: fingerprints from stored texts, candidate rows from fingerprints, clusters from both."""
+"""Rebuilding what follows from the rest: indexes from tables, fingerprints from stored texts, candidate rows from fingerprints,
+clusters from both."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import json
 from collections.abc import Sequence
 
 from ..native import signed_hash
+from . import definitions, tables
 from .state import Store
 from .writer import Writer
 
@@ -14,19 +16,19 @@ SHOWN = 5
 
 
 class Repair:
-    """Mends what can be mended; runs inside the store's write transaction. `damaged`: fingerprints that are not to be read."""
+    """Mends what can be mended; runs inside the store's write transaction."""
 
-    def __init__(self, store: Store, writer: Writer, damaged: Sequence[int]) -> None:
+    def __init__(self, store: Store, writer: Writer) -> None:
         self.store = store
         self.db = store.db
         self.writer = writer
-        self.damaged = set(damaged)
 
-    def run(self, now: int) -> tuple[list[str], list[str]]:
+    def run(self, now: int, damaged: Sequence[int]) -> tuple[list[str], list[str]]:
         """Rebuild what follows from the documents: fingerprints where texts are stored, candidate rows, edges, clusters.
 
-        Returns what was done, and what is lost. Inside a write transaction."""
-        done, lost = self._repair_fingerprints()
+        damaged: fingerprints that are not to be read. Returns what was done, and what is lost. Inside a write transaction."""
+        found, lost = self._repair_fingerprints(set(damaged))
+        done = [*self._mend_counters(), *found]
         done.append(f"{self._drop_orphans()} fingerprints without a document removed")
         table = self.store.scheme.table
         if table is not None:
@@ -38,9 +40,30 @@ class Repair:
         self.store.bump_generation()
         return done, lost
 
-    def _repair_fingerprints(self) -> tuple[list[str], list[str]]:
+    def indexes(self) -> list[str]:
+        """Make SQLite's indexes and the views anew, by which all else is found; returns what was done."""
+        done = [f"{name} made again" for name in definitions.restore(self.db, self.store.name, self.store.scheme.table)]
+        if any(message != "ok" for (message,) in self.db.rows("PRAGMA integrity_check(1)")):
+            for table in ("document", "fingerprint", "match", "group"):
+                self.db.execute(self.store.sql(f"REINDEX {{index}}_{table}"))
+            done.append("indexes of all tables built again")
+        return done
+
+    def _mend_counters(self) -> list[str]:
+        """No id or label that is there may be given again."""
+        done = []
+        for table in ("document", "fingerprint"):
+            name = f"{self.store.name}_{table}"
+            highest = self.db.value(self.store.sql(f"SELECT max(id) FROM {{index}}_{table}")) or 0
+            given = self.db.value("SELECT max(seq) FROM sqlite_sequence WHERE name = ?", (name,))
+            if not isinstance(given, int) or not highest <= given <= tables.MAX_ID:
+                self.db.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
+                self.db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (name, highest))
+                done.append(f"highest id of {name} set to {highest}")
+        return done
+
+    def _repair_fingerprints(self, damaged: set[int]) -> tuple[list[str], list[str]]:
         """Give every document a sound fingerprint of its own group, from its text or its old value, or none."""
-        damaged = self.damaged
         unpoint = self.store.sql("UPDATE {index}_document SET fingerprint_id = NULL WHERE fingerprint_id = ?")
         sql = self.store.sql(
             """SELECT d.id, d.key, d.group_id, d.fingerprint_id, f.value FROM {index}_document AS d

@@ -29,9 +29,9 @@ def _step(version: int, part: str) -> str | None:
     return path.read_text("utf-8") if path.is_file() else None
 
 
-def _apply_steps(db: Database, name: str, part: str, after: int) -> None:
+def _apply_steps(db: Database, name: str, part: str, after: int, newest: int = SCHEMA_VERSION) -> None:
     """Run the steps of the common tables (part "index") or of a candidate table that lead from a version to the newest one."""
-    steps = {version: _step(version, part) for version in range(after + 1, SCHEMA_VERSION + 1)}
+    steps = {version: _step(version, part) for version in range(after + 1, newest + 1)}
     missing = [version for version, text in steps.items() if text is None]
     if missing and (part == "index" or (after == 0 and len(missing) == len(steps))):
         raise NearDupError(f"the package lacks migrations/{missing[0]:04}_{part}.sql: install neardup-db again")
@@ -40,16 +40,16 @@ def _apply_steps(db: Database, name: str, part: str, after: int) -> None:
             db.execute(text.replace("{index}", name)).fetchall()
 
 
-def create_tables(db: Database, name: str, table: str | None) -> None:
+def create_tables(db: Database, name: str, table: str | None, newest: int = SCHEMA_VERSION) -> None:
     """All tables of an index, at the newest version."""
-    _apply_steps(db, name, "index", 0)
-    create_candidate_table(db, name, table)
+    _apply_steps(db, name, "index", 0, newest)
+    create_candidate_table(db, name, table, newest)
 
 
-def create_candidate_table(db: Database, name: str, table: str | None) -> None:
+def create_candidate_table(db: Database, name: str, table: str | None, newest: int = SCHEMA_VERSION) -> None:
     """The candidate table of a scheme, at the newest version; None where the scheme has none."""
     if table is not None:
-        _apply_steps(db, name, table, 0)
+        _apply_steps(db, name, table, 0, newest)
 
 
 def stored_name(db: Database, name: str) -> str | None:

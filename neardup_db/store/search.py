@@ -165,7 +165,7 @@ class Search:
             tied = [
                 MatchRow(key, one.similarity, one.distance, number, cluster)
                 for one in neighbours[start:end]
-                for key, number, cluster in self.db.execute(sql, (one.fingerprint_id, before_id, now, limit))
+                for key, number, cluster in self.db.rows(sql, (one.fingerprint_id, before_id, now, limit))
             ]
             rows += sorted(tied, key=lambda row: row.id)
             start = end

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any, NamedTuple, TypeVar
 
 import apsw
@@ -28,6 +29,29 @@ class Given:
     rules: TextRules | None = None
     store_text: bool | None = None
     record_matches: bool | None = None
+
+
+@dataclass(slots=True)
+class Common:
+    """What the connections of one open index have in common."""
+
+    given: Given
+    before: Given | None = None
+    """What was given before the last rebuild here. A reader may still see the state that this belongs to."""
+    _epochs: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    _numbers: Iterator[int] = field(default_factory=count)
+
+    def epoch(self, settings: tuple[Any, ...]) -> int:
+        """A number for settings: the same for the same ones, whichever connection has read them."""
+        return self._epochs.setdefault(settings, next(self._numbers))
+
+
+class Basis(NamedTuple):
+    """What sketches are made with, and its number."""
+
+    epoch: int
+    scheme: Scheme
+    rules: TextRules
 
 
 class Sketch(NamedTuple):
@@ -60,10 +84,12 @@ class Sketches(NamedTuple):
 
 
 class Store:
-    """The index inside its database. Methods that read or write run inside `reading` or `writing`."""
+    """The index inside its database, by one connection. Methods that read or write run inside `reading` or `writing`."""
 
     scheme: Scheme
     rules: TextRules
+    basis: Basis
+    """The two with their epoch, replaced together: other threads make sketches with them at any time."""
     store_text: bool
     record_matches: bool
     crowds: bool
@@ -71,14 +97,14 @@ class Store:
     generation: int
     """As in the file when the settings were read; -1 = read them again."""
     epoch: int
-    """How often settings were read: never the same for other settings, not even after a rollback, so sketches are known by it."""
+    """Number of the scheme and the rules, never the same for other ones, not even after a rollback: sketches are known by it."""
 
-    def __init__(self, db: Database, name: str, given: Given) -> None:
+    def __init__(self, db: Database, name: str, common: Common, *, is_reader: bool = False) -> None:
         self.db = db
         self.name = name
-        self.given = given
+        self.common = common
+        self.is_reader = is_reader
         self.generation = -1
-        self.epoch = 0
         self._compared_at = -1
         """State of the file in which its generation was last found to be `generation`; -1 = not known."""
         self._statements: dict[str, str] = {}
@@ -106,15 +132,33 @@ class Store:
     def load(self) -> None:
         """Read the settings and compare them with what the caller gave."""
         settings = schema.read_settings(self.db, self.name)
+        try:
+            scheme, rules = self._agreed(settings, self.common.given)
+        except MismatchError:
+            if not self.is_reader or self.common.before is None:
+                raise
+            scheme, rules = self._agreed(settings, self.common.before)
+        self.store_text = bool(settings["store_text"])
+        self.record_matches, self.crowds = bool(settings["record_matches"]), bool(settings["crowds"])
+        scheme = scheme.for_index(rules, self.store_text)
+        parameters = {**scheme.settings(), **rules.settings(), "store_text": self.store_text}
+        self.basis = Basis(self.common.epoch(tuple(parameters.items())), scheme, rules)
+        self.epoch, self.scheme, self.rules = self.basis
+        self.settings = settings
+        self.generation = settings["generation"]
+        self._compared_at = -1
+
+    def _agreed(self, settings: dict[str, Any], given: Given) -> tuple[Scheme, TextRules]:
+        """Scheme and rules of the file. MismatchError where the caller gave others."""
         scheme = scheme_from_settings(settings)
-        rules = TextRules.from_settings(settings, self.given.rules)
+        rules = TextRules.from_settings(settings, given.rules)
         problems: list[str] = []
-        if self.given.scheme is not None:
-            problems += self.given.scheme.mismatches(scheme)
-        if self.given.rules is not None:
-            problems += self.given.rules.mismatches(rules)
+        if given.scheme is not None:
+            problems += given.scheme.mismatches(scheme)
+        if given.rules is not None:
+            problems += given.rules.mismatches(rules)
         for name in ("store_text", "record_matches"):
-            said = getattr(self.given, name)
+            said = getattr(given, name)
             if said is not None and bool(said) != bool(settings[name]):
                 problems.append(f"{name}={said}, the file has {bool(settings[name])}")
         if problems:
@@ -122,20 +166,13 @@ class Store:
                 f"index {self.name!r} was made with other parameters: {'; '.join(problems)}. "
                 "Leave them out to use the file's, or change the file with rebuild()"
             )
-        keep_text = bool(settings["store_text"])
-        self.scheme, self.rules, self.store_text = scheme.for_index(rules, keep_text), rules, keep_text
-        self.record_matches, self.crowds = bool(settings["record_matches"]), bool(settings["crowds"])
-        self.epoch += 1  # last: a sketch that has this epoch was made with these
-        self.settings = settings
-        self.generation = settings["generation"]
-        self._compared_at = -1
+        return scheme, rules
 
     def adopt(self, scheme: Scheme | None, rules: TextRules | None) -> None:
         """Go on with what a rebuild has written: what was given when opening no longer binds where it was replaced."""
-        self.given = replace(
-            self.given,
-            scheme=self.given.scheme if scheme is None else None,
-            rules=self.given.rules if rules is None else rules,
+        given = self.common.before = self.common.given
+        self.common.given = replace(
+            given, scheme=given.scheme if scheme is None else None, rules=given.rules if rules is None else rules
         )
         self.load()
 
@@ -161,6 +198,7 @@ class Store:
     @contextmanager
     def reading(self) -> Iterator[None]:
         """A consistent state, with settings that belong to it."""
+        self.db.require_open()
         with self.db.reading():
             self.refresh()
             yield
@@ -168,36 +206,36 @@ class Store:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """A transaction, with settings that belong to it."""
-        given = self.given
-        try:
-            with self.db.writing():
-                self.refresh()
-                yield
-        except BaseException:
-            self.given = given
-            self.generation = self._compared_at = -1  # what was loaded inside is rolled back: read it again
-            raise
+        self.db.require_open()
+        with self.db.lock:  # until what was loaded inside a transaction that failed is forgotten
+            given = self.common.given
+            try:
+                with self.db.writing():
+                    self.refresh()
+                    yield
+            except BaseException:
+                self.common.given = given
+                self.generation = self._compared_at = -1  # what was loaded inside is rolled back: read it again
+                raise
 
     def at_once(self, ask: Callable[[], Answer]) -> Answer:
-        """What `ask` answers, which runs one query, under settings that belong to the state it sees.
+        """What `ask` answers, which runs one query, under settings that belong to the state it sees. The caller holds the lock.
 
         One statement sees one state without a transaction around it, and whether the settings belong to it is known afterwards:
         nothing was written since they were compared, or they are compared now (a generation never comes back). Otherwise, or
         where `ask` fails, it is asked again as in `reading`."""
-        with self.db.lock:
-            self.db.require_open()
-            self.db.settle()
-            if self.generation >= 0 and not self.db.connection.in_transaction:
-                try:
-                    answer = ask()
-                    if self._settings_hold():
-                        return answer
-                except (apsw.SQLError, NearDupError):
-                    pass  # perhaps because of other settings: if not, it will fail again
-                except apsw.Error as error:  # the database is busy, or the query was interrupted: no reason to ask again
-                    raise translate(error) from error
-            with self.reading():
-                return ask()
+        self.db.settle()
+        if self.generation >= 0 and not self.db.connection.in_transaction:
+            try:
+                answer = ask()
+                if self._settings_hold():
+                    return answer
+            except (apsw.SQLError, NearDupError):
+                pass  # perhaps because of other settings: if not, it will fail again
+            except apsw.Error as error:  # the database is busy, or the query was interrupted: no reason to ask again
+                raise translate(error) from error
+        with self.reading():
+            return ask()
 
     def _settings_hold(self) -> bool:
         """Whether the settings belong to the state that the last statement saw."""
@@ -231,14 +269,13 @@ class Store:
     # ---- sketches ----------------------------------------------------------------------------------------------------
 
     def sketch_texts(self, texts: list[str | bytes], *, evidence: bool) -> Sketches:
-        """Stored values of texts; with `evidence` also what verification needs of a query. No transaction needed: the epoch is
-        read first, so that a rebuild in another thread meanwhile makes the sketches old ones."""
-        epoch = self.epoch
-        scheme, rules = self.scheme, self.rules
+        """Stored values of texts; with `evidence` also what verification needs of a query. No transaction needed: after a rebuild
+        in another thread meanwhile the sketch is one of another epoch."""
+        epoch, scheme, rules = self.basis
         made = scheme.values(texts, rules)
         return Sketches(made.values, scheme.evidence(texts, rules) if evidence else None, made.token_counts, epoch)
 
     def sketch_code(self, code: Any) -> Sketch:
         """The stored value of a code that the application brings."""
-        epoch = self.epoch
-        return Sketch(self.scheme.code_value(code), None, None, epoch)
+        epoch, scheme, _ = self.basis
+        return Sketch(scheme.code_value(code), None, None, epoch)

@@ -320,14 +320,12 @@ class Writer:
         self.db.execute(self.store.sql("DELETE FROM {index}_match"))
         cluster = "id" if self.store.record_matches else "NULL"
         self.db.execute(self.store.sql(f"UPDATE {{index}}_document SET cluster_id = {cluster}"))
-        last, done = self.documents.last_fingerprint_id(), 0
-        size = self.documents.filed_at_once
+        done = 0
         of_range = self.store.sql(
             """SELECT id, fingerprint_id, expires_at IS NULL OR expires_at > :now FROM {index}_document
                WHERE fingerprint_id BETWEEN :first_id AND :last_id ORDER BY id"""
         )
-        for first in range(1, last + 1, size):
-            ids = (first, min(last, first + size - 1))
+        for ids in self.documents.fingerprint_ranges(self.documents.filed_at_once):
             self.documents.file(*ids)
             documents = self.db.rows(of_range, {"first_id": ids[0], "last_id": ids[1], "now": now})
             if self.store.record_matches:

@@ -134,9 +134,10 @@ static void add_documents(sqlite3 *db, const preset *of)
     for (size_t i = 0; i < TEXTS; i++) {
         uint8_t value[VALUE_MAX];
         const size_t size = fuzz_stored_value(db, texts[i], value, sizeof value);
-        PROMISE(sqlite3_prepare_v2(db, "INSERT INTO i_fingerprint VALUES (?1, 0, ?2, 0, 0)", -1, &statement, NULL) == SQLITE_OK);
+        PROMISE(sqlite3_prepare_v2(db, "INSERT INTO i_fingerprint VALUES (?1, 0, ?2, ?3, 0)", -1, &statement, NULL) == SQLITE_OK);
         sqlite3_bind_int64(statement, 1, (int64_t)i + 1);
         sqlite3_bind_blob64(statement, 2, value, size, SQLITE_TRANSIENT);
+        sqlite3_bind_int64(statement, 3, (int64_t)nd_xxh3_64(value, size, 0));
         PROMISE(size == 0 || sqlite3_step(statement) == SQLITE_DONE);
         PROMISE(sqlite3_finalize(statement) == SQLITE_OK);
         PROMISE(sqlite3_prepare_v2(db, insert, -1, &statement, NULL) == SQLITE_OK);
@@ -297,6 +298,7 @@ static const char *const questions[] = {
     "SELECT * FROM neardup_probe('i', ?1, ?2) LIMIT 100",
     "SELECT *, index_name, first_id, last_id FROM neardup_filing('i', 0, 1000) LIMIT 3000",
     "SELECT * FROM neardup_filing(?1, ?2, ?3) LIMIT 3000",
+    "SELECT neardup_intact(?1, ?2), (SELECT count(*) FROM i_fingerprint WHERE neardup_intact(value, value_hash))",
     "SELECT *, index_name, first_id, last_id, complete, now FROM neardup_join('i', 0, 1000, 0, ?1)",
     "SELECT * FROM neardup_join('i', 0, 1000, 1, 0)",
     "SELECT * FROM neardup_join('i', ?1, ?2, ?3, ?4)",

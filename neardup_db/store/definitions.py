@@ -1,0 +1,127 @@
+"""What a file says its tables are: an index file is data, so nothing in it may run code of its own when it is read or written.
+
+SQLite runs what a schema holds: triggers, CHECK constraints, generated columns, expressions in indexes, views and virtual tables
+in the place of tables. Tables are therefore those that the migrations make, to the letter, and have no triggers. Indexes on plain
+columns and tables beside ours are the user's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+import apsw
+
+from ..errors import CorruptIndexError, FormatError
+from . import schema, tables
+from .connection import Database
+
+_TRUST = "or, if you trust whoever wrote the file, open it yourself and give the apsw.Connection"
+
+
+class Definition(NamedTuple):
+    """A row of sqlite_schema."""
+
+    type: str
+    sql: str | None
+
+
+@cache
+def expected(name: str, table: str | None, version: int = schema.SCHEMA_VERSION) -> Mapping[str, Definition]:
+    """What an index of this name has at a schema version, by name; `table`: its candidate table."""
+    db = Database(apsw.Connection(":memory:"), owned=True, read_only=False)
+    try:
+        schema.create_tables(db, name, table, version)
+        rows = db.rows("SELECT name, type, sql FROM sqlite_schema WHERE name <> 'sqlite_sequence'")
+        return {row[0]: Definition(*row[1:]) for row in rows}
+    finally:
+        db.close()
+
+
+def require_data(db: Database, name: str) -> None:
+    """Raise FormatError where reading or writing the index would run what somebody put into its schema."""
+    known = [expected(name, table, version) for version in range(1, schema.SCHEMA_VERSION + 1) for table in tables.COLUMNS]
+    names = sorted({one for made in known for one in made})
+    found = _found(db, names)
+    ours = {one for one, made in found.items() if any(made == there.get(one) for there in known)}
+    ours_tables = sorted({one for made in known for one in made if made[one].type == "table"})
+    for one in found:
+        if one not in ours and one.casefold() in {table.casefold() for table in ours_tables}:
+            raise FormatError(
+                f"the file's {found[one].type} {one!r} is not the table that this package makes: restore a backup, {_TRUST}"
+            )
+    sql = """SELECT l.name, t.value FROM json_each(?) AS t CROSS JOIN pragma_index_list(t.value) AS l
+             CROSS JOIN pragma_index_xinfo(l.name) AS c
+             WHERE (l.partial OR c.cid = -2) AND l.name NOT IN (SELECT value FROM json_each(?)) LIMIT 1"""
+    for index, one in db.rows(sql, (_json(ours_tables), _json(ours))):
+        raise FormatError(
+            f"the file has the index {index!r} on {one!r}, which computes an expression with every write: drop it, {_TRUST}"
+        )
+    if db.value("SELECT 1 FROM sqlite_schema WHERE sql LIKE '%trigger%' LIMIT 1"):
+        _require_no_triggers(db, ours_tables)
+
+
+def require_tables(db: Database, name: str, table: str | None) -> None:
+    """Raise CorruptIndexError where a table of the index is missing."""
+    wanted = [one for one, made in expected(name, table).items() if made.type == "table"]
+    missing = [one for one in wanted if one not in _found(db, wanted)]
+    if missing:
+        raise CorruptIndexError(f"the file lacks the table {missing[0]!r} of index {name!r}: restore a backup")
+
+
+def changed(db: Database, name: str, table: str | None) -> list[str]:
+    """Names of tables, indexes and views of the index that are missing, or not what the migrations made."""
+    wanted = expected(name, table)
+    found = _found(db, list(wanted))
+    return sorted(one for one in wanted if found.get(one) != wanted[one])
+
+
+def restore(db: Database, name: str, table: str | None) -> list[str]:
+    """Make indexes and views again that are missing or changed; returns their names."""
+    done = []
+    for one in changed(db, name, table):
+        made = expected(name, table)[one]
+        if made.type in ("index", "view") and made.sql is not None:
+            there = _found(db, [one]).get(one)
+            if there is not None and there.type == made.type:
+                db.execute(f'DROP {made.type.upper()} "{one}"')
+            db.execute(made.sql)
+            done.append(one)
+    return done
+
+
+def _found(db: Database, names: list[str]) -> dict[str, Definition]:
+    sql = "SELECT name, type, sql FROM sqlite_schema WHERE name COLLATE NOCASE IN (SELECT value FROM json_each(?))"
+    return {row[0]: Definition(*row[1:]) for row in db.rows(sql, (_json(names),))}
+
+
+def _json(names: Iterable[str]) -> str:
+    return json.dumps(sorted(names))
+
+
+def _require_no_triggers(db: Database, names: list[str]) -> None:
+    """SQLite itself is asked, whatever a row of the schema says it is about: compiling a write names the triggers it runs."""
+    triggers: list[str] = []
+
+    def note(operation: int, one: Any, two: Any, database: Any, trigger: str | None) -> int:
+        if trigger is not None:
+            triggers.append(trigger)
+        return apsw.SQLITE_OK
+
+    db.connection.authorizer = note
+    try:
+        for one in names:
+            columns = [row[0] for row in db.rows("SELECT name FROM pragma_table_info(?)", (one,))]
+            if not columns:
+                continue
+            changes = ", ".join(f'"{column}" = NULL' for column in columns)
+            for write in (f"INSERT INTO {one} DEFAULT VALUES", f"UPDATE {one} SET {changes}", f"DELETE FROM {one}"):
+                db.rows(f"EXPLAIN {write}")
+            if triggers:
+                raise FormatError(
+                    f"the file has the trigger {triggers[0]!r}, which would run with every write to {one!r}: drop it, {_TRUST}"
+                )
+    finally:
+        db.connection.authorizer = None

@@ -1,0 +1,247 @@
+"""Forked children: never the parent's connection, an error at once, and files of their own in which nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from load import in_child, run_threads, story
+
+from neardup_db import ClosedError, Index, MinHash
+
+CALLS: dict[str, Callable[[Index], Any]] = {
+    "query": lambda index: index.query(story(1)),
+    "query_many": lambda index: index.query_many([story(1)]),
+    "matches": lambda index: index.matches("a"),
+    "get": lambda index: index.get("a"),
+    "in": lambda index: "a" in index,
+    "len": len,
+    "iter": list,
+    "pairs": lambda index: list(index.pairs()),
+    "clusters": lambda index: index.clusters(),
+    "stats": lambda index: index.stats(),
+    "explain": lambda index: index.explain(story(1)),
+    "connection": lambda index: index.connection,
+    "add": lambda index: index.add("b", story(2)),
+    "add_if_new": lambda index: index.add_if_new("b", story(2)),
+    "add_many": lambda index: index.add_many([("b", story(2))]),
+    "delete": lambda index: index.delete("a"),
+    "expire": lambda index: index.expire(),
+    "transaction": lambda index: index.transaction().__enter__(),
+    "rebuild": lambda index: index.rebuild(),
+    "check": lambda index: index.check(),
+    "compact": lambda index: index.compact(),
+    "backup": lambda index: index.backup("never.db"),
+}
+
+
+def refusals(index: Index) -> str:
+    """What a child hears, call by call; then it closes the index, which does nothing."""
+    told = []
+    for name, call in CALLS.items():
+        try:
+            call(index)
+            told.append(f"{name}: answered")
+        except ClosedError as error:
+            if "open it again in the child" not in str(error):
+                told.append(f"{name}: {error}")
+    index.close()
+    return "; ".join(told)
+
+
+@pytest.mark.parametrize("state", ["idle", "in use by a thread", "readers in use", "in a transaction"])
+def test_a_child_is_refused_at_once(tmp_path: Path, state: str) -> None:
+    """Whatever the parent's threads are doing at the fork, every call of the child raises ClosedError, and none waits."""
+    with Index(tmp_path / "index.db", MinHash(), durability="normal") as index:
+        index.add("a", story(1))
+        leave = threading.Event()
+
+        def stay(context: Any, entered: threading.Event) -> None:
+            with context:
+                entered.set()
+                leave.wait()
+
+        contexts: dict[str, list[Any]] = {
+            "idle": [],
+            "in use by a thread": [index._views.reading()],
+            "readers in use": [index._views.reading() for _ in range(3)],
+            "in a transaction": [index.transaction()],
+        }
+        events = [threading.Event() for _ in contexts[state]]
+        threads = [threading.Thread(target=stay, args=one) for one in zip(contexts[state], events, strict=True)]
+        for thread, event in zip(threads, events, strict=True):
+            thread.start()
+            event.wait()
+        assert in_child(lambda: refusals(index)) == ""
+        leave.set()
+        for thread in threads:
+            thread.join()
+        index.add("b", story(2))
+        assert list(index) == ["a", "b"] and index.check().problems == ()
+
+
+def test_forks_in_the_middle_of_add_many(tmp_path: Path) -> None:
+    """Children forked while a batch is written in the background are refused, and the batch comes in whole."""
+    with Index(tmp_path / "index.db", MinHash(), durability="normal") as index:
+        index.add("a", story(1))
+        told: list[str] = []
+        running, done = threading.Event(), threading.Event()
+
+        def records() -> Any:
+            for number in range(30_000):
+                if number == 10_000:  # the first batch is being written
+                    running.set()
+                    told.append(in_child(lambda: refusals(index)))
+                yield number, f"{number} {number * 7} {number * 13} {number * 17}"
+
+        def fork() -> None:
+            running.wait()
+            while not done.is_set():
+                told.append(in_child(lambda: refusals(index)))
+
+        def add() -> None:
+            try:
+                assert index.add_many(records()).added == 30_000
+            finally:
+                running.set()
+                done.set()
+
+        run_threads(add, fork)
+        assert len(told) > 2 and set(told) == {""}
+        assert len(index) == 30_001 and index.check().problems == ()
+
+
+def test_a_child_does_not_go_on_with_add_many(tmp_path: Path) -> None:
+    """A child that is forked by the records of add_many, and goes on, is refused; the batch of the parent is whole."""
+    children: list[int] = []
+
+    def records() -> Any:
+        for number in range(30_000):
+            if number == 20_000:
+                children.append(os.fork())
+                if children[0] == 0:  # pragma: no cover
+                    signal.alarm(60)
+            yield number, f"{number} {number * 7} {number * 13} {number * 17}"
+
+    with Index(tmp_path / "index.db", MinHash(), durability="normal") as index:
+        try:
+            assert index.add_many(records()).added == 30_000
+        except ClosedError:
+            os._exit(0 if children == [0] else 1)
+        if children == [0]:  # pragma: no cover
+            os._exit(2)
+        assert os.waitpid(children[0], 0)[1] == 0
+        assert len(index) == 30_000 and index.check().problems == ()
+
+
+def test_a_child_keeps_its_writes_when_the_parent_closes(tmp_path: Path) -> None:
+    """A child opens the file that its parent has open; the parent closes it, another process comes and goes: what the child was
+    told is stored stays stored. (SQLite by itself believes in the parent's locks, and the child writes to a log that is gone.)"""
+    path = tmp_path / "index.db"
+    parent = Index(path, MinHash())
+    parent.add("parent", story(1))
+    opened, closed = os.pipe(), os.pipe()
+
+    def child() -> str:
+        with Index(path) as own:
+            own.add("child", story(2))
+            os.write(opened[1], b"x")
+            os.read(closed[0], 1)
+            own.add("child, later", story(3))
+            return ",".join(map(str, own))
+
+    def others() -> None:
+        os.read(opened[0], 1)
+        parent.close()
+        with Index(path) as third:
+            third.add("third", story(4))
+        os.write(closed[1], b"x")
+
+    thread = threading.Thread(target=others)
+    thread.start()
+    assert in_child(child) == "parent,child,third,child, later"
+    thread.join()
+    with Index(path) as index:
+        assert list(index) == ["parent", "child", "third", "child, later"] and index.check().problems == ()
+
+
+def test_a_child_writes_after_a_fork_in_a_transaction(tmp_path: Path) -> None:
+    """A child that was forked in the middle of the parent's transaction waits for it like any process, then writes."""
+    path = tmp_path / "index.db"
+    with Index(path, MinHash()) as parent:
+        with parent.transaction():
+            parent.add("parent", story(1))
+            read_end, write_end = os.pipe()
+            child = os.fork()
+            if child == 0:  # pragma: no cover
+                signal.alarm(60)
+                with Index(path, timeout=50) as own:
+                    seen = list(own)
+                    own.add("child", story(2))
+                    os.write(write_end, f"{seen} {list(own)}".encode())
+                os._exit(0)
+            time.sleep(0.2)
+        assert os.waitpid(child, 0)[1] == 0
+        assert os.read(read_end, 1000).decode() == "[] ['parent', 'child']"
+        assert list(parent) == ["parent", "child"] and parent.check().problems == ()
+
+
+def test_children_of_children(tmp_path: Path) -> None:
+    """So it is from generation to generation, and each may have its index open while it forks."""
+    path = tmp_path / "index.db"
+
+    def generation(number: int) -> str:
+        with Index(path, MinHash(), durability="normal") as index:
+            index.add(number, story(number))
+            below = in_child(lambda: generation(number + 1)) if number < 4 else "in order"
+            index.add(10 + number, story(10 + number))
+            return below if [10 + number, number] == [list(index)[-1], list(index)[number]] else f"lost in {number}"
+
+    assert generation(0) == "in order"
+    with Index(path) as index:
+        assert list(index) == [0, 1, 2, 3, 4, 14, 13, 12, 11, 10] and index.check().problems == ()
+
+
+PROGRAM = """
+import gc, os, sys
+from neardup_db import ClosedError, Index, MinHash
+index = Index(sys.argv[1], MinHash())
+index.connection.pragma("cache_size", 20)  # much of a transaction is in the log before its end
+way = sys.argv[2]
+try:
+    with index.transaction():
+        index.add_many((number, f"{number} {number * 7} {number * 13} {number * 17}") for number in range(3000))
+        child = os.fork()
+        if child == 0 and way == "exits":
+            sys.exit(0)
+        if child == 0 and way == "fails":
+            raise KeyError
+        if child != 0:
+            assert os.waitpid(child, 0)[1] == 0
+            index.add("later", "one two three four")
+except (ClosedError, KeyError) as error:
+    assert child == 0 and isinstance(error, KeyError if way == "fails" else ClosedError)
+    del error
+    index = None
+    gc.collect()
+    sys.exit(0)
+assert child != 0 and len(index) == 3001 and index.check().problems == (), index.check()
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("way", ["exits", "fails", "leaves"])
+def test_the_end_of_a_child_is_not_the_parents(tmp_path: Path, way: str) -> None:
+    """A child that is forked inside transaction() and leaves it, by an exception or not, that forgets the index and comes to its
+    end in the usual way, neither ends the parent's transaction nor harms what it has in the log."""
+    subprocess.run([sys.executable, "-c", PROGRAM, str(tmp_path / "index.db"), way], check=True, cwd="/", timeout=60)
+    with Index(tmp_path / "index.db") as index:
+        assert len(index) == 3001 and index.check().problems == ()

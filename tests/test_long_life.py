@@ -1,0 +1,176 @@
+"""An index that is used for ever: memory, files and the file itself do not grow beyond what is stored."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import time
+import warnings
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from load import run_threads, story
+
+from neardup_db import BinaryCode, Index, KeyNotFoundError, MinHash
+
+KEPT = 1500
+"""Documents that the mixed load leaves."""
+
+
+def resident_bytes() -> int:
+    """Memory of this process that is in use."""
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def open_files(folder: Path) -> list[str]:
+    """Files of a folder that this process has open."""
+    names = []
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            name = os.readlink(f"/proc/self/fd/{number}")
+        except FileNotFoundError:  # the listing itself
+            continue
+        if name.startswith(str(folder)):
+            names.append(Path(name).name)
+    return names
+
+
+def size_bytes(path: Path) -> int:
+    """Of the file and its log."""
+    log = path.with_name(path.name + "-wal")
+    return path.stat().st_size + (log.stat().st_size if log.exists() else 0)
+
+
+def life(index: Index, seed: int) -> Iterator[int]:
+    """A mixed load without end; yields the operations so far, each time when the index holds KEPT documents and is compact."""
+    choose = random.Random(seed)
+    done = counter = 0
+    newest: list[int] = []
+    while True:
+        batch = []
+        for _ in range(KEPT):
+            counter += 1
+            text = story(counter if choose.random() < 0.8 else choose.choice(newest or [counter]))
+            expires_at = time.time() + choose.choice((-1, 3600)) if choose.random() < 0.2 else None
+            batch.append({"key": counter, "text": text, "group": f"day {counter // 700}", "expires_at": expires_at})
+        newest = [record["key"] for record in batch]
+        index.add_many(batch, commit_every=400)
+        for _ in range(150):
+            counter += 1
+            one = choose.choice(newest)
+            index.add(counter, story(one), metadata={"like": one}, if_exists="replace")
+            index.add_if_new(-counter, story(one) + "?")
+            index.query(story(choose.choice(newest)), limit=choose.choice((None, 3)))
+            index.delete(choose.choice(newest))
+            with pytest.raises(KeyNotFoundError):
+                index.get("never there")
+            if choose.random() < 0.2:
+                index.update(counter, expires_at=time.time() + 3600)
+        run_threads(*(partial(index.query, story(choose.choice(newest))) for _ in range(4)))
+        index.expire()
+        index.keep_newest(KEPT)
+        done += KEPT + 150 * 6
+        index.compact()
+        yield done
+
+
+def test_a_long_mixed_load(tmp_path: Path, long_run: bool) -> None:
+    """Adding, asking, replacing, deleting, expiring and compacting for long leaves memory, file, open files and names of groups
+    where they were soon after the beginning."""
+    path, seconds = tmp_path / "index.db", 600 if long_run else 0
+    curve: list[tuple[int, int, int, int]] = []
+    with Index(path, MinHash(threshold=0.8), store_text=True, durability="normal") as index:
+        deadline = time.monotonic() + seconds
+        for done in life(index, 1):
+            stats = index.stats()
+            assert KEPT // 2 < stats["documents"] <= KEPT and stats["groups"] <= 8
+            curve.append((done, resident_bytes(), size_bytes(path), len(open_files(tmp_path))))
+            if len(curve) >= 12 and time.monotonic() >= deadline:
+                break
+        assert index.check().problems == ()
+    for done, memory, size, count in curve[:: max(1, len(curve) // 12)]:
+        print(f"{done:>9} operations: {memory >> 10} KB of memory, {size >> 10} KB in the file, {count} open files")
+    begin, end = curve[2 : len(curve) // 3 + 2], curve[-len(curve) // 3 :]
+    assert max(one[1] for one in end) <= max(one[1] for one in begin) + (6 << 20)
+    assert max(one[2] for one in end) <= 1.2 * max(one[2] for one in begin)
+    assert max(one[3] for one in end) <= max(one[3] for one in begin) <= 3 * 5
+    assert open_files(tmp_path) == [] and [file.name for file in tmp_path.iterdir()] == ["index.db"]
+
+
+def test_queries_leave_nothing(tmp_path: Path, long_run: bool) -> None:
+    """Memory does not grow with the number of questions, whatever their options are."""
+    calls = 5_000_000 if long_run else 10_000
+    with Index(tmp_path / "index.db", BinaryCode(64, 3), durability="normal") as index:
+        index.add_codes(range(2000), [number << 20 for number in range(2000)])
+
+        def ask(count: int) -> None:
+            for number in range(count):
+                index.query_code(number << 20, limit=number % 50 + 1, group=number if number % 7 == 0 else None)
+
+        ask(2000)
+        before, statements = resident_bytes(), len(index._store._statements)
+        ask(calls)
+        assert resident_bytes() <= before + (2 << 20)
+        assert len(index._store._statements) == statements
+        print(f"{calls} questions: memory {(resident_bytes() - before) >> 10:+} KB")
+
+
+def test_opened_and_closed_many_times(tmp_path: Path) -> None:
+    """Opening, asking in threads and closing leaves no open file and no memory."""
+    path = tmp_path / "index.db"
+
+    def use() -> None:
+        with Index(path, MinHash(), durability="normal") as index:
+            run_threads(*[partial(index.query, story(1))] * 3)
+            with index.transaction():
+                run_threads(*[partial(len, index)] * 3)
+
+    for _ in range(20):
+        use()
+    before = resident_bytes()
+    for _ in range(100):
+        use()
+        assert open_files(tmp_path) == []
+    assert resident_bytes() <= before + (2 << 20)
+
+
+def test_a_forgotten_index_says_so(tmp_path: Path) -> None:
+    """An index that is dropped without close() warns, and its files, those of its readers too, are closed."""
+
+    def forget() -> None:  # the warning holds the index until it is dropped itself
+        index = Index(tmp_path / "index.db", MinHash())
+        with index.transaction():
+            run_threads(*[partial(len, index)] * 3)
+        assert open_files(tmp_path).count("index.db") > 1
+        with pytest.warns(ResourceWarning, match="unclosed <neardup_db.Index 'neardup' MinHash"):
+            del index
+            gc.collect()
+
+    forget()
+    gc.collect()
+    assert open_files(tmp_path) == []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with Index(tmp_path / "index.db"):
+            pass
+        gc.collect()
+
+
+def test_names_of_groups_go_when_compacting(tmp_path: Path) -> None:
+    """compact() forgets groups whose last document is gone; the others keep their documents and their names."""
+    with Index(tmp_path / "index.db", MinHash()) as index:
+        for number in range(20):
+            index.add(number, story(1) if number else "", group=f"tenant {number}")
+        index.keep_newest(5)
+        index.add("empty", "", group="tenant 0")
+        index.compact()
+        assert index.stats()["groups"] == 6
+        assert [index.get(key).group for key in index] == [*(f"tenant {number}" for number in range(15, 20)), "tenant 0"]
+        index.add(0, story(1), group="tenant 3")
+        assert index.query(story(1), group="tenant 3")[0].key == 0 and len(index.query(story(1), group="tenant 16")) == 1
+        assert index.query(story(1), group="tenant 4") == [] and index.check().problems == ()
