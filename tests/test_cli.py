@@ -34,6 +34,7 @@ COMMANDS = [
     "stats",
     "explain",
     "report",
+    "serve",
     "curve",
     "check",
     "expire",
