@@ -133,22 +133,14 @@ class Reader:
         measure: str | None = None,
     ) -> list[Match]:
         sketch = make(self._store)
-        view = self._views.take()
-        store = view.store
 
-        def ask() -> list[Match]:
+        def ask(view: View) -> list[Match]:
             nonlocal sketch
-            if sketch.epoch != store.epoch:
-                sketch = make(store)
+            if sketch.epoch != view.store.epoch:
+                sketch = make(view.store)
             return _matches(view, sketch, threshold, max_distance, limit, first, group, measure)
 
-        try:
-            if group is None:
-                return store.at_once(ask)
-            with store.reading():  # its number is another statement, which has to see the same state
-                return ask()
-        finally:
-            self._views.give_back(view)
+        return self._views.at_once(ask, several=group is not None)  # the group's number is another statement
 
     def matches(
         self, key: Key, *, threshold: float | None = None, measure: str | None = None, limit: int | None = None
@@ -158,11 +150,12 @@ class Reader:
         threshold, measure: as of `query`.
         """
         checks.check_measure(measure)
-        with self._views.reading() as view:
+        if limit is not None:
+            checks.check_count("limit", limit)
+
+        def ask(view: View) -> list[Match]:
             now = checks.now_ms()
             found = view.found(key, now)
-            if limit is not None:
-                checks.check_count("limit", limit)
             if found.fingerprint_id is None:
                 return []
             sketch = view.search.stored_sketch(found.id, found.fingerprint_id)
@@ -170,6 +163,8 @@ class Reader:
                 sketch, found.group_id, now, threshold=threshold, measure=measure, limit=limit, except_id=found.id
             )
             return [row.match for row in rows]
+
+        return self._views.at_once(ask, several=True)
 
     def pairs(self, threshold: float | Reader | None = None, other: Reader | None = None) -> Iterator[Pair]:
         """All pairs of near-duplicates, lazily; `key_a` is the earlier document.
