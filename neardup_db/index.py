@@ -41,7 +41,8 @@ class Index(Reader):
     created when `scheme` is given; afterwards the file knows its parameters, and those given again are compared with it.
     text: the TextRules, `TextRules()` unless given. name: several indexes, and tables of your own, may share a database.
     store_text: keep the texts in the file (default False). record_matches: look for matches on every add, record them and keep
-    clusters (default True). durability: "full" (an acknowledged write survives a power cut) or "normal" (it survives a crash of
+    clusters (default True). checksums: True makes a file with a checksum in every page, so that each damaged byte of it is an
+    error (default False; decided when the file is created). durability: "full" (an acknowledged write survives a power cut) or "normal" (it survives a crash of
     the program). attach: allow an index inside another program's database. timeout: seconds to wait for another writer.
 
     An Index may be shared by threads: they write in turns, and ask at the same time, by connections of their own (in memory, and
@@ -65,6 +66,7 @@ class Index(Reader):
         name: str = "neardup",
         store_text: bool | None = None,
         record_matches: bool | None = None,
+        checksums: bool | None = None,
         durability: str = "full",
         read_only: bool = False,
         attach: bool = False,
@@ -78,6 +80,7 @@ class Index(Reader):
             name=name,
             store_text=store_text,
             record_matches=record_matches,
+            sums=checksums,
             durability=durability,
             read_only=read_only,
             attach=attach,
@@ -338,9 +341,17 @@ class Index(Reader):
         """Look at every invariant of the file.
 
         repair=True rebuilds what follows from the documents: fingerprints from stored texts, table rows, matches and clusters.
-        What could not be brought back stays among the `problems` of the report.
+        What could not be brought back stays among the `problems` of the report. In a file with checksums all pages are looked at
+        first; where one is damaged, its number is the report, and nothing is repaired.
         """
         checker = Checker(self._store, self._writer, self._views.own.clusters)
+        db = self._store.db
+        db.require_open()
+        with db.lock, translated():
+            db.require_open()
+            report = checker.pages()
+        if not report.ok:  # nothing can be read or mended with certainty
+            return report
         with self._store.reading():
             report = checker.run(checks.now_ms())
         if report.ok or not repair:

@@ -7,6 +7,7 @@ from pathlib import Path
 import apsw
 
 from ..errors import ParameterError
+from . import checksums
 from .connection import Database
 from .opening import make_file
 
@@ -16,7 +17,8 @@ def back_up(db: Database, path: str) -> None:
     if not make_file(path):
         raise ParameterError(f"{path!r} exists: give the path of a new file")
     try:
-        copy = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+        vfs = checksums.vfs() if checksums.has(db.connection) else None
+        copy = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
         try:
             backup = copy.backup("main", db.connection, "main")
             try:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from ..errors import CorruptIndexError
 from ..values import CheckReport
-from . import definitions, tables
+from . import checksums, definitions, tables
 from .clusters import Clusters, UnionFind
 from .joins import RangePairs, ranges
 from .state import Store
@@ -32,6 +32,10 @@ class Checker:
         self.db = store.db
         self.writer = writer
         self.clusters = clusters
+
+    def pages(self) -> CheckReport:
+        """The checksums of all pages, where the file has them; outside of a transaction."""
+        return CheckReport(tuple(_shown("pages with a wrong checksum (restore a backup)", checksums.damaged_pages(self.db.connection))))
 
     def run(self, now: int) -> CheckReport:
         """Every invariant, in the order in which later ones rely on earlier ones."""

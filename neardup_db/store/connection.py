@@ -19,7 +19,7 @@ from urllib.parse import quote
 import apsw
 
 from ..errors import BusyError, ClosedError, CorruptIndexError, FormatError, NearDupError, ParameterError, ReadOnlyError
-from . import forks
+from . import checksums, forks
 
 APPLICATION_ID = 0x4E445550
 """Of a file that this package created ("NDUP")."""
@@ -66,6 +66,10 @@ def translate(error: apsw.Error) -> NearDupError:
         return ParameterError(f"longer than the 1,000,000,000 bytes that SQLite keeps in one place ({error}): give a shorter one")
     if isinstance(error, apsw.CorruptError):
         return CorruptIndexError(f"SQLite cannot read the file ({error}): restore a backup; check() names what is damaged")
+    if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_DATA:
+        return CorruptIndexError(
+            f"{checksums.damaged_page()} is damaged, its checksum is wrong: restore a backup; check() names all such pages"
+        )
     if isinstance(error, apsw.FullError):
         return NearDupError(
             f"the disk is full ({error}): the transaction was taken back; make room, then go on with the same object"
@@ -142,7 +146,7 @@ def load(connection: Any) -> None:
 
 def _open_read_only(path: Path, timeout: float) -> apsw.Connection:
     """Read-only; where the folder cannot be written and no log is waiting, the file is taken as one that does not change."""
-    plain = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    plain = checksums.connect(str(path), apsw.SQLITE_OPEN_READONLY)
     plain.set_busy_timeout(int(timeout * 1000))
     try:
         plain.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
@@ -155,17 +159,19 @@ def _open_read_only(path: Path, timeout: float) -> apsw.Connection:
                 f"({error}): open it once where it can be, or copy both files to such a folder"
             ) from error
     uri = f"file:{quote(str(path.absolute()))}?immutable=1"
-    return apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    return checksums.connect(uri, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
 
-def open_file(target: str, *, read_only: bool, durability: str, timeout: float) -> apsw.Connection:
-    """A connection of our own to an existing file or ':memory:'."""
+def open_file(target: str, *, read_only: bool, durability: str, timeout: float, sums: bool = False) -> apsw.Connection:
+    """A connection of our own to an existing file or ':memory:'; sums: to an empty file, whose pages are to have checksums."""
     try:
         forks.separate()
         if read_only:
             connection = _open_read_only(Path(target), timeout)
+        elif sums:
+            connection = checksums.create(target)
         else:
-            connection = apsw.Connection(target, flags=apsw.SQLITE_OPEN_READWRITE)
+            connection = checksums.connect(target, apsw.SQLITE_OPEN_READWRITE)
     except apsw.CantOpenError as error:
         raise ParameterError(f"{target!r} cannot be opened ({error}): check the path and its permissions") from error
     except apsw.Error as error:

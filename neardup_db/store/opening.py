@@ -12,12 +12,12 @@ from typing import Any
 
 import apsw
 
-from ..errors import FormatError, ParameterError
+from ..errors import CorruptIndexError, FormatError, ParameterError
 from ..parameters import index_name
 from ..records import check_choice, now_ms
 from ..schemes.base import Scheme
 from ..text import TextRules
-from . import definitions, schema
+from . import checksums, definitions, schema
 from .connection import APPLICATION_ID, Database, load, open_file, open_reader, translated
 from .state import Common, Given, Store
 
@@ -30,18 +30,21 @@ def open_store(
     name: str,
     store_text: bool | None,
     record_matches: bool | None,
+    sums: bool | None,
     durability: str,
     read_only: bool,
     attach: bool,
     timeout: float,
 ) -> Store:
     """An open index. What was opened or created on the way is closed or removed again if this fails."""
-    given = _check(scheme, text, name, store_text, record_matches, durability, timeout)
+    given = _check(scheme, text, name, store_text, record_matches, sums, durability, timeout)
     for label, value in (("read_only", read_only), ("attach", attach)):
         _check_flag(label, value)
+    if given.checksums and (isinstance(target, apsw.Connection) or target == ":memory:"):
+        raise ParameterError("checksums=True is for a file that is opened by its path: give one, or leave checksums out")
     if isinstance(target, apsw.Connection):
         db = Database(target, owned=False, read_only=read_only)
-        return _open_in(db, given, name, attach=True, new_file=False)
+        return _open_in(db, given, name, attach=True)
     path = _path(target)
     new_file = path != ":memory:" and (not os.path.exists(path) or os.path.getsize(path) == 0)
     if (new_file or path == ":memory:") and (scheme is None or read_only):
@@ -52,14 +55,21 @@ def open_store(
         _settings_of_new(given)
     ours = new_file and make_file(path)
     try:
-        connection = open_file(path, read_only=read_only, durability=durability, timeout=timeout)
+        sums = new_file and bool(given.checksums)
+        connection = open_file(path, read_only=read_only, durability=durability, timeout=timeout, sums=sums)
     except BaseException:
         if ours and os.path.getsize(path) == 0:
             os.unlink(path)
         raise
     db = Database(connection, owned=True, read_only=read_only, timeout=timeout)
     try:
-        store = _open_in(db, given, name, attach=attach, new_file=new_file or path == ":memory:")
+        if new_file:
+            with translated():
+                _use_log(db)
+                if checksums.are_in(path) != checksums.has(connection):  # another process has created it, with the other choice
+                    connection.close()
+                    db.connection = open_file(path, read_only=read_only, durability=durability, timeout=timeout)
+        store = _open_in(db, given, name, attach=attach)
     except BaseException:
         if ours:
             _remove_file(db, path)
@@ -114,19 +124,21 @@ def _remove_file(db: Database, path: str) -> None:
         db.connection.execute("ROLLBACK")
 
 
-def _check(scheme: Any, text: Any, name: str, store_text: Any, record_matches: Any, durability: str, timeout: float) -> Given:
+def _check(
+    scheme: Any, text: Any, name: str, store_text: Any, record_matches: Any, sums: Any, durability: str, timeout: float
+) -> Given:
     index_name(name)
     check_choice("durability", durability, ("full", "normal"))
     if scheme is not None and not isinstance(scheme, Scheme):
         raise ParameterError(f"scheme={scheme!r}: it is one of SimHash(), MinHash(), BottomK(), BitSampling(), BinaryCode()")
     if text is not None and not isinstance(text, TextRules):
         raise ParameterError(f"text={text!r}: it is a TextRules, e.g. TextRules.words(shingle=3)")
-    for label, value in (("store_text", store_text), ("record_matches", record_matches)):
+    for label, value in (("store_text", store_text), ("record_matches", record_matches), ("checksums", sums)):
         if value is not None:
             _check_flag(label, value)
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 <= timeout <= 2_000_000:
         raise ParameterError(f"timeout={timeout!r}: it is a number of seconds from 0 to 2,000,000")
-    return Given(scheme, text, store_text, record_matches)
+    return Given(scheme, text, store_text, record_matches, sums)
 
 
 def _check_flag(label: str, value: Any) -> None:
@@ -170,11 +182,9 @@ def require_unicode(path: str) -> None:
         raise ParameterError(f"the path {path!r} is no UTF-8, as SQLite needs it: rename the file or its folder") from error
 
 
-def _open_in(db: Database, given: Given, name: str, *, attach: bool, new_file: bool) -> Store:
+def _open_in(db: Database, given: Given, name: str, *, attach: bool) -> Store:
     with translated():
         load(db.connection)
-        if new_file and not db.read_only:
-            _use_log(db)
     store = Store(db, name, Common(given))
     with db.reading():
         found = schema.stored_name(db, name) is not None
@@ -187,6 +197,7 @@ def _open_in(db: Database, given: Given, name: str, *, attach: bool, new_file: b
         if db.owned:
             definitions.require_data(db, store.name)
         store.load()
+        _require_checks(store)
         outdated = store.settings["schema_version"] < schema.SCHEMA_VERSION
     if outdated and not db.read_only:
         with db.writing():
@@ -197,6 +208,15 @@ def _open_in(db: Database, given: Given, name: str, *, attach: bool, new_file: b
     with db.reading():
         definitions.require_tables(db, store.name, store.scheme.table)
     return store
+
+
+def _require_checks(store: Store) -> None:
+    """Pages that have checksums are read, and written, by nothing that does not know them."""
+    if not store.settings.get("checksums") or checksums.has(store.db.connection):
+        return
+    if not store.db.owned:
+        raise ParameterError(f"index {store.name!r} is in a file with page checksums: open it by its path, not by a connection")
+    raise CorruptIndexError("the header of the file, page 1, is damaged: it denies the checksums of its pages; restore a backup")
 
 
 def _use_log(db: Database) -> None:
@@ -234,6 +254,12 @@ def _create(store: Store, given: Given) -> None:
     db = store.db
     scheme, rules = _settings_of_new(given)
     keep_text = bool(given.store_text)
+    has_sums = checksums.has(db.connection)
+    if given.checksums is not None and given.checksums != has_sums:
+        raise ParameterError(
+            f"checksums={given.checksums}: the database exists {'with' if has_sums else 'without'} page checksums, and they are "
+            "decided when a file is created: leave checksums out, or give the path of a new file"
+        )
     with db.writing():
         if schema.stored_name(db, store.name) is not None:
             return

@@ -15,7 +15,7 @@ from ..native import lib
 from ..schemes import scheme_from_settings
 from ..schemes.base import Scheme
 from ..text import TextRules
-from . import schema
+from . import checksums, schema
 from .connection import Database, translate
 
 Answer = TypeVar("Answer")
@@ -29,6 +29,7 @@ class Given:
     rules: TextRules | None = None
     store_text: bool | None = None
     record_matches: bool | None = None
+    checksums: bool | None = None
 
 
 @dataclass(slots=True)
@@ -127,6 +128,8 @@ class Store:
             **scheme.settings(),
             **rules.settings(),
         }
+        if checksums.has(self.db.connection):
+            settings["checksums"] = 1
         schema.write_settings(self.db, self.name, settings)
 
     def load(self) -> None:
@@ -161,6 +164,11 @@ class Store:
             said = getattr(given, name)
             if said is not None and bool(said) != bool(settings[name]):
                 problems.append(f"{name}={said}, the file has {bool(settings[name])}")
+        if given.checksums is not None and given.checksums != bool(settings.get("checksums")):
+            problems.append(
+                f"checksums={given.checksums}, the file has {not given.checksums}, and that only a new file can change: "
+                "add the records to a new index"
+            )
         if problems:
             raise MismatchError(
                 f"index {self.name!r} was made with other parameters: {'; '.join(problems)}. "
