@@ -9,6 +9,7 @@
  * reads all of it. Only the header of 100 bytes is read without a check, which SQLite does before it has a lock; it reads the
  * whole page before it believes it. A page in the write-ahead log has the log's own checksum; it gets its own on its way into the
  * file. */
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -39,16 +40,14 @@ typedef struct {
     uint8_t *page;  /* room for one */
 } nd_file;
 
-static _Thread_local sqlite3_int64 damaged_page;
+static atomic_llong damaged_page;
 
-/* Number of the page that this thread was last refused, 0 = none since this was last called. */
+/* Number of the page that was last refused. Not the thread's own: `add_many` meets it in one and reports it in another. */
 ND_EXPORT sqlite3_int64 neardup_checksums_damaged_page(void);
 
 ND_EXPORT sqlite3_int64 neardup_checksums_damaged_page(void)
 {
-    const sqlite3_int64 number = damaged_page;
-    damaged_page = 0;
-    return number;
+    return atomic_load(&damaged_page);
 }
 
 /* ---- pages ------------------------------------------------------------------------------------------------------------- */
@@ -71,7 +70,7 @@ static int read_page(nd_file *file, uint8_t *page, sqlite3_int64 offset)
     checksum(file, page, offset, sum);
     if (code == SQLITE_OK && memcmp(sum, page + file->page_bytes - SUM_BYTES, SUM_BYTES) == 0)
         return SQLITE_OK;
-    damaged_page = offset / file->page_bytes + 1;
+    atomic_store(&damaged_page, offset / file->page_bytes + 1);
     return SQLITE_IOERR_DATA;
 }
 
@@ -111,10 +110,11 @@ static int decide(nd_file *file, const uint8_t *header)
 
 static int decide_by_file(nd_file *file)
 {
-    uint8_t header[HEADER_BYTES];
+    uint8_t header[HEADER_BYTES] = {0};
     const int code = file->inner->pMethods->xRead(file->inner, header, HEADER_BYTES, 0);
-    if (code == SQLITE_IOERR_SHORT_READ)
-        return SQLITE_OK; /* it is new */
+    const int is_hole = header[0] == 0 && header[RESERVED_AT] == 0;
+    if (code == SQLITE_IOERR_SHORT_READ || (code == SQLITE_OK && is_hole))
+        return SQLITE_OK; /* it is new, or has only later pages so far */
     return code == SQLITE_OK ? decide(file, header) : code;
 }
 
@@ -122,9 +122,10 @@ static int decide_by_file(nd_file *file)
 static int decide_by_first_page(nd_file *file, const uint8_t *page)
 {
     int code = decide(file, page);
+    if (code != SQLITE_OK || file->state == PLAIN)
+        return code;
     sqlite3_int64 end = 0;
-    if (code == SQLITE_OK && file->state == CHECKED)
-        code = file->inner->pMethods->xFileSize(file->inner, &end);
+    code = file->inner->pMethods->xFileSize(file->inner, &end);
     for (sqlite3_int64 at = file->page_bytes; code == SQLITE_OK && at + file->page_bytes <= end; at += file->page_bytes) {
         code = file->inner->pMethods->xRead(file->inner, file->page, file->page_bytes, at);
         if (code == SQLITE_OK)

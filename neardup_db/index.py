@@ -42,8 +42,9 @@ class Index(Reader):
     text: the TextRules, `TextRules()` unless given. name: several indexes, and tables of your own, may share a database.
     store_text: keep the texts in the file (default False). record_matches: look for matches on every add, record them and keep
     clusters (default True). checksums: True makes a file with a checksum in every page, so that each damaged byte of it is an
-    error (default False; decided when the file is created). durability: "full" (an acknowledged write survives a power cut) or "normal" (it survives a crash of
-    the program). attach: allow an index inside another program's database. timeout: seconds to wait for another writer.
+    error (default False; decided when the file is created). durability: "full" (an acknowledged write survives a power cut) or
+    "normal" (it survives a crash of the program). attach: allow an index inside another program's database. timeout: seconds to
+    wait for another writer.
 
     An Index may be shared by threads: they write in turns, and ask at the same time, by connections of their own (in memory, and
     on a connection that was given, in turns too). A forked process opens its own. Raises ParameterError, FormatError,

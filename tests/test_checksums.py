@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ import xxhash
 from disks import copy_files
 from support import SETS, SOON, WORDS, sqlite_shell
 
-from neardup_db import BinaryCode, CorruptIndexError, FormatError, Index, MinHash, MismatchError, NearDupError, ParameterError
+from neardup_db import BinaryCode, CorruptIndexError, Index, MinHash, MismatchError, NearDupError, ParameterError
 from neardup_db.store import checksums
 
 PAGE = 4096
@@ -120,7 +119,7 @@ def test_every_flipped_bit_is_an_error_and_is_named(scheme: Any, tmp_path: Path,
 
 
 def test_the_error_names_the_page_in_every_kind_of_call(path: Path) -> None:
-    """Reading, writing, many at once by a second thread, listing, copying, compacting: CorruptIndexError with the page's number."""
+    """Reading, writing, many at once by a second thread, listing, copying, compacting: the error has the page's number."""
     with Index(path) as index:
         root = index.connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'neardup_document'").get
     flip(path, (root - 1) * PAGE + 700)
@@ -201,21 +200,21 @@ def test_damage_while_it_is_open_is_met_by_readers_too(path: Path) -> None:
 
 
 def test_operations_are_as_without_checksums(tmp_path: Path) -> None:
-    """The same history with a cache that holds next to nothing, in a file with and in one without: the same answers; and each page
-    of the file, and of its copies, has the checksum of the documentation."""
+    """The same history with a cache that holds next to nothing, in a file with and in one without: the same answers; each page of
+    the file, and of its copies, has the checksum of the documentation."""
     states = []
     for sums in (True, False):
         path, copy, compacted = (tmp_path / f"{name}{sums}.db" for name in ("index", "copy", "into"))
         with Index(path, SETS, text=WORDS, store_text=True, checksums=sums, durability="normal") as index:
             index.connection.execute("PRAGMA cache_size = 10; PRAGMA wal_autocheckpoint = 30")
             fill(index)
-            records = [(f"many{number}", f"some words {number // 3} and {number} " + "more " * 300) for number in range(2500)]
-            index.add_many(records, commit_every=700)
+            records = [(f"many{n}", " ".join(f"word{n // 2}of{i}" for i in range(150))) for n in range(1200)]
+            index.add_many(records, commit_every=400)
             index.add("soon", "one two three", expires_at=SOON)
             index.add("many1", "one two three", if_exists="replace")
             index.expire(SOON + 1)
-            index.keep_newest(2000)
-            index.delete_many(f"many{number}" for number in range(600, 1600))
+            index.keep_newest(1100)
+            index.delete_many(f"many{number}" for number in range(600, 700))
             index.rebuild(MinHash(threshold=0.5, exact=True, num_perm=64, bands=64, rows=1, seed=5))
             with pytest.raises(KeyError), index.transaction():
                 index.delete_many(list(index))
@@ -227,7 +226,7 @@ def test_operations_are_as_without_checksums(tmp_path: Path) -> None:
             states.append(([index.get(key).text for key in index], index.clusters(), list(index.pairs())))
             assert ("checksums" in index.stats()["settings"]) == sums
         for file in (path, copy, compacted):
-            assert file.stat().st_size > 3_000_000 or file != copy  # more than SQLite's cache holds
+            assert file.stat().st_size > 2_500_000 or file != copy  # more than SQLite's cache holds
             with Index(file, checksums=sums) as index:
                 assert index.check().ok
                 assert ([index.get(key).text for key in index], index.clusters(), list(index.pairs())) == states[-1]
@@ -264,9 +263,10 @@ def test_a_file_that_does_not_change_is_checked(path: Path) -> None:
 
 def test_other_files_on_the_connection_are_as_they_are(path: Path, tmp_path: Path) -> None:
     """A database that is attached, new or not, keeps the last bytes of its pages, however large the transaction."""
-    make = "CREATE TABLE {}t AS SELECT value, randomblob(3000) AS b FROM generate_series(1, 2000)"
     old, new = tmp_path / "old.db", tmp_path / "new.db"
-    make = "CREATE TABLE {}t AS WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n LIMIT 2000) SELECT randomblob(3000) FROM n"
+    numbers = "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n LIMIT 2000)"
+    make = f"CREATE TABLE {{}}t AS {numbers} SELECT randomblob(3000) FROM n"
+    new.touch()
     plain = apsw.Connection(str(old))
     plain.execute(make.format(""))
     plain.close()
@@ -291,7 +291,9 @@ def test_the_choice_is_made_once(tmp_path: Path) -> None:
     Index(without, SETS).close()
     Index(with_sums, SETS, checksums=True).close()
     for path, other in ((without, True), (with_sums, False)):
-        with pytest.raises(MismatchError, match=f"checksums={other}, the file has {not other}, and that only a new file can change"):
+        with pytest.raises(
+            MismatchError, match=f"checksums={other}, the file has {not other}, and that only a new file can change"
+        ):
             Index(path, checksums=other)
         Index(path, checksums=not other).close()
         with pytest.raises(ParameterError, match="decided when a file is created"):
@@ -340,9 +342,11 @@ def test_who_comes_second_takes_the_file_as_it_is(tmp_path: Path, monkeypatch: p
 
 
 def test_any_client_reads_the_file_and_its_writes_are_found(path: Path, tmp_path: Path) -> None:
-    """What SQLite's own shell writes has no checksum and is an error; the shell's dump, without the setting, is an index again."""
+    """What SQLite's own shell writes has no checksum and is an error; its dump, without the setting, is an index again."""
     shell = [sqlite_shell(), "-init", "/dev/null"]
-    count = subprocess.run([*shell, str(path), "SELECT count(*) FROM neardup_documents"], capture_output=True, text=True, check=True)
+    count = subprocess.run(
+        [*shell, str(path), "SELECT count(*) FROM neardup_documents"], capture_output=True, text=True, check=True
+    )
     assert count.stdout.strip() == "12"
     assert wrong_pages(path) == []
     subprocess.run([*shell, str(path), "UPDATE neardup_document SET metadata = '[0]' WHERE key = 4"], check=True)

@@ -10,6 +10,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pytest
 from crash_writer import Operation, Writers
 from support import PAST, SETS, WORDS
 
@@ -128,16 +129,17 @@ def some_operation(rng: random.Random, folder: Path) -> Operation:
     )()
 
 
+@pytest.mark.parametrize("checksums", [False, True], ids=["plain", "checksums"])
 def test_what_a_killed_writer_acknowledged_is_there_and_nothing_is_half_there(
-    tmp_path: Path, long_run: bool, writers: Writers
+    tmp_path: Path, long_run: bool, writers: Writers, checksums: bool
 ) -> None:
     """One file lives through one SIGKILL after another, at random moments and in the middle of writes: it opens, check() finds
     nothing, it holds every acknowledged operation, and at most the next one too, whole."""
     path, rng = tmp_path / "index.db", random.Random(6)
     model = Model()
-    Index(path, SETS, text=WORDS, store_text=True).close()
+    Index(path, SETS, text=WORDS, store_text=True, checksums=checksums).close()
     rounds = acknowledged = 0
-    while writers.killed < (600 if long_run else 40):
+    while writers.killed < (600 if long_run else 15 if checksums else 40):
         rounds += 1
         operations = [some_operation(rng, tmp_path) for _ in range(60)]
         inside = rng.random() < 0.4  # by itself, in the middle of a write; or from outside, at any moment

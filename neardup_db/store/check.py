@@ -35,7 +35,8 @@ class Checker:
 
     def pages(self) -> CheckReport:
         """The checksums of all pages, where the file has them; outside of a transaction."""
-        return CheckReport(tuple(_shown("pages with a wrong checksum (restore a backup)", checksums.damaged_pages(self.db.connection))))
+        damaged = checksums.damaged_pages(self.db.connection)
+        return CheckReport(tuple(_shown("pages with a wrong checksum (restore a backup)", damaged)))
 
     def run(self, now: int) -> CheckReport:
         """Every invariant, in the order in which later ones rely on earlier ones."""

@@ -72,10 +72,10 @@ def create(path: str) -> apsw.Connection:
     return connection
 
 
-def damaged_page() -> str:
-    """The page that this thread was refused by the last call, in words."""
-    number = _library().neardup_checksums_damaged_page()
-    return f"page {number} of the file" if number else "a page of the file"
+def damaged_page() -> int:
+    """Number of the page that was refused last; where two threads meet damage at the same moment, perhaps the other's."""
+    number: int = _library().neardup_checksums_damaged_page()
+    return number
 
 
 def damaged_pages(connection: apsw.Connection) -> list[int]:
@@ -111,7 +111,7 @@ def _is_sound_or_replaced(file: apsw.VFSFile, number: int, size: int, log: str) 
     for look in range(_LOOKS):
         if number in _pages_in_log(log, size) or _is_sound(file, start, size) or start >= file.xFileSize():
             return True
-        time.sleep(0.01 * look)
+        time.sleep(0.001 * look)
     return False
 
 
