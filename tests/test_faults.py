@@ -99,7 +99,7 @@ WRITES = [
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Small indexes of texts, of codes, and one that is damaged."""
+    """Small indexes of texts, of codes (with page checksums), and one that is damaged."""
     folder = tmp_path_factory.mktemp("faults")
     with Index(folder / "texts.db", SETS, text=WORDS, store_text=True) as index:
         for key, text in zip(KEYS, TEXTS, strict=True):
@@ -108,7 +108,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     with Index(folder / "damaged.db") as index:
         index.connection.execute("DELETE FROM neardup_minhash_band WHERE fingerprint_id = 1")
         index.connection.execute("UPDATE neardup_document SET cluster_id = 1")
-    with Index(folder / "codes.db", BinaryCode(bits=64, max_distance=3)) as index:
+    with Index(folder / "codes.db", BinaryCode(bits=64, max_distance=3), checksums=True) as index:
         for key, code in zip(KEYS, (0, 1, 3, FAR, FAR + 1), strict=True):
             index.add_code(key, code)
     return {path.stem: path for path in folder.iterdir()}

@@ -98,7 +98,7 @@ def _is_sound(file: apsw.VFSFile, start: int, size: int) -> bool:
     try:
         file.xRead(size, start)
     except apsw.IOError as error:
-        if error.extendedresult != apsw.SQLITE_IOERR_DATA:
+        if getattr(error, "extendedresult", 0) != apsw.SQLITE_IOERR_DATA:
             raise
         return False
     return True

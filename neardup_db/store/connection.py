@@ -68,8 +68,8 @@ def translate(error: apsw.Error) -> NearDupError:
         return CorruptIndexError(f"SQLite cannot read the file ({error}): restore a backup; check() names what is damaged")
     if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_DATA:
         return CorruptIndexError(
-            f"page {checksums.damaged_page()} of the file is damaged (its checksum is wrong): restore a backup; check() names all "
-            "such pages"
+            f"page {checksums.damaged_page()} of the file is damaged (its checksum is wrong): restore a backup; check() names "
+            "all such pages"
         )
     if isinstance(error, apsw.FullError):
         return NearDupError(
