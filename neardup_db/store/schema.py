@@ -30,8 +30,8 @@ def _step(version: int, part: str) -> str | None:
 
 
 def _apply_steps(db: Database, name: str, part: str, after: int, newest: int | None = None) -> None:
-    """Run the steps of the common tables (part "index") or of a candidate table that lead from a version to the newest one (None =
-    that of this package)."""
+    """Run the steps of the common tables (part "index") or of a candidate table that lead from a version to the newest one, None
+    = that of this package."""
     newest = SCHEMA_VERSION if newest is None else newest
     steps = {version: _step(version, part) for version in range(after + 1, newest + 1)}
     missing = [version for version, text in steps.items() if text is None]
