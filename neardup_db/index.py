@@ -44,7 +44,8 @@ class Index(Reader):
     clusters (default True). checksums: True makes a file with a checksum in every page, so that each damaged byte of it is an
     error (default False; decided when the file is created). durability: "full" (an acknowledged write survives a power cut) or
     "normal" (it survives a crash of the program). attach: allow an index inside another program's database. timeout: seconds to
-    wait for another writer.
+    wait for another writer. memory_map: read the file, its first 2 GB, through a memory map, which makes queries of large files
+    about a quarter quicker; a disk that fails then ends the process in the place of an error. Not for files with checksums.
 
     An Index may be shared by threads: they write in turns, and ask at the same time, by connections of their own (in memory, and
     on a connection that was given, in turns too). A forked process opens its own. Raises ParameterError, FormatError,
@@ -72,6 +73,7 @@ class Index(Reader):
         read_only: bool = False,
         attach: bool = False,
         timeout: float = 30.0,
+        memory_map: bool = False,
     ) -> None:
         self._closed = True
         store = open_store(
@@ -86,6 +88,7 @@ class Index(Reader):
             read_only=read_only,
             attach=attach,
             timeout=timeout,
+            memory_map=memory_map,
         )
         super().__init__(store)
         self._closed = False

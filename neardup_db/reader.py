@@ -133,14 +133,22 @@ class Reader:
         measure: str | None = None,
     ) -> list[Match]:
         sketch = make(self._store)
+        view = self._views.take()
+        store = view.store
 
-        def ask(view: View) -> list[Match]:
+        def ask() -> list[Match]:
             nonlocal sketch
-            if sketch.epoch != view.store.epoch:
-                sketch = make(view.store)
+            if sketch.epoch != store.epoch:
+                sketch = make(store)
             return _matches(view, sketch, threshold, max_distance, limit, first, group, measure)
 
-        return self._views.at_once(ask, several=group is not None)  # the group's number is another statement
+        try:
+            if group is None:
+                return store.at_once(ask)
+            with store.reading():  # its number is another statement, which has to see the same state
+                return ask()
+        finally:
+            self._views.give_back(view)
 
     def matches(
         self, key: Key, *, threshold: float | None = None, measure: str | None = None, limit: int | None = None
@@ -150,12 +158,11 @@ class Reader:
         threshold, measure: as of `query`.
         """
         checks.check_measure(measure)
-        if limit is not None:
-            checks.check_count("limit", limit)
-
-        def ask(view: View) -> list[Match]:
+        with self._views.reading() as view:
             now = checks.now_ms()
             found = view.found(key, now)
+            if limit is not None:
+                checks.check_count("limit", limit)
             if found.fingerprint_id is None:
                 return []
             sketch = view.search.stored_sketch(found.id, found.fingerprint_id)
@@ -163,8 +170,6 @@ class Reader:
                 sketch, found.group_id, now, threshold=threshold, measure=measure, limit=limit, except_id=found.id
             )
             return [row.match for row in rows]
-
-        return self._views.at_once(ask, several=True)
 
     def pairs(self, threshold: float | Reader | None = None, other: Reader | None = None) -> Iterator[Pair]:
         """All pairs of near-duplicates, lazily; `key_a` is the earlier document.

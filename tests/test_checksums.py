@@ -316,6 +316,10 @@ def test_only_a_file_opened_by_its_path_has_checksums(path: Path) -> None:
     with pytest.raises(ParameterError, match="open it by its path"):
         Index(connection)
     connection.close()
+    for target in (path, path.with_name("new.db")):
+        with pytest.raises(ParameterError, match="leave memory_map out"):
+            Index(target, SETS, checksums=True, memory_map=True)
+    assert not path.with_name("new.db").exists()
     with pytest.raises(ParameterError, match="checksums='yes'"):
         Index(path, checksums="yes")  # type: ignore[arg-type]
 

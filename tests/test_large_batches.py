@@ -91,6 +91,26 @@ def test_the_index_is_set_aside(tmp_path: Path) -> None:
         assert index.check().ok
 
 
+def test_the_index_is_back_before_it_takes_much_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From so many fingerprints on a load goes on with the index, and values stay stored once."""
+    monkeypatch.setattr(writer, "ASIDE_MAX", 100)
+    there: list[bool] = []
+    with Index(tmp_path / "a.db", SCHEME) as index, Index(":memory:", SCHEME) as single:
+
+        def watched() -> Iterator[Any]:
+            for i, one in enumerate(records(1)):
+                if i in (55, 350):
+                    there.append(index_sql(index) is not None)
+                yield one
+
+        load(index, watched())
+        for one in records(1):
+            single.add_code(**one)
+        assert there == [False, True]
+        assert stored(index) == stored(single)
+        assert index.check().ok
+
+
 @pytest.mark.parametrize("only_new", [False, True])
 def test_a_failed_load_leaves_the_index_in_place(tmp_path: Path, only_new: bool) -> None:
     """After a record with a key that is there already nothing of the load is stored, and the index over hashes is there."""

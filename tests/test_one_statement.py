@@ -38,34 +38,6 @@ def test_another_connections_documents_are_seen(tmp_path: Path) -> None:
         assert found(index) == ["a", "d", "c"]
 
 
-@pytest.mark.parametrize("statement", ["find", "value", "group_id"])
-def test_several_statements_see_one_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str) -> None:
-    """Where another connection writes between the statements of a question, all of them are asked again."""
-    filled(tmp_path / "a.db").close()
-    with Index(tmp_path / "a.db") as index, Index(tmp_path / "a.db") as other:
-        other.add_code("g", 0, group="x")
-        documents = index._views.own.documents
-        one, written = getattr(documents, statement), []
-
-        def interrupted(*arguments: Any, **named: Any) -> Any:
-            answer = one(*arguments, **named)
-            if not written:
-                other.delete("b")
-                other.delete("a")
-                written.append(other.add_code("a", 7, group="x"))
-            return answer
-
-        def asked() -> list[Any]:
-            found = index.query_code(0, group="x") if statement == "group_id" else index.matches("a")
-            return [match.key for match in found]
-
-        before = [["g", "a"]] * 2 if statement == "group_id" else [["g"]] * 2
-        assert asked() == (["g"] if statement == "group_id" else ["b", "c"])
-        monkeypatch.setattr(documents, statement, interrupted)
-        assert [asked(), asked()] == before
-        assert written
-
-
 def test_another_connections_rebuild_is_followed(tmp_path: Path) -> None:
     """After another connection's rebuild the next query has the new settings, in both directions, whatever was asked before."""
     filled(tmp_path / "a.db").close()

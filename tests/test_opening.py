@@ -616,6 +616,25 @@ def test_every_public_method_is_in_the_tables() -> None:
     assert public == {name for name in CLOSED if not name.startswith("_")} | OPEN_OR_NOT
 
 
+def test_a_memory_map_is_for_all_connections(path: Path) -> None:
+    """With memory_map=True the own connection and those of other threads map the file, else none does; answers are equal."""
+    with Index(path, MinHash()) as index:
+        index.add("a", TEXT)
+    for given in (False, True):
+        with Index(path, memory_map=given) as index:
+            another = index._store.db.another
+            assert another is not None
+            reader = another()
+            assert [bool(one.pragma("mmap_size")) for one in (index.connection, reader)] == [given, given]
+            reader.close()
+            assert [match.key for match in index.query(TEXT)][:1] == ["a"]
+            assert [match.key for match in index.add("b", TEXT, if_exists="replace")] == ["a"]
+    with pytest.raises(ParameterError, match="memory_map=1: it is True or False"):
+        Index(path, memory_map=1)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="set PRAGMA mmap_size on your own connection"):
+        Index(apsw.Connection(str(path)), memory_map=True)
+
+
 @pytest.mark.parametrize("name", CLOSED)
 @pytest.mark.parametrize("owned", [True, False])
 def test_a_closed_index_says_so(path: Path, name: str, owned: bool) -> None:

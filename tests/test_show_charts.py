@@ -143,6 +143,12 @@ def test_the_curve_tells_where_half_are_returned() -> None:
     assert "similarity of 1 " in charts.curve([(0.0, 0.0, 0.0), (1.0, 1.0, 0.4)])
 
 
+def test_the_curve_of_an_exact_index_is_a_step() -> None:
+    """What is similar enough is returned wherever it is looked at: there is no half."""
+    step = [(0.0, 0.0, 0.0), (0.8, 0.99, 0.0), (0.8, 0.99, 0.99), (1.0, 1.0, 1.0)]
+    assert "99.0% of the pairs with a Jaccard similarity of just 0.8 are returned, below it none" in charts.curve(step, 0.8)
+
+
 def test_the_timeline_takes_the_unit_that_fits() -> None:
     """At most sixty bars, without gaps, from a second to years."""
     for seconds, unit in (

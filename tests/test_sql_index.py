@@ -336,8 +336,10 @@ def test_a_search_stays_in_its_group(db: apsw.Connection) -> None:
     """The sixth argument names the group, whatever its type; NULL is none, an unknown one has no documents."""
     create(db)
     db.execute("INSERT INTO x_group VALUES (1, 'g'), (2, x'67'), (3, 7)")
+    value_hash = struct.unpack("<q", struct.pack("<Q", xxhash.xxh3_64_intdigest(b"\0\0")))[0]
     for number, key in enumerate("abc", 1):
-        db.execute("UPDATE x_fingerprint SET group_id = ?, value = x'0000' WHERE id = ?", (number, number))
+        change = "UPDATE x_fingerprint SET group_id = ?, value = x'0000', value_hash = ? WHERE id = ?"
+        db.execute(change, (number, value_hash, number))
         db.execute("UPDATE x_document SET group_id = ? WHERE key = ?", (number, key))
     sql = "SELECT key FROM neardup_search('x', '0000', NULL, NULL, NULL, ?)"
     answers = {group: [key for (key,) in db.execute(sql, (group,))] for group in ("g", b"g", 7, None, "7", "none", "")}

@@ -126,7 +126,7 @@ class ForeignStore(Store):
         self.bound = not db.has_extension()
         """Whether keys are bound, since `neardup_probe` is not there."""
 
-    def at_once(self, ask: Any, *, several: bool = False) -> Any:
+    def at_once(self, ask: Any) -> Any:
         with self.reading():
             return ask()
 

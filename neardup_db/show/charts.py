@@ -129,7 +129,7 @@ def curve(points: Sequence[Point], threshold: float | None = None, recall: float
     if threshold is not None:
         drawn.append(scale.upright(threshold, f"threshold {threshold:.3g}"))
     drawn += [_legend(0, "candidates: looked at", ORANGE, 'stroke-dasharray="6 4"'), _legend(1, "returned", BLUE, "")]
-    text = f"By probability theory: half of the pairs with a Jaccard similarity of {_half(points):.2g} are returned."
+    text = f"By probability theory, {_told(points, threshold)}"
     rows = {f"{x:.2f}": (f"{x:.2f}", f"{candidate:.4f}", f"{returned:.4f}") for x, candidate, returned in points}
     table = _table(("Jaccard similarity", "candidate", "returned"), list(rows.values()))
     return _figure(title, text, _svg(title, text, drawn, "Jaccard similarity of the pair") + table, note)
@@ -242,6 +242,14 @@ def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         f'<details><summary>Numbers</summary><div class="nd-scroll"><table class="nd-table"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div></details>"
     )
+
+
+def _told(points: Sequence[Point], threshold: float | None) -> str:
+    """The curve in a sentence."""
+    for x, _, returned in reversed(points):  # of a step at the threshold its upper end
+        if threshold is not None and abs(x - threshold) < 1e-9 and returned > 0.9:
+            return f"{returned:.1%} of the pairs with a Jaccard similarity of just {threshold:.3g} are returned, below it none."
+    return f"half of the pairs with a Jaccard similarity of {_half(points):.2g} are returned."
 
 
 def _half(points: Sequence[Point]) -> float:

@@ -28,6 +28,9 @@ CACHE_KIB = 32 << 10
 """Pages that a connection of our own keeps at most: a large transaction touches pages all over the tables, and with SQLite's
 2 MB each of them is written, and read again, many times over."""
 
+MAP_BYTES = 2**31 - 2**16
+"""Of a file that is read through a memory map, the most that SQLite maps: the beginning; the rest is read as usual."""
+
 LOG_PAGES = 8000
 """Pages of the write-ahead log after which they are moved into the file. An added document changes about 20, all over the tables:
 with SQLite's 1,000 every fiftieth one waits for the disk (p99 20 ms; from 4,000 on below 1 ms)."""
@@ -163,7 +166,9 @@ def _open_read_only(path: Path, timeout: float) -> apsw.Connection:
     return checksums.connect(uri, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
 
-def open_file(target: str, *, read_only: bool, durability: str, timeout: float, sums: bool = False) -> apsw.Connection:
+def open_file(
+    target: str, *, read_only: bool, durability: str, timeout: float, memory_map: bool, sums: bool = False
+) -> apsw.Connection:
     """A connection of our own to an existing file or ':memory:'; sums: to an empty file, whose pages are to have checksums."""
     try:
         forks.separate()
@@ -177,17 +182,22 @@ def open_file(target: str, *, read_only: bool, durability: str, timeout: float, 
         raise ParameterError(f"{target!r} cannot be opened ({error}): check the path and its permissions") from error
     except apsw.Error as error:
         raise translate(error) from error
-    return _configured(connection, durability, timeout)
+    if memory_map and checksums.has(connection):
+        connection.close()
+        raise ParameterError(
+            f"memory_map=True: {target!r} has page checksums, and a map would pass them by; leave memory_map out"
+        )
+    return _configured(connection, durability, timeout, memory_map)
 
 
-def open_reader(path: str, vfs: str, *, read_only: bool, timeout: float) -> apsw.Connection:
+def open_reader(path: str, vfs: str, *, read_only: bool, timeout: float, memory_map: bool) -> apsw.Connection:
     """One more connection to a file that is open, to read; read_only: as that was opened."""
     if read_only:
-        return _configured(_open_read_only(Path(path), timeout), "full", timeout)
-    return _configured(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs), "full", timeout)
+        return _configured(_open_read_only(Path(path), timeout), "full", timeout, memory_map)
+    return _configured(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs), "full", timeout, memory_map)
 
 
-def _configured(connection: apsw.Connection, durability: str, timeout: float) -> apsw.Connection:
+def _configured(connection: apsw.Connection, durability: str, timeout: float, memory_map: bool) -> apsw.Connection:
     """The connection with our settings; closed again if that fails."""
     try:
         connection.set_busy_timeout(int(timeout * 1000))
@@ -196,7 +206,8 @@ def _configured(connection: apsw.Connection, durability: str, timeout: float) ->
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # plans do not depend on values: nothing is planned twice
         connection.execute(
             f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -{CACHE_KIB}; "
-            f"PRAGMA wal_autocheckpoint = {LOG_PAGES}; PRAGMA cell_size_check = ON"
+            f"PRAGMA wal_autocheckpoint = {LOG_PAGES}; PRAGMA cell_size_check = ON; "
+            f"PRAGMA mmap_size = {MAP_BYTES if memory_map else 0}"
         ).fetchall()  # to the last statement: some give a row
     except apsw.Error as error:
         connection.close()

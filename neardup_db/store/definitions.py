@@ -28,9 +28,14 @@ class Definition(NamedTuple):
     sql: str | None
 
 
+def expected(name: str, table: str | None) -> Mapping[str, Definition]:
+    """What an index of this name has, by name; `table`: its candidate table."""
+    return _made(name, table, schema.SCHEMA_VERSION)
+
+
 @cache
-def expected(name: str, table: str | None, version: int = schema.SCHEMA_VERSION) -> Mapping[str, Definition]:
-    """What an index of this name has at a schema version, by name; `table`: its candidate table."""
+def _made(name: str, table: str | None, version: int) -> Mapping[str, Definition]:
+    """The same at a schema version."""
     db = Database(apsw.Connection(":memory:"), owned=True, read_only=False)
     try:
         schema.create_tables(db, name, table, version)
@@ -42,10 +47,13 @@ def expected(name: str, table: str | None, version: int = schema.SCHEMA_VERSION)
 
 def require_data(db: Database, name: str) -> None:
     """Raise FormatError where reading or writing the index would run what somebody put into its schema."""
-    known = [expected(name, table, version) for version in range(1, schema.SCHEMA_VERSION + 1) for table in tables.COLUMNS]
+    known = [_made(name, table, version) for version in range(1, schema.SCHEMA_VERSION + 1) for table in tables.COLUMNS]
     names = sorted({one for made in known for one in made})
     found = _found(db, names)
     ours = {one for one, made in found.items() if any(made == there.get(one) for there in known)}
+    setting = f"{name}_setting"
+    if setting in ours:  # a newer version's tables are others
+        schema.require_version(name, db.value(f"SELECT value FROM {setting} WHERE name = 'schema_version'"))
     ours_tables = sorted({one for made in known for one in made if made[one].type == "table"})
     for one in found:
         if one not in ours and one.casefold() in {table.casefold() for table in ours_tables}:

@@ -35,14 +35,17 @@ def open_store(
     read_only: bool,
     attach: bool,
     timeout: float,
+    memory_map: bool,
 ) -> Store:
     """An open index. What was opened or created on the way is closed or removed again if this fails."""
     given = _check(scheme, text, name, store_text, record_matches, sums, durability, timeout)
-    for label, value in (("read_only", read_only), ("attach", attach)):
+    for label, value in (("read_only", read_only), ("attach", attach), ("memory_map", memory_map)):
         _check_flag(label, value)
     if given.checksums and (isinstance(target, apsw.Connection) or target == ":memory:"):
         raise ParameterError("checksums=True is for a file that is opened by its path: give one, or leave checksums out")
     if isinstance(target, apsw.Connection):
+        if memory_map:
+            raise ParameterError("memory_map=True is for files that are opened here: set PRAGMA mmap_size on your own connection")
         db = Database(target, owned=False, read_only=read_only)
         return _open_in(db, given, name, attach=True)
     path = _path(target)
@@ -56,7 +59,9 @@ def open_store(
     ours = new_file and make_file(path)
     try:
         sums = new_file and bool(given.checksums)
-        connection = open_file(path, read_only=read_only, durability=durability, timeout=timeout, sums=sums)
+        connection = open_file(
+            path, read_only=read_only, durability=durability, timeout=timeout, memory_map=memory_map, sums=sums
+        )
     except BaseException:
         if ours and os.path.getsize(path) == 0:
             os.unlink(path)
@@ -68,7 +73,9 @@ def open_store(
                 _use_log(db)
                 if checksums.are_in(path) != checksums.has(connection):  # another process has created it, with the other choice
                     connection.close()
-                    db.connection = open_file(path, read_only=read_only, durability=durability, timeout=timeout)
+                    db.connection = open_file(
+                        path, read_only=read_only, durability=durability, timeout=timeout, memory_map=memory_map
+                    )
         store = _open_in(db, given, name, attach=attach)
     except BaseException:
         if ours:
@@ -76,11 +83,11 @@ def open_store(
         db.close()
         raise
     if path != ":memory:":
-        db.another = _opener(db)
+        db.another = _opener(db, memory_map)
     return store
 
 
-def _opener(db: Database) -> Callable[[], apsw.Connection]:
+def _opener(db: Database, memory_map: bool) -> Callable[[], apsw.Connection]:
     """Opens one more connection to the database's file, to read. FormatError where that cannot be done without harm."""
     path, vfs = db.connection.filename, db.connection.open_vfs  # now: they cannot be asked for while another thread is at work
     file = os.stat(path)
@@ -89,7 +96,7 @@ def _opener(db: Database) -> Callable[[], apsw.Connection]:
         now = os.stat(path)
         if (now.st_dev, now.st_ino) != (file.st_dev, file.st_ino):
             raise FormatError(f"{path!r} is another file than the one that was opened")
-        connection = open_reader(path, vfs, read_only=db.read_only, timeout=db.timeout)
+        connection = open_reader(path, vfs, read_only=db.read_only, timeout=db.timeout, memory_map=memory_map)
         try:
             if not db.read_only and connection.pragma("journal_mode") != "wal":
                 raise FormatError(f"{path!r} has no write-ahead log: its readers would hold its writers up")

@@ -29,8 +29,10 @@ def _step(version: int, part: str) -> str | None:
     return path.read_text("utf-8") if path.is_file() else None
 
 
-def _apply_steps(db: Database, name: str, part: str, after: int, newest: int = SCHEMA_VERSION) -> None:
-    """Run the steps of the common tables (part "index") or of a candidate table that lead from a version to the newest one."""
+def _apply_steps(db: Database, name: str, part: str, after: int, newest: int | None = None) -> None:
+    """Run the steps of the common tables (part "index") or of a candidate table that lead from a version to the newest one, None
+    = that of this package."""
+    newest = SCHEMA_VERSION if newest is None else newest
     steps = {version: _step(version, part) for version in range(after + 1, newest + 1)}
     missing = [version for version, text in steps.items() if text is None]
     if missing and (part == "index" or (after == 0 and len(missing) == len(steps))):
@@ -40,13 +42,13 @@ def _apply_steps(db: Database, name: str, part: str, after: int, newest: int = S
             db.execute(text.replace("{index}", name)).fetchall()
 
 
-def create_tables(db: Database, name: str, table: str | None, newest: int = SCHEMA_VERSION) -> None:
+def create_tables(db: Database, name: str, table: str | None, newest: int | None = None) -> None:
     """All tables of an index, at the newest version."""
     _apply_steps(db, name, "index", 0, newest)
     create_candidate_table(db, name, table, newest)
 
 
-def create_candidate_table(db: Database, name: str, table: str | None, newest: int = SCHEMA_VERSION) -> None:
+def create_candidate_table(db: Database, name: str, table: str | None, newest: int | None = None) -> None:
     """The candidate table of a scheme, at the newest version; None where the scheme has none."""
     if table is not None:
         _apply_steps(db, name, table, 0, newest)
@@ -72,16 +74,20 @@ def is_empty(db: Database) -> bool:
     return db.value("SELECT 1 FROM sqlite_schema LIMIT 1") is None
 
 
-def read_settings(db: Database, name: str) -> dict[str, Any]:
-    """All settings of an index, after a look at its versions."""
-    settings = dict(db.rows(f"SELECT name, value FROM {name}_setting"))
-    version = settings.get("schema_version")
+def require_version(name: str, version: Any) -> None:
+    """Raise FormatError where an index has a newer schema version than this package knows."""
     if not isinstance(version, int) or version < 1:
         raise CorruptIndexError(f"index {name!r}: the setting schema_version is {version!r}")
     if version > SCHEMA_VERSION:
         raise FormatError(
             f"index {name!r} has schema version {version}, this package knows {SCHEMA_VERSION}: install a newer neardup-db"
         )
+
+
+def read_settings(db: Database, name: str) -> dict[str, Any]:
+    """All settings of an index, after a look at its versions."""
+    settings = dict(db.rows(f"SELECT name, value FROM {name}_setting"))
+    require_version(name, settings.get("schema_version"))
     for setting in ("generation", "next_cluster", "store_text", "record_matches", "crowds"):
         if not isinstance(settings.get(setting), int):
             raise CorruptIndexError(

@@ -226,17 +226,17 @@ class Store:
                 self.generation = self._compared_at = -1  # what was loaded inside is rolled back: read it again
                 raise
 
-    def at_once(self, ask: Callable[[], Answer], *, several: bool = False) -> Answer:
+    def at_once(self, ask: Callable[[], Answer]) -> Answer:
         """What `ask` answers, which runs one query, under settings that belong to the state it sees. The caller holds the lock.
 
         One statement sees one state without a transaction around it, and whether the settings belong to it is known afterwards:
-        nothing was written since they were compared, or they are compared now (a generation never comes back). `several`
-        statements see one state where nothing was written. Otherwise, or where `ask` fails, it is asked again as in `reading`."""
+        nothing was written since they were compared, or they are compared now (a generation never comes back). Otherwise, or
+        where `ask` fails, it is asked again as in `reading`."""
         self.db.settle()
         if self.generation >= 0 and not self.db.connection.in_transaction:
             try:
                 answer = ask()
-                if self._settings_hold(several):
+                if self._settings_hold():
                     return answer
             except (apsw.SQLError, NearDupError):
                 pass  # perhaps because of other settings: if not, it will fail again
@@ -245,14 +245,14 @@ class Store:
         with self.reading():
             return ask()
 
-    def _settings_hold(self, several: bool) -> bool:
-        """Whether the settings belong to the state that the last statement saw, and that is what `several` have seen."""
+    def _settings_hold(self) -> bool:
+        """Whether the settings belong to the state that the last statement saw."""
         if self.db.connection.data_version() == self._compared_at:
             return True
         if self.setting("generation") != self.generation:
             return False
         self._compared_at = self.db.connection.data_version()
-        return not several
+        return True
 
     # ---- SQL ---------------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,7 +21,7 @@ from .connection import Database
 from .documents import Documents, Found
 from .joins import Joins
 from .search import Search
-from .state import Answer, Store
+from .state import Store
 
 READERS_MAX = max(4, os.cpu_count() or 1)
 """Readers of one index: more of them than processors answer no sooner."""
@@ -92,14 +92,6 @@ class Views:
             with view.store.db.reading():
                 view.store.refresh()
                 yield view
-        finally:
-            self.give_back(view)
-
-    def at_once(self, ask: Callable[[View], Answer], *, several: bool = False) -> Answer:
-        """`Store.at_once` of a view."""
-        view = self.take()
-        try:
-            return view.store.at_once(lambda: ask(view), several=several)
         finally:
             self.give_back(view)
 

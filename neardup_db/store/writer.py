@@ -23,6 +23,9 @@ Unconnected = tuple[int, int, bool]
 SEEN_FROM = 50_000
 """Values looked up in the file before `SeenHashes` pays."""
 
+ASIDE_MAX = 10_000_000
+"""Fingerprints up to which the index over the hashes of values may be set aside: to build it again takes 50 bytes of each."""
+
 UNCONNECTED_MAX = 500_000
 """Documents that wait to be connected: what bounds their memory where most are equal copies, which have no rows."""
 
@@ -224,7 +227,9 @@ class Writer:
         if self._seen is not None:
             suspects = hashes[self._seen.add(hashes)]
             self._looked_up += len(hashes)
-            if self._hashed is None and self._looked_up >= stored // 2:
+            if stored > ASIDE_MAX:
+                self._bring_index_back()
+            elif self._hashed is None and self._looked_up >= stored // 2:
                 self._set_index_aside()
             return suspects
         self._looked_up += len(hashes)
@@ -266,8 +271,11 @@ class Writer:
 
     def end_batches(self) -> None:
         """Others may write from now on."""
-        index = self._value_index
+        self._bring_index_back()
         self._forget_values()
+
+    def _bring_index_back(self) -> None:
+        index, self._hashed, self._value_index = self._value_index, None, None
         if index is not None:
             self.db.execute(index)
 
