@@ -15,14 +15,9 @@
 #include <string.h>
 #include <sqlite3ext.h>
 #include "neardup_abi.h"
+#include "sqlite_export.h"
 
 SQLITE_EXTENSION_INIT1
-
-#if defined(_WIN32)
-#define ND_EXPORT __declspec(dllexport)
-#else
-#define ND_EXPORT __attribute__((visibility("default")))
-#endif
 
 #define VFS_NAME "neardup_checksums"
 #define SUM_BYTES 8

@@ -9,14 +9,9 @@
  * nothing inherited is ever found. Nothing else depends on the number. */
 #define _POSIX_C_SOURCE 200809L
 #include <sqlite3ext.h>
+#include "sqlite_export.h"
 
 SQLITE_EXTENSION_INIT1
-
-#if defined(_WIN32)
-#define ND_EXPORT __declspec(dllexport)
-#else
-#define ND_EXPORT __attribute__((visibility("default")))
-#endif
 
 #if !defined(_WIN32)
 #include <stdint.h>

@@ -3,17 +3,12 @@
  * Works with SQLite 3.38 and later, whichever library loads it; it is not linked with one. */
 #define ND_SQLITE_ENTRY 1
 #include "sqlite_neardup.h"
+#include "sqlite_export.h"
 
 /* Hidden like everything but the entry point, so a second copy of this file in the process has its own. */
 SQLITE_EXTENSION_INIT1
 
 #define ND_SQLITE_MINIMUM 3038000
-
-#if defined(_WIN32)
-#define ND_EXPORT __declspec(dllexport)
-#else
-#define ND_EXPORT __attribute__((visibility("default")))
-#endif
 
 static int register_all(sqlite3 *db)
 {
