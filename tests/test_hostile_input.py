@@ -15,6 +15,7 @@ import apsw
 import numpy as np
 import pytest
 import xxhash
+import zstandard
 
 from neardup_db import BottomK, Index, MinHash, ParameterError, SimHash, TextRules
 
@@ -312,7 +313,6 @@ def bomb(path: Path, head: bytes, filling: bytes, size: int, tail: bytes) -> Pat
         with gzip.open(path, "wb", 1) as file:
             write(file, head, piece, size, tail)
     else:
-        zstandard = pytest.importorskip("zstandard")
         with zstandard.open(path, "wb") as file:
             write(file, head, piece, size, tail)
     return path
@@ -359,7 +359,6 @@ def test_a_bomb_is_a_line_too_long(tmp_path: Path, name: str, long_run: bool) ->
 
 def test_a_zstd_frame_that_asks_for_a_huge_window_is_refused(tmp_path: Path) -> None:
     """What a frame's head says it needs is not taken on trust."""
-    zstandard = pytest.importorskip("zstandard")
     parameters = zstandard.ZstdCompressionParameters(window_log=30, enable_ldm=True)
     source = tmp_path / "in.jsonl.zst"
     with zstandard.ZstdCompressor(compression_params=parameters).stream_writer(open(source, "wb")) as file:
