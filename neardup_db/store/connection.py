@@ -441,13 +441,12 @@ class Database:
         with self.lock:
             if self._closed:
                 return
+            if self.owned and self._depth:
+                raise NearDupError("the index cannot be closed inside its own transaction: leave the transaction first")
+            self._closed = True
             if self.owned:
-                if self._depth:
-                    raise NearDupError("the index cannot be closed inside its own transaction: leave the transaction first")
-                self._closed = True
                 with suppress(*_OF_CHECKPOINT):
                     self.connection.close()
-            self._closed = True
 
 
 @contextmanager

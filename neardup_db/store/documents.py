@@ -196,8 +196,8 @@ class Documents:
     def drop_value_index(self) -> str | None:
         """Drop the index over the hashes of values; returns the SQL that makes it again, None where it cannot be dropped now."""
         name = f"{self.store.name}_fingerprint_value"
-        there = self.db.value("SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?", (name,))
-        if not self.db.owned or there is None:
+        there = "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?"
+        if not self.db.owned or self.db.value(there, (name,)) is None:
             return None
         try:
             self.db.execute(f"DROP INDEX {name}")
