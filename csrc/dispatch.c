@@ -47,6 +47,7 @@ static void nd_kernels_lay(nd_kernels *over, const nd_kernels *table)
     LAY(ascii_words);
     LAY(hash_shingles);
     LAY(hamming);
+    LAY(keep_near);
     LAY(equal_slots16);
     LAY(equal_slots32);
     LAY(count_common);

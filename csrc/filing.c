@@ -1,8 +1,8 @@
 /* filing.c: the keys of many stored values in the order of their candidate table, so that a batch is written, or looked up, from
  * one end of the table to the other.
  *
- * They are made part by part, so that what is sorted at a time stays small: of codes, one group's keys in one table; of values
- * that have keys in one table only, and are much larger than these, all keys at once and no value is kept. */
+ * They are made part by part, so that what is sorted at a time stays small: of codes, the keys in one table; of values that have
+ * keys in one table only, and are much larger than these, all keys at once and no value is kept. */
 #include <stdlib.h>
 
 #include "internal.h"
@@ -26,19 +26,10 @@ struct nd_filing {
     void *records[2]; /* nd_record: the key and, below, its item */
     size_t records_capacity[2];
     size_t record_count;
-    void *wide; /* uint8_t: low and high of each record, where keys are byte strings; the record's item is then its number */
-    size_t wide_capacity;
-    void *wide_items; /* uint32_t */
-    size_t wide_items_capacity;
-    size_t key_size; /* of byte strings; 0 where keys are numbers */
-    uint64_t span;   /* high - low, the same for all keys of a table */
+    uint64_t span; /* high - low, the same for all keys */
     nd_record *sorted;
     size_t place;
-    size_t first, last; /* items of the present group, of those in order */
-    size_t table;       /* the present table */
-    nd_record *order;   /* items by group, where there are several; owned by group_records */
-    void *group_records[2];
-    size_t group_capacity[2];
+    size_t table; /* the present table */
     nd_keys *keys;
 };
 
@@ -66,12 +57,8 @@ void nd_filing_free(nd_filing *filing)
         return;
     free(filing->items);
     free(filing->values);
-    free(filing->wide);
-    free(filing->wide_items);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         free(filing->records[i]);
-        free(filing->group_records[i]);
-    }
     nd_keys_free(filing->keys);
     free(filing);
 }
@@ -83,14 +70,15 @@ void nd_filing_begin(nd_filing *filing, const nd_scheme *scheme, int probing)
     filing->by_table = scheme->plan == ND_PLAN_BLOCKS || scheme->plan == ND_PLAN_CHUNKS;
     filing->tables = nd_scheme_table_count(scheme);
     filing->value_size = filing->by_table ? (size_t)scheme->bits / 8 : 0;
-    filing->item_count = filing->record_count = filing->key_size = filing->span = 0;
+    filing->item_count = filing->record_count = filing->span = 0;
     filing->sorted = NULL;
 }
 
 /* Appends the keys of a value in tables first_table to end_table - 1 to the records. */
-static int append_keys(nd_filing *filing, const uint8_t *value, size_t size, size_t item, size_t first_table, size_t end_table)
+static int append_keys(nd_filing *filing, int64_t group_id, const uint8_t *value, size_t size, size_t item, size_t first_table,
+    size_t end_table)
 {
-    int status = nd_scheme_table_keys(&filing->scheme, value, size, filing->probing, first_table, end_table, filing->keys);
+    int status = nd_scheme_table_keys(&filing->scheme, group_id, value, size, filing->probing, first_table, end_table, filing->keys);
     size_t count = nd_keys_count(filing->keys);
     if (status == ND_OK && count > 0)
         status = nd_reserve(&filing->records[0], &filing->records_capacity[0], filing->record_count + count, sizeof(nd_record));
@@ -98,23 +86,9 @@ static int append_keys(nd_filing *filing, const uint8_t *value, size_t size, siz
         return status;
     const nd_key *keys = nd_keys_rows(filing->keys);
     nd_record *records = (nd_record *)filing->records[0] + filing->record_count;
-    filing->key_size = keys[0].size;
-    if (filing->key_size > 0) {
-        size_t end = filing->record_count + count, wide = 2 * filing->key_size;
-        status = nd_reserve(&filing->wide, &filing->wide_capacity, end * wide, 1);
-        if (status == ND_OK)
-            status = nd_reserve(&filing->wide_items, &filing->wide_items_capacity, end, sizeof(uint32_t));
-        for (size_t i = 0; i < count && status == ND_OK; i++) {
-            size_t number = filing->record_count + i;
-            memcpy((uint8_t *)filing->wide + number * wide, nd_keys_bytes(filing->keys) + keys[i].offset, wide);
-            ((uint32_t *)filing->wide_items)[number] = (uint32_t)item;
-            records[i].item = number;
-        }
-    } else {
-        for (size_t i = 0; i < count; i++)
-            records[i] = (nd_record){(uint64_t)keys[i].low ^ sign_bit, item};
-        filing->span = (uint64_t)keys[0].high - (uint64_t)keys[0].low;
-    }
+    for (size_t i = 0; i < count; i++)
+        records[i] = (nd_record){(uint64_t)keys[i].low ^ sign_bit, item};
+    filing->span = (uint64_t)keys[0].high - (uint64_t)keys[0].low;
     filing->record_count += count;
     return status;
 }
@@ -129,7 +103,7 @@ int nd_filing_add(nd_filing *filing, int64_t group_id, int64_t id, int64_t crowd
     if (status == ND_OK && filing->by_table)
         status = nd_reserve(&filing->values, &filing->values_capacity, (filing->item_count + 1) * size, 1);
     else if (status == ND_OK)
-        status = append_keys(filing, value, size, filing->item_count, 0, filing->tables);
+        status = append_keys(filing, group_id, value, size, filing->item_count, 0, filing->tables);
     if (status != ND_OK)
         return status;
     if (filing->by_table)
@@ -145,7 +119,7 @@ size_t nd_filing_memory(const nd_filing *filing)
         largest = (size_t)(nd_scheme_probe_count(&filing->scheme) / filing->tables + 1);
     if (filing->by_table)
         keys = filing->item_count * largest;
-    return filing->item_count * (sizeof(filed_item) + filing->value_size) + keys * (2 * sizeof(nd_record) + 3 * filing->key_size);
+    return filing->item_count * (sizeof(filed_item) + filing->value_size) + keys * 2 * sizeof(nd_record);
 }
 
 /* ---- sorting --------------------------------------------------------------------------------------------------------------- */
@@ -155,45 +129,34 @@ static int64_t group_of(const nd_filing *filing, size_t item)
     return ((const filed_item *)filing->items)[item].group_id;
 }
 
-static size_t item_of(const nd_filing *filing, const nd_record *record)
-{
-    return filing->key_size > 0 ? ((const uint32_t *)filing->wide_items)[record->item] : (size_t)record->item;
-}
-
-/* The records ascending by key; of byte strings by their words, the last one first. */
+/* The records ascending by key. */
 static int sort_records(nd_filing *filing)
 {
-    size_t count = filing->record_count, words = filing->key_size > 0 ? (filing->key_size + 7) / 8 : 1;
+    size_t count = filing->record_count;
     int status = nd_reserve(&filing->records[0], &filing->records_capacity[0], count + 1, sizeof(nd_record));
     if (status == ND_OK)
         status = nd_reserve(&filing->records[1], &filing->records_capacity[1], count + 1, sizeof(nd_record));
     if (status != ND_OK)
         return status;
-    nd_record *order = filing->records[0], *other = filing->records[1];
-    for (size_t word = words; word-- > 0;) {
-        size_t begin = 8 * word, size = filing->key_size - begin < 8 ? filing->key_size - begin : 8;
-        for (size_t i = 0; i < count && filing->key_size > 0; i++)
-            order[i].key = nd_load_big((const uint8_t *)filing->wide + 2 * filing->key_size * order[i].item + begin, size);
-        nd_record *sorted = nd_sort_records(order, other, count, 0, 64);
-        other = sorted == order ? other : order;
-        order = sorted;
-    }
-    filing->sorted = order;
+    unsigned low_bit = filing->by_table ? ND_PART_BITS : 0, high_bit = filing->by_table ? ND_PART_BITS + ND_BUCKET_BITS : 64;
+    filing->sorted = nd_sort_records(filing->records[0], filing->records[1], count, low_bit, high_bit);
     filing->place = 0;
     return ND_OK;
 }
 
-/* The items by group, stable, in filing->order. */
-static int sort_items(nd_filing *filing)
+/* ranks[i]: where the items of i's group begin when items are sorted by group. */
+static int rank_groups(const nd_filing *filing, size_t *ranks)
 {
     size_t count = filing->item_count;
-    for (int i = 0; i < 2; i++)
-        if (nd_reserve(&filing->group_records[i], &filing->group_capacity[i], count + 1, sizeof(nd_record)) != ND_OK)
-            return ND_ERROR_MEMORY;
-    nd_record *order = filing->group_records[0];
+    nd_record *records = malloc(2 * (count + 1) * sizeof *records);
+    if (records == NULL)
+        return ND_ERROR_MEMORY;
     for (size_t i = 0; i < count; i++)
-        order[i] = (nd_record){(uint64_t)group_of(filing, i) ^ sign_bit, i};
-    filing->order = nd_sort_records(order, filing->group_records[1], count, 0, 64);
+        records[i] = (nd_record){(uint64_t)group_of(filing, i) ^ sign_bit, i};
+    const nd_record *order = nd_sort_records(records, records + count, count, 0, 64);
+    for (size_t i = 0; i < count; i++)
+        ranks[order[i].item] = i > 0 && order[i].key == order[i - 1].key ? ranks[order[i - 1].item] : i;
+    free(records);
     return ND_OK;
 }
 
@@ -201,23 +164,14 @@ static int sort_items(nd_filing *filing)
 static int group_records(nd_filing *filing)
 {
     int status = nd_reserve(&filing->records[1], &filing->records_capacity[1], filing->record_count + 1, sizeof(nd_record));
-    if (status != ND_OK)
-        return status;
-    status = sort_items(filing);
-    if (status != ND_OK)
-        return status;
-    size_t *ranks = malloc((filing->item_count + 1) * sizeof *ranks);
-    if (ranks == NULL)
-        return ND_ERROR_MEMORY;
-    const nd_record *order = filing->order;
-    for (size_t i = 0; i < filing->item_count; i++)
-        ranks[order[i].item] = i > 0 && order[i].key == order[i - 1].key ? ranks[order[i - 1].item] : i;
-    /* Counting: where the records of a group begin is what its first item's rank counts up to. */
-    size_t *starts = calloc(filing->item_count + 1, sizeof *starts);
-    if (starts == NULL) {
+    size_t *ranks = calloc(2 * filing->item_count + 2, sizeof *ranks), *starts = ranks == NULL ? NULL : ranks + filing->item_count;
+    if (status == ND_OK)
+        status = ranks == NULL ? ND_ERROR_MEMORY : rank_groups(filing, ranks);
+    if (status != ND_OK) {
         free(ranks);
-        return ND_ERROR_MEMORY;
+        return status;
     }
+    /* Counting: where the records of a group begin is what its first item's rank counts up to. */
     const nd_record *records = filing->records[0];
     nd_record *grouped = filing->records[1];
     for (size_t i = 0; i < filing->record_count; i++)
@@ -228,8 +182,6 @@ static int group_records(nd_filing *filing)
         grouped[starts[ranks[records[i].item]]++] = records[i];
     memcpy(filing->records[0], grouped, filing->record_count * sizeof(nd_record));
     free(ranks);
-    free(starts);
-    filing->order = NULL;
     return ND_OK;
 }
 
@@ -241,109 +193,78 @@ static int has_several_groups(const nd_filing *filing)
     return 0;
 }
 
-static size_t ordered(const nd_filing *filing, size_t place)
-{
-    return filing->order == NULL ? place : (size_t)filing->order[place].item;
-}
-
-/* append_keys for one table of blocks of codes up to 64 bits: where the blocks go is the same for all. */
-static int make_narrow_blocks(nd_filing *filing)
+/* append_keys for one block table: where the blocks go is the same for all. */
+static int make_blocks(nd_filing *filing)
 {
     uint8_t places[256];
     const nd_scheme *scheme = &filing->scheme;
     size_t bits = (size_t)scheme->bits, blocks = (size_t)scheme->blocks, distance = (size_t)scheme->max_distance;
-    size_t count = filing->last - filing->first;
     int status = nd_block_table(blocks, distance, filing->table, places);
     if (status == ND_OK)
-        status = nd_reserve(&filing->records[0], &filing->records_capacity[0], count + 1, sizeof(nd_record));
+        status = nd_reserve(&filing->records[0], &filing->records_capacity[0], filing->item_count + 1, sizeof(nd_record));
     if (status != ND_OK)
         return status;
-    size_t prefix = filing->probing ? nd_block_prefix_bits(bits, blocks, distance, places) : bits;
-    filing->span = prefix == bits ? 0 : UINT64_MAX >> (64 - (bits - prefix));
+    size_t prefix = nd_block_prefix_bits(bits, blocks, distance, places);
     nd_record *records = filing->records[0];
-    for (size_t i = 0; i < count; i++) {
-        size_t item = ordered(filing, filing->first + i);
-        uint64_t code = nd_load_big((const uint8_t *)filing->values + item * filing->value_size, filing->value_size);
-        records[i] = (nd_record){(nd_permute_number(code, bits, blocks, places) & ~filing->span) ^ sign_bit, item};
+    for (size_t i = 0; i < filing->item_count && status == ND_OK; i++) {
+        uint64_t number = 0;
+        status = nd_block_number(scheme, nd_filing_code(filing, i), places, prefix, &number);
+        records[i] = (nd_record){(uint64_t)nd_bucket_low(group_of(filing, i), filing->table, number, prefix) ^ sign_bit, i};
     }
-    filing->record_count = count;
-    return sort_records(filing);
+    filing->record_count = filing->item_count;
+    filing->span = ((uint64_t)1 << ND_PART_BITS) - 1;
+    return status == ND_OK ? sort_records(filing) : status;
 }
 
-/* The keys of the present group in the present table. */
-static int make_part(nd_filing *filing)
+/* The keys in the present table. */
+static int make_table(nd_filing *filing)
 {
     filing->record_count = 0;
-    if (filing->scheme.plan == ND_PLAN_BLOCKS && filing->scheme.bits <= 64)
-        return make_narrow_blocks(filing);
-    for (size_t i = filing->first; i < filing->last; i++) {
-        size_t item = ordered(filing, i);
-        const uint8_t *value = (const uint8_t *)filing->values + item * filing->value_size;
-        int status = append_keys(filing, value, filing->value_size, item, filing->table, filing->table + 1);
+    if (filing->scheme.plan == ND_PLAN_BLOCKS)
+        return make_blocks(filing);
+    for (size_t i = 0; i < filing->item_count; i++) {
+        int status = append_keys(filing, group_of(filing, i), nd_filing_code(filing, i), filing->value_size, i, filing->table,
+            filing->table + 1);
         if (status != ND_OK)
             return status;
     }
     return sort_records(filing);
 }
 
-/* Goes on to the next group, and its first table; 0 where there is none. */
-static int next_group(nd_filing *filing)
-{
-    filing->first = filing->last;
-    if (filing->first >= filing->item_count)
-        return 0;
-    int64_t group_id = group_of(filing, ordered(filing, filing->first));
-    while (filing->last < filing->item_count && group_of(filing, ordered(filing, filing->last)) == group_id)
-        filing->last++;
-    filing->table = 0;
-    return 1;
-}
-
 int nd_filing_sort(nd_filing *filing)
 {
-    int status = ND_OK;
-    filing->order = NULL;
-    filing->first = filing->last = 0;
     if (!filing->by_table) {
-        if (has_several_groups(filing))
-            status = group_records(filing);
+        int status = has_several_groups(filing) ? group_records(filing) : ND_OK;
         return status == ND_OK ? sort_records(filing) : status;
     }
     filing->record_count = filing->place = 0;
-    if (has_several_groups(filing))
-        status = sort_items(filing);
-    filing->table = filing->tables; /* no group is present yet */
-    return status;
+    filing->table = SIZE_MAX; /* none is present yet */
+    return ND_OK;
 }
 
 int nd_filing_next(nd_filing *filing, nd_filed *out)
 {
     while (filing->place >= filing->record_count) {
-        if (!filing->by_table)
+        if (!filing->by_table || filing->table + 1 >= filing->tables)
             return ND_DONE;
         filing->table++;
-        if (filing->table >= filing->tables && !next_group(filing))
-            return ND_DONE;
-        int status = make_part(filing);
+        int status = make_table(filing);
         if (status != ND_OK)
             return status;
     }
     const nd_record *record = &filing->sorted[filing->place++];
-    if (filing->place + AHEAD < filing->record_count && filing->key_size == 0)
+    if (filing->place + AHEAD < filing->record_count)
         __builtin_prefetch((const filed_item *)filing->items + record[AHEAD].item);
-    out->item = item_of(filing, record);
-    const filed_item *item = (const filed_item *)filing->items + out->item;
-    out->group_id = item->group_id;
-    out->id = item->id;
-    out->crowd = item->crowd;
-    out->table_no = filing->by_table ? (int64_t)filing->table : 0;
-    out->size = filing->key_size;
-    if (out->size > 0) {
-        out->bytes = (const uint8_t *)filing->wide + 2 * out->size * record->item;
-        return ND_OK;
-    }
+    const filed_item *item = (const filed_item *)filing->items + record->item;
     uint64_t low = record->key ^ sign_bit, high = low + filing->span;
+    *out = (nd_filed){.group_id = item->group_id, .id = item->id, .crowd = item->crowd, .item = (size_t)record->item,
+        .table_no = filing->by_table ? (int64_t)filing->table : 0};
     memcpy(&out->low, &low, sizeof low);
     memcpy(&out->high, &high, sizeof high);
     return ND_OK;
+}
+
+const uint8_t *nd_filing_code(const nd_filing *filing, size_t item)
+{
+    return (const uint8_t *)filing->values + item * filing->value_size;
 }

@@ -107,6 +107,8 @@ typedef struct nd_kernels {
     /* hashes[i] = XXH3-64 of shingle i */
     void (*hash_shingles)(const nd_shingles *shingles, uint64_t *hashes);
     uint64_t (*hamming)(const uint8_t *a, const uint8_t *b, size_t size);
+    /* Places of the codes, `size` bytes each, within max_distance of `code`, ascending; out has room for count of them. */
+    size_t (*keep_near)(const uint8_t *codes, size_t count, size_t size, const uint8_t *code, uint64_t max_distance, uint32_t *out);
     size_t (*equal_slots16)(const uint8_t *a, const uint8_t *b, size_t count);
     size_t (*equal_slots32)(const uint8_t *a, const uint8_t *b, size_t count);
     /* Common values of two ascending arrays of distinct 64-bit values; SIZE_MAX once more than max_skips values of the two
@@ -222,14 +224,10 @@ void nd_values_truncate(nd_values *values, size_t count);
 struct nd_keys {
     void *rows; /* nd_key */
     size_t count, rows_capacity;
-    void *bytes; /* uint8_t */
-    size_t bytes_size, bytes_capacity;
     nd_scratch scratch;
 };
 
-int nd_keys_append(nd_keys *keys, int64_t table_no, int64_t low, int64_t high, int64_t code);
-/* A key of byte strings: *low, *high and *code are to be filled by the caller, valid until the next append. */
-int nd_keys_append_wide(nd_keys *keys, int64_t table_no, size_t size, uint8_t **low, uint8_t **high, uint8_t **code);
+int nd_keys_append(nd_keys *keys, int64_t table_no, int64_t low, int64_t high);
 
 /* ---- sorting -------------------------------------------------------------------------------------------------------- */
 

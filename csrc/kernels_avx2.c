@@ -265,6 +265,19 @@ ND_TARGET_AVX2 static uint64_t hamming(const uint8_t *a, const uint8_t *b, size_
     return distance;
 }
 
+ND_TARGET_AVX2 static size_t keep_near(const uint8_t *codes, size_t count, size_t size, const uint8_t *code, uint64_t max_distance,
+    uint32_t *out)
+{
+    size_t kept = 0;
+    uint64_t wanted = size == 8 ? nd_load64(code) : 0;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t distance = size == 8 ? (uint64_t)_mm_popcnt_u64(nd_load64(codes + 8 * i) ^ wanted) : hamming(codes + i * size, code, size);
+        out[kept] = (uint32_t)i;
+        kept += distance <= max_distance;
+    }
+    return kept;
+}
+
 /* Equal bytes come out as ones of a 32-bit mask: two for each equal slot of 16 bits, four for one of 32. */
 ND_TARGET_AVX2 static size_t equal_slots16(const uint8_t *a, const uint8_t *b, size_t count)
 {
@@ -317,6 +330,7 @@ const nd_kernels nd_kernels_avx2 = {
     .add_weights = add_weights,
     .keep_below = keep_below,
     .hamming = hamming,
+    .keep_near = keep_near,
     .equal_slots16 = equal_slots16,
     .equal_slots32 = equal_slots32,
     .count_common = count_common,

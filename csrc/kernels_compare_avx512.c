@@ -218,9 +218,28 @@ ND_TARGET_AVX512 static uint64_t hamming(const uint8_t *a, const uint8_t *b, siz
     return (uint64_t)_mm512_reduce_add_epi64(sums);
 }
 
+/* Eight codes of 64 bits at a time. */
+ND_TARGET_AVX512 static size_t keep_near(const uint8_t *codes, size_t count, size_t size, const uint8_t *code, uint64_t max_distance,
+    uint32_t *out)
+{
+    size_t kept = 0;
+    if (size != 8)
+        return nd_kernels_avx2.keep_near(codes, count, size, code, max_distance, out);
+    __m512i wanted = _mm512_set1_epi64((int64_t)nd_load64(code)), most = _mm512_set1_epi64((int64_t)max_distance);
+    for (size_t i = 0; i < count; i += 8) {
+        __mmask8 lanes = (__mmask8)first_lanes(count - i < 8 ? count - i : 8);
+        __m512i difference = _mm512_xor_si512(_mm512_maskz_loadu_epi64(lanes, codes + 8 * i), wanted);
+        unsigned near = _mm512_mask_cmple_epu64_mask(lanes, _mm512_popcnt_epi64(difference), most);
+        for (; near != 0; near &= near - 1)
+            out[kept++] = (uint32_t)(i + (size_t)__builtin_ctz(near));
+    }
+    return kept;
+}
+
 const nd_kernels nd_kernels_compare_avx512 = {
     .name = "avx512",
     .hamming = hamming,
+    .keep_near = keep_near,
     .equal_slots16 = equal_slots16,
     .equal_slots32 = equal_slots32,
     .count_common = count_common,

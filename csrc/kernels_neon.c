@@ -220,6 +220,16 @@ static uint64_t hamming(const uint8_t *a, const uint8_t *b, size_t size)
     return distance + nd_kernels_scalar.hamming(a + i, b + i, size - i);
 }
 
+static size_t keep_near(const uint8_t *codes, size_t count, size_t size, const uint8_t *code, uint64_t max_distance, uint32_t *out)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        out[kept] = (uint32_t)i;
+        kept += hamming(codes + i * size, code, size) <= max_distance;
+    }
+    return kept;
+}
+
 /* The counters of a lane go up to 8,192 before they are added. */
 static size_t equal_slots16(const uint8_t *a, const uint8_t *b, size_t count)
 {
@@ -258,6 +268,7 @@ const nd_kernels nd_kernels_neon = {
     .add_weights = add_weights,
     .keep_below = keep_below,
     .hamming = hamming,
+    .keep_near = keep_near,
     .equal_slots16 = equal_slots16,
     .equal_slots32 = equal_slots32,
 };

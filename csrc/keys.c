@@ -16,7 +16,7 @@ static int64_t as_signed(uint64_t pattern)
 }
 
 /* One key for each distinct value, ascending as SQLite orders them: as signed numbers. */
-static int append_distinct(nd_keys *keys, int64_t table_no, uint64_t *patterns, size_t count)
+static int append_distinct(nd_keys *keys, uint64_t *patterns, size_t count)
 {
     const uint64_t sign = (uint64_t)1 << 63;
     for (size_t i = 0; i < count; i++)
@@ -25,62 +25,75 @@ static int append_distinct(nd_keys *keys, int64_t table_no, uint64_t *patterns, 
     int status = ND_OK;
     for (size_t i = 0; i < count && status == ND_OK; i++) {
         int64_t value = as_signed(patterns[i] ^ sign);
-        status = nd_keys_append(keys, table_no, value, value, 0);
+        status = nd_keys_append(keys, 0, value, value);
     }
+    return status;
+}
+
+/* ---- buckets of codes ------------------------------------------------------------------------------------------------------ */
+
+#define PARTS ((int64_t)1 << ND_PART_BITS)
+
+int64_t nd_bucket_low(int64_t group_id, size_t table, uint64_t number, size_t width)
+{
+    uint64_t bucket = number;
+    if (width > ND_BUCKET_BITS || group_id != 0)
+        bucket = nd_xxh3_64((const uint8_t *)&number, sizeof number, (uint64_t)group_id) >> (64 - ND_BUCKET_BITS);
+    return ((int64_t)table << ND_BUCKET_BITS | (int64_t)bucket) << ND_PART_BITS;
+}
+
+/* One key for each distinct bucket, ascending. */
+static int append_buckets(nd_keys *keys, size_t table, uint64_t *lows, size_t count)
+{
+    int status = ND_OK;
+    count = nd_sort_distinct(lows, count);
+    for (size_t i = 0; i < count && status == ND_OK; i++)
+        status = nd_keys_append(keys, (int64_t)table, (int64_t)lows[i], (int64_t)lows[i] + PARTS - 1);
     return status;
 }
 
 /* ---- blocks --------------------------------------------------------------------------------------------------------------- */
 
-/* Sets the bits from `from` to the end of the string of `size` bytes to ones or to zeros. */
-static void fill_rest(uint8_t *bytes, size_t size, size_t from, int ones)
+/* The first `width` bits, which is 64 at most, or a hash of them. */
+static uint64_t leading_bits(uint8_t *bytes, size_t width)
 {
-    if (from % 8 != 0) {
-        unsigned rest = 0xffu >> (from % 8);
-        bytes[from / 8] = (uint8_t)(ones ? bytes[from / 8] | rest : bytes[from / 8] & ~rest);
+    size_t size = (width + 7) / 8;
+    if (width % 8 != 0)
+        bytes[size - 1] &= (uint8_t)(0xff00u >> (width % 8));
+    return width > 64 ? nd_xxh3_64(bytes, size, 0) : nd_load_big(bytes, size) >> (8 * size - width);
+}
+
+int nd_block_number(const nd_scheme *scheme, const uint8_t *value, const uint8_t *order, size_t prefix, uint64_t *number)
+{
+    uint8_t permuted[ND_CODE_BYTES_MAX];
+    size_t bits = (size_t)scheme->bits, blocks = (size_t)scheme->blocks;
+    if (bits <= 64) {
+        *number = nd_permute_number(nd_load_big(value, bits / 8), bits, blocks, order) >> (bits - prefix);
+        return ND_OK;
     }
-    size_t whole = (from + 7) / 8;
-    if (whole < size)
-        memset(bytes + whole, ones ? 0xff : 0, size - whole);
-}
-
-static int append_wide_block(const nd_scheme *scheme, const uint8_t *value, int64_t table_no, const uint8_t *order,
-    size_t prefix, nd_keys *keys)
-{
-    size_t size = (size_t)scheme->bits / 8;
-    uint8_t *low, *high, *code;
-    int status = nd_keys_append_wide(keys, table_no, size, &low, &high, &code);
+    int status = nd_permute(value, bits, blocks, order, permuted);
     if (status == ND_OK)
-        status = nd_permute(value, (size_t)scheme->bits, (size_t)scheme->blocks, order, code);
-    if (status != ND_OK)
-        return status;
-    memcpy(low, code, size);
-    memcpy(high, code, size);
-    fill_rest(low, size, prefix, 0);
-    fill_rest(high, size, prefix, 1);
-    return ND_OK;
+        *number = leading_bits(permuted, prefix);
+    return status;
 }
 
-/* One key a table. When filing, the prefix is the whole code. */
-static int block_keys(const nd_scheme *scheme, const uint8_t *value, int probing, size_t first_table, size_t end_table,
+/* One key a table: what the blocks in front have in common. */
+static int block_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *value, size_t first_table, size_t end_table,
     nd_keys *keys)
 {
     uint8_t order[256];
     size_t bits = (size_t)scheme->bits, blocks = (size_t)scheme->blocks, distance = (size_t)scheme->max_distance;
-    uint64_t number = bits <= 64 ? nd_load_big(value, bits / 8) : 0;
     for (size_t table = first_table; table < end_table; table++) {
+        uint64_t number;
         int status = nd_block_table(blocks, distance, table, order);
         if (status != ND_OK)
             return status;
-        size_t prefix = probing ? nd_block_prefix_bits(bits, blocks, distance, order) : bits;
-        if (bits > 64) {
-            status = append_wide_block(scheme, value, (int64_t)table, order, prefix, keys);
-        } else {
-            uint64_t permuted = nd_permute_number(number, bits, blocks, order);
-            uint64_t rest = bits == prefix ? 0 : UINT64_MAX >> (64 - (bits - prefix));
-            status = nd_keys_append(keys, (int64_t)table, as_signed(permuted & ~rest), as_signed(permuted | rest),
-                as_signed(permuted));
-        }
+        size_t prefix = nd_block_prefix_bits(bits, blocks, distance, order);
+        status = nd_block_number(scheme, value, order, prefix, &number);
+        if (status != ND_OK)
+            return status;
+        int64_t low = nd_bucket_low(group_id, table, number, prefix);
+        status = nd_keys_append(keys, (int64_t)table, low, low + PARTS - 1);
         if (status != ND_OK)
             return status;
     }
@@ -89,8 +102,8 @@ static int block_keys(const nd_scheme *scheme, const uint8_t *value, int probing
 
 /* ---- chunks --------------------------------------------------------------------------------------------------------------- */
 
-static int chunk_keys(const nd_scheme *scheme, const uint8_t *value, int probing, size_t first_table, size_t end_table,
-    nd_keys *keys)
+static int chunk_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *value, int probing, size_t first_table,
+    size_t end_table, nd_keys *keys)
 {
     uint64_t split[256];
     size_t bits = (size_t)scheme->bits, chunks = (size_t)scheme->chunks;
@@ -99,15 +112,17 @@ static int chunk_keys(const nd_scheme *scheme, const uint8_t *value, int probing
         int radius = probing ? nd_chunk_radius(chunks, (size_t)scheme->max_distance, chunk) : 0;
         if (radius < 0)
             continue;
-        size_t width = nd_chunk_bits(bits, chunks, chunk), count;
+        size_t width = nd_chunk_bits(bits, chunks, chunk), count = 0;
         uint64_t expected = nd_neighbour_count(width, (size_t)radius), *near;
         if (expected > PTRDIFF_MAX / 8)
             return ND_ERROR_CAPACITY;
         status = nd_scratch_hashes(&keys->scratch, (size_t)expected, &near);
         if (status == ND_OK)
             status = nd_neighbours(split[chunk], width, (size_t)radius, near, (size_t)expected, &count);
+        for (size_t i = 0; i < count && status == ND_OK; i++)
+            near[i] = (uint64_t)nd_bucket_low(group_id, chunk, near[i], width);
         if (status == ND_OK)
-            status = append_distinct(keys, (int64_t)chunk, near, count);
+            status = append_buckets(keys, chunk, near, count);
     }
     return status;
 }
@@ -164,7 +179,7 @@ static int band_keys(const nd_scheme *scheme, const uint8_t *value, size_t size,
         return status;
     for (size_t i = 0; i < bands; i++)
         room[i] = (uint64_t)(int64_t)buckets[i];
-    return append_distinct(keys, 0, room, bands);
+    return append_distinct(keys, room, bands);
 }
 
 static int first_hashes(const uint8_t *value, size_t count, nd_keys *keys)
@@ -174,7 +189,7 @@ static int first_hashes(const uint8_t *value, size_t count, nd_keys *keys)
     if (status != ND_OK)
         return status;
     memcpy(hashes, value, 8 * count);
-    return append_distinct(keys, 0, hashes, count);
+    return append_distinct(keys, hashes, count);
 }
 
 static int prefix_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, int probing, nd_keys *keys)
@@ -194,20 +209,19 @@ size_t nd_scheme_table_count(const nd_scheme *scheme)
     return scheme->plan == ND_PLAN_SCAN ? 0 : 1;
 }
 
-int nd_scheme_table_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, int probing, size_t first_table,
-    size_t end_table, nd_keys *keys)
+int nd_scheme_table_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *value, size_t size, int probing,
+    size_t first_table, size_t end_table, nd_keys *keys)
 {
     keys->count = 0;
-    keys->bytes_size = 0;
     int status = ND_OK;
     switch (scheme->plan) {
     case ND_PLAN_SCAN:
         return ND_OK;
     case ND_PLAN_BLOCKS:
-        status = block_keys(scheme, value, probing, first_table, end_table, keys);
+        status = block_keys(scheme, group_id, value, first_table, end_table, keys);
         break;
     case ND_PLAN_CHUNKS:
-        status = chunk_keys(scheme, value, probing, first_table, end_table, keys);
+        status = chunk_keys(scheme, group_id, value, probing, first_table, end_table, keys);
         break;
     case ND_PLAN_BANDS:
         status = band_keys(scheme, value, size, keys);
@@ -223,23 +237,23 @@ int nd_scheme_table_keys(const nd_scheme *scheme, const uint8_t *value, size_t s
     return status;
 }
 
-static int make_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, int probing, nd_keys *keys)
+static int make_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *value, size_t size, int probing, nd_keys *keys)
 {
     keys->count = 0;
     int status = nd_scheme_value_check(scheme, value, size);
     if (status != ND_OK)
         return status;
-    return nd_scheme_table_keys(scheme, value, size, probing, 0, nd_scheme_table_count(scheme), keys);
+    return nd_scheme_table_keys(scheme, group_id, value, size, probing, 0, nd_scheme_table_count(scheme), keys);
 }
 
-int nd_scheme_file_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, nd_keys *keys)
+int nd_scheme_file_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *value, size_t size, nd_keys *keys)
 {
-    return make_keys(scheme, value, size, 0, keys);
+    return make_keys(scheme, group_id, value, size, 0, keys);
 }
 
-int nd_scheme_probe_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, nd_keys *keys)
+int nd_scheme_probe_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *value, size_t size, nd_keys *keys)
 {
-    return make_keys(scheme, value, size, 1, keys);
+    return make_keys(scheme, group_id, value, size, 1, keys);
 }
 
 /* A partner covers the first m hashes of the value, for some m up to all, and lacks at most m - o of them, o the smallest c with
@@ -247,7 +261,6 @@ int nd_scheme_probe_keys(const nd_scheme *scheme, const uint8_t *value, size_t s
 int nd_scheme_containment_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, double threshold, nd_keys *keys)
 {
     keys->count = 0;
-    keys->bytes_size = 0;
     if (scheme->kind != ND_SCHEME_BOTTOMK || !scheme->containment || !(threshold > 0 && threshold <= 1))
         return ND_ERROR_PARAMETER;
     int status = nd_scheme_value_check(scheme, value, size);

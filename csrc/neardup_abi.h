@@ -273,48 +273,40 @@ int nd_scheme_append_work(const nd_scheme *scheme, const nd_rules *rules, const 
 /* The value of shingles hashed by the caller: digests of digest_size bytes, big-endian. */
 int nd_scheme_append_digests(const nd_scheme *scheme, const uint8_t *digests, size_t digest_size, size_t count, size_t token_count, nd_values *values);
 
-/* Keys. A row of the candidate table is (table_no, low[, code]); a probe is a range low..high of table_no. low and high are the
- * integers of the table as SQLite holds them (64-bit patterns signed, 32-bit buckets sign-extended, narrower codes >= 0).
- * table_no: block table, chunk; 0 for bands and prefixes.
- * Where ND_PLAN_BLOCKS has codes wider than 64 bits, `size` is the bytes of a code, and low, high and code are byte strings: at
- * nd_keys_bytes() + offset stand low, high, code, `size` bytes each (when filing all three are the permuted code).
- * Else `size` is 0, and `code` of a block probe is the permuted query as an integer (narrow). */
+/* Keys. low and high are integers as SQLite holds them.
+ * Bands, prefixes: a row of the candidate table is filed under low = high (64-bit patterns signed, 32-bit buckets sign-extended);
+ * table_no is 0. Blocks, chunks: codes stand in buckets, and a bucket is the rows of the candidate table with ids from low to high
+ * (ND_PART_BITS below); table_no is that of the block table or of the chunk. */
 typedef struct nd_key {
     int64_t table_no;
     int64_t low;
     int64_t high;
-    int64_t code;
-    size_t offset;
-    size_t size;
 } nd_key;
 typedef struct nd_keys nd_keys;
 nd_keys *nd_keys_new(void);
 void nd_keys_free(nd_keys *keys);
 size_t nd_keys_count(const nd_keys *keys);
 const nd_key *nd_keys_rows(const nd_keys *keys);
-const uint8_t *nd_keys_bytes(const nd_keys *keys);
-/* All three replace what keys held, distinct and ascending by (table_no, low). ND_ERROR_DAMAGED if the value is none of the scheme's. */
-int nd_scheme_file_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, nd_keys *keys);
-int nd_scheme_probe_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, nd_keys *keys);
+/* All three replace what keys held, distinct and ascending by (table_no, low). ND_ERROR_DAMAGED if the value is none of the scheme's.
+ * group_id: of the fingerprint, or asked for; it decides where codes stand. */
+int nd_scheme_file_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *value, size_t size, nd_keys *keys);
+int nd_scheme_probe_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *value, size_t size, nd_keys *keys);
 /* What to look up for everything of which nd_containment_estimate(value, it, k) >= threshold, in a table that holds all hashes:
  * the first nd_prefix_count(its hashes, threshold). ND_ERROR_PARAMETER unless the scheme has `containment`, 0 < threshold <= 1. */
 int nd_scheme_containment_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, double threshold, nd_keys *keys);
 /* 1 where looking at all of `fingerprints` stored codes is cheaper than probing (Hamming schemes only, else 0). */
 int nd_scheme_prefers_scan(const nd_scheme *scheme, int64_t fingerprints);
 
-/* The keys of many values in the order of their candidate table: of codes group, table_no, low; else low, group; then as the values
- * were added. */
+/* The keys of many values in the order of their candidate table: of codes low; else low, group; then as the values were added. */
 typedef struct nd_filing nd_filing;
 typedef struct nd_filed {
     int64_t group_id;
     int64_t id;
     int64_t crowd;
     int64_t table_no;
-    int64_t low; /* as in nd_key, where size is 0 */
+    int64_t low; /* as in nd_key */
     int64_t high;
-    size_t item;          /* number of the value, in the order of adding */
-    const uint8_t *bytes; /* where size is not 0: low and high, `size` bytes each; valid until the next call */
-    size_t size;
+    size_t item; /* number of the value, in the order of adding */
 } nd_filed;
 nd_filing *nd_filing_new(void);
 void nd_filing_free(nd_filing *filing);
@@ -327,6 +319,34 @@ size_t nd_filing_memory(const nd_filing *filing);
 /* After the last nd_filing_add; then nd_filing_next gives key after key, and ND_DONE after the last. */
 int nd_filing_sort(nd_filing *filing);
 int nd_filing_next(nd_filing *filing, nd_filed *out);
+/* The code of an item (blocks and chunks only), bits / 8 bytes. */
+const uint8_t *nd_filing_code(const nd_filing *filing, size_t item);
+
+/* ---- buckets of codes ---------------------------------------------------------------------------------------------------- */
+
+/* The id of a row is table_no, bucket, part, from the most significant bits on. A bucket is the bits that its codes have in common,
+ * where these are no more than ND_BUCKET_BITS and the group is 0; else a hash of them and the group. */
+#define ND_BUCKET_BITS 30
+#define ND_PART_BITS 20 /* 2^20 rows of one bucket at most */
+#define ND_PART_BYTES 1900 /* of entries in a row, where they are more than one: two such rows fill a page */
+
+/* Entries: a byte w, then each code, then each fingerprint's id, w bytes little-endian; 1 <= w <= 8, one entry at least. */
+typedef struct nd_entries {
+    const uint8_t *codes;
+    const uint8_t *ids;
+    size_t count;
+    size_t code_size;
+    size_t id_size;
+} nd_entries;
+
+/* ND_ERROR_DAMAGED where the bytes are no entries of codes of this size. */
+int nd_entries_read(const uint8_t *bytes, size_t size, size_t code_size, nd_entries *out);
+int64_t nd_entries_id(const nd_entries *entries, size_t place);
+/* Places of the codes within max_distance of `code`, ascending; out has room for all. Returns how many. */
+size_t nd_entries_near(const nd_entries *entries, const uint8_t *code, uint64_t max_distance, uint32_t *out);
+/* Bytes that entries with these ids, none negative, need; and the entries themselves. */
+size_t nd_entries_size(const int64_t *ids, size_t count, size_t code_size);
+void nd_entries_write(const int64_t *ids, const uint8_t *codes, size_t count, size_t code_size, uint8_t *out);
 
 /* Similarity of two stored values and, for Hamming schemes, the distance (else -1). EVIDENCE_TEXT: of the signatures. */
 int nd_scheme_similarity(const nd_scheme *scheme, const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size, double *similarity, int64_t *distance);

@@ -17,7 +17,7 @@
 
 #define NUM_PERM_MAX 65536
 #define K_MAX 65536
-#define BITS_MAX 4096
+#define BITS_MAX (8 * ND_CODE_BYTES_MAX)
 #define BLOCKS_MAX 64
 #define CHUNKS_MAX 256
 #define TABLES_MAX 4096

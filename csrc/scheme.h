@@ -10,8 +10,14 @@ uint64_t nd_scheme_probe_count(const nd_scheme *scheme);
 /* Tables that a value has keys in. */
 size_t nd_scheme_table_count(const nd_scheme *scheme);
 /* The keys of a checked value in tables first_table to end_table - 1. */
-int nd_scheme_table_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, int probing, size_t first_table,
-    size_t end_table, nd_keys *keys);
+int nd_scheme_table_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *value, size_t size, int probing,
+    size_t first_table, size_t end_table, nd_keys *keys);
+
+#define ND_CODE_BYTES_MAX 512
+/* What codes of a bucket have in common in a block table with this order of blocks: the first `prefix` bits, or a hash of them. */
+int nd_block_number(const nd_scheme *scheme, const uint8_t *value, const uint8_t *order, size_t prefix, uint64_t *number);
+/* Where the bucket begins of codes that have `number`, of `width` bits, in common. */
+int64_t nd_bucket_low(int64_t group_id, size_t table, uint64_t number, size_t width);
 
 /* The min-hash slots of a MinHash or BitSampling scheme, in scratch->slots. */
 int nd_scheme_slots(const nd_scheme *scheme, nd_scratch *scratch, const uint64_t *hashes, size_t count);

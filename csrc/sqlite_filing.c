@@ -1,18 +1,17 @@
-/* sqlite_filing.c: neardup_filing(index, first_id, last_id) -> group_id, table_no, low, crowd, fingerprint_id, code: the rows that
- * the fingerprints from first_id to last_id have in the candidate table, in the order of that table. code is the stored value
- * where the plan keeps it beside the key (chunk tables), else NULL.
+/* sqlite_filing.c: neardup_filing(index, first_id, last_id) -> group_id, table_no, low, high, crowd, fingerprint_id, code: the rows
+ * that the fingerprints from first_id to last_id have in the candidate table, in the order of that table; of codes, the buckets in
+ * which they are entries, with the code (else NULL).
  *
  * DIRECTONLY: it reads the index. All values are read before the first row is given out, so it may feed an INSERT. */
 #include "sqlite_neardup.h"
 
-#include <string.h>
-
 static nd_table_spec filing_spec = {
     .name = "neardup_filing",
-    .declaration = "CREATE TABLE x(group_id INTEGER, table_no INTEGER, low, crowd INTEGER, fingerprint_id INTEGER, code BLOB, "
+    .declaration = "CREATE TABLE x(group_id INTEGER, table_no INTEGER, low, high, crowd INTEGER, fingerprint_id INTEGER, "
+                   "code BLOB, "
                    "index_name HIDDEN, first_id HIDDEN, last_id HIDDEN)",
     .innocuous = 0,
-    .outputs = 6,
+    .outputs = 7,
     .required = 3,
     .inputs = 3,
     .rows = 1000,
@@ -21,10 +20,7 @@ static nd_table_spec filing_spec = {
 typedef struct filing_cursor {
     nd_cursor head;
     nd_filing *filing;
-    uint8_t *codes; /* of each value, code_size bytes each; only where code_size is not 0 */
-    size_t codes_capacity;
-    size_t code_size;
-    size_t items;
+    size_t code_size; /* 0 where keys are not those of codes */
     int done;
     nd_filed filed; /* the present row */
 } filing_cursor;
@@ -48,49 +44,24 @@ static int filing_close(sqlite3_vtab_cursor *base)
 {
     filing_cursor *cursor = (filing_cursor *)base;
     nd_filing_free(cursor->filing);
-    sqlite3_free(cursor->codes);
     nd_cursor_free(&cursor->head);
     return SQLITE_OK;
 }
 
-static int reserve(void **buffer, size_t *capacity, size_t needed)
-{
-    if (needed <= *capacity)
-        return SQLITE_OK;
-    size_t wanted = needed + needed / 2 + 64;
-    void *grown = sqlite3_realloc64(*buffer, wanted);
-    if (grown == NULL)
-        return SQLITE_NOMEM;
-    *buffer = grown;
-    *capacity = wanted;
-    return SQLITE_OK;
-}
-
 /* One row of the statement: id, group_id, value, crowd, value_hash. */
-static int take(filing_cursor *cursor, const nd_settings *settings, sqlite3_stmt *statement)
+static int take(nd_table *table, nd_filing *filing, sqlite3_stmt *statement)
 {
-    sqlite3_vtab *table = cursor->head.base.pVtab;
     const uint8_t *value = sqlite3_column_blob(statement, 2);
     size_t size = (size_t)sqlite3_column_bytes(statement, 2);
     sqlite3_int64 id = sqlite3_column_int64(statement, 0);
     const sqlite3_int64 group_id = sqlite3_column_int64(statement, 1), crowd = sqlite3_column_int64(statement, 3);
     int status = ND_ERROR_DAMAGED;
     if (value != NULL && nd_xxh3_64(value, size, 0) == (uint64_t)sqlite3_column_int64(statement, 4))
-        status = nd_filing_add(cursor->filing, group_id, id, crowd, value, size);
+        status = nd_filing_add(filing, group_id, id, crowd, value, size);
     if (status == ND_ERROR_DAMAGED)
-        return nd_table_fail(table, "neardup_filing: fingerprint %lld of index \"%s\" is damaged: wrong hash, length or order", id,
-                             settings->index);
-    if (status != ND_OK)
-        return nd_table_fail_status(table, status);
-    int code = SQLITE_OK;
-    if (cursor->code_size > 0)
-        code = reserve((void **)&cursor->codes, &cursor->codes_capacity, (cursor->items + 1) * cursor->code_size);
-    if (code != SQLITE_OK)
-        return code;
-    if (cursor->code_size > 0)
-        memcpy(cursor->codes + cursor->items * cursor->code_size, value, cursor->code_size);
-    cursor->items++;
-    return SQLITE_OK;
+        return nd_table_fail(&table->base, "%s: fingerprint %lld of index \"%s\" is damaged: wrong hash, length or order",
+                             table->spec->name, id, table->cache.settings.index);
+    return status == ND_OK ? SQLITE_OK : nd_table_fail_status(&table->base, status);
 }
 
 /* The statement is kept: adding one document must not plan it anew. */
@@ -108,9 +79,8 @@ static int prepare_values(nd_settings_cache *cache)
     return code;
 }
 
-static int collect(filing_cursor *cursor, const nd_settings *settings, int64_t first_id, int64_t last_id)
+int nd_filing_collect(nd_table *table, nd_filing *filing, int64_t first_id, int64_t last_id)
 {
-    nd_table *table = (nd_table *)cursor->head.base.pVtab;
     int code = prepare_values(&table->cache);
     sqlite3_stmt *statement = table->cache.values;
     if (code == SQLITE_OK)
@@ -118,13 +88,13 @@ static int collect(filing_cursor *cursor, const nd_settings *settings, int64_t f
     if (code == SQLITE_OK)
         code = sqlite3_bind_int64(statement, 2, last_id);
     while (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW)
-        code = take(cursor, settings, statement);
+        code = take(table, filing, statement);
     if (code != SQLITE_DONE && table->base.zErrMsg == NULL)
-        nd_table_fail(&table->base, "neardup_filing: %s", sqlite3_errmsg(table->cache.db));
+        nd_table_fail(&table->base, "%s: %s", table->spec->name, sqlite3_errmsg(table->cache.db));
     sqlite3_reset(statement);
     if (code != SQLITE_DONE)
         return code;
-    int status = nd_filing_sort(cursor->filing);
+    int status = nd_filing_sort(filing);
     return status == ND_OK ? SQLITE_OK : nd_table_fail_status(&table->base, status);
 }
 
@@ -149,7 +119,6 @@ static int filing_filter(sqlite3_vtab_cursor *base, int given, const char *plan,
     nd_table *table = (nd_table *)base->pVtab;
     char *message = NULL;
     int64_t first_id, last_id;
-    cursor->items = 0;
     cursor->done = 1;
     int code = nd_cursor_begin(&cursor->head, given, argc, argv);
     if (code == SQLITE_OK)
@@ -162,9 +131,10 @@ static int filing_filter(sqlite3_vtab_cursor *base, int given, const char *plan,
     if (code != SQLITE_OK)
         return nd_table_fail_message(base->pVtab, code, message);
     const nd_scheme *scheme = &table->cache.settings.scheme;
-    cursor->code_size = scheme->plan == ND_PLAN_CHUNKS ? (size_t)scheme->bits / 8 : 0;
+    int codes = scheme->plan == ND_PLAN_BLOCKS || scheme->plan == ND_PLAN_CHUNKS;
+    cursor->code_size = codes ? (size_t)scheme->bits / 8 : 0;
     nd_filing_begin(cursor->filing, scheme, 0);
-    code = collect(cursor, &table->cache.settings, first_id, last_id);
+    code = nd_filing_collect(table, cursor->filing, first_id, last_id);
     nd_cache_release(&table->cache);
     return code == SQLITE_OK ? filing_next(base) : code;
 }
@@ -181,20 +151,20 @@ static int filing_column(sqlite3_vtab_cursor *base, sqlite3_context *context, in
         sqlite3_result_int64(context, filed->table_no);
         return SQLITE_OK;
     case 2:
-        if (filed->size == 0)
-            sqlite3_result_int64(context, filed->low);
-        else
-            sqlite3_result_blob64(context, filed->bytes, filed->size, SQLITE_TRANSIENT);
+        sqlite3_result_int64(context, filed->low);
         return SQLITE_OK;
     case 3:
-        sqlite3_result_int64(context, filed->crowd);
+        sqlite3_result_int64(context, filed->high);
         return SQLITE_OK;
     case 4:
-        sqlite3_result_int64(context, filed->id);
+        sqlite3_result_int64(context, filed->crowd);
         return SQLITE_OK;
     case 5:
+        sqlite3_result_int64(context, filed->id);
+        return SQLITE_OK;
+    case 6:
         if (cursor->code_size > 0)
-            sqlite3_result_blob64(context, cursor->codes + filed->item * cursor->code_size, cursor->code_size, SQLITE_TRANSIENT);
+            sqlite3_result_blob64(context, nd_filing_code(cursor->filing, filed->item), cursor->code_size, SQLITE_TRANSIENT);
         return SQLITE_OK;
     default:
         return nd_cursor_input(&cursor->head, context, column);

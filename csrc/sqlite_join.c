@@ -58,21 +58,20 @@ typedef struct join_run {
     int bounded; /* by RESULTS_MAX */
     uint64_t *candidates; /* other id above, number of the item below */
     size_t candidate_count, candidates_capacity;
-    int walking; /* the table is read from end to end: `row` is where that stands */
+    int walking; /* the table is read from end to end: row_key is where that stands */
     int walked;  /* to the end */
-    struct {
-        int64_t group_id, table_no, key;
-    } row;
+    int64_t row_key;
     uint64_t *others; /* ids in the range of the present probe, ascending */
     size_t other_count, others_capacity;
     size_t *members; /* items that have the present probe, ascending */
     size_t member_count, members_capacity;
-    uint8_t *bytes; /* of the present probe, where it is wide */
-    size_t bytes_capacity;
+    uint32_t *places; /* of entries of a bucket */
+    size_t places_capacity;
     join_part *parts;
     size_t part_count, parts_capacity;
     uint64_t *chain; /* id and the place of the next one, in pairs */
     size_t chain_count, chain_capacity;
+    size_t met_pairs;
     uint64_t *met; /* (item, crowd) that are connected, as hashes; open addressing */
     size_t met_count, met_capacity;
 } join_run;
@@ -404,54 +403,36 @@ static int add_other(join_run *run, int64_t id)
 
 /* ---- the table from end to end, beside the probes in the same order -------------------------------------------------------- */
 
-/* Whether the table begins with the key: tables of codes begin with the group and the number of the table. */
-static int by_key(const join_run *run)
-{
-    int plan = run->reader->settings->scheme.plan;
-    return plan == ND_PLAN_BANDS || plan == ND_PLAN_PREFIX;
-}
-
 static int walk_on(join_run *run)
 {
     sqlite3_stmt *statement = run->reader->statements[JOIN_WALK];
     int code = sqlite3_step(statement);
     if (code == SQLITE_ROW) { /* the rest of the row is read where its key is one that is asked for */
-        run->row.key = sqlite3_column_int64(statement, 2);
-        if (!by_key(run)) {
-            run->row.group_id = sqlite3_column_int64(statement, 0);
-            run->row.table_no = sqlite3_column_int64(statement, 1);
-        }
+        run->row_key = sqlite3_column_int64(statement, 1);
         return SQLITE_OK;
     }
     run->walked = 1;
     return code == SQLITE_DONE ? SQLITE_OK : nd_join_fail(run->reader, code);
 }
 
-/* Where the row stands: before the place (group, table, key), at it, or behind it. */
-static int row_against(const join_run *run, const nd_filed *probe, int64_t key)
+/* Where the row stands: before the place (key, group) of the probe, at it, or behind it. */
+static int row_against(const join_run *run, const nd_filed *probe)
 {
-    if (by_key(run)) {
-        if (run->row.key != key)
-            return run->row.key < key ? -1 : 1;
-        int64_t group_id = sqlite3_column_int64(run->reader->statements[JOIN_WALK], 0);
-        return (group_id > probe->group_id) - (group_id < probe->group_id);
-    }
-    if (run->row.group_id != probe->group_id)
-        return run->row.group_id < probe->group_id ? -1 : 1;
-    if (run->row.table_no != probe->table_no)
-        return run->row.table_no < probe->table_no ? -1 : 1;
-    return (run->row.key > key) - (run->row.key < key);
+    if (run->row_key != probe->low)
+        return run->row_key < probe->low ? -1 : 1;
+    int64_t group_id = sqlite3_column_int64(run->reader->statements[JOIN_WALK], 0);
+    return (group_id > probe->group_id) - (group_id < probe->group_id);
 }
 
 static int walk_range(join_run *run, const nd_filed *probe)
 {
     int code = SQLITE_OK;
-    while (code == SQLITE_OK && !run->walked && row_against(run, probe, probe->low) < 0)
+    while (code == SQLITE_OK && !run->walked && row_against(run, probe) < 0)
         code = walk_on(run);
-    while (code == SQLITE_OK && !run->walked && row_against(run, probe, probe->high) <= 0) {
+    while (code == SQLITE_OK && !run->walked && row_against(run, probe) == 0) {
         sqlite3_stmt *statement = run->reader->statements[JOIN_WALK];
-        if (run->reader->complete || sqlite3_column_int64(statement, 4) == 0)
-            code = add_other(run, sqlite3_column_int64(statement, 3));
+        if (run->reader->complete || sqlite3_column_int64(statement, 3) == 0)
+            code = add_other(run, sqlite3_column_int64(statement, 2));
         if (code == SQLITE_OK)
             code = walk_on(run);
     }
@@ -475,7 +456,7 @@ static void end_walk(join_run *run)
 
 /* ---- pages -------------------------------------------------------------------------------------------------------------------- */
 
-/* The ids that have a key in the range of the probe. */
+/* The ids that have the key of the probe. */
 static int read_range(join_run *run, const nd_filed *probe)
 {
     sqlite3_stmt *statement = run->reader->statements[JOIN_RANGE];
@@ -494,13 +475,101 @@ static int read_range(join_run *run, const nd_filed *probe)
 
 static int same_probe(const nd_filed *a, const nd_filed *b)
 {
-    return a->group_id == b->group_id && a->table_no == b->table_no && a->size == b->size &&
-           (a->size == 0 ? a->low == b->low && a->high == b->high : memcmp(a->bytes, b->bytes, 2 * a->size) == 0);
+    return a->group_id == b->group_id && a->low == b->low && a->high == b->high;
+}
+
+/* ---- buckets of codes: the codes stand beside the ids, so only what is near enough is a candidate ------------------------------ */
+
+typedef int join_meet(join_run *run, size_t item, int64_t other);
+
+static int meet_candidate(join_run *run, size_t item, int64_t other)
+{
+    return add_candidate(run, item, other);
+}
+
+/* Compares the two unless they are connected already. */
+static int meet_connecting(join_run *run, size_t number, int64_t other)
+{
+    join_item *item = &run->page.items[number];
+    int matched = 0;
+    if (item->matched && nd_components_find(run->components, other) == nd_components_find(run->components, item->id))
+        return SQLITE_OK;
+    int code = try_pair(run, item, other, &matched);
+    item->matched |= matched;
+    return code;
+}
+
+/* Only counts. */
+static int meet_counted(join_run *run, size_t item, int64_t other)
+{
+    (void)item;
+    (void)other;
+    run->met_pairs++;
+    return run->met_pairs > GROUPED_FROM ? SQLITE_DONE : SQLITE_OK;
+}
+
+/* Every visible member with those of the entries that it may match, the newest first. */
+static int meet_entries(join_run *run, const nd_entries *entries, join_meet *meet)
+{
+    int complete = run->reader->complete;
+    int code = nd_join_reserve((void **)&run->places, &run->places_capacity, entries->count, sizeof *run->places);
+    for (size_t i = 0; i < run->member_count && code == SQLITE_OK; i++) {
+        const join_item *item = &run->page.items[run->members[i]];
+        if (!item->visible || item->size != entries->code_size)
+            continue;
+        const uint8_t *value = run->page.arena + item->offset;
+        size_t count = nd_entries_near(entries, value, (uint64_t)run->reader->rule.max_distance, run->places);
+        while (count > 0 && code == SQLITE_OK) {
+            int64_t other = nd_entries_id(entries, run->places[--count]);
+            if (other < 0 || other >= (int64_t)1 << (63 - ITEM_BITS))
+                return nd_table_fail(&run->reader->table->base, "neardup_join: fingerprint id %lld is out of range", other);
+            if (run->reader->foreign || (complete ? other > item->id : other < item->id))
+                code = meet(run, run->members[i], other);
+        }
+    }
+    return code;
+}
+
+static int meet_bucket(join_run *run, const nd_filed *probe, join_meet *meet)
+{
+    join_reader *reader = run->reader;
+    sqlite3_stmt *statement = reader->statements[JOIN_RANGE];
+    int code = nd_join_bind(statement, probe), step = SQLITE_ROW;
+    while (code == SQLITE_OK && (step = sqlite3_step(statement)) == SQLITE_ROW) {
+        nd_entries entries;
+        const uint8_t *bytes = sqlite3_column_blob(statement, 0);
+        size_t size = (size_t)sqlite3_column_bytes(statement, 0);
+        if (bytes == NULL || nd_entries_read(bytes, size, (size_t)reader->rule.bits / 8, &entries) != ND_OK)
+            code = nd_table_fail(&reader->table->base, "neardup_join: a row of %s_code_bucket is damaged", reader->settings->index);
+        else
+            code = meet_entries(run, &entries, meet);
+    }
+    if (step != SQLITE_ROW && step != SQLITE_DONE)
+        code = nd_join_fail(reader, step);
+    sqlite3_reset(statement);
+    return code;
+}
+
+/* Of a bucket in which very many match, only as many pairs as it takes to connect them. */
+static int join_codes(join_run *run, const nd_filed *probe)
+{
+    if (run->reader->complete)
+        return meet_bucket(run, probe, meet_candidate);
+    run->met_pairs = 0;
+    int code = meet_bucket(run, probe, meet_counted);
+    if (code == SQLITE_OK && run->met_pairs == 0)
+        return code;
+    if (code != SQLITE_OK && code != SQLITE_DONE)
+        return code;
+    return meet_bucket(run, probe, code == SQLITE_DONE ? meet_connecting : meet_candidate);
 }
 
 /* All that the members of one probe have to ask. */
 static int join_bucket(join_run *run, const nd_filed *probe)
 {
+    int plan = run->reader->settings->scheme.plan;
+    if (plan == ND_PLAN_BLOCKS || plan == ND_PLAN_CHUNKS)
+        return join_codes(run, probe);
     int code = read_range(run, probe);
     if (code != SQLITE_OK)
         return code;
@@ -520,13 +589,6 @@ static int join_probes(join_run *run)
     int code = SQLITE_OK, status = nd_filing_next(probes, &next);
     while (code == SQLITE_OK && status == ND_OK) {
         probe = next;
-        if (probe.size > 0) { /* its bytes live until the next call only */
-            code = nd_join_reserve((void **)&run->bytes, &run->bytes_capacity, 2 * probe.size, 1);
-            if (code != SQLITE_OK)
-                return code;
-            memcpy(run->bytes, probe.bytes, 2 * probe.size);
-            probe.bytes = run->bytes;
-        }
         run->member_count = 0;
         do {
             code = nd_join_reserve((void **)&run->members, &run->members_capacity, run->member_count + 1, sizeof(size_t));
@@ -569,7 +631,7 @@ static void run_close(join_run *run)
     sqlite3_free(run->candidates);
     sqlite3_free(run->others);
     sqlite3_free(run->members);
-    sqlite3_free(run->bytes);
+    sqlite3_free(run->places);
     sqlite3_free(run->parts);
     sqlite3_free(run->chain);
     sqlite3_free(run->met);

@@ -28,8 +28,8 @@ enum join_statement {
     JOIN_VALUE,   /* id -> value */
     JOIN_TEXT,    /* id -> text of a document */
     JOIN_VISIBLE, /* id, now -> 1 */
-    JOIN_RANGE,   /* group, low, table, high -> ids of the candidate table */
-    JOIN_WALK,    /* group, table, key, id, crowd of the whole table, in its order */
+    JOIN_RANGE,   /* group, low -> ids of the candidate table; of codes group, low, high -> entries */
+    JOIN_WALK,    /* group, key, id, crowd of the whole table, in its order; not of codes */
     JOIN_LABEL,   /* group, low, crowd -> the next crowd of the bucket */
     JOIN_CROWD,   /* group, low, crowd -> ids, newest first */
     JOIN_STATEMENTS
@@ -75,7 +75,7 @@ int nd_join_compare(const join_reader *reader, const uint8_t *a, size_t a_size, 
                     int64_t *distance);
 /* Whether reading the candidate table from one end to the other is quicker than looking up each probe of the page. */
 int nd_join_prefers_walk(join_reader *reader, const join_page *page, int *walk);
-/* Binds group, low, table and high of a probe. */
+/* Binds group, low and high of a probe, as many as the statement takes. */
 int nd_join_bind(sqlite3_stmt *statement, const nd_filed *probe);
 /* Grows a buffer of items to hold so many; SQLITE_NOMEM leaves it as it was. */
 int nd_join_reserve(void **buffer, size_t *capacity, size_t needed, size_t item_size);

@@ -40,13 +40,13 @@ static const char *const common_sql[] = {
 
 static const char asked_sql[] = "SELECT id, group_id, value, evidence FROM temp.%s_asked WHERE id BETWEEN ?1 AND ?2 ORDER BY id";
 
-/* Ids in the range of a probe: ?1 group, ?2 low, ?3 table, ?4 high. The second of each pair leaves crowds out. */
+/* What stands under a probe: ?1 group, ?2 low, ?3 high. The second of each pair leaves crowds out. */
+#define IDS_OF_GROUP "SELECT id FROM %s_fingerprint WHERE group_id = ?1"
+#define ENTRIES_OF_BUCKET "SELECT entries FROM %s_code_bucket WHERE id BETWEEN ?2 AND ?3 AND group_id = ?1"
 static const char *const range_sql[][2] = {
-    [ND_PLAN_SCAN] = {"SELECT id FROM %s_fingerprint WHERE group_id = ?1", "SELECT id FROM %s_fingerprint WHERE group_id = ?1"},
-    [ND_PLAN_BLOCKS] = {"SELECT fingerprint_id FROM %s_simhash_block WHERE group_id = ?1 AND table_no = ?3 AND permuted BETWEEN ?2 AND ?4",
-                        "SELECT fingerprint_id FROM %s_simhash_block WHERE group_id = ?1 AND table_no = ?3 AND permuted BETWEEN ?2 AND ?4"},
-    [ND_PLAN_CHUNKS] = {"SELECT fingerprint_id FROM %s_code_chunk WHERE group_id = ?1 AND chunk_no = ?3 AND value = ?2",
-                        "SELECT fingerprint_id FROM %s_code_chunk WHERE group_id = ?1 AND chunk_no = ?3 AND value = ?2"},
+    [ND_PLAN_SCAN] = {IDS_OF_GROUP, IDS_OF_GROUP},
+    [ND_PLAN_BLOCKS] = {ENTRIES_OF_BUCKET, ENTRIES_OF_BUCKET},
+    [ND_PLAN_CHUNKS] = {ENTRIES_OF_BUCKET, ENTRIES_OF_BUCKET},
     [ND_PLAN_BANDS] = {"SELECT fingerprint_id FROM %s_minhash_band WHERE group_id = ?1 AND bucket = ?2",
                        "SELECT fingerprint_id FROM %s_minhash_band WHERE group_id = ?1 AND bucket = ?2 AND crowd = 0"},
     [ND_PLAN_PREFIX] = {"SELECT fingerprint_id FROM %s_bottomk_prefix WHERE group_id = ?1 AND hash = ?2",
@@ -54,10 +54,8 @@ static const char *const range_sql[][2] = {
 };
 
 static const char *const walk_sql[] = {
-    [ND_PLAN_BLOCKS] = "SELECT group_id, table_no, permuted, fingerprint_id, 0 FROM %s_simhash_block ORDER BY 1, 2, 3, 4",
-    [ND_PLAN_CHUNKS] = "SELECT group_id, chunk_no, value, fingerprint_id, 0 FROM %s_code_chunk ORDER BY 1, 2, 3, 4",
-    [ND_PLAN_BANDS] = "SELECT group_id, 0, bucket, fingerprint_id, crowd FROM %s_minhash_band ORDER BY bucket, group_id, crowd, fingerprint_id",
-    [ND_PLAN_PREFIX] = "SELECT group_id, 0, hash, fingerprint_id, crowd FROM %s_bottomk_prefix ORDER BY hash, group_id, crowd, fingerprint_id",
+    [ND_PLAN_BANDS] = "SELECT group_id, bucket, fingerprint_id, crowd FROM %s_minhash_band ORDER BY bucket, group_id, crowd, fingerprint_id",
+    [ND_PLAN_PREFIX] = "SELECT group_id, hash, fingerprint_id, crowd FROM %s_bottomk_prefix ORDER BY hash, group_id, crowd, fingerprint_id",
 };
 
 static int prepare(join_reader *reader, enum join_statement which, const char *format)
@@ -123,13 +121,13 @@ int nd_join_reader_open(join_reader *reader, nd_table *table, int mode, int64_t 
         code = ask_number(reader, "SELECT value FROM %s_setting WHERE name = 'crowds'", &found);
     if (code == SQLITE_OK)
         code = ask_number(reader, "SELECT max(id) FROM %s_fingerprint", &reader->last_id);
-    int plan = reader->settings->scheme.plan;
-    reader->crowds = found != 0 && (plan == ND_PLAN_BANDS || plan == ND_PLAN_PREFIX);
+    int plan = reader->settings->scheme.plan, keyed = plan == ND_PLAN_BANDS || plan == ND_PLAN_PREFIX;
+    reader->crowds = found != 0 && keyed;
     for (int i = JOIN_PAGE; i <= JOIN_VISIBLE && code == SQLITE_OK; i++)
         code = prepare(reader, (enum join_statement)i, i == JOIN_PAGE && reader->foreign ? asked_sql : common_sql[i]);
     if (code == SQLITE_OK)
         code = prepare(reader, JOIN_RANGE, range_sql[plan][!reader->complete]);
-    if (code == SQLITE_OK && plan != ND_PLAN_SCAN && (plan != ND_PLAN_BLOCKS || reader->rule.bits <= 64))
+    if (code == SQLITE_OK && keyed)
         code = prepare(reader, JOIN_WALK, walk_sql[plan]);
     if (code == SQLITE_OK && reader->crowds && !reader->complete)
         code = prepare_crowds(reader);
@@ -153,13 +151,9 @@ int nd_join_bind(sqlite3_stmt *statement, const nd_filed *probe)
     int code = sqlite3_bind_int64(statement, 1, probe->group_id);
     int wanted = sqlite3_bind_parameter_count(statement);
     if (code == SQLITE_OK && wanted >= 2)
-        code = probe->size == 0 ? sqlite3_bind_int64(statement, 2, probe->low)
-                                : sqlite3_bind_blob64(statement, 2, probe->bytes, probe->size, SQLITE_STATIC);
+        code = sqlite3_bind_int64(statement, 2, probe->low);
     if (code == SQLITE_OK && wanted >= 3)
-        code = sqlite3_bind_int64(statement, 3, probe->table_no);
-    if (code == SQLITE_OK && wanted >= 4)
-        code = probe->size == 0 ? sqlite3_bind_int64(statement, 4, probe->high)
-                                : sqlite3_bind_blob64(statement, 4, probe->bytes + probe->size, probe->size, SQLITE_STATIC);
+        code = sqlite3_bind_int64(statement, 3, probe->high);
     return code;
 }
 
@@ -178,9 +172,9 @@ int nd_join_prefers_walk(join_reader *reader, const join_page *page, int *walk)
         const uint8_t *value = sqlite3_column_blob(statement, 0);
         size_t size = (size_t)sqlite3_column_bytes(statement, 0);
         double filed = 0, probed = 0;
-        if (value != NULL && nd_scheme_file_keys(&reader->settings->scheme, value, size, keys) == ND_OK)
+        if (value != NULL && nd_scheme_file_keys(&reader->settings->scheme, 0, value, size, keys) == ND_OK)
             filed = (double)nd_keys_count(keys);
-        if (value != NULL && nd_scheme_probe_keys(&reader->settings->scheme, value, size, keys) == ND_OK)
+        if (value != NULL && nd_scheme_probe_keys(&reader->settings->scheme, 0, value, size, keys) == ND_OK)
             probed = (double)nd_keys_count(keys);
         *walk = filed * (double)reader->last_id < WALKED * probed * (double)page->count;
     }

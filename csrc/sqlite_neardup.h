@@ -72,7 +72,8 @@ typedef struct nd_settings_cache {
     sqlite3 *db;
     int with_rules;
     sqlite3_stmt *watch; /* NULL = nothing is held */
-    sqlite3_stmt *values; /* of neardup_filing: first and last id -> id, group_id, value, crowd, value_hash; NULL until it is needed */
+    sqlite3_stmt *values; /* of nd_filing_collect: first and last id -> id, group_id, value, crowd, value_hash; NULL until it is needed */
+    sqlite3_stmt *parts[2]; /* of neardup_buckets, taking out and filing: first and last row -> id, group_id, entries */
     sqlite3_stmt *query; /* of neardup_search; NULL while it runs, and until it is needed */
     const char *query_name; /* the verify_*.sql that is in it */
     int recompiled;
@@ -139,6 +140,10 @@ int nd_table_fail_message(sqlite3_vtab *table, int code, char *message);
 /* An integer input within bounds, `fallback` where it was not given. */
 int nd_input_integer(nd_cursor *cursor, int which, const char *name, int64_t low, int64_t high, int64_t fallback, int64_t *out);
 
+/* Adds the fingerprints from first_id to last_id of the index in the table's cache to a filing that was begun, and sorts it.
+ * (sqlite_filing.c) */
+int nd_filing_collect(nd_table *table, nd_filing *filing, int64_t first_id, int64_t last_id);
+
 /* ---- registration ------------------------------------------------------------------------------------------------------ */
 
 int nd_register_scalars(sqlite3 *db, nd_workspace *workspace);   /* sqlite_scalars.c: pure functions */
@@ -146,6 +151,7 @@ int nd_register_stored(sqlite3 *db);                         /* sqlite_stored.c:
 int nd_register_tables(sqlite3 *db);                         /* sqlite_tables.c: neardup_shingles, neardup_bands */
 int nd_register_probe(sqlite3 *db);                          /* sqlite_probe.c: neardup_probe, neardup_keys */
 int nd_register_filing(sqlite3 *db);                         /* sqlite_filing.c: neardup_filing */
+int nd_register_buckets(sqlite3 *db);                        /* sqlite_buckets.c: neardup_buckets, neardup_entries, neardup_near */
 int nd_register_join(sqlite3 *db);                           /* sqlite_join.c: neardup_join */
 int nd_register_search(sqlite3 *db);                         /* sqlite_search.c: neardup_search */
 

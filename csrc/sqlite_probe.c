@@ -1,10 +1,10 @@
 /* sqlite_probe.c: the keys of a fingerprint under the stored scheme of an index. DIRECTONLY: they read its settings.
  *
- * neardup_probe(index, fingerprint [, containment]) -> table_no, low, high, code: what a query looks up in the candidate table. low
- * and high are equal where a key is looked up; code is the permuted query of a block table, else NULL. containment: the query is
- * for what holds at least this share of the fingerprint's hashes (bottom-k indexes made for it); NULL or not given: for what is
- * similar to it.
- * neardup_keys(index, fingerprint) -> table_no, low: what the candidate table holds of a stored fingerprint.
+ * neardup_probe(index, fingerprint [, containment [, group_id]]) -> table_no, low, high: what a query looks up in the candidate
+ * table: a key (low = high), or of codes a bucket, which is the rows with ids from low to high. containment: the query is for what
+ * holds at least this share of the fingerprint's hashes (bottom-k indexes made for it); NULL or not given: for what is similar to
+ * it. group_id: 0 where it is not given.
+ * neardup_keys(index, fingerprint [, group_id]) -> table_no, low: where the candidate table holds a stored fingerprint.
  * A NULL fingerprint has no rows. */
 #include "sqlite_neardup.h"
 
@@ -12,21 +12,21 @@
 
 static nd_table_spec probe_spec = {
     .name = "neardup_probe",
-    .declaration = "CREATE TABLE x(table_no INTEGER, low, high, code, index_name HIDDEN, fingerprint HIDDEN, containment HIDDEN)",
+    .declaration = "CREATE TABLE x(table_no INTEGER, low, high, index_name HIDDEN, fingerprint HIDDEN, containment HIDDEN, group_id HIDDEN)",
     .innocuous = 0,
-    .outputs = 4,
+    .outputs = 3,
     .required = 2,
-    .inputs = 3,
+    .inputs = 4,
     .rows = 20,
 };
 
 static nd_table_spec keys_spec = {
     .name = "neardup_keys",
-    .declaration = "CREATE TABLE x(table_no INTEGER, low, index_name HIDDEN, fingerprint HIDDEN)",
+    .declaration = "CREATE TABLE x(table_no INTEGER, low, index_name HIDDEN, fingerprint HIDDEN, group_id HIDDEN)",
     .innocuous = 0,
     .outputs = 2,
     .required = 2,
-    .inputs = 2,
+    .inputs = 3,
     .rows = 20,
 };
 
@@ -34,7 +34,6 @@ typedef struct keys_cursor {
     nd_cursor head;
     nd_keys *keys;
     int64_t serial; /* of the settings that this cursor has seen: one statement sees one state of the database */
-    int has_code;
 } keys_cursor;
 
 static int keys_open(sqlite3_vtab *base, sqlite3_vtab_cursor **out)
@@ -120,11 +119,15 @@ static int keys_filter(sqlite3_vtab_cursor *base, int given, const char *plan, i
     const uint8_t *bytes;
     size_t size;
     (void)nd_value_bytes(value, &bytes, &size);
-    int status = ND_OK;
-    if (table->spec == &keys_spec)
-        status = nd_scheme_file_keys(&settings->scheme, bytes, size, cursor->keys);
+    int status = ND_OK, filing = table->spec == &keys_spec;
+    int64_t group_id;
+    code = nd_input_integer(&cursor->head, filing ? 2 : 3, "group_id", INT64_MIN, INT64_MAX, 0, &group_id);
+    if (code != SQLITE_OK)
+        return code;
+    if (filing)
+        status = nd_scheme_file_keys(&settings->scheme, group_id, bytes, size, cursor->keys);
     else if (nd_input_is_null(&cursor->head, 2))
-        status = nd_scheme_probe_keys(&settings->scheme, bytes, size, cursor->keys);
+        status = nd_scheme_probe_keys(&settings->scheme, group_id, bytes, size, cursor->keys);
     else
         code = containment_keys(cursor, settings, bytes, size, &status);
     if (code != SQLITE_OK)
@@ -134,19 +137,8 @@ static int keys_filter(sqlite3_vtab_cursor *base, int given, const char *plan, i
                              table->spec->name, (sqlite3_int64)size, settings->index);
     if (status != ND_OK)
         return nd_table_fail_status(base->pVtab, status);
-    cursor->has_code = settings->scheme.plan == ND_PLAN_BLOCKS;
     cursor->head.count = nd_keys_count(cursor->keys);
     return SQLITE_OK;
-}
-
-/* One of low, high and code: a number, or for wide codes bytes `place` codes further on. */
-static void result_key(sqlite3_context *context, const keys_cursor *cursor, const nd_key *key, int64_t number, size_t place)
-{
-    if (key->size == 0)
-        sqlite3_result_int64(context, number);
-    else
-        sqlite3_result_blob64(context, nd_keys_bytes(cursor->keys) + key->offset + place * key->size, key->size,
-                              SQLITE_TRANSIENT);
 }
 
 static int probe_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
@@ -156,27 +148,17 @@ static int probe_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int
     if (column == 0)
         sqlite3_result_int64(context, key->table_no);
     else if (column == 1)
-        result_key(context, cursor, key, key->low, 0);
+        sqlite3_result_int64(context, key->low);
     else if (column == 2)
-        result_key(context, cursor, key, key->high, 1);
-    else if (column > 3)
+        sqlite3_result_int64(context, key->high);
+    else
         return nd_cursor_input(&cursor->head, context, column);
-    else if (cursor->has_code)
-        result_key(context, cursor, key, key->code, 2);
     return SQLITE_OK;
 }
 
 static int keys_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
 {
-    keys_cursor *cursor = (keys_cursor *)base;
-    const nd_key *key = nd_keys_rows(cursor->keys) + cursor->head.row;
-    if (column == 0)
-        sqlite3_result_int64(context, key->table_no);
-    else if (column == 1)
-        result_key(context, cursor, key, key->low, 0);
-    else
-        return nd_cursor_input(&cursor->head, context, column);
-    return SQLITE_OK;
+    return column < 2 ? probe_column(base, context, column) : nd_cursor_input((nd_cursor *)base, context, column);
 }
 
 static const sqlite3_module probe_module = {

@@ -55,9 +55,9 @@ static const char *verify_name(const nd_scheme *scheme, int scan)
 {
     switch (scheme->plan) {
     case ND_PLAN_BLOCKS:
-        return scan ? "verify_scan" : "verify_blocks";
+        return scan ? "verify_scan" : "verify_buckets";
     case ND_PLAN_CHUNKS:
-        return scan ? "verify_scan" : "verify_chunks";
+        return scan ? "verify_scan" : "verify_buckets";
     case ND_PLAN_BANDS:
         if (scheme->evidence == ND_EVIDENCE_HASHES)
             return "verify_bands_hashes";

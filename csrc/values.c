@@ -138,7 +138,6 @@ void nd_keys_free(nd_keys *keys)
         return;
     nd_scratch_free(&keys->scratch);
     free(keys->rows);
-    free(keys->bytes);
     free(keys);
 }
 
@@ -152,34 +151,12 @@ const nd_key *nd_keys_rows(const nd_keys *keys)
     return keys->rows;
 }
 
-const uint8_t *nd_keys_bytes(const nd_keys *keys)
-{
-    return keys->bytes;
-}
-
-int nd_keys_append(nd_keys *keys, int64_t table_no, int64_t low, int64_t high, int64_t code)
+int nd_keys_append(nd_keys *keys, int64_t table_no, int64_t low, int64_t high)
 {
     int status = nd_reserve(&keys->rows, &keys->rows_capacity, keys->count + 1, sizeof(nd_key));
     if (status == ND_OK)
-        ((nd_key *)keys->rows)[keys->count++] = (nd_key){.table_no = table_no, .low = low, .high = high, .code = code};
+        ((nd_key *)keys->rows)[keys->count++] = (nd_key){.table_no = table_no, .low = low, .high = high};
     return status;
-}
-
-int nd_keys_append_wide(nd_keys *keys, int64_t table_no, size_t size, uint8_t **low, uint8_t **high, uint8_t **code)
-{
-    int status = nd_reserve(&keys->bytes, &keys->bytes_capacity, keys->bytes_size + 3 * size, 1);
-    if (status == ND_OK)
-        status = nd_keys_append(keys, table_no, 0, 0, 0);
-    if (status != ND_OK)
-        return status;
-    nd_key *row = (nd_key *)keys->rows + keys->count - 1;
-    row->offset = keys->bytes_size;
-    row->size = size;
-    *low = (uint8_t *)keys->bytes + keys->bytes_size;
-    *high = *low + size;
-    *code = *high + size;
-    keys->bytes_size += 3 * size;
-    return ND_OK;
 }
 
 void nd_hash_values(const uint8_t *bytes, const uint64_t *ends, size_t count, uint64_t *hashes)

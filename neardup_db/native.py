@@ -324,30 +324,37 @@ def is_value(scheme: Any, value: bytes) -> bool:
     return bool(lib.nd_scheme_value_check(scheme, ffi.from_buffer("uint8_t[]", value), len(value)) == lib.ND_OK)
 
 
-def keys(scheme: Any, value: bytes, *, probe: bool, containment: float | None = None) -> list[tuple[int, Any, Any, Any]]:
-    """(table_no, low, high, code) of the rows that a value is filed under, or of the ranges that a query looks up.
+def keys(scheme: Any, value: bytes, group_id: int = 0, *, probe: bool, containment: float | None = None) -> list[tuple[int, int, int]]:
+    """(table_no, low, high) of where a value of a group is filed, or of what a query looks up.
 
-    low, high and code, the permuted query of a block table, are bytes where block tables hold codes of more than 64 bits.
     containment: the query is for what holds at least this share of the value's hashes."""
     keys = _owned(lib.nd_keys_new(), lib.nd_keys_free)
     data = ffi.from_buffer("uint8_t[]", value)
     if containment is not None:
         status = lib.nd_scheme_containment_keys(scheme, data, len(value), containment, keys)
     elif probe:
-        status = lib.nd_scheme_probe_keys(scheme, data, len(value), keys)
+        status = lib.nd_scheme_probe_keys(scheme, group_id, data, len(value), keys)
     else:
-        status = lib.nd_scheme_file_keys(scheme, data, len(value), keys)
+        status = lib.nd_scheme_file_keys(scheme, group_id, data, len(value), keys)
     check(status, "keys of a fingerprint")
-    rows, codes = lib.nd_keys_rows(keys), lib.nd_keys_bytes(keys)
-    found: list[tuple[int, Any, Any, Any]] = []
-    for index in range(lib.nd_keys_count(keys)):
-        row = rows[index]
-        if row.size:
-            low, high, code = (bytes(ffi.buffer(codes + row.offset + place * row.size, row.size)) for place in range(3))
-            found.append((row.table_no, low, high, code))
-        else:
-            found.append((row.table_no, row.low, row.high, row.code))
-    return found
+    rows = lib.nd_keys_rows(keys)
+    return [(rows[i].table_no, rows[i].low, rows[i].high) for i in range(lib.nd_keys_count(keys))]
+
+
+def near(entries: bytes, code: bytes, max_distance: int) -> list[tuple[int, int]] | None:
+    """(fingerprint_id, distance) of the entries of a row of buckets within max_distance bits of a code; None for bytes that are no
+    entries of such codes."""
+    found = ffi.new("nd_entries *")
+    data = ffi.from_buffer("uint8_t[]", entries)
+    if lib.nd_entries_read(data, len(entries), len(code), found) != lib.ND_OK:
+        return None
+    places = ffi.new("uint32_t[]", found.count)
+    count = lib.nd_entries_near(found, code, max_distance, places) if max_distance >= 0 else 0
+    size = len(code)
+    return [
+        (lib.nd_entries_id(found, place), int(lib.nd_hamming(found.codes + place * size, code, size)))
+        for place in (places[i] for i in range(count))
+    ]
 
 
 # ---- comparisons of values ---------------------------------------------------------------------------------------------

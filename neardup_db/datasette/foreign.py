@@ -158,17 +158,9 @@ class BoundSearch(Search):
         found = super().parameters(sketch, group_id, now, threshold, max_distance, measure)
         if sketch.value is not None and not self._verify(measure).startswith("scan"):
             share = None if measure is None else found["threshold"]
-            found.update(bound_keys(native.keys(self.store.scheme.native, sketch.value, probe=True, containment=share)))
+            keys = native.keys(self.store.scheme.native, sketch.value, group_id, probe=True, containment=share)
+            found["keys"] = json.dumps(keys)
         return found
-
-
-def bound_keys(keys: list[tuple[int, Any, Any, Any]]) -> dict[str, Any]:
-    """The parameters of sql/probe_bound.sql for these rows of `native.keys`."""
-    if keys and isinstance(keys[0][1], bytes):
-        codes = [code for key in keys for code in key[1:]]
-        rows = [(key[0], None, None, None) for key in keys]
-        return {"keys": json.dumps(rows), "codes": b"".join(codes), "code_bytes": len(codes[0])}
-    return {"keys": json.dumps(keys), "codes": None, "code_bytes": 0}
 
 
 class ForeignReader(Reader):

@@ -6,6 +6,7 @@ and here.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -35,6 +36,16 @@ def hamming(a: bytes | int | None, b: bytes | int | None) -> int | None:
     if type(a) is int and type(b) is int:
         return ((a ^ b) & _WORD).bit_count()
     raise CorruptIndexError("two integers or two blobs of equal size are needed: run check(repair=True)")
+
+
+def near(entries: bytes | None, code: bytes | None, max_distance: int | None) -> str | None:
+    """The entries of a row of buckets within max_distance bits of a code, as JSON; None where there is none."""
+    if entries is None or code is None or max_distance is None:
+        return None
+    found = native.near(entries, code, max_distance) if isinstance(entries, bytes) and isinstance(code, bytes) else None
+    if found is None:
+        raise CorruptIndexError("a row of buckets holds no entries of codes of this size: run check(repair=True)")
+    return json.dumps(found) if found else None
 
 
 def intact(value: bytes | None, value_hash: int | None) -> bool | None:
@@ -83,6 +94,7 @@ def containment_estimate(a: bytes | None, b: bytes | None, k: int) -> float | No
 
 FUNCTIONS: tuple[tuple[str, int, Callable[..., Any]], ...] = (
     ("neardup_hamming", 2, hamming),
+    ("neardup_near", 3, near),
     ("neardup_intact", 2, intact),
     ("neardup_slot_share", 3, slot_share),
     ("neardup_jaccard", 2, jaccard),

@@ -27,14 +27,14 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class CandidateKey:
-    """A range low..high of a candidate table: integers, or bytes where block tables hold codes of more than 64 bits.
+    """A key low = high of a candidate table, or of codes a bucket: the rows with ids from low to high.
 
-    When filing, low and high are the same. table_no: block table or chunk; 0 for bands and prefixes.
+    table_no: block table or chunk; 0 for bands and prefixes.
     """
 
     table_no: int
-    low: int | bytes
-    high: int | bytes
+    low: int
+    high: int
 
 
 class Scheme(ABC):
@@ -145,12 +145,12 @@ class Scheme(ABC):
         """True if these bytes can be a stored value: length and order."""
 
     @abstractmethod
-    def file_keys(self, value: bytes) -> list[CandidateKey]:
-        """The rows of the candidate table that a stored value has."""
+    def file_keys(self, value: bytes, group_id: int = 0) -> list[CandidateKey]:
+        """Where the candidate table has a stored value of a group."""
 
     @abstractmethod
-    def probe_keys(self, value: bytes) -> list[CandidateKey]:
-        """The ranges of the candidate table in which everything that matches a value is found."""
+    def probe_keys(self, value: bytes, group_id: int = 0) -> list[CandidateKey]:
+        """The keys of the candidate table under which everything of a group is found that matches a value."""
 
     @abstractmethod
     def compare(self, a: bytes, b: bytes, evidence_a: bytes | None, evidence_b: bytes | None) -> tuple[float, int | None]:

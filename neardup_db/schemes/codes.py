@@ -65,16 +65,16 @@ class CodeScheme(CommonScheme):
 
     @property
     def table(self) -> str | None:
-        return {"blocks": "simhash_block", "chunks": "code_chunk"}.get(self.plan)
+        return None if self.plan == "scan" else "code_bucket"
 
     @property
     def filing_bytes(self) -> int:
-        return super().filing_bytes + 3 * self._width() // 8
+        return super().filing_bytes + self._width() // 8
 
     def query_name(self, fingerprints: int) -> str:
         if self.plan != "scan" and native.lib.nd_scheme_prefers_scan(self.native, fingerprints):
             return "scan"
-        return self.plan
+        return "scan" if self.plan == "scan" else "buckets"
 
     def query_parameters(self) -> dict[str, Any]:
         return {"bits": self.bits, "slope": self.slope}

@@ -94,11 +94,11 @@ class CommonScheme(Parameters, Scheme):
     def is_value(self, value: bytes) -> bool:
         return native.is_value(self.native, value)
 
-    def file_keys(self, value: bytes) -> list[CandidateKey]:
-        return [CandidateKey(*key[:3]) for key in native.keys(self.native, value, probe=False)]
+    def file_keys(self, value: bytes, group_id: int = 0) -> list[CandidateKey]:
+        return [CandidateKey(*key) for key in native.keys(self.native, value, group_id, probe=False)]
 
-    def probe_keys(self, value: bytes) -> list[CandidateKey]:
-        return [CandidateKey(*key[:3]) for key in native.keys(self.native, value, probe=True)]
+    def probe_keys(self, value: bytes, group_id: int = 0) -> list[CandidateKey]:
+        return [CandidateKey(*key) for key in native.keys(self.native, value, group_id, probe=True)]
 
     def compare(self, a: bytes, b: bytes, evidence_a: bytes | None, evidence_b: bytes | None) -> tuple[float, int | None]:
         similarity, distance = native.similarity(self.native, a, b)

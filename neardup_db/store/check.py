@@ -175,7 +175,7 @@ class Checker:
             lacking += missing
             lack += json.loads(ids)[: SHOWN + 1 - len(lack)]
         yield from _shown(f"fingerprints without all their rows in {self.store.name}_{table}", lack)
-        if self.db.value(self.store.sql(f"SELECT count(*) FROM {{index}}_{table}")) != expected - lacking:
+        if self.db.value(self.store.sql(tables.count_sql(table))) != expected - lacking:
             parameters = {"first_id": 0, "last_id": tables.MAX_ID, "limit": SHOWN + 1}
             rows = self.db.rows(self.store.sql(tables.excess_sql(table)), parameters)
             message = f"fingerprint ids of rows that no fingerprint has in {self.store.name}_{table}"

@@ -1,26 +1,24 @@
 """The candidate tables: which rows a fingerprint has in them, how these are written, taken out and checked.
 
 The rows follow from the stored value and from where the fingerprint's cluster stands (`neardup_filing`), so that filing, taking
-out, rebuilding and checking are one statement each, for one fingerprint or for all.
+out, rebuilding and checking are a statement or two each, for one fingerprint or for all. In the table of buckets a row holds the
+entries of many fingerprints (`neardup_buckets`); in the others it is one's own.
 """
 
 from __future__ import annotations
 
 from .schema import sql_text
 
+BUCKETS = "code_bucket"
+
 COLUMNS: dict[str, tuple[str, ...]] = {
-    "simhash_block": ("group_id", "table_no", "permuted", "fingerprint_id"),
+    BUCKETS: ("id", "group_id", "entries"),
     "minhash_band": ("bucket", "group_id", "crowd", "fingerprint_id"),
     "bottomk_prefix": ("hash", "group_id", "crowd", "fingerprint_id"),
-    "code_chunk": ("group_id", "chunk_no", "value", "fingerprint_id", "code"),
 }
 
-_PROBED: dict[str, str] = {
-    "simhash_block": "t.table_no = p.table_no AND t.permuted BETWEEN p.low AND p.high",
-    "minhash_band": "t.bucket = p.low",
-    "bottomk_prefix": "t.hash = p.low",
-    "code_chunk": "t.chunk_no = p.table_no AND t.value = p.low",
-}
+BUCKET_BITS, PART_BITS = 30, 20
+"""The id of a row of buckets: the number of the table, then so many bits of the bucket, then of the part (`ND_PART_BITS`)."""
 
 MAX_ID = 2**62
 """Above every fingerprint id: the end of "all of them"."""
@@ -30,36 +28,65 @@ CROWDED: dict[str, str] = {"minhash_band": "bucket", "bottomk_prefix": "hash"}
 """Tables in whose buckets large clusters stand apart, with the column that is the bucket."""
 
 
-def file_sql(table: str) -> str:
+def file_sql(table: str) -> tuple[str, ...]:
     """Write the rows of fingerprints :first_id to :last_id; they come in the table's order.
 
-    OR FAIL: to take a statement back SQLite would keep in memory every page that it changes; an error ends the transaction."""
-    return f"INSERT OR FAIL INTO {{index}}_{table} ({', '.join(COLUMNS[table])}) {sql_text('keys_' + table)}"
+    OR FAIL, OR REPLACE: to take a statement back SQLite would keep in memory every page that it changes; an error ends the
+    transaction."""
+    action = "REPLACE" if table == BUCKETS else "FAIL"
+    return (f"INSERT OR {action} INTO {{index}}_{table} ({', '.join(COLUMNS[table])}) {_keys(table, 1)}",)
 
 
-def unfile_sql(table: str) -> str:
+def unfile_sql(table: str) -> tuple[str, ...]:
     """Take out the rows of fingerprints :first_id to :last_id (before the fingerprints themselves go)."""
-    key = [name for name in COLUMNS[table] if name != "code"]
+    if table == BUCKETS:
+        rows = f"SELECT * FROM ({_keys(table, 0)}) AS r WHERE r.entries IS"
+        return (
+            f"DELETE FROM {{index}}_{table} WHERE id IN (SELECT id FROM ({rows} NULL))",
+            f"INSERT OR REPLACE INTO {{index}}_{table} (id, group_id, entries) {rows} NOT NULL",
+        )
+    key = COLUMNS[table]
     expected = ", ".join(key)
     return (
         f"DELETE FROM {{index}}_{table} WHERE ({expected}) IN (SELECT {', '.join(f'e.{name}' for name in key)} "
-        f"FROM ({_named_keys(table)}) AS e)"
+        f"FROM ({_named_keys(table)}) AS e)",
     )
 
 
 def missing_sql(table: str) -> str:
-    """Of the rows that fingerprints :first_id to :last_id should have: how many there are, how many of them lack, and up to
-    :limit fingerprints that lack some (as JSON)."""
-    same = " AND ".join(f"t.{name} = e.{name}" for name in COLUMNS[table])
-    there = f"EXISTS (SELECT 1 FROM {{index}}_{table} AS t WHERE {same})"
+    """Of the rows, or entries, that fingerprints :first_id to :last_id should have: how many there are, how many of them lack, and
+    up to :limit fingerprints that lack some (as JSON)."""
+    if table == BUCKETS:
+        there = f"""EXISTS (
+            SELECT 1 FROM {{index}}_{table} AS t CROSS JOIN json_each(neardup_near(t.entries, e.code, 0)) AS n
+            WHERE t.id BETWEEN e.low AND e.high AND t.group_id = e.group_id AND n.value ->> 0 = e.fingerprint_id)"""
+        expected = "neardup_filing('{index}', :first_id, :last_id)"
+    else:
+        same = " AND ".join(f"t.{name} = e.{name}" for name in COLUMNS[table])
+        there = f"EXISTS (SELECT 1 FROM {{index}}_{table} AS t WHERE {same})"
+        expected = f"({_named_keys(table)})"
     return (
         f"SELECT count(*), count(*) FILTER (WHERE lacks), json_group_array(DISTINCT fingerprint_id) FILTER (WHERE lacks) "
-        f"FROM (SELECT e.fingerprint_id, NOT {there} AS lacks FROM ({_named_keys(table)}) AS e)"
+        f"FROM (SELECT e.fingerprint_id, NOT {there} AS lacks FROM {expected} AS e)"
     )
 
 
+def count_sql(table: str) -> str:
+    """How many rows, or entries, there are."""
+    return f"SELECT count(*) FROM {_ENTRIES}" if table == BUCKETS else f"SELECT count(*) FROM {{index}}_{table}"
+
+
 def excess_sql(table: str) -> str:
-    """Fingerprint ids of rows that no fingerprint from :first_id to :last_id has; slow, for where some are known to be."""
+    """Fingerprint ids of rows, or entries, that no fingerprint from :first_id to :last_id has, or that are there twice; slow, for
+    where some are known to be."""
+    if table == BUCKETS:
+        bucket, columns = f"id >> {PART_BITS}", "group_id, fingerprint_id, code"
+        excess = (
+            f"SELECT {bucket}, {columns} FROM (SELECT t.id, t.group_id, e.fingerprint_id, e.code FROM {_ENTRIES}) "
+            f"EXCEPT SELECT low >> {PART_BITS}, {columns} FROM neardup_filing('{{index}}', :first_id, :last_id)"
+        )
+        twice = f"SELECT e.fingerprint_id FROM {_ENTRIES} GROUP BY t.id >> {PART_BITS}, e.fingerprint_id HAVING count(*) > 1"
+        return f"SELECT fingerprint_id FROM ({excess}) UNION {twice} LIMIT :limit"
     columns = ", ".join(COLUMNS[table])
     excess = f"SELECT {columns} FROM {{index}}_{table} EXCEPT {_named_keys(table)}"
     return f"SELECT DISTINCT fingerprint_id FROM ({excess}) LIMIT :limit"
@@ -76,20 +103,38 @@ def crowds_sql(table: str) -> str:
     )
 
 
-def candidates_sql(table: str, asked: str = ":fingerprint") -> str:
-    """How many rows, and how many different fingerprints, the probes meet; `asked`: what neardup_probe is called with."""
-    return (
-        f"SELECT count(*), count(DISTINCT t.fingerprint_id) FROM neardup_probe('{{index}}', {asked}) AS p "
-        f"CROSS JOIN {{index}}_{table} AS t WHERE t.group_id = :group_id AND {_PROBED[table]}"
-    )
+def candidates_sql(table: str, asked: str = ":fingerprint, NULL, :group_id") -> str:
+    """How many rows, or entries, and how many different fingerprints, the probes meet; `asked`: what neardup_probe is called with."""
+    number, met = _met(table)
+    return f"SELECT count(*), count(DISTINCT {number}) FROM neardup_probe('{{index}}', {asked}) AS p CROSS JOIN {met}"
 
 
 def met_sql(table: str) -> str:
-    """The probes of :fingerprint that meet the fingerprint :other_id: where two documents became candidates."""
+    """The probes of :fingerprint that meet the fingerprint :other_id: where two documents became candidates, by the number of the
+    table and the key or bucket."""
+    number, met = _met(table)
+    key = f"p.low >> {PART_BITS} & {2**BUCKET_BITS - 1}" if table == BUCKETS else "p.low"
     return (
-        f"SELECT p.table_no, p.low FROM neardup_probe('{{index}}', :fingerprint) AS p CROSS JOIN {{index}}_{table} AS t "
-        f"WHERE t.group_id = :group_id AND {_PROBED[table]} AND t.fingerprint_id = :other_id"
+        f"SELECT p.table_no, {key} FROM neardup_probe('{{index}}', :fingerprint, NULL, :group_id) AS p CROSS JOIN {met} "
+        f"AND {number} = :other_id"
     )
+
+
+_ENTRIES = """{index}_code_bucket AS t CROSS JOIN neardup_entries(t.entries,
+    (SELECT value / 8 FROM {index}_setting WHERE name = 'bits')) AS e"""
+
+
+def _met(table: str) -> tuple[str, str]:
+    """What a probe p meets: the fingerprint's number, and the tables with their WHERE."""
+    if table == BUCKETS:
+        every = f"{{index}}_{table} AS t CROSS JOIN json_each(neardup_near(t.entries, :fingerprint, 8 * length(:fingerprint))) AS n"
+        return "n.value ->> 0", f"{every} WHERE t.id BETWEEN p.low AND p.high AND t.group_id = :group_id"
+    bucket = COLUMNS[table][0]
+    return "t.fingerprint_id", f"{{index}}_{table} AS t WHERE t.group_id = :group_id AND t.{bucket} = p.low"
+
+
+def _keys(table: str, filed: int) -> str:
+    return sql_text("keys_" + table).replace(":filed", str(filed))
 
 
 def _named_keys(table: str) -> str:
