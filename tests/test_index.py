@@ -218,7 +218,7 @@ def test_delete_says_whether_there_was_one(codes: Index) -> None:
     assert codes.delete("a") is True and codes.delete("a") is False
     assert codes.delete_many(iter(["b", "nope", "b", "c"])) == 2
     assert codes.delete_many([]) == 0 and len(codes) == 0
-    tables = ("document", "fingerprint", "match", "simhash_block")
+    tables = ("document", "fingerprint", "match", "code_bucket")
     assert [codes.connection.execute(f"SELECT count(*) FROM neardup_{name}").get for name in tables] == [0, 0, 0, 0]
 
 
@@ -410,7 +410,7 @@ def test_rebuild_to_another_scheme(tmp_path: Path, scheme: Any) -> None:
         assert index.query(STORIES[5])[0].key == 5
         assert index.add("again", STORIES[5])[0] == Match(5, 1.0, 0 if index.scheme.takes_codes else None)
         tables = {row[0] for row in index.connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
-        candidates = {"neardup_minhash_band", "neardup_simhash_block", "neardup_bottomk_prefix", "neardup_code_chunk"}
+        candidates = {"neardup_minhash_band", "neardup_bottomk_prefix", "neardup_code_bucket"}
         assert tables & candidates == ({f"neardup_{index.scheme.table}"} if index.scheme.table else set())
 
 
