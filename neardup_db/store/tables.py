@@ -54,8 +54,8 @@ def unfile_sql(table: str) -> tuple[str, ...]:
 
 
 def missing_sql(table: str) -> str:
-    """Of the rows, or entries, that fingerprints :first_id to :last_id should have: how many there are, how many of them lack, and
-    up to :limit fingerprints that lack some (as JSON)."""
+    """Of the rows, or entries, that fingerprints :first_id to :last_id should have: how many there are, how many of them lack,
+    and up to :limit fingerprints that lack some (as JSON)."""
     if table == BUCKETS:
         there = f"""EXISTS (
             SELECT 1 FROM {{index}}_{table} AS t CROSS JOIN json_each(neardup_near(t.entries, e.code, 0)) AS n
@@ -104,7 +104,8 @@ def crowds_sql(table: str) -> str:
 
 
 def candidates_sql(table: str, asked: str = ":fingerprint, NULL, :group_id") -> str:
-    """How many rows, or entries, and how many different fingerprints, the probes meet; `asked`: what neardup_probe is called with."""
+    """How many rows, or entries, and how many different fingerprints, the probes meet; `asked`: what neardup_probe is called
+    with."""
     number, met = _met(table)
     return f"SELECT count(*), count(DISTINCT {number}) FROM neardup_probe('{{index}}', {asked}) AS p CROSS JOIN {met}"
 
@@ -127,8 +128,9 @@ _ENTRIES = """{index}_code_bucket AS t CROSS JOIN neardup_entries(t.entries,
 def _met(table: str) -> tuple[str, str]:
     """What a probe p meets: the fingerprint's number, and the tables with their WHERE."""
     if table == BUCKETS:
-        every = f"{{index}}_{table} AS t CROSS JOIN json_each(neardup_near(t.entries, :fingerprint, 8 * length(:fingerprint))) AS n"
-        return "n.value ->> 0", f"{every} WHERE t.id BETWEEN p.low AND p.high AND t.group_id = :group_id"
+        every = "json_each(neardup_near(t.entries, :fingerprint, 8 * length(:fingerprint)))"
+        rows = f"{{index}}_{table} AS t CROSS JOIN {every} AS n"
+        return "n.value ->> 0", f"{rows} WHERE t.id BETWEEN p.low AND p.high AND t.group_id = :group_id"
     bucket = COLUMNS[table][0]
     return "t.fingerprint_id", f"{{index}}_{table} AS t WHERE t.group_id = :group_id AND t.{bucket} = p.low"
 
