@@ -37,7 +37,7 @@ class Record(NamedTuple):
     expires_at: int | None
 
 
-FILING_BYTES = 96 << 20
+FILING_BYTES = 192 << 20
 """Memory in which the rows of many fingerprints are sorted. The more at once, the less often the table is walked through."""
 
 _NO_NUMBER = -(2**63)
