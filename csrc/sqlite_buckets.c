@@ -123,7 +123,7 @@ static size_t fitting(const buckets_cursor *cursor, size_t first, size_t end)
     size_t size = nd_entries_size(cursor->ids + first, count, cursor->code_size);
     if (size <= ND_PART_BYTES)
         return count;
-    size_t most = (ND_PART_BYTES - 1) / ((size - 1) / count); /* as if every id were as wide as the widest */
+    size_t most = count * ND_PART_BYTES / size; /* as if every id were as wide as the widest */
     return most == 0 ? 1 : most;
 }
 
@@ -444,7 +444,7 @@ static int entries_filter(sqlite3_vtab_cursor *base, int given, const char *plan
         return code;
     if (sqlite3_value_type(cursor->head.inputs[0]) != SQLITE_BLOB || !nd_value_bytes(cursor->head.inputs[0], &bytes, &size) ||
         nd_entries_read(bytes, size, (size_t)code_bytes, &cursor->entries) != ND_OK)
-        return nd_table_fail(base->pVtab, "neardup_entries: no entries of codes of %lld bytes", code_bytes);
+        return nd_table_fail(base->pVtab, "neardup_entries: no entries of codes of %lld bytes, or damaged ones", code_bytes);
     cursor->head.count = cursor->entries.count;
     return SQLITE_OK;
 }
@@ -519,7 +519,7 @@ static void sql_near(sqlite3_context *context, int argc, sqlite3_value **argv)
         return;
     }
     if (nd_entries_read(bytes, size, code_size, &entries) != ND_OK) {
-        nd_fail(context, "neardup_near: no entries of codes of %d bytes", (int)code_size);
+        nd_fail(context, "neardup_near: no entries of codes of %d bytes, or damaged ones", (int)code_size);
         return;
     }
     if (entries.count > NEAR_ON_STACK) {
