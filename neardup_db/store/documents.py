@@ -220,14 +220,17 @@ class Documents:
     def file(self, first_id: int, last_id: int) -> None:
         """Write the candidate rows of fingerprints first_id to last_id, sorted."""
         if self.store.scheme.table is not None:
-            for sql in tables.file_sql(self.store.scheme.table):
-                self.db.execute(self.store.sql(sql), {"first_id": first_id, "last_id": last_id})
+            sql = self.store.sql(tables.file_sql(self.store.scheme.table))
+            self.db.execute(sql, {"first_id": first_id, "last_id": last_id})
 
     def unfile(self, first_id: int, last_id: int) -> None:
         """Take the candidate rows of fingerprints first_id to last_id out."""
         if self.store.scheme.table is not None:
-            for sql in tables.unfile_sql(self.store.scheme.table):
-                self.db.execute(self.store.sql(sql), {"first_id": first_id, "last_id": last_id})
+            table = self.store.scheme.table
+            found = self.db.rows(self.store.sql(tables.unfile_sql(table)), {"first_id": first_id, "last_id": last_id})
+            empty = [number for (number,) in found if number is not None]
+            if empty:
+                self.db.execute(self.store.sql(tables.drop_sql(table)), (json.dumps(empty),))
 
     @property
     def filed_at_once(self) -> int:

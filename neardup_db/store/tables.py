@@ -28,29 +28,35 @@ CROWDED: dict[str, str] = {"minhash_band": "bucket", "bottomk_prefix": "hash"}
 """Tables in whose buckets large clusters stand apart, with the column that is the bucket."""
 
 
-def file_sql(table: str) -> tuple[str, ...]:
+def file_sql(table: str) -> str:
     """Write the rows of fingerprints :first_id to :last_id; they come in the table's order.
 
     OR FAIL, OR REPLACE: to take a statement back SQLite would keep in memory every page that it changes; an error ends the
     transaction."""
     action = "REPLACE" if table == BUCKETS else "FAIL"
-    return (f"INSERT OR {action} INTO {{index}}_{table} ({', '.join(COLUMNS[table])}) {_keys(table, 1)}",)
+    return f"INSERT OR {action} INTO {{index}}_{table} ({', '.join(COLUMNS[table])}) {_keys(table, 1)}"
 
 
-def unfile_sql(table: str) -> tuple[str, ...]:
-    """Take out the rows of fingerprints :first_id to :last_id (before the fingerprints themselves go)."""
+def unfile_sql(table: str) -> str:
+    """Take out the rows of fingerprints :first_id to :last_id (before the fingerprints themselves go). Gives the ids of rows that
+    are left without an entry, for `drop_sql`."""
     if table == BUCKETS:
-        rows = f"SELECT * FROM ({_keys(table, 0)}) AS r WHERE r.entries IS"
         return (
-            f"DELETE FROM {{index}}_{table} WHERE id IN (SELECT id FROM ({rows} NULL))",
-            f"INSERT OR REPLACE INTO {{index}}_{table} (id, group_id, entries) {rows} NOT NULL",
+            f"INSERT OR REPLACE INTO {{index}}_{table} (id, group_id, entries) "
+            f"SELECT r.id, r.group_id, ifnull(r.entries, x'') FROM ({_keys(table, 0)}) AS r "
+            "RETURNING iif(length(entries) = 0, id, NULL)"
         )
     key = COLUMNS[table]
     expected = ", ".join(key)
     return (
         f"DELETE FROM {{index}}_{table} WHERE ({expected}) IN (SELECT {', '.join(f'e.{name}' for name in key)} "
-        f"FROM ({_named_keys(table)}) AS e)",
+        f"FROM ({_named_keys(table)}) AS e)"
     )
+
+
+def drop_sql(table: str) -> str:
+    """Drop the rows with the ids in a JSON list."""
+    return f"DELETE FROM {{index}}_{table} WHERE id IN (SELECT value FROM json_each(?))"
 
 
 def missing_sql(table: str) -> str:
