@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import apsw
 import numpy as np
 
+from .. import native
 from ..errors import CorruptIndexError
 from ..native import signed_hash
 from ..values import Document, Key
@@ -301,9 +302,21 @@ class Documents:
             row = self.db.row(sql, (fingerprint_id,))
             if row is not None and self.is_sound(*row):
                 self.unfile(fingerprint_id, fingerprint_id)
-            else:  # a damaged value does not tell its rows: look at all of them
+            elif table == tables.BUCKETS:  # a damaged value does not tell its rows: look at all of them
+                self._drop_entries(fingerprint_id)
+            else:
                 self.db.execute(self.store.sql(f"DELETE FROM {{index}}_{table} WHERE fingerprint_id = ?"), (fingerprint_id,))
         self.db.execute(self.store.sql("DELETE FROM {index}_fingerprint WHERE id = ?"), (fingerprint_id,))
+
+    def _drop_entries(self, fingerprint_id: int) -> None:
+        """Take the entries of a fingerprint out of whatever buckets they are in."""
+        rows = self.db.rows(self.store.sql(tables.holding_sql()), {"fingerprint_id": fingerprint_id})
+        for row, entries, code_bytes in rows:
+            rest = native.without(entries, code_bytes, fingerprint_id)
+            if rest:
+                self.db.execute(self.store.sql("UPDATE {index}_code_bucket SET entries = ? WHERE id = ?"), (rest, row))
+            else:
+                self.db.execute(self.store.sql("DELETE FROM {index}_code_bucket WHERE id = ?"), (row,))
 
     # ---- documents ---------------------------------------------------------------------------------------------------
 

@@ -38,12 +38,16 @@ def file_sql(table: str) -> tuple[str, ...]:
 
 
 def unfile_sql(table: str) -> tuple[str, ...]:
-    """Take out the rows of fingerprints :first_id to :last_id (before the fingerprints themselves go)."""
+    """Take out the rows of fingerprints :first_id to :last_id (before the fingerprints themselves go).
+
+    What becomes of the rows of a bucket follows from all of them, so it is asked for once, and those left empty go after it."""
     if table == BUCKETS:
-        rows = f"SELECT * FROM ({_keys(table, 0)}) AS r WHERE r.entries IS"
+        emptied = f"""SELECT t.id FROM neardup_filing('{{index}}', :first_id, :last_id) AS k CROSS JOIN {{index}}_{table} AS t
+            WHERE t.id BETWEEN k.low AND k.high AND t.entries = x''"""
         return (
-            f"DELETE FROM {{index}}_{table} WHERE id IN (SELECT id FROM ({rows} NULL))",
-            f"INSERT OR REPLACE INTO {{index}}_{table} (id, group_id, entries) {rows} NOT NULL",
+            f"INSERT OR REPLACE INTO {{index}}_{table} (id, group_id, entries) "
+            f"SELECT r.id, r.group_id, ifnull(r.entries, x'') FROM ({_keys(table, 0)}) AS r",
+            f"DELETE FROM {{index}}_{table} WHERE id IN ({emptied})",
         )
     key = COLUMNS[table]
     expected = ", ".join(key)
@@ -51,6 +55,11 @@ def unfile_sql(table: str) -> tuple[str, ...]:
         f"DELETE FROM {{index}}_{table} WHERE ({expected}) IN (SELECT {', '.join(f'e.{name}' for name in key)} "
         f"FROM ({_named_keys(table)}) AS e)",
     )
+
+
+def holding_sql() -> str:
+    """The rows of buckets with an entry of :fingerprint_id, all of them looked at."""
+    return f"SELECT t.id, t.entries, length(e.code) FROM {_ENTRIES} WHERE e.fingerprint_id = :fingerprint_id"
 
 
 def missing_sql(table: str) -> str:
