@@ -324,7 +324,9 @@ def is_value(scheme: Any, value: bytes) -> bool:
     return bool(lib.nd_scheme_value_check(scheme, ffi.from_buffer("uint8_t[]", value), len(value)) == lib.ND_OK)
 
 
-def keys(scheme: Any, value: bytes, group_id: int = 0, *, probe: bool, containment: float | None = None) -> list[tuple[int, int, int]]:
+def keys(
+    scheme: Any, value: bytes, group_id: int = 0, *, probe: bool, containment: float | None = None
+) -> list[tuple[int, int, int]]:
     """(table_no, low, high) of where a value of a group is filed, or of what a query looks up.
 
     containment: the query is for what holds at least this share of the value's hashes."""
@@ -342,8 +344,8 @@ def keys(scheme: Any, value: bytes, group_id: int = 0, *, probe: bool, containme
 
 
 def near(entries: bytes, code: bytes, max_distance: int) -> list[tuple[int, int]] | None:
-    """(fingerprint_id, distance) of the entries of a row of buckets within max_distance bits of a code; None for bytes that are no
-    entries of such codes."""
+    """(fingerprint_id, distance) of the entries of a row of buckets within max_distance bits of a code; None for bytes that
+    are no entries of such codes."""
     found = ffi.new("nd_entries *")
     data = ffi.from_buffer("uint8_t[]", entries)
     if lib.nd_entries_read(data, len(entries), len(code), found) != lib.ND_OK:

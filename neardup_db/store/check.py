@@ -166,6 +166,11 @@ class Checker:
         table = self.store.scheme.table
         if table is None:
             return
+        if table == tables.BUCKETS:
+            unreadable = self.db.rows(self.store.sql(tables.unreadable_sql()), {"limit": SHOWN + 1})
+            yield from _shown(f"rows of {self.store.name}_{table} that hold no entries", [row[0] for row in unreadable])
+            if unreadable:
+                return
         expected, lacking = 0, 0
         lack: list[int] = []
         sql = self.store.sql(tables.missing_sql(table))

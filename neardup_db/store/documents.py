@@ -221,14 +221,20 @@ class Documents:
     def file(self, first_id: int, last_id: int) -> None:
         """Write the candidate rows of fingerprints first_id to last_id, sorted."""
         if self.store.scheme.table is not None:
-            for sql in tables.file_sql(self.store.scheme.table):
-                self.db.execute(self.store.sql(sql), {"first_id": first_id, "last_id": last_id})
+            self._change_rows(tables.file_sql(self.store.scheme.table), {"first_id": first_id, "last_id": last_id})
 
     def unfile(self, first_id: int, last_id: int) -> None:
         """Take the candidate rows of fingerprints first_id to last_id out."""
         if self.store.scheme.table is not None:
-            for sql in tables.unfile_sql(self.store.scheme.table):
-                self.db.execute(self.store.sql(sql), {"first_id": first_id, "last_id": last_id})
+            self._change_rows(tables.unfile_sql(self.store.scheme.table), {"first_id": first_id, "last_id": last_id})
+
+    def _change_rows(self, statements: Iterable[str], parameters: dict[str, int]) -> None:
+        """Statements over the candidate table, which fail only over what is stored."""
+        for sql in statements:
+            try:
+                self.db.execute(self.store.sql(sql), parameters)
+            except apsw.SQLError as error:
+                raise self._damaged("the candidate table", error) from error
 
     @property
     def filed_at_once(self) -> int:
@@ -310,7 +316,10 @@ class Documents:
 
     def _drop_entries(self, fingerprint_id: int) -> None:
         """Take the entries of a fingerprint out of whatever buckets they are in."""
-        rows = self.db.rows(self.store.sql(tables.holding_sql()), {"fingerprint_id": fingerprint_id})
+        try:
+            rows = self.db.rows(self.store.sql(tables.holding_sql()), {"fingerprint_id": fingerprint_id})
+        except apsw.SQLError as error:
+            raise self._damaged("the candidate table", error) from error
         for row, entries, code_bytes in rows:
             rest = native.without(entries, code_bytes, fingerprint_id)
             if rest:

@@ -152,7 +152,9 @@ def explain_pair(
         bound, radius = store.scheme.query_bounds(None, None)
         if table is not None:
             parameters = {**search.parameters(first, a.group_id, 0), "other_id": b.fingerprint_id}
-            probes = store.db.rows(store.sql("SELECT count(*) FROM neardup_probe('{index}', :fingerprint, NULL, :group_id)"), parameters)[0][0]
+            probes = store.db.rows(
+                store.sql("SELECT count(*) FROM neardup_probe('{index}', :fingerprint, NULL, :group_id)"), parameters
+            )[0][0]
             met = tuple(store.db.rows(store.sql(tables.met_sql(table)), parameters)) if a.group_id == b.group_id else ()
         close = similarity >= bound and (distance is None or distance <= radius)
         is_match = close and a.group_id == b.group_id and (table is None or bool(met) or distance is not None)

@@ -62,9 +62,19 @@ def holding_sql() -> str:
     return f"SELECT t.id, t.entries, length(e.code) FROM {_ENTRIES} WHERE e.fingerprint_id = :fingerprint_id"
 
 
+def unreadable_sql() -> str:
+    """The ids of up to :limit rows of buckets whose bytes are no entries (`nd_entries_read`)."""
+    width = "instr('0102030405060708', hex(substr(t.entries, 1, 1))) / 2 + 1"
+    return (
+        f"SELECT t.id FROM {{index}}_{BUCKETS} AS t WHERE typeof(t.entries) <> 'blob' OR length(t.entries) < 2 "
+        f"OR substr(t.entries, 1, 1) NOT BETWEEN x'01' AND x'08' OR (length(t.entries) - 1) % ({width} + "
+        f"(SELECT value / 8 FROM {{index}}_setting WHERE name = 'bits')) <> 0 LIMIT :limit"
+    )
+
+
 def missing_sql(table: str) -> str:
-    """Of the rows, or entries, that fingerprints :first_id to :last_id should have: how many there are, how many of them lack, and
-    up to :limit fingerprints that lack some (as JSON)."""
+    """Of the rows, or entries, that fingerprints :first_id to :last_id should have: how many there are, how many of them lack,
+    and up to :limit fingerprints that lack some (as JSON)."""
     if table == BUCKETS:
         there = f"""EXISTS (
             SELECT 1 FROM {{index}}_{table} AS t CROSS JOIN json_each(neardup_near(t.entries, e.code, 0)) AS n
@@ -113,7 +123,8 @@ def crowds_sql(table: str) -> str:
 
 
 def candidates_sql(table: str, asked: str = ":fingerprint, NULL, :group_id") -> str:
-    """How many rows, or entries, and how many different fingerprints, the probes meet; `asked`: what neardup_probe is called with."""
+    """How many rows, or entries, and how many different fingerprints, the probes meet; `asked`: what neardup_probe is called
+    with."""
     number, met = _met(table)
     return f"SELECT count(*), count(DISTINCT {number}) FROM neardup_probe('{{index}}', {asked}) AS p CROSS JOIN {met}"
 
@@ -136,7 +147,9 @@ _ENTRIES = """{index}_code_bucket AS t CROSS JOIN neardup_entries(t.entries,
 def _met(table: str) -> tuple[str, str]:
     """What a probe p meets: the fingerprint's number, and the tables with their WHERE."""
     if table == BUCKETS:
-        every = f"{{index}}_{table} AS t CROSS JOIN json_each(neardup_near(t.entries, :fingerprint, 8 * length(:fingerprint))) AS n"
+        every = (
+            f"{{index}}_{table} AS t CROSS JOIN json_each(neardup_near(t.entries, :fingerprint, 8 * length(:fingerprint))) AS n"
+        )
         return "n.value ->> 0", f"{every} WHERE t.id BETWEEN p.low AND p.high AND t.group_id = :group_id"
     bucket = COLUMNS[table][0]
     return "t.fingerprint_id", f"{{index}}_{table} AS t WHERE t.group_id = :group_id AND t.{bucket} = p.low"
