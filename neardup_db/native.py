@@ -359,6 +359,22 @@ def near(entries: bytes, code: bytes, max_distance: int) -> list[tuple[int, int]
     ]
 
 
+def without(entries: bytes, code_bytes: int, fingerprint_id: int) -> bytes:
+    """A row of buckets less the entries of a fingerprint; empty where it holds no other."""
+    found = ffi.new("nd_entries *")
+    data = ffi.from_buffer("uint8_t[]", entries)
+    check(lib.nd_entries_read(data, len(entries), code_bytes, found), "entries of a row of buckets")
+    numbers = [lib.nd_entries_id(found, place) for place in range(found.count)]
+    kept = [place for place, number in enumerate(numbers) if number != fingerprint_id]
+    if not kept:
+        return b""
+    ids = ffi.new("int64_t[]", [numbers[place] for place in kept])
+    codes = b"".join(bytes(ffi.buffer(found.codes + place * code_bytes, code_bytes)) for place in kept)
+    out = ffi.new("uint8_t[]", lib.nd_entries_size(ids, len(kept), code_bytes))
+    lib.nd_entries_write(ids, codes, len(kept), code_bytes, out)
+    return bytes(ffi.buffer(out))
+
+
 # ---- comparisons of values ---------------------------------------------------------------------------------------------
 
 

@@ -125,6 +125,9 @@ def calls(index: Index, source: random.Random) -> Iterator[Callable[[], Any]]:
         "SELECT * FROM neardup_search('neardup', 'the harbour was full of small boats', 0.5, 10)",
         "SELECT neardup_similarity('neardup', a.value, b.value) FROM neardup_fingerprint AS a, neardup_fingerprint AS b",
         "SELECT count(*) FROM neardup_filing('neardup', 0, 1000)",
+        "SELECT count(*) FROM neardup_buckets('neardup', 0, 1000, 0)",
+        "SELECT count(*) FROM neardup_buckets('neardup', 0, 1000, 1)",
+        "SELECT count(*) FROM neardup_code_bucket AS b, neardup_entries(b.entries, 8) AS e",
         "SELECT count(*) FROM neardup_join('neardup', 0, 1000, 0, 0)",
     ):
         yield partial(_sql, index, sql)

@@ -76,9 +76,9 @@ ELEMENTS = {
         (MinHash(threshold=0.5), "neardup_minhash_band"),
         (MinHash(threshold=0.5, exact=True), "neardup_minhash_band"),
         (BottomK(), "neardup_bottomk_prefix"),
-        (SimHash(max_distance=3), "neardup_simhash_block"),
-        (BitSampling(), "neardup_code_chunk"),
-        (BinaryCode(bits=64, max_distance=3), "neardup_simhash_block"),
+        (SimHash(max_distance=3), "neardup_code_bucket"),
+        (BitSampling(), "neardup_code_bucket"),
+        (BinaryCode(bits=64, max_distance=3), "neardup_code_bucket"),
     ],
 )
 def test_every_scheme_says_where_two_documents_met(scheme: Any, table: str) -> None:

@@ -156,13 +156,13 @@ def test_a_released_file_can_be_read_without_writing(copied: Any) -> None:
 # ---- the schema --------------------------------------------------------------------------------------------------------
 
 CANDIDATE_TABLES = {
-    "simhash": "simhash_block",
+    "simhash": "code_bucket",
     "minhash": "minhash_band",
     "minhash-exact": "minhash_band",
     "minhash-exact-text": "minhash_band",
     "bottomk": "bottomk_prefix",
-    "bitsampling": "code_chunk",
-    "binarycode": "code_chunk",
+    "bitsampling": "code_bucket",
+    "binarycode": "code_bucket",
     "scan": None,
 }
 TABLES = {"neardup_document", "neardup_fingerprint", "neardup_group", "neardup_match", "neardup_setting"}

@@ -276,6 +276,7 @@ READING = [
     "SELECT * FROM neardup_search('neardup', 'text')",
     "SELECT * FROM neardup_probe('neardup', x'00')",
     "SELECT * FROM neardup_filing('neardup', 0, 9)",
+    "SELECT * FROM neardup_buckets('neardup', 0, 9, 0)",
     "SELECT * FROM neardup_join('neardup', 0, 9, 0, 0)",
     "SELECT neardup_similarity('neardup', x'00', x'00')",
     "SELECT neardup_text_jaccard('neardup', 'a', x'', 0.5)",

@@ -8,6 +8,7 @@ from typing import Any
 
 import apsw
 import pytest
+from buckets import rows
 from support import CASES, PAST, Case, Model
 
 from neardup_db import BinaryCode, BottomK, Index, MinHash, ParameterError, TextRules
@@ -90,11 +91,15 @@ def test_filing_is_the_table(tmp_path: Path, name: str) -> None:
         filed = db.execute("SELECT group_id, table_no, low, fingerprint_id FROM neardup_filing('neardup', 1, 1000)").fetchall()
         keys = db.execute(
             """SELECT f.group_id, k.table_no, k.low, f.id FROM neardup_fingerprint AS f
-               CROSS JOIN neardup_keys('neardup', f.value) AS k"""
+               CROSS JOIN neardup_keys('neardup', f.value, f.group_id) AS k"""
         ).fetchall()
-        by_bucket = index.scheme.table in ("minhash_band", "bottomk_prefix")
-        order = (lambda row: (row[2], row[0], row[3])) if by_bucket else (lambda row: row)
-        assert filed == sorted(keys, key=order)
+        by_group = index.scheme.table in ("minhash_band", "bottomk_prefix")
+        assert filed == sorted(keys, key=lambda row: (row[2], row[0] if by_group else 0, row[3]))
+        if index.scheme.table == "code_bucket":
+            sql = "SELECT low, group_id, fingerprint_id, code, high FROM neardup_filing('neardup', 1, 1000)"
+            entries = [(number >> 20 << 20, group, *entry) for number, group, held in rows(db) for entry in held]
+            assert sorted(entries) == sorted(row[:4] for row in db.execute(sql))
+            assert all(row[4] == row[0] + 2**20 - 1 for row in db.execute(sql))
         assert db.execute("SELECT count(*) FROM neardup_filing('neardup', 5, 4)").get == 0
 
 

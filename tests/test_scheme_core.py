@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import buckets
 import pytest
 import xxhash
 from hypothesis import given, settings
@@ -35,30 +36,20 @@ def complaint(native: Any) -> str | None:
     return text or None
 
 
-def keys(native: Any, value: bytes, probe: bool) -> list[Any]:
+def keys(native: Any, value: bytes, probe: bool, group: int = 0) -> list[Any]:
     out = ffi.gc(lib.nd_keys_new(), lib.nd_keys_free)
     function = lib.nd_scheme_probe_keys if probe else lib.nd_scheme_file_keys
-    assert function(native, value, len(value), out) == lib.ND_OK
-    rows, data, found = lib.nd_keys_rows(out), lib.nd_keys_bytes(out), []
-    for i in range(lib.nd_keys_count(out)):
-        row = rows[i]
-        if row.size:
-            strings = ffi.buffer(data + row.offset, 3 * row.size)[:]
-            low, high, code = (strings[n * row.size : (n + 1) * row.size] for n in range(3))
-            found.append((row.table_no, low, high, code))
-        else:
-            found.append((row.table_no, row.low, row.high, row.code))
+    assert function(native, group, value, len(value), out) == lib.ND_OK
+    rows = lib.nd_keys_rows(out)
+    found = [(rows[i].table_no, rows[i].low, rows[i].high) for i in range(lib.nd_keys_count(out))]
     assert found == sorted(found, key=lambda k: k[:2])
     assert len({k[:2] for k in found}) == len(found)
     return found
 
 
-def meets(native: Any, filed: bytes, probing: bytes) -> bool:
-    """Whether a query by one value looks at a row of the other."""
-    rows = keys(native, filed, False)
-    return any(
-        table == t and low <= value <= high for table, low, high, _ in keys(native, probing, True) for t, value, _, _ in rows
-    )
+def meets(native: Any, filed: bytes, probing: bytes, group: int = 0) -> bool:
+    """Whether a query by one value looks at where the other is filed."""
+    return not {*keys(native, filed, False, group)}.isdisjoint(keys(native, probing, True, group))
 
 
 def similarity(native: Any, a: bytes, b: bytes) -> tuple[float, int]:
@@ -256,8 +247,8 @@ def test_damaged_values_are_refused(native: Any, values: list[bytes]) -> None:
     out, sim, distance = ffi.gc(lib.nd_keys_new(), lib.nd_keys_free), ffi.new("double *"), ffi.new("int64_t *")
     for value in values:
         assert lib.nd_scheme_value_check(native, value, len(value)) == lib.ND_ERROR_DAMAGED
-        assert lib.nd_scheme_file_keys(native, value, len(value), out) == lib.ND_ERROR_DAMAGED
-        assert lib.nd_scheme_probe_keys(native, value, len(value), out) == lib.ND_ERROR_DAMAGED
+        assert lib.nd_scheme_file_keys(native, 0, value, len(value), out) == lib.ND_ERROR_DAMAGED
+        assert lib.nd_scheme_probe_keys(native, 0, value, len(value), out) == lib.ND_ERROR_DAMAGED
         assert lib.nd_keys_count(out) == 0
         assert lib.nd_scheme_similarity(native, value, len(value), value, len(value), sim, distance) == lib.ND_ERROR_DAMAGED
 
@@ -265,60 +256,57 @@ def test_damaged_values_are_refused(native: Any, values: list[bytes]) -> None:
 # ---- keys
 
 
-def test_block_keys_are_the_permuted_code_and_its_prefix_ranges() -> None:
-    """Filing gives the permuted code of each table; probing the range of its prefix, with 64-bit patterns as signed numbers."""
+def ranges(lows: list[tuple[int, int]]) -> list[tuple[int, int, int]]:
+    """A bucket is 2 ** 20 rows."""
+    return [(table, low, low + 2**20 - 1) for table, low in lows]
+
+
+def test_a_bucket_is_what_its_codes_have_in_common() -> None:
+    """Up to 30 bits of the leading blocks, in the group 0, are the number of the bucket; filing and probing give it alike."""
     native = scheme(lib.ND_SCHEME_SIMHASH, blocks=4)
-    code = 0xFEDCBA9876543210
-    filed = keys(native, code.to_bytes(8, "big"), False)
-    probed = keys(native, code.to_bytes(8, "big"), True)
-    blocks = [0x3210, 0x7654, 0xBA98, 0xFEDC]
-    for table, leading in enumerate([3, 2, 1, 0]):
-        permuted = blocks[leading]
-        for other in [b for b in (3, 2, 1, 0) if b != leading]:
-            permuted = permuted << 16 | blocks[other]
-        low, high = blocks[leading] << 48, blocks[leading] << 48 | 2**48 - 1
-        signed = [v - 2**64 if v >> 63 else v for v in (permuted, low, high)]
-        assert filed[table] == (table, signed[0], signed[0], signed[0])
-        assert probed[table] == (table, signed[1], signed[2], signed[0])
+    code = 0xFEDCBA9876543210.to_bytes(8, "big")
+    expected = ranges(list(enumerate(t << 50 | b << 20 for t, b in enumerate([0xFEDC, 0xBA98, 0x7654, 0x3210]))))
+    assert keys(native, code, False) == keys(native, code, True) == expected
+    narrow = scheme(lib.ND_SCHEME_SIMHASH, bits=16, max_distance=1, blocks=2)
+    assert keys(narrow, b"\xab\xcd", True) == ranges([(0, 0xAB << 20), (1, 1 << 50 | 0xCD << 20)])
 
 
-def test_narrow_codes_are_numbers_of_their_width() -> None:
-    """Codes below 64 bits give keys from 0 up to 2 ** bits - 1."""
-    native = scheme(lib.ND_SCHEME_SIMHASH, bits=16, max_distance=1, blocks=2)
-    assert keys(native, b"\xab\xcd", False) == [(0, 0xABCD, 0xABCD, 0xABCD), (1, 0xCDAB, 0xCDAB, 0xCDAB)]
-    assert keys(native, b"\xab\xcd", True) == [(0, 0xAB00, 0xABFF, 0xABCD), (1, 0xCD00, 0xCDFF, 0xCDAB)]
+def test_wide_prefixes_and_groups_are_hashed() -> None:
+    """Beyond 30 bits, or in a group: 30 bits of XXH3-64 of the number, seed = group; beyond 64 bits the number is a hash."""
+    code = bytes(range(0xA0, 0xB0))
 
+    def hashed(number: int, seed: int) -> int:
+        return xxhash.xxh3_64_intdigest(number.to_bytes(8, "little"), seed) >> 34
 
-def test_wide_block_keys_are_byte_strings() -> None:
-    """Codes above 64 bits are filed and probed as byte strings of their own width."""
-    native = scheme(lib.ND_SCHEME_SIMHASH, bits=72, max_distance=1, blocks=2)
-    code = bytes(range(0xA0, 0xA9))
-    number = int.from_bytes(code, "big")
-    swapped = ((number & 2**36 - 1) << 36 | number >> 36).to_bytes(9, "big")
-    assert keys(native, code, False) == [(0, code, code, code), (1, swapped, swapped, swapped)]
-    low = [c[:4] + bytes([c[4] & 0xF0]) + bytes(4) for c in (code, swapped)]
-    high = [c[:4] + bytes([c[4] | 0x0F]) + b"\xff" * 4 for c in (code, swapped)]
-    assert keys(native, code, True) == [(0, low[0], high[0], code), (1, low[1], high[1], swapped)]
+    native = scheme(lib.ND_SCHEME_SIMHASH, bits=128, max_distance=3, blocks=4)
+    words = [int.from_bytes(code[i : i + 4], "big") for i in (0, 4, 8, 12)]
+    for group in (0, 7, 2**40):
+        assert keys(native, code, False, group) == ranges([(t, t << 50 | hashed(w, group) << 20) for t, w in enumerate(words)])
+    short = scheme(lib.ND_SCHEME_SIMHASH, bits=16, max_distance=1, blocks=2)
+    assert keys(short, b"\xab\xcd", True, 3) == ranges([(0, hashed(0xAB, 3) << 20), (1, 1 << 50 | hashed(0xCD, 3) << 20)])
+    wide = scheme(lib.ND_SCHEME_SIMHASH, bits=136, max_distance=1, blocks=2)
+    number = int.from_bytes(code + b"\xb0", "big")  # the blocks have 68 bits
+    halves = [(number >> 68) << 4, (number & 2**68 - 1) << 4]
+    masked = [xxhash.xxh3_64_intdigest(half.to_bytes(9, "big")) for half in halves]
+    assert keys(wide, code + b"\xb0", False) == ranges([(t, t << 50 | hashed(m, 0) << 20) for t, m in enumerate(masked)])
 
 
 def test_chunk_keys() -> None:
-    """Filing gives each chunk's value; probing its neighbours within the radius, 64-bit ones as signed numbers."""
+    """Filing gives the bucket of each chunk; probing those of its neighbours within the radius."""
     native = scheme(lib.ND_SCHEME_BINARYCODE, bits=16, chunks=4, max_distance=4)
-    assert keys(native, b"\x9b\x93", False) == [(0, 9, 9, 0), (1, 11, 11, 0), (2, 9, 9, 0), (3, 3, 3, 0)]
-    near_nine = [1, 8, 9, 11, 13]
-    expected = [(0, v, v, 0) for v in near_nine] + [(1, 11, 11, 0), (2, 9, 9, 0), (3, 3, 3, 0)]
-    assert keys(native, b"\x9b\x93", True) == expected
+    own = [(1, 1 << 50 | 11 << 20), (2, 2 << 50 | 9 << 20), (3, 3 << 50 | 3 << 20)]
+    assert keys(native, b"\x9b\x93", False) == ranges([(0, 9 << 20), *own])
+    assert keys(native, b"\x9b\x93", True) == ranges([*((0, v << 20) for v in [1, 8, 9, 11, 13]), *own])
     wide = scheme(lib.ND_SCHEME_BINARYCODE, bits=64, chunks=1, max_distance=1)
-    flipped = [0xFFFFFFFFFFFFFFFF ^ (1 << b) for b in range(64)]
-    signed = sorted([-1, *(v - 2**64 if v >> 63 else v for v in flipped)])
-    assert keys(wide, b"\xff" * 8, True) == [(0, v, v, 0) for v in signed]
+    flipped = [2**64 - 1, *(2**64 - 1 ^ 1 << b for b in range(64))]
+    assert keys(wide, b"\xff" * 8, True) == ranges([(0, low) for low in sorted(buckets.bucket(0, v, 64) for v in flipped)])
 
 
 def test_band_keys_are_the_distinct_signed_buckets() -> None:
     """Keys of a signature are its buckets, ascending; one computed from stored hashes has the same."""
     signature = signature_of(HASHES, 128, 2)
     buckets = {xxhash.xxh3_64_intdigest(signature[i * 12 : (i + 1) * 12], i) & 0xFFFFFFFF for i in range(16)}
-    expected = [(0, b, b, 0) for b in sorted(v - 2**32 if v >> 31 else v for v in buckets)]
+    expected = [(0, b, b) for b in sorted(v - 2**32 if v >> 31 else v for v in buckets)]
     assert any(k[1] < 0 for k in expected) and any(k[1] > 0 for k in expected)
     for evidence in (lib.ND_EVIDENCE_NONE, lib.ND_EVIDENCE_HASHES, lib.ND_EVIDENCE_TEXT):
         native = scheme(lib.ND_SCHEME_MINHASH, evidence=evidence)
@@ -333,7 +321,7 @@ def test_bands_of_one_slot_may_be_odd_in_number(num_perm: int, hash_count: int) 
     hashes = HASHES[:hash_count]
     signature = signature_of(hashes, num_perm, 4)
     buckets = {xxhash.xxh3_64_intdigest(signature[i * 4 : (i + 1) * 4], i) & 0xFFFFFFFF for i in range(num_perm)}
-    expected = [(0, b, b, 0) for b in sorted(v - 2**32 if v >> 31 else v for v in buckets)]
+    expected = [(0, b, b) for b in sorted(v - 2**32 if v >> 31 else v for v in buckets)]
     for evidence in (lib.ND_EVIDENCE_NONE, lib.ND_EVIDENCE_HASHES, lib.ND_EVIDENCE_TEXT):
         native = scheme(lib.ND_SCHEME_MINHASH, num_perm=num_perm, bands=num_perm, rows=1, slot_bits=32, evidence=evidence)
         assert keys(native, value_of(native, hashes), False) == expected
@@ -344,7 +332,7 @@ def test_prefix_keys_are_the_first_hashes() -> None:
     native = scheme(lib.ND_SCHEME_BOTTOMK, k=10, threshold=0.8)
     hashes = [1, 2**63, 2**63 + 5, *range(2**64 - 7, 2**64)]
     expected = sorted(v - 2**64 if v >> 63 else v for v in hashes[:3])
-    assert keys(native, little(hashes), True) == keys(native, little(hashes), False) == [(0, v, v, 0) for v in expected]
+    assert keys(native, little(hashes), True) == keys(native, little(hashes), False) == [(0, v, v) for v in expected]
 
 
 def test_with_containment_all_hashes_are_filed() -> None:
@@ -394,9 +382,25 @@ def code_schemes(draw: st.DrawFn) -> Any:
     return scheme(kind, plan=plan, bits=bits, max_distance=distance, blocks=blocks, chunks=chunks)
 
 
+@settings(max_examples=300, deadline=None)
+@given(code_schemes(), st.sampled_from([0, 0, 1, 2**31, 2**63 - 1]), st.data())
+def test_codes_are_filed_and_probed_in_the_buckets_of_plain_python(native: Any, group: int, data: st.DataObject) -> None:
+    """Blocks and chunks of any number and width, in any group, wherever the bits stand."""
+    bits, distance = native.bits, native.max_distance
+    code = data.draw(st.integers(0, 2**bits - 1) | st.sampled_from([0, 2**bits - 1]))
+    value = code.to_bytes(bits // 8, "big")
+    if native.plan == lib.ND_PLAN_BLOCKS:
+        filed = probed = list(enumerate(buckets.block_buckets(code, bits, native.blocks, distance, group)))
+    else:
+        filed = buckets.chunk_buckets(code, bits, native.chunks, None, group)
+        probed = buckets.chunk_buckets(code, bits, native.chunks, distance, group)
+    assert keys(native, value, False, group) == ranges(filed)
+    assert keys(native, value, True, group) == ranges(probed)
+
+
 @settings(max_examples=150, deadline=None)
-@given(code_schemes(), st.data())
-def test_no_code_within_the_distance_is_missed(native: Any, data: st.DataObject) -> None:
+@given(code_schemes(), st.sampled_from([0, 1, 2**40]), st.data())
+def test_no_code_within_the_distance_is_missed(native: Any, group: int, data: st.DataObject) -> None:
     """Flip up to max_distance bits anywhere: the probe meets the filed rows, and the rule measures the distance."""
     assert complaint(native) is None
     bits = native.bits
@@ -404,7 +408,7 @@ def test_no_code_within_the_distance_is_missed(native: Any, data: st.DataObject)
     flips = data.draw(st.sets(st.integers(0, bits - 1), max_size=native.max_distance))
     other = code ^ sum(1 << f for f in flips)
     a, b = code.to_bytes(bits // 8, "big"), other.to_bytes(bits // 8, "big")
-    assert meets(native, a, b)
+    assert meets(native, a, b, group)
     slope = 2.0 if native.kind == lib.ND_SCHEME_BITSAMPLING else 1.0
     assert similarity(native, a, b) == (max(0.0, 1.0 - slope * len(flips) / bits), len(flips))
 
@@ -449,7 +453,7 @@ def test_values_may_stand_at_any_address() -> None:
         assert lib.nd_scheme_similarity(native, value, len(value), moved + 3, len(value), out, distance) == lib.ND_OK
         assert out[0] == 1.0
         found = ffi.gc(lib.nd_keys_new(), lib.nd_keys_free)
-        assert lib.nd_scheme_probe_keys(native, moved + 3, len(value), found) == lib.ND_OK
+        assert lib.nd_scheme_probe_keys(native, 0, moved + 3, len(value), found) == lib.ND_OK
         assert [lib.nd_keys_rows(found)[i].low for i in range(lib.nd_keys_count(found))] == [
             k[1] for k in keys(native, value, True)
         ]

@@ -341,9 +341,9 @@ def test_one_of_bands_and_rows():
 def test_default_plans():
     """SimHash of 64 bits, distance 3: four tables, ten for ten million; PDQ: chunks at 31 bits, a scan at 63; 37 bits at 0.8."""
     simhash = SimHash().for_index(TextRules(), False)
-    assert (simhash.plan, simhash.blocks, simhash.table) == ("blocks", 4, "simhash_block")
+    assert (simhash.plan, simhash.blocks, simhash.table) == ("blocks", 4, "code_bucket")
     assert SimHash(64, 3, expected=10_000_000).blocks == 5
-    assert (BinaryCode(256, 31).plan, BinaryCode(256, 31).table) == ("chunks", "code_chunk")
+    assert (BinaryCode(256, 31).plan, BinaryCode(256, 31).table) == ("chunks", "code_bucket")
     assert (BinaryCode(256, 63).plan, BinaryCode(256, 63).table, BinaryCode(256, 63).query_name(10)) == ("scan", None, "scan")
     assert (BitSampling().max_distance, BitSampling().plan) == (37, "chunks")
     assert BitSampling(chunks=16).chunks == 16
@@ -410,7 +410,7 @@ def test_query_names():
     assert MinHash(exact=True).for_index(rules, True).containment_name() == "scan_text_containment"
     assert SimHash(64).query_parameters() == {"bits": 64, "slope": 1.0}
     assert BitSampling(64).query_parameters() == {"bits": 64, "slope": 2.0}
-    assert SimHash(64).query_name(10**6) == "blocks" and SimHash(64).query_name(1) == "scan"
+    assert SimHash(64).query_name(10**6) == "buckets" and SimHash(64).query_name(1) == "scan"
 
 
 # ---- stored values -----------------------------------------------------------------------------------------------------

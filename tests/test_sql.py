@@ -33,6 +33,7 @@ SCALARS = {
     ("neardup_minhash", 3),
     ("neardup_minhash", 4),
     ("neardup_intact", 2),
+    ("neardup_near", 3),
     ("neardup_number", 2),
     ("neardup_simhash", 1),
     ("neardup_simhash", 2),
@@ -46,6 +47,8 @@ SCALARS = {
 READERS = {"neardup_similarity", "neardup_text_containment", "neardup_text_jaccard"}
 TABLES = {
     "neardup_bands",
+    "neardup_buckets",
+    "neardup_entries",
     "neardup_filing",
     "neardup_join",
     "neardup_keys",

@@ -14,6 +14,7 @@ from typing import Any
 import apsw
 import pytest
 import xxhash
+from buckets import block_buckets
 
 import neardup_db
 
@@ -96,7 +97,7 @@ def add(
 
 def file_keys(db: apsw.Connection, index: str, table: str) -> None:
     sql = f"INSERT INTO {index}_{table} " + sql_file("sql", f"keys_{table}", index)
-    db.execute(sql, {"first_id": 1, "last_id": 2**62})
+    db.execute(sql, {"first_id": 1, "last_id": 2**62, "filed": 1})
 
 
 def search(db: apsw.Connection, index: str, text: Any, *rest: Any) -> list[tuple[Any, ...]]:
@@ -111,7 +112,7 @@ def refused(db: apsw.Connection, sql: str, *values: Any) -> str:
     return str(caught.value)
 
 
-# ---- codes: block tables, chunk tables, scan ---------------------------------------------------------------------------
+# ---- codes: blocks, chunks, scan ---------------------------------------------------------------------------
 
 
 @dataclass
@@ -156,14 +157,14 @@ class Codes:
 
 MANY = 10**9
 CODES = {
-    "blocks 64": lambda: Codes(64, 3, {"plan": "blocks", "blocks": 5}, "simhash_block", MANY),
-    "blocks 64, scanned": lambda: Codes(64, 3, {"plan": "blocks", "blocks": 5}, "simhash_block"),
-    "blocks 40": lambda: Codes(40, 2, {"plan": "blocks", "blocks": 3}, "simhash_block", MANY),
-    "blocks 72": lambda: Codes(72, 3, {"plan": "blocks", "blocks": 4}, "simhash_block", MANY),
-    "blocks 256": lambda: Codes(256, 5, {"plan": "blocks", "blocks": 7}, "simhash_block", MANY),
-    "chunks 64": lambda: Codes(64, 7, {"plan": "chunks", "chunks": 4}, "code_chunk", MANY),
-    "chunks 128, a chunk of 64": lambda: Codes(128, 3, {"plan": "chunks", "chunks": 2}, "code_chunk", MANY),
-    "chunks 256": lambda: Codes(256, 31, {"plan": "chunks", "chunks": 16}, "code_chunk", MANY),
+    "blocks 64": lambda: Codes(64, 3, {"plan": "blocks", "blocks": 5}, "code_bucket", MANY),
+    "blocks 64, scanned": lambda: Codes(64, 3, {"plan": "blocks", "blocks": 5}, "code_bucket"),
+    "blocks 40": lambda: Codes(40, 2, {"plan": "blocks", "blocks": 3}, "code_bucket", MANY),
+    "blocks 72": lambda: Codes(72, 3, {"plan": "blocks", "blocks": 4}, "code_bucket", MANY),
+    "blocks 256": lambda: Codes(256, 5, {"plan": "blocks", "blocks": 7}, "code_bucket", MANY),
+    "chunks 64": lambda: Codes(64, 7, {"plan": "chunks", "chunks": 4}, "code_bucket", MANY),
+    "chunks 128, a chunk of 64": lambda: Codes(128, 3, {"plan": "chunks", "chunks": 2}, "code_bucket", MANY),
+    "chunks 256": lambda: Codes(256, 31, {"plan": "chunks", "chunks": 16}, "code_bucket", MANY),
     "scan": lambda: Codes(128, 40, {"plan": "scan"}, None),
 }
 
@@ -337,7 +338,7 @@ def bytes_of_bits(bits: list[bool]) -> bytes:
 def test_text_codes_are_found_as_by_brute_force(db: apsw.Connection, scheme: str, slope: float, plan: str) -> None:
     """SimHash and one-bit samples of texts: all within the distance, similarity on the scheme's scale."""
     settings = {"scheme": scheme, "plan": plan, "bits": 64, "max_distance": 9, "blocks": 12, "seed": 7, "family": "affine32"}
-    create(db, "t", settings | TEXT_RULES, "simhash_block" if plan == "blocks" else None)
+    create(db, "t", settings | TEXT_RULES, "code_bucket" if plan == "blocks" else None)
     documents = texts(13)
     if plan == "blocks":
         db.execute("INSERT INTO sqlite_sequence VALUES ('t_fingerprint', ?)", (MANY,))
@@ -345,7 +346,7 @@ def test_text_codes_are_found_as_by_brute_force(db: apsw.Connection, scheme: str
     for number, text in enumerate(documents):
         add(db, "t", number, codes[text])
     if plan == "blocks":
-        file_keys(db, "t", "simhash_block")
+        file_keys(db, "t", "code_bucket")
     hits = 0
     for text in documents[::7]:
         code = codes[text]
@@ -407,29 +408,35 @@ def test_search_for_each_row(db: apsw.Connection) -> None:
 # ---- keys ------------------------------------------------------------------------------------------------------------------
 
 
-def test_keys_and_probes_of_block_tables(db: apsw.Connection) -> None:
-    """Two blocks of four bits, distance 1: either half leads, and a probe is all codes with that half."""
+def test_keys_and_probes_of_blocks(db: apsw.Connection) -> None:
+    """Two blocks of four bits, distance 1: the bucket of either half, 2 ** 20 rows."""
     create(db, "c", {"scheme": "binarycode", "plan": "blocks", "bits": 8, "max_distance": 1, "blocks": 2})
-    assert db.execute("SELECT * FROM neardup_keys('c', x'a7')").fetchall() == [(0, 0xA7), (1, 0x7A)]
-    assert db.execute("SELECT * FROM neardup_probe('c', x'a7')").fetchall() == [(0, 0xA0, 0xAF, 0xA7), (1, 0x70, 0x7F, 0x7A)]
+    lows = [0xA << 20, 1 << 50 | 0x7 << 20]
+    assert db.execute("SELECT * FROM neardup_keys('c', x'a7')").fetchall() == list(enumerate(lows))
+    expected = [(table, low, low + 2**20 - 1) for table, low in enumerate(lows)]
+    assert db.execute("SELECT * FROM neardup_probe('c', x'a7')").fetchall() == expected
+    assert db.execute("SELECT * FROM neardup_probe('c', x'a7', NULL, 0)").fetchall() == expected
 
 
-def test_keys_of_wide_block_tables_are_blobs(db: apsw.Connection) -> None:
-    """Beyond 64 bits low, high and code are byte strings."""
+def test_keys_of_a_group_and_of_wide_blocks(db: apsw.Connection) -> None:
+    """The group is an argument of both; what is wider than 30 bits is hashed."""
     create(db, "c", {"scheme": "binarycode", "plan": "blocks", "bits": 128, "max_distance": 1, "blocks": 2})
-    a, b, zero, one = b"abcdefgh", b"ijklmnop", b"\0" * 8, b"\xff" * 8
-    assert db.execute("SELECT * FROM neardup_keys('c', ?)", (a + b,)).fetchall() == [(0, a + b), (1, b + a)]
-    probes = db.execute("SELECT * FROM neardup_probe('c', ?)", (a + b,)).fetchall()
-    assert probes == [(0, a + zero, a + one, a + b), (1, b + zero, b + one, b + a)]
+    code = b"abcdefghijklmnop"
+    for group in (0, 1, 2**62):
+        lows = block_buckets(int.from_bytes(code, "big"), 128, 2, 1, group)
+        assert db.execute("SELECT low FROM neardup_keys('c', ?, ?)", (code, group)).fetchall() == [(low,) for low in lows]
+        assert db.execute("SELECT low FROM neardup_probe('c', ?, NULL, ?)", (code, group)).fetchall() == [(low,) for low in lows]
+    assert "group_id" in refused(db, "SELECT * FROM neardup_keys('c', ?, 'a')", code)
+    assert "group_id" in refused(db, "SELECT * FROM neardup_probe('c', ?, NULL, 1.5)", code)
 
 
-def test_keys_and_probes_of_chunk_tables(db: apsw.Connection) -> None:
-    """Distance 1 in two chunks: radius 0 in both; code is NULL."""
+def test_keys_and_probes_of_chunks(db: apsw.Connection) -> None:
+    """Distance 2 in two chunks: radius 1 in the first, 0 in the second."""
     create(db, "c", {"scheme": "binarycode", "plan": "chunks", "bits": 16, "max_distance": 2, "chunks": 2})
-    assert db.execute("SELECT * FROM neardup_keys('c', x'01ff')").fetchall() == [(0, 1), (1, 255)]
+    assert db.execute("SELECT * FROM neardup_keys('c', x'01ff')").fetchall() == [(0, 1 << 20), (1, 1 << 50 | 255 << 20)]
     probes = db.execute("SELECT * FROM neardup_probe('c', x'01ff')").fetchall()
-    assert {row[1] for row in probes if row[0] == 0} == {1, *(1 ^ 1 << bit for bit in range(8))}
-    assert all(low == high and code is None for _, low, high, code in probes)
+    assert {row[1] for row in probes if row[0] == 0} == {v << 20 for v in (1, *(1 ^ 1 << bit for bit in range(8)))}
+    assert all(high == low + 2**20 - 1 for _, low, high in probes)
 
 
 def test_keys_of_bands_are_those_of_neardup_bands(db: apsw.Connection) -> None:

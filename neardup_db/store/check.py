@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from ..errors import CorruptIndexError
+from ..native import near
 from ..values import CheckReport
 from . import checksums, definitions, tables
 from .clusters import Clusters, UnionFind
@@ -166,6 +167,11 @@ class Checker:
         table = self.store.scheme.table
         if table is None:
             return
+        if table == tables.BUCKETS:
+            unreadable = self._unreadable()
+            yield from _shown(f"rows of {self.store.name}_{table} that are damaged", unreadable)
+            if unreadable:
+                return
         expected, lacking = 0, 0
         lack: list[int] = []
         sql = self.store.sql(tables.missing_sql(table))
@@ -180,6 +186,12 @@ class Checker:
             rows = self.db.rows(self.store.sql(tables.excess_sql(table)), parameters)
             message = f"fingerprint ids of rows that no fingerprint has in {self.store.name}_{table}"
             yield from _shown(message, [row[0] for row in rows])
+
+    def _unreadable(self) -> list[int]:
+        """Ids of rows of buckets that are not what was written."""
+        code = bytes(self.store.scheme.query_parameters()["bits"] // 8)
+        rows = self.db.stream(self.store.sql("SELECT id, entries FROM {index}_code_bucket"))
+        return [number for number, entries in rows if not isinstance(entries, bytes) or near(entries, code, -1) is None]
 
     def _texts(self) -> Iterator[str]:
         """A stored text, from which rebuild() and exact verification start, is the one that was fingerprinted."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 import apsw
 import numpy as np
 
+from .. import native
 from ..errors import CorruptIndexError
 from ..native import signed_hash
 from ..values import Document, Key
@@ -220,17 +222,27 @@ class Documents:
     def file(self, first_id: int, last_id: int) -> None:
         """Write the candidate rows of fingerprints first_id to last_id, sorted."""
         if self.store.scheme.table is not None:
-            sql = self.store.sql(tables.file_sql(self.store.scheme.table))
-            self.db.execute(sql, {"first_id": first_id, "last_id": last_id})
+            with self._of_the_table():
+                sql = self.store.sql(tables.file_sql(self.store.scheme.table))
+                self.db.execute(sql, {"first_id": first_id, "last_id": last_id})
 
     def unfile(self, first_id: int, last_id: int) -> None:
         """Take the candidate rows of fingerprints first_id to last_id out."""
         if self.store.scheme.table is not None:
             table = self.store.scheme.table
-            found = self.db.rows(self.store.sql(tables.unfile_sql(table)), {"first_id": first_id, "last_id": last_id})
+            with self._of_the_table():
+                found = self.db.rows(self.store.sql(tables.unfile_sql(table)), {"first_id": first_id, "last_id": last_id})
             empty = [number for (number,) in found if number is not None]
             if empty:
                 self.db.execute(self.store.sql(tables.drop_sql(table)), (json.dumps(empty),))
+
+    @contextmanager
+    def _of_the_table(self) -> Iterator[None]:
+        """Statements over the candidate table, which fail only over what is stored."""
+        try:
+            yield
+        except apsw.SQLError as error:
+            raise self._damaged("the candidate table", error) from error
 
     @property
     def filed_at_once(self) -> int:
@@ -304,9 +316,22 @@ class Documents:
             row = self.db.row(sql, (fingerprint_id,))
             if row is not None and self.is_sound(*row):
                 self.unfile(fingerprint_id, fingerprint_id)
-            else:  # a damaged value does not tell its rows: look at all of them
+            elif table == tables.BUCKETS:  # a damaged value does not tell its rows: look at all of them
+                self._drop_entries(fingerprint_id)
+            else:
                 self.db.execute(self.store.sql(f"DELETE FROM {{index}}_{table} WHERE fingerprint_id = ?"), (fingerprint_id,))
         self.db.execute(self.store.sql("DELETE FROM {index}_fingerprint WHERE id = ?"), (fingerprint_id,))
+
+    def _drop_entries(self, fingerprint_id: int) -> None:
+        """Take the entries of a fingerprint out of whatever buckets they are in."""
+        with self._of_the_table():
+            rows = self.db.rows(self.store.sql(tables.holding_sql()), {"fingerprint_id": fingerprint_id})
+        for row, entries, code_bytes in rows:
+            rest = native.without(entries, code_bytes, fingerprint_id)
+            if rest:
+                self.db.execute(self.store.sql("UPDATE {index}_code_bucket SET entries = ? WHERE id = ?"), (rest, row))
+            else:
+                self.db.execute(self.store.sql("DELETE FROM {index}_code_bucket WHERE id = ?"), (row,))
 
     # ---- documents ---------------------------------------------------------------------------------------------------
 

@@ -59,6 +59,11 @@ def drop_sql(table: str) -> str:
     return f"DELETE FROM {{index}}_{table} WHERE id IN (SELECT value FROM json_each(?))"
 
 
+def holding_sql() -> str:
+    """The rows of buckets with an entry of :fingerprint_id, all of them looked at."""
+    return f"SELECT t.id, t.entries, length(e.code) FROM {_ENTRIES} WHERE e.fingerprint_id = :fingerprint_id"
+
+
 def missing_sql(table: str) -> str:
     """Of the rows, or entries, that fingerprints :first_id to :last_id should have: how many there are, how many of them lack,
     and up to :limit fingerprints that lack some (as JSON)."""

@@ -210,9 +210,9 @@ static void check_values(void)
             for (size_t i = 0; i < size; i += 8)
                 value[i] = (uint8_t)i;
             int possible = nd_scheme_value_check(&schemes[s], value, size) == ND_OK;
-            CHECK(nd_scheme_file_keys(&schemes[s], value, size, keys) == (possible ? ND_OK : ND_ERROR_DAMAGED));
+            CHECK(nd_scheme_file_keys(&schemes[s], 0, value, size, keys) == (possible ? ND_OK : ND_ERROR_DAMAGED));
             CHECK((nd_keys_count(keys) > 0) == possible);
-            CHECK(nd_scheme_probe_keys(&schemes[s], value, size, keys) == (possible ? ND_OK : ND_ERROR_DAMAGED));
+            CHECK(nd_scheme_probe_keys(&schemes[s], 0, value, size, keys) == (possible ? ND_OK : ND_ERROR_DAMAGED));
             CHECK((nd_keys_count(keys) > 0) == possible);
             if (schemes[s].containment) {
                 int status = nd_scheme_containment_keys(&schemes[s], value, size, 0.5, keys);
@@ -223,6 +223,41 @@ static void check_values(void)
         }
     }
     nd_keys_free(keys);
+}
+
+/* Rows of buckets of every size of code and width of id, in memory that ends where they end. */
+static void check_entries(void)
+{
+    static const int64_t ids[][3] = {{1, 0, 255}, {256, 65535, 3}, {65536, 1, 1}, {1 << 24, 5, 9}, {(int64_t)1 << 32, 1, 2},
+                                     {(int64_t)1 << 40, 7, 8}, {(int64_t)1 << 48, 7, 8}, {INT64_MAX, 0, 1}};
+    for (size_t width = 1; width <= 8; width++)
+        for (size_t code_size = 1; code_size <= 512; code_size += code_size < 70 ? 1 : 63) {
+            const int64_t *own = ids[width - 1];
+            uint8_t *codes = skewed(3 * code_size, code_size % 8);
+            for (size_t i = 0; i < 3 * code_size; i++)
+                codes[i] = (uint8_t)(5 * i);
+            size_t size = nd_entries_size(own, 3, code_size);
+            CHECK(size == 1 + 3 * (code_size + width));
+            uint8_t *bytes = skewed(size, width % 8);
+            nd_entries_write(own, codes, 3, code_size, bytes);
+            nd_entries entries;
+            CHECK(nd_entries_read(bytes, size, code_size, &entries) == ND_OK && entries.count == 3 && entries.id_size == width);
+            CHECK(memcmp(entries.codes, codes, 3 * code_size) == 0);
+            uint32_t places[3];
+            for (size_t i = 0; i < 3; i++) {
+                CHECK(nd_entries_id(&entries, i) == own[i]);
+                CHECK(nd_entries_near(&entries, codes + i * code_size, 8 * code_size, places) == 3 && places[2] == 2);
+                CHECK(nd_entries_near(&entries, codes + i * code_size, 0, places) >= 1);
+            }
+            CHECK(nd_entries_read(bytes, 0, code_size, &entries) == ND_ERROR_DAMAGED);
+            CHECK(nd_entries_read(bytes, 1, code_size, &entries) == ND_ERROR_DAMAGED);
+            CHECK(nd_entries_read(bytes, size, 0, &entries) == ND_ERROR_DAMAGED);
+            CHECK(nd_entries_read(bytes, size - 1, code_size, &entries) == ND_ERROR_DAMAGED);
+            bytes[0] = (uint8_t)(width % 2 == 0 ? 0 : 9);
+            CHECK(nd_entries_read(bytes, size, code_size, &entries) == ND_ERROR_DAMAGED);
+            free(bytes - width % 8);
+            free(codes - code_size % 8);
+        }
 }
 
 int main(void)
@@ -240,6 +275,7 @@ int main(void)
         check_jaccard(tier);
         check_find_all(tier);
         check_values();
+        check_entries();
         printf("%s: ok\n", tier);
     }
     CHECK(nd_isa_force(NULL) == ND_OK);

@@ -174,6 +174,43 @@ static void check_keep_below(const nd_kernels *kernels)
         }
 }
 
+/* Codes, the one sought and the room for places end where their memory ends. */
+static void check_near(const nd_kernels *kernels, size_t size, size_t count, size_t skew, uint64_t most)
+{
+    uint8_t *codes = skewed(size * count, skew), *code = skewed(size, 7 - skew);
+    uint32_t *found = (uint32_t *)(void *)skewed(4 * count, 0);
+    for (size_t i = 0; i < count; i++) { /* of each second one a few bits differ */
+        if (draw() % 2 == 0)
+            continue;
+        memcpy(codes + i * size, code, size);
+        for (size_t flips = draw() % 12; flips > 0; flips--)
+            codes[i * size + draw() % size] ^= (uint8_t)(1 << draw() % 8);
+    }
+    size_t kept = kernels->keep_near(codes, count, size, code, most, found), next = 0;
+    CHECK(kept <= count);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t distance = 0;
+        for (size_t j = 0; j < size; j++)
+            distance += (uint64_t)__builtin_popcount(codes[i * size + j] ^ code[j]);
+        if (distance <= most)
+            CHECK(next < kept && found[next++] == i);
+    }
+    CHECK(next == kept);
+    free(codes - skew);
+    free(code - (7 - skew));
+    free(found);
+}
+
+static void check_keep_near(const nd_kernels *kernels)
+{
+    static const size_t sizes[] = {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 63, 64, 65, 127, 128, 512};
+    static const uint64_t distances[] = {0, 1, 3, 10, 32, 4096, (uint64_t)INT64_MAX, UINT64_MAX};
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
+        for (size_t count = 0; count < 70; count += count < 18 ? 1 : 13)
+            for (size_t i = 0; i < sizeof distances / sizeof distances[0]; i++)
+                check_near(kernels, sizes[s], count, (s + count + i) % 8, distances[i]);
+}
+
 /* Hashes spread evenly, many repeats, few distinct ones, ascending, descending, of 32 bits, all in the last places. */
 static void check_bottom_k(void)
 {
@@ -222,6 +259,7 @@ int main(void)
         check_count_bits64(kernels);
         check_add_weights(kernels);
         check_keep_below(kernels);
+        check_keep_near(kernels);
         check_bottom_k();
         printf("%s: ok\n", nd_isa_at(i));
     }

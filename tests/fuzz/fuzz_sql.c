@@ -54,14 +54,14 @@ typedef struct preset {
     "('text.strip_accents',0),('text.hash','xxh3_64'),('text.hash_seed',0)"
 
 static const preset presets[] = {
-    {"0001_simhash_block", "keys_simhash_block",
+    {"0001_code_bucket", "keys_code_bucket",
      "('scheme','simhash'),('plan','blocks'),('bits',64),('max_distance',3),('blocks',5)"},
-    {"0001_simhash_block", "keys_simhash_block",
+    {"0001_code_bucket", "keys_code_bucket",
      "('scheme','bitsampling'),('plan','blocks'),('bits',128),('max_distance',2),('blocks',4),"
      "('seed',1),('family','affine32')"},
-    {"0001_code_chunk", "keys_code_chunk",
+    {"0001_code_bucket", "keys_code_bucket",
      "('scheme','bitsampling'),('plan','chunks'),('bits',256),('max_distance',37),('chunks',16),('seed',1)"},
-    {"0001_code_chunk", NULL, "('scheme','binarycode'),('plan','scan'),('bits',64),('max_distance',8)"},
+    {"0001_code_bucket", NULL, "('scheme','binarycode'),('plan','scan'),('bits',64),('max_distance',8)"},
     {"0001_minhash_band", "keys_minhash_band",
      "('scheme','minhash'),('plan','bands'),('num_perm',16),('bands',8),('rows',2),('slot_bits',16),"
      "('seed',1),('threshold',0.5)"},
@@ -79,7 +79,7 @@ static const preset presets[] = {
 #define PRESETS (sizeof presets / sizeof presets[0])
 
 static const char *const tables[] = {
-    "i_setting", "i_document", "i_fingerprint", "i_simhash_block", "i_code_chunk", "i_minhash_band", "i_bottomk_prefix",
+    "i_setting", "i_document", "i_fingerprint", "i_code_bucket", "i_minhash_band", "i_bottomk_prefix",
     "i_match", "i_group",
 };
 #define TABLES (sizeof tables / sizeof tables[0])
@@ -89,6 +89,11 @@ static const char *const texts[] = {
     "Съешь же ещё этих мягких булок",
 };
 #define TEXTS (sizeof texts / sizeof texts[0])
+
+static int parameter(const char *name)
+{
+    return strcmp(name, ":last_id") == 0 ? 100 : strcmp(name, ":filed") == 0;
+}
 
 /* A text of migrations/ or neardup_db/sql with {index} replaced by i, behind `before`. */
 static void execute_text(sqlite3 *db, const char *before, const char *name)
@@ -111,7 +116,7 @@ static void execute_text(sqlite3 *db, const char *before, const char *name)
         if (statement == NULL)
             break;
         for (int i = 1; i <= sqlite3_bind_parameter_count(statement); i++)
-            sqlite3_bind_int(statement, i, strcmp(sqlite3_bind_parameter_name(statement, i), ":last_id") == 0 ? 100 : 0);
+            sqlite3_bind_int(statement, i, parameter(sqlite3_bind_parameter_name(statement, i)));
         while (sqlite3_step(statement) == SQLITE_ROW)
             continue;
         PROMISE(sqlite3_finalize(statement) == SQLITE_OK);
@@ -298,6 +303,17 @@ static const char *const questions[] = {
     "SELECT * FROM neardup_probe('i', ?1, ?2) LIMIT 100",
     "SELECT *, index_name, first_id, last_id FROM neardup_filing('i', 0, 1000) LIMIT 3000",
     "SELECT * FROM neardup_filing(?1, ?2, ?3) LIMIT 3000",
+    "SELECT *, index_name, first_id, last_id, filed FROM neardup_buckets('i', 0, 1000, 0) LIMIT 3000",
+    "SELECT * FROM neardup_buckets('i', 0, ?1, 1) LIMIT 3000",
+    "SELECT * FROM neardup_buckets(?1, ?2, ?3, ?4) LIMIT 3000",
+    "INSERT OR REPLACE INTO i_code_bucket SELECT * FROM neardup_buckets('i', 0, 1000, 1)",
+    "INSERT OR REPLACE INTO i_code_bucket SELECT id, group_id, ifnull(entries, x'') FROM neardup_buckets('i', ?1, ?1 + 1, 0)",
+    "SELECT b.id, e.* FROM i_code_bucket AS b, neardup_entries(b.entries, ?1) AS e LIMIT 3000",
+    "SELECT *, entries, code_bytes FROM neardup_entries(?1, ?2) LIMIT 3000",
+    "SELECT neardup_near(?1, ?2, ?3), neardup_near(?1, ?2, 1000)",
+    "SELECT neardup_near(b.entries, f.value, 5), neardup_near(b.entries, ?1, ?2) FROM i_code_bucket AS b, i_fingerprint AS f",
+    "SELECT * FROM neardup_probe('i', ?1, NULL, ?2) LIMIT 100",
+    "SELECT * FROM neardup_keys('i', ?1, ?2) LIMIT 100",
     "SELECT neardup_intact(?1, ?2), (SELECT count(*) FROM i_fingerprint WHERE neardup_intact(value, value_hash))",
     "SELECT *, index_name, first_id, last_id, complete, now FROM neardup_join('i', 0, 1000, 0, ?1)",
     "SELECT * FROM neardup_join('i', 0, 1000, 1, 0)",
@@ -366,13 +382,17 @@ static void damage(sqlite3 *db, input *from)
         "UPDATE i_fingerprint SET value = ?1 WHERE id = 1 /* %s */",
         "UPDATE i_fingerprint SET value = substr(value, 1, length(value) - 8) /* %s */",
         "INSERT OR IGNORE INTO i_fingerprint VALUES (?1, 0, ?2, 0, ?3) /* %s */",
-        "UPDATE OR IGNORE i_simhash_block SET permuted = ?1 WHERE fingerprint_id > 1 /* %s */",
-        "UPDATE i_code_chunk SET code = ?1 /* %s */",
+        "UPDATE i_code_bucket SET entries = ?1 WHERE id %% 3 = 1 /* %s */",
+        "UPDATE i_code_bucket SET entries = substr(entries, 1, length(entries) - 1) /* %s */",
+        "UPDATE i_code_bucket SET entries = CAST(entries || substr(entries, 2) AS BLOB) /* %s */",
+        "UPDATE i_code_bucket SET entries = CAST(?1 || substr(entries, 2) AS BLOB) /* %s */",
+        "UPDATE OR IGNORE i_code_bucket SET id = id + ?1, group_id = ?2 /* %s */",
+        "UPDATE OR IGNORE i_code_bucket SET id = id | 1048575 /* %s */",
         "UPDATE i_document SET text = ?1, expires_at = ?2 /* %s */",
         "UPDATE OR IGNORE i_document SET key = ?1 /* %s */",
         "CREATE TABLE %s (a, b, c, d, e)",
         "CREATE TABLE %s (name, value)",
-        "CREATE TABLE %s (id, group_id, value, value_hash, fingerprint_id, bucket, hash, permuted, table_no, chunk_no, code)",
+        "CREATE TABLE %s (id, group_id, value, value_hash, fingerprint_id, bucket, hash, entries, code)",
         "CREATE VIEW %s AS SELECT 1 AS id, 0 AS group_id, x'00' AS value, 'scheme' AS name, 1 AS fingerprint_id, 7 AS bucket",
         "CREATE VIEW %s AS SELECT * FROM neardup_search('i', 'the quick brown fox jumps over the lazy dog')",
         "CREATE VIEW %s AS SELECT name, value FROM %s",

@@ -137,45 +137,51 @@ static void check_order(const nd_keys *keys)
 {
     const nd_key *rows = nd_keys_rows(keys);
     for (size_t i = 0; i < nd_keys_count(keys); i++) {
-        if (rows[i].size == 0)
-            PROMISE(rows[i].low <= rows[i].high);
-        else
-            PROMISE(memcmp(nd_keys_bytes(keys) + rows[i].offset, nd_keys_bytes(keys) + rows[i].offset + rows[i].size, rows[i].size) <= 0);
+        PROMISE(rows[i].low <= rows[i].high);
         if (i > 0)
             PROMISE(rows[i - 1].table_no < rows[i].table_no ||
-                    (rows[i].size == 0 && rows[i - 1].table_no == rows[i].table_no && rows[i - 1].low < rows[i].low));
+                    (rows[i - 1].table_no == rows[i].table_no && rows[i - 1].low < rows[i].low));
     }
 }
 
-/* A row of one value stands in a range of another. */
+/* Buckets are rows of their own table, each with all of its parts. */
+static void check_buckets(const nd_scheme *scheme, const nd_keys *keys)
+{
+    const nd_key *rows = nd_keys_rows(keys);
+    const int64_t parts = (int64_t)1 << ND_PART_BITS;
+    for (size_t i = 0; i < nd_keys_count(keys); i++) {
+        PROMISE(rows[i].low >> (ND_BUCKET_BITS + ND_PART_BITS) == rows[i].table_no && rows[i].table_no >= 0);
+        PROMISE(rows[i].low % parts == 0 && rows[i].high == rows[i].low + parts - 1);
+        PROMISE((size_t)rows[i].table_no < nd_scheme_table_count(scheme));
+    }
+}
+
+/* One value is filed where the other is looked for. */
 static int do_meet(const nd_keys *filed, const nd_keys *probed)
 {
     const nd_key *rows = nd_keys_rows(filed), *ranges = nd_keys_rows(probed);
     for (size_t i = 0; i < nd_keys_count(probed); i++)
-        for (size_t j = 0; j < nd_keys_count(filed); j++) {
-            if (rows[j].table_no != ranges[i].table_no)
-                continue;
-            if (rows[j].size == 0 && rows[j].low >= ranges[i].low && rows[j].low <= ranges[i].high)
+        for (size_t j = 0; j < nd_keys_count(filed); j++)
+            if (rows[j].table_no == ranges[i].table_no && rows[j].low == ranges[i].low && rows[j].high == ranges[i].high)
                 return 1;
-            if (rows[j].size == 0)
-                continue;
-            const uint8_t *row = nd_keys_bytes(filed) + rows[j].offset, *range = nd_keys_bytes(probed) + ranges[i].offset;
-            if (memcmp(row, range, rows[j].size) >= 0 && memcmp(row, range + rows[j].size, rows[j].size) <= 0)
-                return 1;
-        }
     return 0;
 }
 
 /* What the rule accepts must be met, but for MinHash, which promises it with a probability. */
-static void check_keys(const nd_scheme *scheme, const value *a, const value *b, int ok, double similarity, int64_t distance)
+static void check_keys(const nd_scheme *scheme, int64_t group, const value *a, const value *b, int ok, double similarity,
+    int64_t distance)
 {
     nd_keys *filed = nd_keys_new(), *probed = nd_keys_new();
     PROMISE(filed != NULL && probed != NULL);
-    const int status = nd_scheme_file_keys(scheme, a->bytes, a->size, filed);
+    const int status = nd_scheme_file_keys(scheme, group, a->bytes, a->size, filed);
     PROMISE(status == (is_value(scheme, a) ? ND_OK : ND_ERROR_DAMAGED));
-    PROMISE(nd_scheme_probe_keys(scheme, b->bytes, b->size, probed) == (is_value(scheme, b) ? ND_OK : ND_ERROR_DAMAGED));
+    PROMISE(nd_scheme_probe_keys(scheme, group, b->bytes, b->size, probed) == (is_value(scheme, b) ? ND_OK : ND_ERROR_DAMAGED));
     check_order(filed);
     check_order(probed);
+    if (is_hamming(scheme)) {
+        check_buckets(scheme, filed);
+        check_buckets(scheme, probed);
+    }
     const int near = is_hamming(scheme) ? distance <= scheme->max_distance : similarity >= scheme->threshold;
     if (ok && near && scheme->plan != ND_PLAN_SCAN && scheme->kind != ND_SCHEME_MINHASH && scheme->measure == ND_MEASURE_FINGERPRINT)
         PROMISE(do_meet(filed, probed));
@@ -183,7 +189,7 @@ static void check_keys(const nd_scheme *scheme, const value *a, const value *b, 
     nd_keys_free(probed);
 }
 
-static void check_pair(const nd_scheme *scheme, const value *a, const value *b)
+static void check_pair(const nd_scheme *scheme, int64_t group, const value *a, const value *b)
 {
     double first = 0, similarity, back;
     int64_t distance = -1, back_distance;
@@ -202,7 +208,7 @@ static void check_pair(const nd_scheme *scheme, const value *a, const value *b)
         PROMISE(nd_scheme_similarity(scheme, a->bytes, a->size, a->bytes, a->size, &back, &back_distance) == ND_OK && back == 1.0);
     }
     if (scheme->plan == ND_PLAN_SCAN || !is_hamming(scheme) || nd_scheme_probe_count(scheme) <= PROBES_MAX)
-        check_keys(scheme, a, b, ok, first, distance);
+        check_keys(scheme, group, a, b, ok, first, distance);
 }
 
 /* ---- values made from hashes --------------------------------------------------------------------------------------------------- */
@@ -242,6 +248,88 @@ static void check_made(input *from, const nd_scheme *scheme)
     free_guarded(digests, skew);
 }
 
+/* ---- rows of buckets ----------------------------------------------------------------------------------------------------------- */
+
+static void check_entry(const nd_entries *entries, const uint8_t *bytes, size_t size, size_t place)
+{
+    uint64_t id = 0;
+    PROMISE(entries->codes + place * entries->code_size >= bytes && entries->ids + (place + 1) * entries->id_size <= bytes + size);
+    for (size_t i = entries->id_size; i-- > 0;)
+        id = id << 8 | entries->ids[place * entries->id_size + i];
+    PROMISE((uint64_t)nd_entries_id(entries, place) == id);
+}
+
+/* What was read, without negative ids, written again: the same, but for ids that need less room. */
+static void check_written(const nd_entries *entries)
+{
+    int64_t *ids = malloc(entries->count * sizeof *ids);
+    uint64_t all = 0;
+    PROMISE(ids != NULL);
+    for (size_t i = 0; i < entries->count; i++) {
+        ids[i] = nd_entries_id(entries, i) & INT64_MAX;
+        all |= (uint64_t)ids[i];
+    }
+    const size_t size = nd_entries_size(ids, entries->count, entries->code_size);
+    uint8_t *out = guarded(size, 3);
+    nd_entries again;
+    nd_entries_write(ids, entries->codes, entries->count, entries->code_size, out);
+    PROMISE(nd_entries_read(out, size, entries->code_size, &again) == ND_OK && again.count == entries->count);
+    PROMISE(again.id_size <= entries->id_size && (again.id_size == 1 || all >> 8 * (again.id_size - 1) != 0));
+    PROMISE(memcmp(again.codes, entries->codes, entries->count * entries->code_size) == 0);
+    for (size_t i = 0; i < entries->count; i++)
+        PROMISE(nd_entries_id(&again, i) == ids[i]);
+    free_guarded(out, 3);
+    free(ids);
+}
+
+/* Any bytes as a row: refused, or whole entries, of which each tier finds those near enough and no others. */
+static void check_entries(input *from)
+{
+    static const size_t sizes[] = {8, 1, 2, 7, 9, 16, 32, 33, 0, 64, 512};
+    const size_t code_size = sizes[take_choice(from, sizeof sizes / sizeof sizes[0])], skew = take_choice(from, 8);
+    const uint64_t most = take_choice(from, 8) == 0 ? take_number(from, 8) : take_byte(from);
+    const size_t width = take_choice(from, 4) ? 1 + take_choice(from, 8) : take_byte(from);
+    size_t size;
+    uint8_t code[512];
+    for (size_t i = 0; i < code_size; i++)
+        code[i] = i < 16 ? take_byte(from) : (uint8_t)i;
+    uint8_t *bytes = take_bytes(from, take_choice(from, 4) == 0 ? from->size : from->size / 2, skew, &size);
+    nd_entries entries;
+    if (size > 0)
+        bytes[0] = (uint8_t)width;
+    size_t whole = size;
+    if (code_size > 0 && width > 0 && size > 1 + width + code_size)
+        whole -= (size - 1) % (width + code_size);
+    for (int cut = 0; cut < 2; cut++) {
+        const size_t used = cut ? whole : size;
+        const int sound = used >= 2 && width >= 1 && width <= 8 && code_size > 0 && (used - 1) % (code_size + width) == 0;
+        PROMISE(nd_entries_read(bytes, used, code_size, &entries) == (sound ? ND_OK : ND_ERROR_DAMAGED));
+        if (!sound)
+            continue;
+        PROMISE(entries.count == (used - 1) / (code_size + width) && entries.code_size == code_size && entries.id_size == width);
+        uint32_t *places = malloc(entries.count * sizeof *places);
+        PROMISE(places != NULL);
+        EACH_TIER(tier) {
+            const size_t count = nd_entries_near(&entries, code, most, places);
+            size_t next = 0;
+            PROMISE(count <= entries.count);
+            for (size_t i = 0; i < entries.count; i++) {
+                uint64_t distance = 0;
+                for (size_t j = 0; j < code_size; j++)
+                    distance += (uint64_t)__builtin_popcount(entries.codes[i * code_size + j] ^ code[j]);
+                if (distance <= most)
+                    PROMISE(next < count && places[next++] == i);
+            }
+            PROMISE(next == count);
+        }
+        for (size_t i = 0; i < entries.count; i++)
+            check_entry(&entries, bytes, used, i);
+        check_written(&entries);
+        free(places);
+    }
+    free_guarded(bytes, skew);
+}
+
 /* Memory that runs out is an error and no more. */
 static void run_short_of_memory(const nd_scheme *scheme, const value *a, unsigned after)
 {
@@ -249,8 +337,8 @@ static void run_short_of_memory(const nd_scheme *scheme, const value *a, unsigne
     nd_keys *keys = nd_keys_new();
     nd_values *values = nd_values_new();
     if (keys != NULL && values != NULL && (!is_hamming(scheme) || nd_scheme_probe_count(scheme) <= PROBES_MAX)) {
-        (void)nd_scheme_file_keys(scheme, a->bytes, a->size, keys);
-        (void)nd_scheme_probe_keys(scheme, a->bytes, a->size, keys);
+        (void)nd_scheme_file_keys(scheme, 0, a->bytes, a->size, keys);
+        (void)nd_scheme_probe_keys(scheme, 1, a->bytes, a->size, keys);
         (void)nd_scheme_append_digests(scheme, a->bytes, 8, a->size / 8, 1, values);
         (void)nd_scheme_append_digests(scheme, a->bytes, 16, a->size / 16, 1, values);
     }
@@ -281,7 +369,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (fail_after > 0) {
         run_short_of_memory(&scheme, &a, fail_after - 1);
     } else {
-        check_pair(&scheme, &a, &b);
+        check_pair(&scheme, take_choice(&from, 2) ? (int64_t)take_number(&from, 8) : 0, &a, &b);
+        check_entries(&from);
         check_made(&from, &scheme);
     }
     free_guarded(a.bytes, a.skew);
