@@ -199,13 +199,23 @@ static int prefix_keys(const nd_scheme *scheme, const uint8_t *value, size_t siz
 
 /* ---- all ------------------------------------------------------------------------------------------------------------------ */
 
+int nd_scheme_has_buckets(const nd_scheme *scheme)
+{
+    return scheme->plan == ND_PLAN_SCAN || scheme->plan == ND_PLAN_BLOCKS || scheme->plan == ND_PLAN_CHUNKS;
+}
+
 size_t nd_scheme_table_count(const nd_scheme *scheme)
 {
     if (scheme->plan == ND_PLAN_BLOCKS)
         return nd_block_table_count((size_t)scheme->blocks, (size_t)scheme->max_distance);
-    if (scheme->plan == ND_PLAN_CHUNKS)
-        return (size_t)scheme->chunks;
-    return scheme->plan == ND_PLAN_SCAN ? 0 : 1;
+    return scheme->plan == ND_PLAN_CHUNKS ? (size_t)scheme->chunks : 1;
+}
+
+/* All codes of a group stand together. */
+static int scan_keys(int64_t group_id, size_t first_table, size_t end_table, nd_keys *keys)
+{
+    int64_t low = nd_bucket_low(group_id, 0, 0, 0);
+    return first_table < end_table ? nd_keys_append(keys, 0, low, low + PARTS - 1) : ND_OK;
 }
 
 int nd_scheme_table_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *value, size_t size, int probing,
@@ -215,7 +225,8 @@ int nd_scheme_table_keys(const nd_scheme *scheme, int64_t group_id, const uint8_
     int status = ND_OK;
     switch (scheme->plan) {
     case ND_PLAN_SCAN:
-        return ND_OK;
+        status = scan_keys(group_id, first_table, end_table, keys);
+        break;
     case ND_PLAN_BLOCKS:
         status = block_keys(scheme, group_id, value, first_table, end_table, keys);
         break;
@@ -298,8 +309,6 @@ static double expected_candidates(const nd_scheme *scheme, double fingerprints)
 
 int nd_scheme_prefers_scan(const nd_scheme *scheme, int64_t fingerprints)
 {
-    if (scheme->plan == ND_PLAN_SCAN)
-        return 1;
     if (scheme->plan != ND_PLAN_BLOCKS && scheme->plan != ND_PLAN_CHUNKS)
         return 0;
     double count = fingerprints > 0 ? (double)fingerprints : 0;

@@ -218,7 +218,7 @@ size_t nd_prefix_count(size_t count, double threshold);
 #define ND_SCHEME_BITSAMPLING 3
 #define ND_SCHEME_BINARYCODE 4
 
-#define ND_PLAN_SCAN 0   /* no table: popcount over the stored codes */
+#define ND_PLAN_SCAN 0   /* all codes of a group in one bucket: popcount over them */
 #define ND_PLAN_BLOCKS 1 /* permuted block tables */
 #define ND_PLAN_CHUNKS 2 /* multi-index chunk tables */
 #define ND_PLAN_BANDS 3
@@ -275,8 +275,8 @@ int nd_scheme_append_digests(const nd_scheme *scheme, const uint8_t *digests, si
 
 /* Keys. low and high are integers as SQLite holds them.
  * Bands, prefixes: a row of the candidate table is filed under low = high (64-bit patterns signed, 32-bit buckets sign-extended);
- * table_no is 0. Blocks, chunks: codes stand in buckets, and a bucket is the rows of the candidate table with ids from low to high
- * (ND_PART_BITS below); table_no is that of the block table or of the chunk. */
+ * table_no is 0. Codes stand in buckets, and a bucket is the rows of the candidate table with ids from low to high (ND_PART_BITS
+ * below); table_no is that of the block table or of the chunk, 0 for a scan. */
 typedef struct nd_key {
     int64_t table_no;
     int64_t low;
@@ -294,7 +294,9 @@ int nd_scheme_probe_keys(const nd_scheme *scheme, int64_t group_id, const uint8_
 /* What to look up for everything of which nd_containment_estimate(value, it, k) >= threshold, in a table that holds all hashes:
  * the first nd_prefix_count(its hashes, threshold). ND_ERROR_PARAMETER unless the scheme has `containment`, 0 < threshold <= 1. */
 int nd_scheme_containment_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, double threshold, nd_keys *keys);
-/* 1 where looking at all of `fingerprints` stored codes is cheaper than probing (Hamming schemes only, else 0). */
+/* 1 where the candidate table holds buckets of codes: plans SCAN (one bucket a group), BLOCKS and CHUNKS. */
+int nd_scheme_has_buckets(const nd_scheme *scheme);
+/* 1 where looking at all of `fingerprints` stored codes one by one is cheaper than probing (plans BLOCKS and CHUNKS only, else 0). */
 int nd_scheme_prefers_scan(const nd_scheme *scheme, int64_t fingerprints);
 
 /* The keys of many values in the order of their candidate table: of codes low; else low, group; then as the values were added. */
@@ -319,7 +321,7 @@ size_t nd_filing_memory(const nd_filing *filing);
 /* After the last nd_filing_add; then nd_filing_next gives key after key, and ND_DONE after the last. */
 int nd_filing_sort(nd_filing *filing);
 int nd_filing_next(nd_filing *filing, nd_filed *out);
-/* The code of an item (blocks and chunks only), bits / 8 bytes. */
+/* The code of an item (where the scheme has buckets), bits / 8 bytes. */
 const uint8_t *nd_filing_code(const nd_filing *filing, size_t item);
 
 /* ---- buckets of codes ---------------------------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* sqlite_buckets.c: the table of block and chunk plans, {index}_code_bucket, whose rows hold the entries of many fingerprints.
+/* sqlite_buckets.c: the candidate table of codes, {index}_code_bucket, whose rows hold the entries of many fingerprints.
  *
  * neardup_buckets(index, first_id, last_id, filed) -> id, group_id, entries: the rows that change when the fingerprints from first_id
  * to last_id are filed (filed = 1) or taken out (0), as they are to be; entries is NULL where nothing is left. In the order of the
@@ -120,11 +120,12 @@ static int add_row(buckets_cursor *cursor, int64_t id, int64_t group_id, size_t 
 /* How many of the entries from `first` on fit into a row. */
 static size_t fitting(const buckets_cursor *cursor, size_t first, size_t end)
 {
-    size_t count = end - first;
+    size_t count = end - first < ND_PART_BYTES ? end - first : ND_PART_BYTES;
     size_t size = nd_entries_size(cursor->ids + first, count, cursor->code_size);
     if (size <= ND_PART_BYTES)
         return count;
-    size_t most = count * ND_PART_BYTES / size; /* as if every id were as wide as the widest */
+    size_t head = nd_entries_size(NULL, 0, cursor->code_size);
+    size_t most = (ND_PART_BYTES - head) / ((size - head) / count); /* as if every id were as wide as the widest */
     return most == 0 ? 1 : most;
 }
 
@@ -208,7 +209,7 @@ static int file_group(buckets_cursor *cursor, const nd_filed *key, int64_t *part
             end = first + held;
         } else {
             if (held == 0 && *part > key->high)
-                return nd_table_fail(cursor->head.base.pVtab, "neardup_buckets: a bucket of index \"%s\" has too many rows",
+                return nd_table_fail(cursor->head.base.pVtab, "neardup_buckets: a bucket of index \"%s\" is full: rebuild the index with a larger `expected`",
                                      ((nd_table *)cursor->head.base.pVtab)->cache.settings.index);
             code = add_row(cursor, held > 0 ? last : (*part)++, key->group_id, first, end);
         }
@@ -421,7 +422,7 @@ static int buckets_filter(sqlite3_vtab_cursor *base, int given, const char *plan
     if (code != SQLITE_OK)
         return nd_table_fail_message(base->pVtab, code, message);
     const nd_scheme *scheme = &table->cache.settings.scheme;
-    if (scheme->plan != ND_PLAN_BLOCKS && scheme->plan != ND_PLAN_CHUNKS)
+    if (!nd_scheme_has_buckets(scheme))
         code = nd_table_fail(base->pVtab, "neardup_buckets: index \"%s\" has no buckets of codes", table->cache.settings.index);
     cursor->code_size = (size_t)scheme->bits / 8;
     cursor->serial = table->cache.serial;

@@ -131,8 +131,7 @@ static int filing_filter(sqlite3_vtab_cursor *base, int given, const char *plan,
     if (code != SQLITE_OK)
         return nd_table_fail_message(base->pVtab, code, message);
     const nd_scheme *scheme = &table->cache.settings.scheme;
-    int codes = scheme->plan == ND_PLAN_BLOCKS || scheme->plan == ND_PLAN_CHUNKS;
-    cursor->code_size = codes ? (size_t)scheme->bits / 8 : 0;
+    cursor->code_size = nd_scheme_has_buckets(scheme) ? (size_t)scheme->bits / 8 : 0;
     nd_filing_begin(cursor->filing, scheme, 0);
     code = nd_filing_collect(table, cursor->filing, first_id, last_id);
     nd_cache_release(&table->cache);

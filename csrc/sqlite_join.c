@@ -567,8 +567,7 @@ static int join_codes(join_run *run, const nd_filed *probe)
 /* All that the members of one probe have to ask. */
 static int join_bucket(join_run *run, const nd_filed *probe)
 {
-    int plan = run->reader->settings->scheme.plan;
-    if (plan == ND_PLAN_BLOCKS || plan == ND_PLAN_CHUNKS)
+    if (nd_scheme_has_buckets(&run->reader->settings->scheme))
         return join_codes(run, probe);
     int code = read_range(run, probe);
     if (code != SQLITE_OK)
@@ -604,24 +603,6 @@ static int join_probes(join_run *run)
     return code;
 }
 
-/* Where there is no candidate table: every item with every other fingerprint of its group. */
-static int join_scan(join_run *run)
-{
-    int code = SQLITE_OK;
-    for (size_t i = 0; i < run->page.count && code == SQLITE_OK;) {
-        nd_filed probe = {.group_id = run->page.items[i].group_id};
-        run->member_count = 0;
-        for (; i < run->page.count && run->page.items[i].group_id == probe.group_id && code == SQLITE_OK; i++) {
-            code = nd_join_reserve((void **)&run->members, &run->members_capacity, run->member_count + 1, sizeof(size_t));
-            if (code == SQLITE_OK)
-                run->members[run->member_count++] = i;
-        }
-        if (code == SQLITE_OK)
-            code = join_bucket(run, &probe);
-    }
-    return code;
-}
-
 static void run_close(join_run *run)
 {
     sqlite3_free(run->page.items);
@@ -653,7 +634,7 @@ static int join_all(join_cursor *cursor, join_reader *reader, int64_t first_id, 
         if (code == SQLITE_OK)
             code = begin_walk(&run);
         if (code == SQLITE_OK)
-            code = reader->settings->scheme.plan == ND_PLAN_SCAN ? join_scan(&run) : join_probes(&run);
+            code = join_probes(&run);
         if (code == SQLITE_OK)
             code = drain_candidates(&run);
         end_walk(&run);

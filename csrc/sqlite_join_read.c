@@ -41,10 +41,9 @@ static const char *const common_sql[] = {
 static const char asked_sql[] = "SELECT id, group_id, value, evidence FROM temp.%s_asked WHERE id BETWEEN ?1 AND ?2 ORDER BY id";
 
 /* What stands under a probe: ?1 group, ?2 low, ?3 high. The second of each pair leaves crowds out. */
-#define IDS_OF_GROUP "SELECT id FROM %s_fingerprint WHERE group_id = ?1"
 #define ENTRIES_OF_BUCKET "SELECT entries FROM %s_code_bucket WHERE id BETWEEN ?2 AND ?3 AND group_id = ?1"
 static const char *const range_sql[][2] = {
-    [ND_PLAN_SCAN] = {IDS_OF_GROUP, IDS_OF_GROUP},
+    [ND_PLAN_SCAN] = {ENTRIES_OF_BUCKET, ENTRIES_OF_BUCKET},
     [ND_PLAN_BLOCKS] = {ENTRIES_OF_BUCKET, ENTRIES_OF_BUCKET},
     [ND_PLAN_CHUNKS] = {ENTRIES_OF_BUCKET, ENTRIES_OF_BUCKET},
     [ND_PLAN_BANDS] = {"SELECT fingerprint_id FROM %s_minhash_band WHERE group_id = ?1 AND bucket = ?2",

@@ -54,10 +54,6 @@ static const char *containment_name(const nd_scheme *scheme)
 static const char *verify_name(const nd_scheme *scheme, int scan)
 {
     switch (scheme->plan) {
-    case ND_PLAN_BLOCKS:
-        return scan ? "verify_scan" : "verify_buckets";
-    case ND_PLAN_CHUNKS:
-        return scan ? "verify_scan" : "verify_buckets";
     case ND_PLAN_BANDS:
         if (scheme->evidence == ND_EVIDENCE_HASHES)
             return "verify_bands_hashes";
@@ -65,7 +61,7 @@ static const char *verify_name(const nd_scheme *scheme, int scan)
     case ND_PLAN_PREFIX:
         return scheme->measure == ND_MEASURE_ESTIMATE ? "verify_prefix_estimate" : "verify_prefix";
     default:
-        return "verify_scan";
+        return scan ? "verify_scan" : "verify_buckets";
     }
 }
 

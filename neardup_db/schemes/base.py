@@ -84,8 +84,8 @@ class Scheme(ABC):
 
     @property
     @abstractmethod
-    def table(self) -> str | None:
-        """Name of the candidate table ('minhash_band', ...), None where the plan is a scan."""
+    def table(self) -> str:
+        """Name of the candidate table ('minhash_band', ...)."""
 
     @property
     @abstractmethod

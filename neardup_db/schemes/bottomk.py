@@ -89,7 +89,7 @@ class BottomK(SetScheme):
         return self._copy(_hash_size=rules.hash_size)
 
     @property
-    def table(self) -> str | None:
+    def table(self) -> str:
         return "bottomk_prefix"
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar, overload
 
 import numpy as np
@@ -64,17 +64,18 @@ class CodeScheme(CommonScheme):
         return super().native
 
     @property
-    def table(self) -> str | None:
-        return None if self.plan == "scan" else "code_bucket"
+    def table(self) -> str:
+        return "code_bucket"
 
     @property
     def filing_bytes(self) -> int:
-        return super().filing_bytes + self._width() // 8
+        one_bucket = 80 + self._width() // 8 if self.plan == "scan" else 0
+        return super().filing_bytes + self._width() // 8 + one_bucket
 
     def query_name(self, fingerprints: int) -> str:
         if self.plan != "scan" and native.lib.nd_scheme_prefers_scan(self.native, fingerprints):
             return "scan"
-        return "scan" if self.plan == "scan" else "buckets"
+        return "buckets"
 
     def query_parameters(self) -> dict[str, Any]:
         return {"bits": self.bits, "slope": self.slope}
@@ -147,10 +148,15 @@ class CodeRows(Sequence[bytes]):
     def __getitem__(self, place: slice) -> list[bytes]: ...
 
     def __getitem__(self, place: int | slice) -> bytes | list[bytes]:
-        data = self._codes[place].astype(self._kind).tobytes()
         if isinstance(place, int):
-            return data
+            at = range(len(self))[place]
+            return self[at : at + 1][0]
+        data = self._codes[place].astype(self._kind).tobytes()
         return [data[at : at + self._size] for at in range(0, len(data), self._size)]
+
+    def __iter__(self) -> Iterator[bytes]:
+        for start in range(0, len(self), 4096):
+            yield from self[start : start + 4096]
 
 
 def plan_state(plan: plans.Plan) -> dict[str, Any]:

@@ -141,7 +141,7 @@ class MinHash(SetScheme):
         return self if kind == self.evidence_kind else self._copy(evidence_kind=kind)
 
     @property
-    def table(self) -> str | None:
+    def table(self) -> str:
         return "minhash_band"
 
     @property

@@ -19,7 +19,6 @@ ENTRY_BYTE_NS = 0.8  # a byte of its entries, further pages included
 ENTRY_ID_BYTES = 3  # of a fingerprint's id beside its code
 FETCH_NS = 1000.0  # one candidate whose fingerprint is looked up by its id
 ROW_NS = 1500.0  # one row or bucket written, its share of the commit included
-SCAN_NS = 120.0  # one stored code compared where there is no table
 
 SKEW = 4.0
 """Bits of real codes lean and hang together: a bucket holds about so many times what independent fair bits would put there."""
@@ -57,7 +56,7 @@ def block_bounds(bits: int, blocks: int) -> list[int]:
 def hamming_plan(bits: int, max_distance: int, expected: int) -> Plan:
     """The cheapest plan that finds every code within max_distance."""
     expected = max(expected, EXPECTED_MIN)
-    plans = [_scan_plan(expected)]
+    plans = [_scan_plan(bits, expected)]
     for blocks in range(max_distance + 1, min(bits, 64) + 1):
         cost = block_cost(bits, blocks, max_distance, expected)
         if cost is None:
@@ -70,7 +69,7 @@ def hamming_plan(bits: int, max_distance: int, expected: int) -> Plan:
 def chunk_plan(bits: int, max_distance: int, expected: int) -> Plan:
     """The cheapest of chunk tables and a scan."""
     expected = max(expected, EXPECTED_MIN)
-    return min([_scan_plan(expected), *_chunk_plans(bits, max_distance, expected)], key=lambda plan: plan.cost)
+    return min([_scan_plan(bits, expected), *_chunk_plans(bits, max_distance, expected)], key=lambda plan: plan.cost)
 
 
 def block_count(bits: int, max_distance: int, expected: int) -> int:
@@ -115,8 +114,8 @@ def _entry_ns(bits: int) -> float:
     return (bits // 8 + ENTRY_ID_BYTES) * ENTRY_BYTE_NS
 
 
-def _scan_plan(expected: int) -> Plan:
-    return Plan("scan", 0, expected * SCAN_NS * SCAN_PREFERENCE)
+def _scan_plan(bits: int, expected: int) -> Plan:
+    return Plan("scan", 0, expected * _entry_ns(bits) * SCAN_PREFERENCE + ROW_NS)
 
 
 def _chunk_plans(bits: int, max_distance: int, expected: int) -> list[Plan]:

@@ -165,8 +165,6 @@ class Checker:
 
     def _candidates(self) -> Iterator[str]:
         table = self.store.scheme.table
-        if table is None:
-            return
         if table == tables.BUCKETS:
             unreadable = self._unreadable()
             yield from _shown(f"rows of {self.store.name}_{table} that are damaged", unreadable)

@@ -221,20 +221,20 @@ class Documents:
 
     def file(self, first_id: int, last_id: int) -> None:
         """Write the candidate rows of fingerprints first_id to last_id, sorted."""
-        if self.store.scheme.table is not None:
-            with self._of_the_table():
-                sql = self.store.sql(tables.file_sql(self.store.scheme.table))
-                self.db.execute(sql, {"first_id": first_id, "last_id": last_id})
+        sql = self.store.sql(tables.file_sql(self.store.scheme.table))
+        try:  # not `_of_the_table`: every add is here
+            self.db.execute(sql, {"first_id": first_id, "last_id": last_id})
+        except apsw.SQLError as error:
+            raise self._damaged("the candidate table", error) from error
 
     def unfile(self, first_id: int, last_id: int) -> None:
         """Take the candidate rows of fingerprints first_id to last_id out."""
-        if self.store.scheme.table is not None:
-            table = self.store.scheme.table
-            with self._of_the_table():
-                found = self.db.rows(self.store.sql(tables.unfile_sql(table)), {"first_id": first_id, "last_id": last_id})
-            empty = [number for (number,) in found if number is not None]
-            if empty:
-                self.db.execute(self.store.sql(tables.drop_sql(table)), (json.dumps(empty),))
+        table = self.store.scheme.table
+        with self._of_the_table():
+            found = self.db.rows(self.store.sql(tables.unfile_sql(table)), {"first_id": first_id, "last_id": last_id})
+        empty = [number for (number,) in found if number is not None]
+        if empty:
+            self.db.execute(self.store.sql(tables.drop_sql(table)), (json.dumps(empty),))
 
     @contextmanager
     def _of_the_table(self) -> Iterator[None]:
@@ -311,15 +311,14 @@ class Documents:
         if self.db.value(sql, (fingerprint_id,)):
             return
         table = self.store.scheme.table
-        if table is not None:
-            sql = self.store.sql("SELECT value, value_hash FROM {index}_fingerprint WHERE id = ?")
-            row = self.db.row(sql, (fingerprint_id,))
-            if row is not None and self.is_sound(*row):
-                self.unfile(fingerprint_id, fingerprint_id)
-            elif table == tables.BUCKETS:  # a damaged value does not tell its rows: look at all of them
-                self._drop_entries(fingerprint_id)
-            else:
-                self.db.execute(self.store.sql(f"DELETE FROM {{index}}_{table} WHERE fingerprint_id = ?"), (fingerprint_id,))
+        sql = self.store.sql("SELECT value, value_hash FROM {index}_fingerprint WHERE id = ?")
+        row = self.db.row(sql, (fingerprint_id,))
+        if row is not None and self.is_sound(*row):
+            self.unfile(fingerprint_id, fingerprint_id)
+        elif table == tables.BUCKETS:  # a damaged value does not tell its rows: look at all of them
+            self._drop_entries(fingerprint_id)
+        else:
+            self.db.execute(self.store.sql(f"DELETE FROM {{index}}_{table} WHERE fingerprint_id = ?"), (fingerprint_id,))
         self.db.execute(self.store.sql("DELETE FROM {index}_fingerprint WHERE id = ?"), (fingerprint_id,))
 
     def _drop_entries(self, fingerprint_id: int) -> None:

@@ -102,7 +102,7 @@ def explain_query(
     """Run the steps of a query one by one and time them."""
     parameters = search.parameters(sketch, group_id, now, threshold, measure=measure)
     verify = search._verify(measure)
-    table = None if verify.startswith("scan") else store.scheme.table
+    table = None if verify.startswith("scan") else _looked_up(store)
     probes = rows = candidates = verified = matches = 0
     candidates_s = query_s = 0.0
     if sketch.value is not None:
@@ -137,13 +137,18 @@ def explain_query(
     )
 
 
+def _looked_up(store: Store) -> str | None:
+    """The candidate table, None where a query looks at all of it."""
+    return None if store.settings["plan"] == "scan" else store.scheme.table
+
+
 def explain_pair(
     store: Store, search: Search, keys: tuple[Key, Key], found: tuple[Found, Found], given: tuple[str | None, str | None]
 ) -> MatchExplanation:
     """Compare two stored documents in every way that the file, and the texts `given`, allow."""
     a, b = found
     similarity, distance, is_match = 0.0, None, False
-    table = store.scheme.table
+    table = _looked_up(store)
     probes = 0
     met: tuple[tuple[Any, ...], ...] = ()
     if a.fingerprint_id is not None and b.fingerprint_id is not None:

@@ -24,8 +24,7 @@ def rebuild(store: Store, writer: Writer, scheme: Scheme, rules: TextRules, now:
     keep_values = scheme.reads_values_of(store.scheme) and rules.settings() == store.rules.settings()
     if not keep_values:
         _require_texts(store)
-    if store.scheme.table is not None:
-        db.execute(f"DROP TABLE {store.name}_{store.scheme.table}")
+    db.execute(f"DROP TABLE {store.name}_{store.scheme.table}")
     schema.create_candidate_table(db, store.name, scheme.table)
     old = {*store.scheme.settings(), *store.rules.settings()}
     new: dict[str, Any] = {**scheme.settings(), **rules.settings()}

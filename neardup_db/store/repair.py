@@ -31,9 +31,8 @@ class Repair:
         done = [*self._mend_counters(), *found]
         done.append(f"{self._drop_orphans()} fingerprints without a document removed")
         table = self.store.scheme.table
-        if table is not None:
-            self.db.execute(self.store.sql(f"DELETE FROM {{index}}_{table}"))
-            done.append(f"{self.store.name}_{table} rebuilt from the fingerprints")
+        self.db.execute(self.store.sql(f"DELETE FROM {{index}}_{table}"))
+        done.append(f"{self.store.name}_{table} rebuilt from the fingerprints")
         self.writer.refile_all(now, lambda _: None)
         if self.store.record_matches:
             done.append("matches and clusters computed again")

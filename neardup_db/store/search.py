@@ -63,7 +63,7 @@ class Search:
         epoch, name = self._decided
         if epoch == self.store.epoch:
             return name
-        if scheme.takes_codes and scheme.table is not None:  # where a scan may be cheaper than probing
+        if scheme.takes_codes:  # where a scan may be cheaper than probing
             count = self.db.value(self.store.sql("SELECT max(id) FROM {index}_fingerprint")) or 0
             name = scheme.query_name(count)
             if name == "scan":  # until there are more

@@ -30,7 +30,7 @@ def collect(store: Store, now: int) -> Stats:
     }
     figures: dict[str, Any] = {name: store.db.value(store.sql(sql), {"now": now}) for name, sql in count.items()}
     table = store.scheme.table
-    rows = store.db.value(store.sql(f"SELECT count(*) FROM {{index}}_{table}")) if table else 0
+    rows = store.db.value(store.sql(f"SELECT count(*) FROM {{index}}_{table}"))
     settings = dict(store.settings)
     if isinstance(settings.get("text.stopwords"), str):
         settings["text.stopwords"] = json.loads(settings["text.stopwords"])
@@ -39,7 +39,7 @@ def collect(store: Store, now: int) -> Stats:
             "name": store.name,
             "scheme": repr(store.scheme),
             **figures,
-            "candidate_table": table and f"{store.name}_{table}",
+            "candidate_table": f"{store.name}_{table}",
             "candidate_rows": rows,
             "size_bytes": file_size(store),
             "settings": settings,
