@@ -2,10 +2,9 @@
 #include "internal.h"
 #include "scheme.h"
 
-/* Rough costs on one core, in nanoseconds: looking up one range of a table, reading and verifying a candidate found there,
- * and passing one stored code in a scan. */
+/* Rough costs on one core, in nanoseconds: looking up one bucket, a byte of its entries, and passing one stored code in a scan. */
 #define PROBE_NS 700.0
-#define CANDIDATE_NS 250.0
+#define ENTRY_BYTE_NS 0.3
 #define SCANNED_NS 120.0
 
 static int64_t as_signed(uint64_t pattern)
@@ -304,6 +303,6 @@ int nd_scheme_prefers_scan(const nd_scheme *scheme, int64_t fingerprints)
     if (scheme->plan != ND_PLAN_BLOCKS && scheme->plan != ND_PLAN_CHUNKS)
         return 0;
     double count = fingerprints > 0 ? (double)fingerprints : 0;
-    double probing = (double)nd_scheme_probe_count(scheme) * PROBE_NS + expected_candidates(scheme, count) * CANDIDATE_NS;
+    double probing = (double)nd_scheme_probe_count(scheme) * PROBE_NS + expected_candidates(scheme, count) * (double)(scheme->bits / 8 + 3) * ENTRY_BYTE_NS;
     return count * SCANNED_NS < probing;
 }

@@ -330,7 +330,8 @@ const uint8_t *nd_filing_code(const nd_filing *filing, size_t item);
 #define ND_PART_BITS 20 /* 2^20 rows of one bucket at most */
 #define ND_PART_BYTES 1900 /* of entries in a row, where they are more than one: two such rows fill a page */
 
-/* Entries: a byte w, then each code, then each fingerprint's id, w bytes little-endian; 1 <= w <= 8, one entry at least. */
+/* Entries: the low 4 bytes of XXH3-64 of what follows; a byte w; each code; each fingerprint's id, w bytes. All little-endian;
+ * 1 <= w <= 8, one entry at least. */
 typedef struct nd_entries {
     const uint8_t *codes;
     const uint8_t *ids;
@@ -339,7 +340,7 @@ typedef struct nd_entries {
     size_t id_size;
 } nd_entries;
 
-/* ND_ERROR_DAMAGED where the bytes are no entries of codes of this size. */
+/* ND_ERROR_DAMAGED where the bytes are no entries of codes of this size, or not those that were written. */
 int nd_entries_read(const uint8_t *bytes, size_t size, size_t code_size, nd_entries *out);
 int64_t nd_entries_id(const nd_entries *entries, size_t place);
 /* Places of the codes within max_distance of `code`, ascending; out has room for all. Returns how many. */

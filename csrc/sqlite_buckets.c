@@ -44,6 +44,7 @@ typedef struct bucket_row {
     int64_t id;
     int64_t group_id;
     size_t first, end;
+    int changed;
 } bucket_row;
 
 typedef struct buckets_cursor {
@@ -112,7 +113,7 @@ static int add_row(buckets_cursor *cursor, int64_t id, int64_t group_id, size_t 
 {
     int code = reserve((void **)&cursor->rows, &cursor->rows_capacity, cursor->row_count + 1, sizeof *cursor->rows);
     if (code == SQLITE_OK)
-        cursor->rows[cursor->row_count++] = (bucket_row){id, group_id, first, end};
+        cursor->rows[cursor->row_count++] = (bucket_row){id, group_id, first, end, 1};
     return code;
 }
 
@@ -123,12 +124,12 @@ static size_t fitting(const buckets_cursor *cursor, size_t first, size_t end)
     size_t size = nd_entries_size(cursor->ids + first, count, cursor->code_size);
     if (size <= ND_PART_BYTES)
         return count;
-    size_t most = (ND_PART_BYTES - 1) / ((size - 1) / count); /* as if every id were as wide as the widest */
+    size_t most = count * ND_PART_BYTES / size; /* as if every id were as wide as the widest */
     return most == 0 ? 1 : most;
 }
 
-/* The parts of the bucket of `key`, first or last one first; id, group_id, entries. */
-static int begin_parts(buckets_cursor *cursor, const nd_filed *key, sqlite3_stmt **out)
+/* The parts with ids from `low` to `high`, when filing the last one first; id, group_id, entries. */
+static int begin_parts(buckets_cursor *cursor, int64_t low, int64_t high, sqlite3_stmt **out)
 {
     nd_settings_cache *cache = &((nd_table *)cursor->head.base.pVtab)->cache;
     sqlite3_stmt **statement = &cache->parts[cursor->filed];
@@ -145,9 +146,9 @@ static int begin_parts(buckets_cursor *cursor, const nd_filed *key, sqlite3_stmt
         sqlite3_free(sql);
     }
     if (code == SQLITE_OK)
-        code = sqlite3_bind_int64(*statement, 1, key->low);
+        code = sqlite3_bind_int64(*statement, 1, low);
     if (code == SQLITE_OK)
-        code = sqlite3_bind_int64(*statement, 2, key->high);
+        code = sqlite3_bind_int64(*statement, 2, high);
     *out = *statement;
     return code;
 }
@@ -180,7 +181,7 @@ static int file_group(buckets_cursor *cursor, const nd_filed *key, int64_t *part
     nd_entries entries = {0};
     size_t first = cursor->entry_count, held = 0;
     int64_t last = -1;
-    int code = begin_parts(cursor, key, &statement);
+    int code = begin_parts(cursor, key->low, key->high, &statement);
     while (code == SQLITE_OK && last < 0 && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         int64_t id = sqlite3_column_int64(statement, 0);
         *part = id + 1 > *part ? id + 1 : *part;
@@ -230,23 +231,88 @@ static int is_member(const buckets_cursor *cursor, int64_t group_id, int64_t id)
     return low < cursor->member_count && cursor->members[low].id == id && cursor->members[low].group_id == group_id;
 }
 
-/* Writes the entries from `first` on into the rows from `row` on, and takes the rows out that then are empty. */
+/* The first of the group's parts from `low` to `high`, with the id of its first entry; *part above `high` where there is none. */
+static int next_part(buckets_cursor *cursor, int64_t group_id, int64_t low, int64_t high, int64_t *part, int64_t *first_id)
+{
+    sqlite3_stmt *statement;
+    int code = begin_parts(cursor, low, high, &statement);
+    *part = high + 1;
+    while (code == SQLITE_OK && *part > high && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        nd_entries entries;
+        code = SQLITE_OK;
+        if (sqlite3_column_int64(statement, 1) != group_id)
+            continue;
+        code = read_entries(cursor, statement, &entries);
+        if (code == SQLITE_OK) {
+            *part = sqlite3_column_int64(statement, 0);
+            *first_id = nd_entries_id(&entries, 0);
+        }
+    }
+    return end_parts(cursor, statement, code);
+}
+
+/* From which part on an entry stands, if there is one: a group's entries are filed in the order of their ids. */
+static int find_part(buckets_cursor *cursor, const nd_filed *key, int64_t id, int64_t *out)
+{
+    int64_t low = key->low, high = key->high; /* the part is one of these, or the first one */
+    *out = key->low;
+    while (low <= high) {
+        int64_t middle = low + (high - low) / 2, part, first_id = 0;
+        int code = next_part(cursor, key->group_id, middle, high, &part, &first_id);
+        if (code != SQLITE_OK)
+            return code;
+        if (part > high || first_id > id) {
+            high = middle - 1;
+        } else {
+            *out = part;
+            low = part + 1;
+        }
+    }
+    return SQLITE_OK;
+}
+
+/* The highest id among the members of a group. */
+static int64_t last_member(const buckets_cursor *cursor, int64_t group_id)
+{
+    size_t i = cursor->member_count;
+    while (i > 0 && cursor->members[i - 1].group_id != group_id)
+        i--;
+    return i == 0 ? -1 : cursor->members[i - 1].id;
+}
+
+/* Writes the entries from `first` on into the rows from `row` on; those that then are empty go. */
 static void pack_rows(buckets_cursor *cursor, size_t row, size_t first)
 {
     for (; row < cursor->row_count; row++) {
         cursor->rows[row].first = first;
         first += first < cursor->entry_count ? fitting(cursor, first, cursor->entry_count) : 0;
         cursor->rows[row].end = first;
+        cursor->rows[row].changed = 1;
     }
 }
 
-/* Takes the members of a group out of its parts. A bucket that would fit into half of its parts is packed anew. */
+/* Keeps, of the rows from `row` on, those that change. */
+static void keep_changed(buckets_cursor *cursor, size_t row)
+{
+    size_t kept = row;
+    for (; row < cursor->row_count; row++)
+        if (cursor->rows[row].changed)
+            cursor->rows[kept++] = cursor->rows[row];
+    cursor->row_count = kept;
+}
+
+/* Takes the members of a group out of its parts. These and the part behind them are packed anew if they fit into half as many. */
 static int unfile_group(buckets_cursor *cursor, const nd_filed *key)
 {
     sqlite3_stmt *statement;
-    size_t first = cursor->entry_count, first_row = cursor->row_count, changed = first_row;
-    int code = begin_parts(cursor, key, &statement);
-    while (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+    size_t first = cursor->entry_count, first_row = cursor->row_count, needed = 0, changed = 0;
+    int64_t last = last_member(cursor, key->group_id), begin_part;
+    int behind = 0;
+    int code = find_part(cursor, key, key->id, &begin_part);
+    if (code != SQLITE_OK)
+        return code;
+    code = begin_parts(cursor, begin_part, key->high, &statement);
+    while (code == SQLITE_OK && !behind && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         nd_entries entries = {0};
         size_t begin = cursor->entry_count;
         int64_t id = sqlite3_column_int64(statement, 0);
@@ -254,28 +320,26 @@ static int unfile_group(buckets_cursor *cursor, const nd_filed *key)
         if (sqlite3_column_int64(statement, 1) != key->group_id)
             continue;
         code = read_entries(cursor, statement, &entries);
+        behind = code == SQLITE_OK && nd_entries_id(&entries, 0) > last;
         for (size_t i = 0; i < entries.count && code == SQLITE_OK; i++)
             if (!is_member(cursor, key->group_id, nd_entries_id(&entries, i)))
                 code = add_entry(cursor, nd_entries_id(&entries, i), entries.codes + i * entries.code_size);
         if (code == SQLITE_OK)
             code = add_row(cursor, id, key->group_id, begin, cursor->entry_count);
-        if (code == SQLITE_OK && cursor->entry_count - begin < entries.count) { /* those that change stand first */
-            bucket_row row = cursor->rows[cursor->row_count - 1];
-            cursor->rows[cursor->row_count - 1] = cursor->rows[changed];
-            cursor->rows[changed++] = row;
-        }
+        if (code == SQLITE_OK && cursor->entry_count - begin == entries.count)
+            cursor->rows[cursor->row_count - 1].changed = 0;
+        else
+            changed++;
     }
     code = end_parts(cursor, statement, code);
     for (size_t i = 0; i < cursor->member_count; i++)
         if (cursor->members[i].group_id == key->group_id)
             cursor->members[i].item = SIZE_MAX;
-    size_t needed = 0;
     for (size_t at = first; at < cursor->entry_count; needed++)
         at += fitting(cursor, at, cursor->entry_count);
-    if (2 * needed <= cursor->row_count - first_row && changed > first_row)
+    if (changed > 0 && 2 * needed <= cursor->row_count - first_row)
         pack_rows(cursor, first_row, first);
-    else
-        cursor->row_count = changed;
+    keep_changed(cursor, first_row);
     return code;
 }
 
@@ -444,7 +508,7 @@ static int entries_filter(sqlite3_vtab_cursor *base, int given, const char *plan
         return code;
     if (sqlite3_value_type(cursor->head.inputs[0]) != SQLITE_BLOB || !nd_value_bytes(cursor->head.inputs[0], &bytes, &size) ||
         nd_entries_read(bytes, size, (size_t)code_bytes, &cursor->entries) != ND_OK)
-        return nd_table_fail(base->pVtab, "neardup_entries: no entries of codes of %lld bytes", code_bytes);
+        return nd_table_fail(base->pVtab, "neardup_entries: no entries of codes of %lld bytes, or damaged ones", code_bytes);
     cursor->head.count = cursor->entries.count;
     return SQLITE_OK;
 }
@@ -519,7 +583,7 @@ static void sql_near(sqlite3_context *context, int argc, sqlite3_value **argv)
         return;
     }
     if (nd_entries_read(bytes, size, code_size, &entries) != ND_OK) {
-        nd_fail(context, "neardup_near: no entries of codes of %d bytes", (int)code_size);
+        nd_fail(context, "neardup_near: no entries of codes of %d bytes, or damaged ones", (int)code_size);
         return;
     }
     if (entries.count > NEAR_ON_STACK) {

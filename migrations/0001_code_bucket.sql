@@ -3,5 +3,5 @@
 CREATE TABLE {index}_code_bucket (
     id INTEGER PRIMARY KEY,    -- 12 bits table or chunk, 30 bits bucket, 20 bits part: neardup_probe gives the range of a bucket
     group_id INTEGER NOT NULL, -- {index}_fingerprint.group_id
-    entries BLOB NOT NULL      -- a byte w, then the codes, then {index}_fingerprint.id of each in w bytes: neardup_entries
+    entries BLOB NOT NULL      -- a hash (4 bytes), w (1 byte), the codes, of each {index}_fingerprint.id in w bytes: neardup_entries
 ) STRICT;

@@ -16,12 +16,13 @@ from . import records as checks
 from .errors import NearDupError, ParameterError
 from .reader import Reader, sketch_of
 from .schemes.base import Scheme
+from .schemes.codes import CodeRows
 from .store import statistics
 from .store.backup import back_up
 from .store.check import Checker
 from .store.connection import translated
 from .store.documents import Record
-from .store.ingest import Ingest, IngestOptions
+from .store.ingest import Columns, Ingest, IngestOptions
 from .store.opening import open_store, require_unicode
 from .store.rebuild import rebuild
 from .store.repair import Repair
@@ -224,9 +225,12 @@ class Index(Reader):
         checks.check_many("codes", codes)
         if isinstance(keys, Sized) and isinstance(codes, Sized) and len(keys) != len(codes):
             raise ParameterError(f"{len(keys)} keys for {len(codes)} codes: give one key for each code")
-        records: Iterable[Any] = zip(keys, self._store.scheme.code_rows(codes), strict=True)
+        rows = self._store.scheme.code_rows(codes)
+        records: Iterable[Any] = zip(keys, rows, strict=True)
         if group is not None or expires_at is not None:
             records = ({"key": key, "code": code, "group": group, "expires_at": expires_at} for key, code in records)
+        elif isinstance(keys, (list, tuple, range)) and isinstance(rows, CodeRows):
+            records = Columns(keys, rows)
         return self._ingest("code", records, if_exists, on_error, only_new, commit_every, progress)
 
     def _ingest(

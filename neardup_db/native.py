@@ -344,8 +344,8 @@ def keys(
 
 
 def near(entries: bytes, code: bytes, max_distance: int) -> list[tuple[int, int]] | None:
-    """(fingerprint_id, distance) of the entries of a row of buckets within max_distance bits of a code; None for bytes that
-    are no entries of such codes."""
+    """(fingerprint_id, distance) of the entries of a row of buckets within max_distance bits of a code; None for bytes that are
+    no entries of such codes."""
     found = ffi.new("nd_entries *")
     data = ffi.from_buffer("uint8_t[]", entries)
     if lib.nd_entries_read(data, len(entries), len(code), found) != lib.ND_OK:

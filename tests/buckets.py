@@ -58,19 +58,22 @@ def chunk_buckets(code: int, bits: int, chunks: int, distance: int | None = None
 
 
 def pack(entries: Iterable[Entry]) -> bytes:
-    """The bytes of a row: the width of ids, the codes, the ids."""
+    """The bytes of a row: a hash of the rest, the width of ids, the codes, the ids."""
     entries = list(entries)
     width = max((number.bit_length() + 7) // 8 for number, _ in entries) or 1
-    return (
-        bytes([width])
-        + b"".join(code for _, code in entries)
-        + b"".join(number.to_bytes(width, "little") for number, _ in entries)
-    )
+    numbers = b"".join(number.to_bytes(width, "little") for number, _ in entries)
+    return sealed(bytes([width]) + b"".join(code for _, code in entries) + numbers)
+
+
+def sealed(rest: bytes) -> bytes:
+    """Bytes behind their hash."""
+    return (xxhash.xxh3_64_intdigest(rest) % 2**32).to_bytes(4, "little") + rest
 
 
 def unpack(data: bytes, code_bytes: int) -> list[Entry]:
     """What a row holds."""
-    width, rest = data[0], data[1:]
+    assert data == sealed(data[4:])
+    width, rest = data[4], data[5:]
     count, left = divmod(len(rest), width + code_bytes)
     assert left == 0 and count > 0 and 1 <= width <= 8
     codes, ids = rest[: count * code_bytes], rest[count * code_bytes :]

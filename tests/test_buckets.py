@@ -58,7 +58,7 @@ def read(data: bytes, code_bytes: int) -> list[Entry] | None:
     assert status in (lib.ND_OK, lib.ND_ERROR_DAMAGED)
     if status != lib.ND_OK:
         return None
-    assert (found.code_size, found.id_size) == (code_bytes, data[0])
+    assert (found.code_size, found.id_size) == (code_bytes, data[4])
     codes = bytes(ffi.buffer(found.codes, found.count * code_bytes))
     return [(lib.nd_entries_id(found, i), codes[i * code_bytes : (i + 1) * code_bytes]) for i in range(found.count)]
 
@@ -91,15 +91,16 @@ def test_ids_take_as_many_bytes_as_the_largest_needs(width: int) -> None:
     for largest in (256 ** (width - 1), min(256**width, 2**63) - 1):
         for numbers in ([largest], [0, largest, 1]):
             data = written([(number, b"code") for number in numbers], 4)
-            assert data[0] == width and len(data) == 1 + len(numbers) * (4 + width)
+            assert data[4] == width and len(data) == 5 + len(numbers) * (4 + width)
 
 
 @settings(max_examples=1000, deadline=None)
 @given(st.binary(max_size=60), st.integers(0, 9), st.integers(0, 12))
 def test_damaged_bytes_are_refused(rest: bytes, width: int, code_bytes: int) -> None:
-    """A width from 1 to 8 and whole entries, one at least: all else is damage."""
-    for data in (bytes([width]) + rest, rest):
-        sound = len(data) > 1 and 1 <= data[0] <= 8 and code_bytes > 0 and (len(data) - 1) % (code_bytes + data[0]) == 0
+    """The hash of the rest, a width from 1 to 8 and whole entries, one at least: all else is damage."""
+    for data in (buckets.sealed(bytes([width]) + rest), bytes([width]) + rest, rest):
+        sound = len(data) > 5 and data == buckets.sealed(data[4:]) and 1 <= data[4] <= 8 and code_bytes > 0
+        sound = sound and (len(data) - 5) % (code_bytes + data[4]) == 0
         found = read(data, code_bytes)
         assert (found is not None) == sound
         assert (native.near(data, bytes(code_bytes), 3) is not None) == sound
@@ -155,7 +156,9 @@ def test_near_of_the_largest_numbers(db: apsw.Connection) -> None:
     assert db.execute(sql, (data, bytes(8))).fetchall() == expected
 
 
-DAMAGED = [b"", b"\1", b"\0" + bytes(9), b"\x09" + bytes(17), b"\1" + bytes(8), b"\1" + bytes(10)]
+SHAPES = [b"", b"\1", b"\0" + bytes(9), b"\x09" + bytes(17), b"\1" + bytes(8), b"\1" + bytes(10)]
+SOUND = buckets.pack([(1, bytes(8))])
+DAMAGED = [b"", bytes(4), *map(buckets.sealed, SHAPES), *(SOUND[:i] + bytes([SOUND[i] ^ 64]) + SOUND[i + 1 :] for i in range(14))]
 
 
 def test_what_near_refuses(db: apsw.Connection) -> None:

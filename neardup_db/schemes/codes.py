@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar, overload
 
 import numpy as np
 
@@ -107,9 +107,9 @@ class CodeScheme(CommonScheme):
 
     def code_rows(self, codes: Iterable[Any]) -> Iterable[Any]:
         if isinstance(codes, np.ndarray) and codes.ndim == 1 and codes.dtype == np.uint64 and self._width() == 64:
-            return _rows_of(codes, ">u8", 8)
-        if isinstance(codes, np.ndarray) and codes.ndim == 2 and codes.dtype == np.uint8 and codes.shape[1] > 0:
-            return _rows_of(codes, "u1", codes.shape[1])
+            return CodeRows(codes, ">u8", 8)
+        if isinstance(codes, np.ndarray) and codes.ndim == 2 and codes.dtype == np.uint8 and 8 * codes.shape[1] == self._width():
+            return CodeRows(codes, "u1", codes.shape[1])
         return codes
 
     def fingerprint_of(self, value: bytes) -> Any:
@@ -131,11 +131,26 @@ class CodeScheme(CommonScheme):
         return self.bits
 
 
-def _rows_of(codes: np.ndarray[Any, Any], kind: str, size: int) -> Iterator[bytes]:
-    """Each row of an array as bytes."""
-    for start in range(0, len(codes), 4096):
-        data = codes[start : start + 4096].astype(kind).tobytes()
-        yield from (data[at : at + size] for at in range(0, len(data), size))
+class CodeRows(Sequence[bytes]):
+    """The rows of an array as stored values, made as they are asked for."""
+
+    def __init__(self, codes: np.ndarray[Any, Any], kind: str, size: int) -> None:
+        self._codes, self._kind, self._size = codes, kind, size
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    @overload
+    def __getitem__(self, place: int) -> bytes: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[bytes]: ...
+
+    def __getitem__(self, place: int | slice) -> bytes | list[bytes]:
+        data = self._codes[place].astype(self._kind).tobytes()
+        if isinstance(place, int):
+            return data
+        return [data[at : at + self._size] for at in range(0, len(data), self._size)]
 
 
 def plan_state(plan: plans.Plan) -> dict[str, Any]:

@@ -14,10 +14,11 @@ from typing import NamedTuple
 from ..errors import ParameterError
 
 PROBE_NS = 2000.0  # one bucket of a band looked up in a table of tens of millions of rows
-RANGE_NS = 2500.0  # one range of codes: their rows are longer, so that fewer of their pages stay in memory
-CANDIDATE_NS = 90.0  # one row of that range, with its code beside it
+BUCKET_NS = 2500.0  # one bucket of codes, most often a page that has to be read
+ENTRY_BYTE_NS = 0.8  # a byte of its entries, further pages included
+ENTRY_ID_BYTES = 3  # of a fingerprint's id beside its code
 FETCH_NS = 1000.0  # one candidate whose fingerprint is looked up by its id
-ROW_NS = 1500.0  # one row written, its share of the commit included
+ROW_NS = 1500.0  # one row or bucket written, its share of the commit included
 SCAN_NS = 120.0  # one stored code compared where there is no table
 
 SKEW = 4.0
@@ -92,7 +93,7 @@ def block_cost(bits: int, blocks: int, max_distance: int, expected: int) -> floa
     # The tables' prefixes differ by a bit a block at most: the mean prefix stands for them all.
     prefix_bits = bits * (blocks - max_distance) / blocks
     candidates = tables * expected * 2.0**-prefix_bits * SKEW
-    return float(tables * (RANGE_NS + ROW_NS) + candidates * CANDIDATE_NS)
+    return float(tables * (BUCKET_NS + ROW_NS) + candidates * _entry_ns(bits))
 
 
 def chunk_cost(bits: int, chunks: int, max_distance: int, expected: int) -> float | None:
@@ -106,8 +107,12 @@ def chunk_cost(bits: int, chunks: int, max_distance: int, expected: int) -> floa
         probes += values
         if width > CHUNK_BITS_MAX or probes > PROBES_MAX:
             return None
-        cost += values * (RANGE_NS + expected * 2.0**-width * SKEW * CANDIDATE_NS)
+        cost += values * (BUCKET_NS + expected * 2.0**-width * SKEW * _entry_ns(bits))
     return cost
+
+
+def _entry_ns(bits: int) -> float:
+    return (bits // 8 + ENTRY_ID_BYTES) * ENTRY_BYTE_NS
 
 
 def _scan_plan(expected: int) -> Plan:

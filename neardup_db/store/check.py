@@ -6,6 +6,9 @@ import json
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
+import apsw
+
+from .. import native
 from ..errors import CorruptIndexError
 from ..values import CheckReport
 from . import checksums, definitions, tables
@@ -167,8 +170,8 @@ class Checker:
         if table is None:
             return
         if table == tables.BUCKETS:
-            unreadable = self.db.rows(self.store.sql(tables.unreadable_sql()), {"limit": SHOWN + 1})
-            yield from _shown(f"rows of {self.store.name}_{table} that hold no entries", [row[0] for row in unreadable])
+            unreadable = self._unreadable()
+            yield from _shown(f"rows of {self.store.name}_{table} that do not hold the entries that were written", unreadable)
             if unreadable:
                 return
         expected, lacking = 0, 0
@@ -185,6 +188,17 @@ class Checker:
             rows = self.db.rows(self.store.sql(tables.excess_sql(table)), parameters)
             message = f"fingerprint ids of rows that no fingerprint has in {self.store.name}_{table}"
             yield from _shown(message, [row[0] for row in rows])
+
+    def _unreadable(self) -> list[int]:
+        """The ids of rows of buckets that cannot be read: most often none, which one statement says."""
+        try:
+            self.db.value(self.store.sql(tables.readable_sql()))
+            return []
+        except apsw.SQLError:
+            code = bytes(self.db.value(self.store.sql("SELECT value / 8 FROM {index}_setting WHERE name = 'bits'")))
+        sql = self.store.sql("SELECT id, entries FROM {index}_code_bucket ORDER BY id")
+        rows = self.db.stream(sql)
+        return [number for number, entries in rows if not isinstance(entries, bytes) or native.near(entries, code, -1) is None]
 
     def _texts(self) -> Iterator[str]:
         """A stored text, from which rebuild() and exact verification start, is the one that was fingerprinted."""

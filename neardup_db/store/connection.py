@@ -221,8 +221,11 @@ def _decoded() -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
-        found = error.object[:40]
-        raise CorruptIndexError(f"the file holds text that is no Unicode ({found!r}): restore a backup") from error
+        raise _undecoded(error) from error
+
+
+def _undecoded(error: UnicodeDecodeError) -> CorruptIndexError:
+    return CorruptIndexError(f"the file holds text that is no Unicode ({error.object[:40]!r}): restore a backup")
 
 
 def _as_it_is(cursor: apsw.Cursor, row: Any) -> Any:
@@ -302,8 +305,10 @@ class Database:
 
     def rows(self, sql: str, bindings: Any = None) -> list[tuple[Any, ...]]:
         """All rows of a query."""
-        with _decoded():
+        try:  # not `_decoded`: entering it takes a tenth of a short query
             return self.execute(sql, bindings).fetchall()
+        except UnicodeDecodeError as error:
+            raise _undecoded(error) from error
 
     def row(self, sql: str, bindings: Any = None) -> tuple[Any, ...] | None:
         """The first row of a query, None where there is none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
@@ -38,7 +39,7 @@ class Record(NamedTuple):
     expires_at: int | None
 
 
-FILING_BYTES = 96 << 20
+FILING_BYTES = 192 << 20
 """Memory in which the rows of many fingerprints are sorted. The more at once, the less often the table is walked through."""
 
 _NO_NUMBER = -(2**63)
@@ -221,20 +222,27 @@ class Documents:
     def file(self, first_id: int, last_id: int) -> None:
         """Write the candidate rows of fingerprints first_id to last_id, sorted."""
         if self.store.scheme.table is not None:
-            self._change_rows(tables.file_sql(self.store.scheme.table), {"first_id": first_id, "last_id": last_id})
+            sql = self.store.sql(tables.file_sql(self.store.scheme.table))
+            with self._of_rows():
+                self.db.execute(sql, {"first_id": first_id, "last_id": last_id})
 
     def unfile(self, first_id: int, last_id: int) -> None:
         """Take the candidate rows of fingerprints first_id to last_id out."""
         if self.store.scheme.table is not None:
-            self._change_rows(tables.unfile_sql(self.store.scheme.table), {"first_id": first_id, "last_id": last_id})
+            table = self.store.scheme.table
+            with self._of_rows():
+                found = self.db.rows(self.store.sql(tables.unfile_sql(table)), {"first_id": first_id, "last_id": last_id})
+            empty = [number for (number,) in found if number is not None]
+            if empty:
+                self.db.execute(self.store.sql(tables.drop_sql(table)), (json.dumps(empty),))
 
-    def _change_rows(self, statements: Iterable[str], parameters: dict[str, int]) -> None:
-        """Statements over the candidate table, which fail only over what is stored."""
-        for sql in statements:
-            try:
-                self.db.execute(self.store.sql(sql), parameters)
-            except apsw.SQLError as error:
-                raise self._damaged("the candidate table", error) from error
+    @contextmanager
+    def _of_rows(self) -> Iterator[None]:
+        """A statement over the candidate table fails only over what is stored."""
+        try:
+            yield
+        except apsw.SQLError as error:
+            raise self._damaged("the candidate table", error) from error
 
     @property
     def filed_at_once(self) -> int:
@@ -316,10 +324,8 @@ class Documents:
 
     def _drop_entries(self, fingerprint_id: int) -> None:
         """Take the entries of a fingerprint out of whatever buckets they are in."""
-        try:
+        with self._of_rows():
             rows = self.db.rows(self.store.sql(tables.holding_sql()), {"fingerprint_id": fingerprint_id})
-        except apsw.SQLError as error:
-            raise self._damaged("the candidate table", error) from error
         for row, entries, code_bytes in rows:
             rest = native.without(entries, code_bytes, fingerprint_id)
             if rest:

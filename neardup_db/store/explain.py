@@ -123,7 +123,7 @@ def explain_query(
     name = str(store.settings["scheme"])
     return Explanation(
         scheme=name,
-        plan=store.scheme.plan if verify == "buckets" else verify,
+        plan=str(store.settings["plan"]) if verify == "buckets" else verify,
         table=f"{store.name}_{table}" if table else None,
         tokens=sketch.token_count,
         probes=probes,
@@ -152,9 +152,8 @@ def explain_pair(
         bound, radius = store.scheme.query_bounds(None, None)
         if table is not None:
             parameters = {**search.parameters(first, a.group_id, 0), "other_id": b.fingerprint_id}
-            probes = store.db.rows(
-                store.sql("SELECT count(*) FROM neardup_probe('{index}', :fingerprint, NULL, :group_id)"), parameters
-            )[0][0]
+            sql = "SELECT count(*) FROM neardup_probe('{index}', :fingerprint, NULL, :group_id)"
+            probes = store.db.rows(store.sql(sql), parameters)[0][0]
             met = tuple(store.db.rows(store.sql(tables.met_sql(table)), parameters)) if a.group_id == b.group_id else ()
         close = similarity >= bound and (distance is None or distance <= radius)
         is_match = close and a.group_id == b.group_id and (table is None or bool(met) or distance is not None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import DuplicateKeyError, NearDupError
 from ..records import incoming, is_plain_key, now_ms
@@ -21,6 +21,19 @@ BATCH_SIZE = 16 << 20
 
 WORTH_A_THREAD = 1000
 """Records of a batch from which on it is written in the background."""
+
+
+class Columns(NamedTuple):
+    """Keys and codes of the same length, in the place of records that have nothing else: what comes from arrays needs no look at
+    each."""
+
+    keys: Sequence[Any]
+    codes: Sequence[bytes]
+
+    def batches(self) -> Iterator[tuple[Sequence[Any], Sequence[bytes]]]:
+        """So many at a time as a batch has."""
+        for start in range(0, len(self.keys), BATCH_RECORDS):
+            yield self.keys[start : start + BATCH_RECORDS], self.codes[start : start + BATCH_RECORDS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +100,16 @@ class Ingest:
     def _batches(self, records: Iterable[Any]) -> Iterator[Batch]:
         """Checked records, so many that a batch pays and so few that its memory is bounded."""
         every = self.options.commit_every
+        if isinstance(records, Columns) and every is None and not self.store.store_text:
+            yield from self._column_batches(records)
+            return
+        if isinstance(records, Columns):
+            records = (pair for keys, codes in records.batches() for pair in zip(keys, codes, strict=True))
         left = every  # of a transaction: a batch ends where it does
         batch = Batch()
         size = 0
         for number, record in enumerate(records):
-            try:
-                content = self._append(batch, record)
-            except NearDupError as error:
-                if self.options.on_error == "skip":
-                    self.wrong += 1
-                    continue
-                raise type(error)(f"record {number}: {error}") from error
-            size += len(content)
+            size += len(self._append_checked(batch, record, number))
             if len(batch) >= BATCH_RECORDS or len(batch) == left or size >= BATCH_SIZE:
                 if every is not None and left is not None:
                     left = left - len(batch) or every
@@ -106,6 +117,27 @@ class Ingest:
                 batch, size = Batch(), 0
         if len(batch):
             yield batch
+
+    def _column_batches(self, columns: Columns) -> Iterator[Batch]:
+        for number, (keys, codes) in enumerate(columns.batches()):
+            batch = Batch()
+            if all(map(is_plain_key, keys)):
+                batch.keys, batch.contents = list(keys), list(codes)
+            else:
+                for i, record in enumerate(zip(keys, codes, strict=True)):
+                    self._append_checked(batch, record, number * BATCH_RECORDS + i)
+            if len(batch):
+                yield batch
+
+    def _append_checked(self, batch: Batch, record: Any, number: int) -> str | bytes:
+        """`_append`, which may skip a wrong record, and names it where it may not."""
+        try:
+            return self._append(batch, record)
+        except NearDupError as error:
+            if self.options.on_error != "skip":
+                raise type(error)(f"record {number}: {error}") from error
+            self.wrong += 1
+            return ""
 
     def _append(self, batch: Batch, record: Any) -> str | bytes:
         """Check a record and add it to the batch; returns its content."""

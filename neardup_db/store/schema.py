@@ -19,9 +19,9 @@ candidate table, from the version on that brought it, where it has one."""
 
 @cache
 def sql_text(name: str) -> str:
-    """A file of sql/ without its leading comment lines."""
+    """A file of sql/ without its leading comment lines, in one line: each run finds its statement by its text."""
     lines = (files("neardup_db") / "sql" / f"{name}.sql").read_text("utf-8").splitlines()
-    return "\n".join(line for line in lines if not line.startswith("--"))
+    return " ".join(line.strip() for line in lines if not line.startswith("--"))
 
 
 def _step(version: int, part: str) -> str | None:

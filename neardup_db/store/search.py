@@ -49,6 +49,8 @@ class Search:
         self.store = store
         self.documents = documents
         self.db = store.db
+        self._usual: tuple[int, dict[str, Any]] = (-1, {})
+        """The epoch of the store, and the parameters that its queries have from then on unless they say others."""
         self._decided = (-1, "")
         """The epoch of the store, and the verification that its queries have from then on: an index that is large enough to be
         probed stays so, for ids are never used twice."""
@@ -81,18 +83,27 @@ class Search:
         measure: str | None = None,
     ) -> dict[str, Any]:
         """The parameters that every query of a sketch has."""
+        parameters = self._bounds(threshold, max_distance, measure).copy()
+        parameters["fingerprint"], parameters["evidence"], parameters["group_id"], parameters["now"] = (
+            sketch.value,
+            sketch.evidence,
+            group_id,
+            now,
+        )
+        return parameters
+
+    def _bounds(self, threshold: float | None, max_distance: int | None, measure: str | None) -> dict[str, Any]:
+        """Those parameters that are the same for every sketch."""
+        usual = threshold is None and max_distance is None and measure is None
+        if usual and self._usual[0] == self.store.epoch:
+            return self._usual[1]
         scheme = self.store.scheme
         bounds = scheme.query_bounds if measure is None else scheme.containment_bounds
         bound, radius = bounds(threshold, max_distance)
-        return {
-            **scheme.query_parameters(),
-            "fingerprint": sketch.value,
-            "evidence": sketch.evidence,
-            "group_id": group_id,
-            "now": now,
-            "threshold": bound,
-            "max_distance": radius,
-        }
+        found = {**scheme.query_parameters(), "threshold": bound, "max_distance": radius}
+        if usual:
+            self._usual = (self.store.epoch, found)
+        return found
 
     def matches(
         self,
@@ -114,7 +125,8 @@ class Search:
         parameters = self.parameters(sketch, group_id, now, threshold, max_distance, measure)
         if sketch.value is None:
             return []
-        parameters.update(limit=-1 if limit is None else limit, after_id=after_id, except_id=except_id)
+        parameters["limit"] = -1 if limit is None else limit
+        parameters["after_id"], parameters["except_id"] = after_id, except_id
         sql = self.store.query_sql("matches_any" if first else "matches", self._verify(measure))
         return list(map(MatchRow._make, self.rows(sql, parameters)))
 

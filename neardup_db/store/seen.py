@@ -46,6 +46,8 @@ class HashedIds:
         found = [np.empty(0, np.int64)]
         asked = np.sort(hashes)
         for stored, ids in self._runs:
-            first, end = np.searchsorted(stored, asked, "left"), np.searchsorted(stored, asked, "right")
-            found += [ids[first[i] : end[i]] for i in np.flatnonzero(first < end)]
+            first = np.searchsorted(stored, asked)
+            met = np.flatnonzero(stored[np.minimum(first, len(stored) - 1)] == asked)  # few
+            ends = np.searchsorted(stored, asked[met], "right")
+            found += [ids[first[i] : end] for i, end in zip(met, ends, strict=True)]
         return np.concatenate(found)

@@ -28,32 +28,29 @@ CROWDED: dict[str, str] = {"minhash_band": "bucket", "bottomk_prefix": "hash"}
 """Tables in whose buckets large clusters stand apart, with the column that is the bucket."""
 
 
-def file_sql(table: str) -> tuple[str, ...]:
+def file_sql(table: str) -> str:
     """Write the rows of fingerprints :first_id to :last_id; they come in the table's order.
 
     OR FAIL, OR REPLACE: to take a statement back SQLite would keep in memory every page that it changes; an error ends the
     transaction."""
     action = "REPLACE" if table == BUCKETS else "FAIL"
-    return (f"INSERT OR {action} INTO {{index}}_{table} ({', '.join(COLUMNS[table])}) {_keys(table, 1)}",)
+    return f"INSERT OR {action} INTO {{index}}_{table} ({', '.join(COLUMNS[table])}) {_keys(table, 1)}"
 
 
-def unfile_sql(table: str) -> tuple[str, ...]:
-    """Take out the rows of fingerprints :first_id to :last_id (before the fingerprints themselves go).
-
-    What becomes of the rows of a bucket follows from all of them, so it is asked for once, and those left empty go after it."""
+def unfile_sql(table: str) -> str:
+    """Take out the rows of fingerprints :first_id to :last_id (before the fingerprints themselves go). Gives the ids of rows that
+    are left without an entry, for `drop_sql`."""
     if table == BUCKETS:
-        emptied = f"""SELECT t.id FROM neardup_filing('{{index}}', :first_id, :last_id) AS k CROSS JOIN {{index}}_{table} AS t
-            WHERE t.id BETWEEN k.low AND k.high AND t.entries = x''"""
         return (
             f"INSERT OR REPLACE INTO {{index}}_{table} (id, group_id, entries) "
-            f"SELECT r.id, r.group_id, ifnull(r.entries, x'') FROM ({_keys(table, 0)}) AS r",
-            f"DELETE FROM {{index}}_{table} WHERE id IN ({emptied})",
+            f"SELECT r.id, r.group_id, ifnull(r.entries, x'') FROM ({_keys(table, 0)}) AS r "
+            "RETURNING iif(length(entries) = 0, id, NULL)"
         )
     key = COLUMNS[table]
     expected = ", ".join(key)
     return (
         f"DELETE FROM {{index}}_{table} WHERE ({expected}) IN (SELECT {', '.join(f'e.{name}' for name in key)} "
-        f"FROM ({_named_keys(table)}) AS e)",
+        f"FROM ({_named_keys(table)}) AS e)"
     )
 
 
@@ -62,14 +59,15 @@ def holding_sql() -> str:
     return f"SELECT t.id, t.entries, length(e.code) FROM {_ENTRIES} WHERE e.fingerprint_id = :fingerprint_id"
 
 
-def unreadable_sql() -> str:
-    """The ids of up to :limit rows of buckets whose bytes are no entries (`nd_entries_read`)."""
-    width = "instr('0102030405060708', hex(substr(t.entries, 1, 1))) / 2 + 1"
-    return (
-        f"SELECT t.id FROM {{index}}_{BUCKETS} AS t WHERE typeof(t.entries) <> 'blob' OR length(t.entries) < 2 "
-        f"OR substr(t.entries, 1, 1) NOT BETWEEN x'01' AND x'08' OR (length(t.entries) - 1) % ({width} + "
-        f"(SELECT value / 8 FROM {{index}}_setting WHERE name = 'bits')) <> 0 LIMIT :limit"
-    )
+def readable_sql() -> str:
+    """An error where the bytes of a row of buckets are not the entries that were written."""
+    code = "(SELECT zeroblob(value / 8) FROM {index}_setting WHERE name = 'bits')"
+    return f"SELECT count(neardup_near(t.entries, {code}, -1)) FROM {{index}}_{BUCKETS} AS t"
+
+
+def drop_sql(table: str) -> str:
+    """Drop the rows with the ids in a JSON list."""
+    return f"DELETE FROM {{index}}_{table} WHERE id IN (SELECT value FROM json_each(?))"
 
 
 def missing_sql(table: str) -> str:
@@ -147,10 +145,9 @@ _ENTRIES = """{index}_code_bucket AS t CROSS JOIN neardup_entries(t.entries,
 def _met(table: str) -> tuple[str, str]:
     """What a probe p meets: the fingerprint's number, and the tables with their WHERE."""
     if table == BUCKETS:
-        every = (
-            f"{{index}}_{table} AS t CROSS JOIN json_each(neardup_near(t.entries, :fingerprint, 8 * length(:fingerprint))) AS n"
-        )
-        return "n.value ->> 0", f"{every} WHERE t.id BETWEEN p.low AND p.high AND t.group_id = :group_id"
+        every = "json_each(neardup_near(t.entries, :fingerprint, 8 * length(:fingerprint)))"
+        rows = f"{{index}}_{table} AS t CROSS JOIN {every} AS n"
+        return "n.value ->> 0", f"{rows} WHERE t.id BETWEEN p.low AND p.high AND t.group_id = :group_id"
     bucket = COLUMNS[table][0]
     return "t.fingerprint_id", f"{{index}}_{table} AS t WHERE t.group_id = :group_id AND t.{bucket} = p.low"
 
