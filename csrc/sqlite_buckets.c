@@ -124,7 +124,8 @@ static size_t fitting(const buckets_cursor *cursor, size_t first, size_t end)
     size_t size = nd_entries_size(cursor->ids + first, count, cursor->code_size);
     if (size <= ND_PART_BYTES)
         return count;
-    size_t most = count * ND_PART_BYTES / size; /* as if every id were as wide as the widest */
+    size_t head = nd_entries_size(cursor->ids, 0, cursor->code_size);
+    size_t most = (ND_PART_BYTES - head) / ((size - head) / count); /* as if every id were as wide as the widest */
     return most == 0 ? 1 : most;
 }
 
