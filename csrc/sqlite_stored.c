@@ -152,11 +152,13 @@ static int compare_texts(sqlite3_context *context, const char *function, stored 
         return 0;
     }
     const uint64_t *ends = nd_values_ends(values);
-    bytes[0] = nd_values_bytes(values);
-    bytes[1] = bytes[0] + ends[0];
     sizes[0] = (size_t)ends[0];
     sizes[1] = (size_t)(ends[1] - ends[0]);
-    return sizes[0] == 0 || sizes[1] == 0 || compare_values(context, function, s, bytes, sizes, similarity);
+    if (sizes[0] == 0 || sizes[1] == 0)
+        return 1;
+    bytes[0] = nd_values_bytes(values);
+    bytes[1] = bytes[0] + ends[0];
+    return compare_values(context, function, s, bytes, sizes, similarity);
 }
 
 static void sql_similarity(sqlite3_context *context, int argc, sqlite3_value **argv)

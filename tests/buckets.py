@@ -61,12 +61,12 @@ def pack(entries: Iterable[Entry]) -> bytes:
     """The bytes of a row: a hash of the rest, the width of ids, the codes, the ids."""
     entries = list(entries)
     width = max((number.bit_length() + 7) // 8 for number, _ in entries) or 1
-    codes = b"".join(code for _, code in entries)
-    return sealed(bytes([width]) + codes + b"".join(number.to_bytes(width, "little") for number, _ in entries))
+    numbers = b"".join(number.to_bytes(width, "little") for number, _ in entries)
+    return sealed(bytes([width]) + b"".join(code for _, code in entries) + numbers)
 
 
 def sealed(rest: bytes) -> bytes:
-    """Bytes behind the hash that a row has of them."""
+    """Bytes behind their hash."""
     return (xxhash.xxh3_64_intdigest(rest) % 2**32).to_bytes(4, "little") + rest
 
 

@@ -98,11 +98,9 @@ def test_ids_take_as_many_bytes_as_the_largest_needs(width: int) -> None:
 @given(st.binary(max_size=60), st.integers(0, 9), st.integers(0, 12))
 def test_damaged_bytes_are_refused(rest: bytes, width: int, code_bytes: int) -> None:
     """The hash of the rest, a width from 1 to 8 and whole entries, one at least: all else is damage."""
-    body = bytes([width]) + rest
-    whole = len(rest) > 0 and 1 <= width <= 8 and code_bytes > 0 and len(rest) % (code_bytes + width) == 0
-    flipped = bytearray(buckets.sealed(body))
-    flipped[len(rest) % len(flipped)] ^= 1 << width % 8
-    for data, sound in ((buckets.sealed(body), whole), (bytes(flipped), False), (rest, False), (body, False)):
+    for data in (buckets.sealed(bytes([width]) + rest), bytes([width]) + rest, rest):
+        sound = len(data) > 5 and data == buckets.sealed(data[4:]) and 1 <= data[4] <= 8 and code_bytes > 0
+        sound = sound and (len(data) - 5) % (code_bytes + data[4]) == 0
         found = read(data, code_bytes)
         assert (found is not None) == sound
         assert (native.near(data, bytes(code_bytes), 3) is not None) == sound
@@ -158,7 +156,9 @@ def test_near_of_the_largest_numbers(db: apsw.Connection) -> None:
     assert db.execute(sql, (data, bytes(8))).fetchall() == expected
 
 
-DAMAGED = [b"", b"\1", b"\0" + bytes(9), b"\x09" + bytes(17), b"\1" + bytes(8), b"\1" + bytes(10)]
+SHAPES = [b"", b"\1", b"\0" + bytes(9), b"\x09" + bytes(17), b"\1" + bytes(8), b"\1" + bytes(10)]
+SOUND = buckets.pack([(1, bytes(8))])
+DAMAGED = [b"", bytes(4), *map(buckets.sealed, SHAPES), *(SOUND[:i] + bytes([SOUND[i] ^ 64]) + SOUND[i + 1 :] for i in range(14))]
 
 
 def test_what_near_refuses(db: apsw.Connection) -> None:

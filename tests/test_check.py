@@ -469,7 +469,7 @@ def test_the_entries_of_buckets(tmp_path: Path, scheme: Any, change: Any, proble
     [
         "x''",
         "x'00'",
-        "x'09'",
+        "x'000000000009'",
         "substr(entries, 1, length(entries) - 1)",
         "CAST(entries || x'00' AS BLOB)",
         "zeroblob(length(entries))",

@@ -466,6 +466,9 @@ def test_scans_are_preferred_where_probing_costs_more() -> None:
         assert lib.nd_scheme_prefers_scan(scheme(kind, plan=lib.ND_PLAN_SCAN), 10**12) == 1
     assert lib.nd_scheme_prefers_scan(scheme(lib.ND_SCHEME_SIMHASH), 1_000_000) == 0
     assert lib.nd_scheme_prefers_scan(scheme(lib.ND_SCHEME_BINARYCODE), 1_000_000) == 0
-    assert lib.nd_scheme_prefers_scan(scheme(lib.ND_SCHEME_SIMHASH, bits=8, max_distance=4, blocks=5), 1_000_000) == 1
+    many = scheme(lib.ND_SCHEME_SIMHASH, max_distance=20, blocks=22)  # 231 tables
+    assert [lib.nd_scheme_prefers_scan(many, count) for count in (1000, 1_000_000)] == [1, 0]
+    short = scheme(lib.ND_SCHEME_SIMHASH, bits=8, max_distance=4, blocks=5)  # a bucket in each table holds a quarter or half
+    assert lib.nd_scheme_prefers_scan(short, 1_000_000) == 0
     for kind in (lib.ND_SCHEME_MINHASH, lib.ND_SCHEME_BOTTOMK):
         assert lib.nd_scheme_prefers_scan(scheme(kind), 1) == 0

@@ -339,10 +339,10 @@ def test_one_of_bands_and_rows():
 
 
 def test_default_plans():
-    """SimHash of 64 bits, distance 3: four tables, ten for ten million; PDQ: chunks at 31 bits, a scan at 63; 37 bits at 0.8."""
+    """SimHash, 64 bits, distance 3: 4 tables, 10 for a hundred million; PDQ: chunks at 31 bits, a scan at 63; 37 bits at 0.8."""
     simhash = SimHash().for_index(TextRules(), False)
     assert (simhash.plan, simhash.blocks, simhash.table) == ("blocks", 4, "code_bucket")
-    assert SimHash(64, 3, expected=10_000_000).blocks == 5
+    assert [SimHash(64, 3, expected=10**n).blocks for n in (7, 8)] == [4, 5]
     assert (BinaryCode(256, 31).plan, BinaryCode(256, 31).table) == ("chunks", "code_bucket")
     assert (BinaryCode(256, 63).plan, BinaryCode(256, 63).table, BinaryCode(256, 63).query_name(10)) == ("scan", None, "scan")
     assert (BitSampling().max_distance, BitSampling().plan) == (37, "chunks")

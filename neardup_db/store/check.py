@@ -6,8 +6,10 @@ import json
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
+import apsw
+
+from .. import native
 from ..errors import CorruptIndexError
-from ..native import near
 from ..values import CheckReport
 from . import checksums, definitions, tables
 from .clusters import Clusters, UnionFind
@@ -167,7 +169,7 @@ class Checker:
         table = self.store.scheme.table
         if table == tables.BUCKETS:
             unreadable = self._unreadable()
-            yield from _shown(f"rows of {self.store.name}_{table} that are damaged", unreadable)
+            yield from _shown(f"rows of {self.store.name}_{table} that do not hold the entries that were written", unreadable)
             if unreadable:
                 return
         expected, lacking = 0, 0
@@ -186,10 +188,15 @@ class Checker:
             yield from _shown(message, [row[0] for row in rows])
 
     def _unreadable(self) -> list[int]:
-        """Ids of rows of buckets that are not what was written."""
-        code = bytes(self.store.scheme.query_parameters()["bits"] // 8)
-        rows = self.db.stream(self.store.sql("SELECT id, entries FROM {index}_code_bucket"))
-        return [number for number, entries in rows if not isinstance(entries, bytes) or near(entries, code, -1) is None]
+        """The ids of rows of buckets that cannot be read: most often none, which one statement says."""
+        try:
+            self.db.value(self.store.sql(tables.readable_sql()))
+            return []
+        except apsw.SQLError:
+            code = bytes(self.db.value(self.store.sql("SELECT value / 8 FROM {index}_setting WHERE name = 'bits'")))
+        sql = self.store.sql("SELECT id, entries FROM {index}_code_bucket ORDER BY id")
+        rows = self.db.stream(sql)
+        return [number for number, entries in rows if not isinstance(entries, bytes) or native.near(entries, code, -1) is None]
 
     def _texts(self) -> Iterator[str]:
         """A stored text, from which rebuild() and exact verification start, is the one that was fingerprinted."""

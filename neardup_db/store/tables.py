@@ -54,14 +54,20 @@ def unfile_sql(table: str) -> str:
     )
 
 
-def drop_sql(table: str) -> str:
-    """Drop the rows with the ids in a JSON list."""
-    return f"DELETE FROM {{index}}_{table} WHERE id IN (SELECT value FROM json_each(?))"
-
-
 def holding_sql() -> str:
     """The rows of buckets with an entry of :fingerprint_id, all of them looked at."""
     return f"SELECT t.id, t.entries, length(e.code) FROM {_ENTRIES} WHERE e.fingerprint_id = :fingerprint_id"
+
+
+def readable_sql() -> str:
+    """An error where the bytes of a row of buckets are not the entries that were written."""
+    code = "(SELECT zeroblob(value / 8) FROM {index}_setting WHERE name = 'bits')"
+    return f"SELECT count(neardup_near(t.entries, {code}, -1)) FROM {{index}}_{BUCKETS} AS t"
+
+
+def drop_sql(table: str) -> str:
+    """Drop the rows with the ids in a JSON list."""
+    return f"DELETE FROM {{index}}_{table} WHERE id IN (SELECT value FROM json_each(?))"
 
 
 def missing_sql(table: str) -> str:

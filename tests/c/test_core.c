@@ -237,7 +237,7 @@ static void check_entries(void)
             for (size_t i = 0; i < 3 * code_size; i++)
                 codes[i] = (uint8_t)(5 * i);
             size_t size = nd_entries_size(own, 3, code_size);
-            CHECK(size == 1 + 3 * (code_size + width));
+            CHECK(size == 5 + 3 * (code_size + width));
             uint8_t *bytes = skewed(size, width % 8);
             nd_entries_write(own, codes, 3, code_size, bytes);
             nd_entries entries;
@@ -250,10 +250,10 @@ static void check_entries(void)
                 CHECK(nd_entries_near(&entries, codes + i * code_size, 0, places) >= 1);
             }
             CHECK(nd_entries_read(bytes, 0, code_size, &entries) == ND_ERROR_DAMAGED);
-            CHECK(nd_entries_read(bytes, 1, code_size, &entries) == ND_ERROR_DAMAGED);
+            CHECK(nd_entries_read(bytes, 5, code_size, &entries) == ND_ERROR_DAMAGED);
             CHECK(nd_entries_read(bytes, size, 0, &entries) == ND_ERROR_DAMAGED);
             CHECK(nd_entries_read(bytes, size - 1, code_size, &entries) == ND_ERROR_DAMAGED);
-            bytes[0] = (uint8_t)(width % 2 == 0 ? 0 : 9);
+            bytes[4] = (uint8_t)(width % 2 == 0 ? 0 : 9);
             CHECK(nd_entries_read(bytes, size, code_size, &entries) == ND_ERROR_DAMAGED);
             free(bytes - width % 8);
             free(codes - code_size % 8);

@@ -248,6 +248,8 @@ static void check_made(input *from, const nd_scheme *scheme)
     free_guarded(digests, skew);
 }
 
+#define HEAD_BYTES 5 /* hash and width */
+
 /* ---- rows of buckets ----------------------------------------------------------------------------------------------------------- */
 
 static void check_entry(const nd_entries *entries, const uint8_t *bytes, size_t size, size_t place)
@@ -289,24 +291,29 @@ static void check_entries(input *from)
     const size_t code_size = sizes[take_choice(from, sizeof sizes / sizeof sizes[0])], skew = take_choice(from, 8);
     const uint64_t most = take_choice(from, 8) == 0 ? take_number(from, 8) : take_byte(from);
     const size_t width = take_choice(from, 4) ? 1 + take_choice(from, 8) : take_byte(from);
+    const int sealed = take_choice(from, 8) > 0;
     size_t size;
     uint8_t code[512];
     for (size_t i = 0; i < code_size; i++)
         code[i] = i < 16 ? take_byte(from) : (uint8_t)i;
     uint8_t *bytes = take_bytes(from, take_choice(from, 4) == 0 ? from->size : from->size / 2, skew, &size);
     nd_entries entries;
-    if (size > 0)
-        bytes[0] = (uint8_t)width;
+    if (size > HEAD_BYTES)
+        bytes[HEAD_BYTES - 1] = (uint8_t)width;
     size_t whole = size;
-    if (code_size > 0 && width > 0 && size > 1 + width + code_size)
-        whole -= (size - 1) % (width + code_size);
+    if (code_size > 0 && width > 0 && size > HEAD_BYTES + width + code_size)
+        whole -= (size - HEAD_BYTES) % (width + code_size);
     for (int cut = 0; cut < 2; cut++) {
         const size_t used = cut ? whole : size;
-        const int sound = used >= 2 && width >= 1 && width <= 8 && code_size > 0 && (used - 1) % (code_size + width) == 0;
+        const int shaped = used > HEAD_BYTES && width >= 1 && width <= 8 && code_size > 0 && (used - HEAD_BYTES) % (code_size + width) == 0;
+        const uint32_t hash = used > HEAD_BYTES ? (uint32_t)nd_xxh3_64(bytes + 4, used - 4, 0) : 0;
+        if (used > HEAD_BYTES && sealed)
+            memcpy(bytes, &hash, sizeof hash);
+        const int sound = shaped && memcmp(bytes, &hash, sizeof hash) == 0;
         PROMISE(nd_entries_read(bytes, used, code_size, &entries) == (sound ? ND_OK : ND_ERROR_DAMAGED));
         if (!sound)
             continue;
-        PROMISE(entries.count == (used - 1) / (code_size + width) && entries.code_size == code_size && entries.id_size == width);
+        PROMISE(entries.count == (used - HEAD_BYTES) / (code_size + width) && entries.code_size == code_size && entries.id_size == width);
         uint32_t *places = malloc(entries.count * sizeof *places);
         PROMISE(places != NULL);
         EACH_TIER(tier) {
