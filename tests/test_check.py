@@ -528,7 +528,7 @@ FLIPPED = [
     (MinHash(threshold=0.8, exact=True), "minhash, exact"),
     (BottomK(threshold=0.5), "bottomk"),
     (BottomK(threshold=0.5, measure="estimate"), "bottomk, estimate"),
-    (BinaryCode(bits=64, max_distance=20), "scan"),
+    (BinaryCode(bits=64, max_distance=3), "scan"),
 ]
 
 

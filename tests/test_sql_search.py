@@ -122,7 +122,7 @@ class Codes:
     bits: int
     max_distance: int
     settings: dict[str, Any]
-    table: str | None
+    table: str
     first_id: int = 1
     codes: list[int] = field(default_factory=list)
 
@@ -139,8 +139,7 @@ class Codes:
                 code ^= 1 << bit
             self.codes.append(code)
             add(db, "c", number, self.blob(code))
-        if self.table is not None:
-            file_keys(db, "c", self.table)
+        file_keys(db, "c", self.table)
 
     def blob(self, code: int) -> bytes:
         return code.to_bytes(self.bits // 8, "big")
@@ -165,7 +164,7 @@ CODES = {
     "chunks 64": lambda: Codes(64, 7, {"plan": "chunks", "chunks": 4}, "code_bucket", MANY),
     "chunks 128, a chunk of 64": lambda: Codes(128, 3, {"plan": "chunks", "chunks": 2}, "code_bucket", MANY),
     "chunks 256": lambda: Codes(256, 31, {"plan": "chunks", "chunks": 16}, "code_bucket", MANY),
-    "scan": lambda: Codes(128, 40, {"plan": "scan"}, None),
+    "scan": lambda: Codes(128, 40, {"plan": "scan"}, "code_bucket"),
 }
 
 
@@ -188,7 +187,7 @@ def test_codes_are_found_as_by_brute_force(db: apsw.Connection, make: Callable[[
 
 def test_codes_are_checked(db: apsw.Connection) -> None:
     """Digits, length and type of a code; a threshold looser than the distance names both."""
-    Codes(64, 3, {"plan": "scan"}, None).fill(db, 1)
+    Codes(64, 3, {"plan": "scan"}, "code_bucket").fill(db, 1)
     assert "16 hexadecimal digits, not 15" in refused(db, "SELECT * FROM neardup_search('c', '123456789012345')")
     assert "hexadecimal digits" in refused(db, "SELECT * FROM neardup_search('c', '123456789012345g')")
     assert "8 bytes, not 7" in refused(db, "SELECT * FROM neardup_search('c', x'12345678901234')")
@@ -338,15 +337,14 @@ def bytes_of_bits(bits: list[bool]) -> bytes:
 def test_text_codes_are_found_as_by_brute_force(db: apsw.Connection, scheme: str, slope: float, plan: str) -> None:
     """SimHash and one-bit samples of texts: all within the distance, similarity on the scheme's scale."""
     settings = {"scheme": scheme, "plan": plan, "bits": 64, "max_distance": 9, "blocks": 12, "seed": 7, "family": "affine32"}
-    create(db, "t", settings | TEXT_RULES, "code_bucket" if plan == "blocks" else None)
+    create(db, "t", settings | TEXT_RULES, "code_bucket")
     documents = texts(13)
     if plan == "blocks":
         db.execute("INSERT INTO sqlite_sequence VALUES ('t_fingerprint', ?)", (MANY,))
     codes = {text: text_code(db, scheme, text) for text in documents}
     for number, text in enumerate(documents):
         add(db, "t", number, codes[text])
-    if plan == "blocks":
-        file_keys(db, "t", "code_bucket")
+    file_keys(db, "t", "code_bucket")
     hits = 0
     for text in documents[::7]:
         code = codes[text]
