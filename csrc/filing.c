@@ -150,9 +150,11 @@ int nd_filing_add_keys(nd_filing *filing, int64_t group_id, int64_t id, int64_t 
     if (status != ND_OK)
         return status;
     nd_record *records = (nd_record *)filing->records[0] + filing->record_count;
+    size_t kept = 0;
     for (size_t i = 0; i < count; i++)
-        records[i] = (nd_record){(uint64_t)keys[i] ^ sign_bit, filing->item_count};
-    filing->record_count += count;
+        if (i == 0 || keys[i] != keys[i - 1])
+            records[kept++] = (nd_record){(uint64_t)keys[i] ^ sign_bit, filing->item_count};
+    filing->record_count += kept;
     ((filed_item *)filing->items)[filing->item_count++] = (filed_item){group_id, id, crowd};
     return ND_OK;
 }

@@ -18,10 +18,10 @@ from ._texts import locate
 from .errors import CorruptIndexError, ParameterError
 
 __all__ = [
-    "HASHES", "Values", "check", "copied", "digests_of_hash", "ffi", "hamming", "hash_size", "hashes_of", "is_value", "keys",
-    "lib", "minhash", "normalize", "pairs", "pointer", "rules_new", "scheme_new", "set_tokens", "shingles_of", "signed_hash",
-    "similarity", "text_bytes", "text_of", "tokenize", "tokens_of", "value_of_text", "values_of_digests", "values_of_texts",
-    "workspace",
+    "HASHES", "Values", "band_keys", "check", "copied", "digests_of_hash", "ffi", "hamming", "hash_size", "hashes_of",
+    "is_value", "keys", "lib", "minhash", "normalize", "pairs", "pointer", "rules_new", "scheme_new", "set_tokens",
+    "shingles_of", "signed_hash", "similarity", "text_bytes", "text_of", "tokenize", "tokens_of", "value_of_text",
+    "values_of_digests", "values_of_texts", "workspace",
 ]  # fmt: skip
 
 Array = npt.NDArray[Any]
@@ -348,6 +348,15 @@ def keys(scheme: Any, value: bytes, *, probe: bool, containment: float | None = 
         else:
             found.append((row.table_no, row.low, row.high, row.code))
     return found
+
+
+def band_keys(scheme: Any, values: Values) -> Array:
+    """The file keys of values of a plan of bands: int64[n, bands], ascending; a value that has fewer repeats the last."""
+    out = np.empty((len(values.ends), scheme.bands), np.int64)
+    keys = _owned(lib.nd_keys_new(), lib.nd_keys_free)
+    data, ends = ffi.from_buffer("uint8_t[]", values.data), pointer(values.ends, "uint64_t[]")
+    check(lib.nd_scheme_band_keys(scheme, data, ends, len(out), keys, pointer(out, "int64_t[]")), "keys of fingerprints")
+    return out
 
 
 # ---- comparisons of values ---------------------------------------------------------------------------------------------

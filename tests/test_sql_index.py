@@ -364,7 +364,7 @@ def test_views_and_triggers_may_not_read_an_index(db: apsw.Connection, sql: str)
 
 INPUTS = {
     "neardup_bands": ["fingerprint", "bands", "rows", "slot_bits"],
-    "neardup_filing": ["index_name", "first_id", "last_id"],
+    "neardup_filing": ["index_name", "first_id", "last_id", "keys"],
     "neardup_join": ["index_name", "first_id", "last_id", "complete", "now"],
     "neardup_keys": ["index_name", "fingerprint"],
     "neardup_probe": ["index_name", "fingerprint", "containment"],

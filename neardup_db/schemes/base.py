@@ -23,6 +23,9 @@ class Values:
 
     values: list[bytes | None]
     token_counts: list[int]
+    keys: Any = None
+    """The numbers that are the keys of each value: int64[n, most], the last repeated where there are fewer. None where they were
+    not asked for, or take no longer to make when the values are read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +128,8 @@ class Scheme(ABC):
     # ---- values ------------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def values(self, texts: Sequence[str | bytes], rules: TextRules) -> Values:
-        """The stored values of texts."""
+    def values(self, texts: Sequence[str | bytes], rules: TextRules, *, keys: bool = False) -> Values:
+        """The stored values of texts; keys: with those that they will be filed under."""
 
     @abstractmethod
     def evidence(self, texts: Sequence[str | bytes], rules: TextRules) -> list[bytes | None] | None:

@@ -81,12 +81,16 @@ class CommonScheme(Parameters, Scheme):
 
     # ---- values ------------------------------------------------------------------------------------------------------
 
-    def values(self, texts: Sequence[str | bytes], rules: TextRules) -> Values:
-        if len(texts) == 1:
+    def values(self, texts: Sequence[str | bytes], rules: TextRules, *, keys: bool = False) -> Values:
+        if len(texts) == 1 and not keys:
             value, token_count = value_of(self.native, texts[0], rules)
             return Values([value], [token_count])
         found = values_of(self.native, texts, rules)
-        return Values(found.split(), found.tokens.tolist())
+        return Values(found.split(), found.tokens.tolist(), self.keys_of(found) if keys else None)
+
+    def keys_of(self, values: NativeValues) -> Any:
+        """`Values.keys` of values."""
+        return None
 
     def evidence(self, texts: Sequence[str | bytes], rules: TextRules) -> list[bytes | None] | None:
         return None

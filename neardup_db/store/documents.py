@@ -223,6 +223,12 @@ class Documents:
             sql = self.store.sql(tables.file_sql(self.store.scheme.table))
             self.db.execute(sql, {"first_id": first_id, "last_id": last_id})
 
+    def file_keys(self, first_id: int, keys: Any) -> None:
+        """The same of fingerprints from first_id on, their values unread; keys: int64[n, 1 + most], group and `Values.keys`."""
+        sql = self.store.sql(tables.file_keys_sql(self.store.scheme.table or ""))
+        parameters = {"first_id": first_id, "last_id": first_id + len(keys) - 1, "keys": keys.astype("<i8").tobytes()}
+        self.db.execute(sql, parameters)
+
     def unfile(self, first_id: int, last_id: int) -> None:
         """Take the candidate rows of fingerprints first_id to last_id out."""
         if self.store.scheme.table is not None:

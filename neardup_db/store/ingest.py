@@ -134,7 +134,7 @@ class Ingest:
         if self.options.content == "code":
             return Sketches(contents, None, None, self.store.epoch)
         evidence = self.store.record_matches or self.options.only_new
-        return self.store.sketch_texts(contents, evidence=evidence)
+        return self.store.sketch_texts(contents, evidence=evidence, keys=not self.options.only_new)
 
     def _flush(self) -> None:
         self.counts["matched"] += self.writer.flush(now_ms())

@@ -37,6 +37,11 @@ def file_sql(table: str) -> str:
     return f"INSERT OR FAIL INTO {{index}}_{table} ({', '.join(COLUMNS[table])}) {sql_text('keys_' + table)}"
 
 
+def file_keys_sql(table: str) -> str:
+    """The same of fingerprints whose :keys are at hand."""
+    return file_sql(table).replace(":last_id", ":last_id, :keys")
+
+
 def unfile_sql(table: str) -> str:
     """Take out the rows of fingerprints :first_id to :last_id (before the fingerprints themselves go)."""
     key = [name for name in COLUMNS[table] if name != "code"]

@@ -72,6 +72,8 @@ class Writer:
         self.search = search
         self.clusters = clusters
         self._unfiled: tuple[int, int] | None = None
+        self._unfiled_keys: list[Any] | None = []
+        """Those of the unfiled fingerprints, as `Documents.file_keys` takes them; None where some are not at hand."""
         self._unconnected: list[Unconnected] = []
         self._seen: SeenHashes | None = None
         self._hashed: HashedIds | None = None
@@ -151,7 +153,7 @@ class Writer:
 
         Until then their fingerprints are in no candidate table, so that nothing else may be asked or written before."""
         group_ids = self._group_ids(batch)
-        fingerprint_ids = self._add_fingerprints(group_ids, sketches.values)
+        fingerprint_ids = self._add_fingerprints(group_ids, sketches)
         tokens = sketches.token_counts if sketches.token_counts is not None else [None] * len(batch)
         first_id = self.documents.next_id()
         plain = not any(
@@ -179,21 +181,25 @@ class Writer:
                 group_ids[i] = numbers[group]
         return group_ids
 
-    def _add_fingerprints(self, group_ids: Sequence[int], values: Sequence[bytes | None]) -> list[int | None]:
+    def _add_fingerprints(self, group_ids: Sequence[int], sketches: Sketches) -> list[int | None]:
         """Fingerprint id of each document; new values are written."""
+        values, keys = sketches.values, sketches.keys
         found: list[int | None] = [None] * len(values)
         if len(set(group_ids)) == 1:
-            self._add_group(group_ids[0], values, range(len(values)), found)
+            self._add_group(group_ids[0], values, keys, range(len(values)), found)
             return found
         members: dict[int, list[int]] = {}
         for i, group_id in enumerate(group_ids):
             members.setdefault(group_id, []).append(i)
         for group_id, places in members.items():
-            self._add_group(group_id, [values[i] for i in places], places, found)
+            some = None if keys is None else keys[places]
+            self._add_group(group_id, [values[i] for i in places], some, places, found)
         return found
 
-    def _add_group(self, group_id: int, values: Sequence[bytes | None], places: Sequence[int], found: list[int | None]) -> None:
-        """The fingerprints of one group's values, into their places of `found`."""
+    def _add_group(
+        self, group_id: int, values: Sequence[bytes | None], keys: Any, places: Sequence[int], found: list[int | None]
+    ) -> None:
+        """The fingerprints of one group's values, which have these keys, into their places of `found`."""
         distinct = [value for value in dict.fromkeys(values) if value is not None]
         first = self.documents.last_fingerprint_id() + 1
         hashes = signed_hashes(distinct)
@@ -207,10 +213,21 @@ class Writer:
             if self._hashed is not None:
                 self._hashed.add(hashes, np.arange(first, last + 1))
             self._unfiled = (self._unfiled[0] if self._unfiled else first, last)
+            self._keep_keys(group_id, distinct, values, keys)
             known.update(zip(distinct, count(first), strict=False))
         for place, value in zip(places, values, strict=True):
             if value is not None:
                 found[place] = known[value]
+
+    def _keep_keys(self, group_id: int, fresh: Sequence[bytes], values: Sequence[bytes | None], keys: Any) -> None:
+        """Remember the keys of new values, which are some of `values`."""
+        if keys is None or self._unfiled_keys is None:
+            self._unfiled_keys = None
+            return
+        if len(fresh) < len(values):
+            place_of = {value: i for i, value in enumerate(values)}
+            keys = keys[[place_of[value] for value in fresh]]
+        self._unfiled_keys.append(np.insert(keys, 0, group_id, axis=1))
 
     def _known(self, group_id: int, hashes: Any, stored: int) -> dict[bytes, int]:
         """{value: id} of the stored fingerprints of a group that have one of the hashes; `stored`: at most so many there are."""
@@ -258,15 +275,17 @@ class Writer:
     def flush(self, now: int) -> int:
         """File what `add_batch` has stored, and connect it as adding one by one would. Returns how many of the documents have a
         match among the earlier ones."""
-        unfiled, unconnected = self._unfiled, self._unconnected
-        self._unfiled, self._unconnected = None, []
-        if unfiled is not None:
+        unfiled, keys, unconnected = self._unfiled, self._unfiled_keys, self._unconnected
+        self._unfiled, self._unfiled_keys, self._unconnected = None, [], []
+        if unfiled is not None and keys:
+            self.documents.file_keys(unfiled[0], np.concatenate(keys))
+        elif unfiled is not None:
             self.documents.file(*unfiled)
         return self._connect(unfiled, unconnected, now) if unconnected else 0
 
     def forget(self) -> None:
         """What waits for `flush` was rolled back."""
-        self._unfiled, self._unconnected = None, []
+        self._unfiled, self._unfiled_keys, self._unconnected = None, [], []
         self._forget_values()
 
     def end_batches(self) -> None:
