@@ -155,10 +155,13 @@ def signed_hash(value: bytes) -> int:
 def signed_hashes(values: Sequence[bytes]) -> Array:
     """`signed_hash` of each value, int64[n]."""
     ends = np.cumsum(np.fromiter(map(len, values), np.uint64, len(values)), dtype=np.uint64)
-    hashes = np.empty(len(values), np.uint64)
-    data = b"".join(values)
+    return _hashes(b"".join(values), ends)
+
+
+def _hashes(data: bytes, ends: Array) -> Array:
+    hashes = np.empty(len(ends), np.uint64)
     at, ends_at = ffi.from_buffer("uint8_t[]", data), pointer(ends, "uint64_t[]")
-    lib.nd_hash_values(at, ends_at, len(values), pointer(hashes, "uint64_t[]"))
+    lib.nd_hash_values(at, ends_at, len(ends), pointer(hashes, "uint64_t[]"))
     return hashes.view(np.int64)
 
 
@@ -245,6 +248,10 @@ class Values:
             out.append(data[start:end] if end > start else None)
             start = end
         return out
+
+    def hashes(self) -> Array:
+        """`signed_hash` of each value, int64[n]; of one of size 0 that of nothing."""
+        return _hashes(self.data, self.ends)
 
     def sizes(self) -> Array:
         """Bytes of each value, int64[n]."""

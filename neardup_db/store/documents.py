@@ -188,7 +188,7 @@ class Documents:
 
     def value_hashes(self) -> Iterator[tuple[Any, Any]]:
         """The hashes of all stored values and the fingerprints' ids, int64[n] each, some at a time."""
-        cursor = self.db.stream(self.store.sql("SELECT value_hash, id FROM {index}_fingerprint NOT INDEXED"))
+        cursor = self.db.stream(self.store.sql("SELECT value_hash, id FROM {index}_fingerprint"))
         while rows := list(islice(cursor, 10_000)):
             page = np.array(rows, np.int64)
             yield page[:, 0], page[:, 1]

@@ -71,8 +71,9 @@ class Sketches(NamedTuple):
     evidence: Sequence[bytes | None] | None
     token_counts: Sequence[int | None] | None
     epoch: int
+    hashes: Any = None
     keys: Any = None
-    """`Values.keys`"""
+    """As in `Values`."""
 
     def one(self, i: int) -> Sketch:
         """The sketch at place i."""
@@ -83,8 +84,9 @@ class Sketches(NamedTuple):
         """Those at some places."""
         evidence = None if self.evidence is None else [self.evidence[i] for i in places]
         counts = None if self.token_counts is None else [self.token_counts[i] for i in places]
+        hashes = None if self.hashes is None else self.hashes[list(places)]
         keys = None if self.keys is None else self.keys[list(places)]
-        return Sketches([self.values[i] for i in places], evidence, counts, self.epoch, keys)
+        return Sketches([self.values[i] for i in places], evidence, counts, self.epoch, hashes, keys)
 
 
 class Store:
@@ -279,12 +281,13 @@ class Store:
 
     # ---- sketches ----------------------------------------------------------------------------------------------------
 
-    def sketch_texts(self, texts: list[str | bytes], *, evidence: bool, keys: bool = False) -> Sketches:
-        """Stored values of texts; with `evidence` also what verification needs of a query, with `keys` what filing needs of many.
+    def sketch_texts(self, texts: list[str | bytes], *, evidence: bool, to_file: bool = False) -> Sketches:
+        """Stored values of texts; with `evidence` also what verification needs of a query, `to_file` what storing many needs.
         No transaction needed: after a rebuild in another thread meanwhile the sketch is one of another epoch."""
         epoch, scheme, rules = self.basis
-        made = scheme.values(texts, rules, keys=keys)
-        return Sketches(made.values, scheme.evidence(texts, rules) if evidence else None, made.token_counts, epoch, made.keys)
+        made = scheme.values(texts, rules, to_file=to_file)
+        needed = scheme.evidence(texts, rules) if evidence else None
+        return Sketches(made.values, needed, made.token_counts, epoch, made.hashes, made.keys)
 
     def sketch_code(self, code: Any) -> Sketch:
         """The stored value of a code that the application brings."""

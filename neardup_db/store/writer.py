@@ -183,62 +183,51 @@ class Writer:
 
     def _add_fingerprints(self, group_ids: Sequence[int], sketches: Sketches) -> list[int | None]:
         """Fingerprint id of each document; new values are written."""
-        values, keys = sketches.values, sketches.keys
-        found: list[int | None] = [None] * len(values)
+        found: list[int | None] = [None] * len(group_ids)
         if len(set(group_ids)) == 1:
-            self._add_group(group_ids[0], values, keys, range(len(values)), found)
+            self._add_group(group_ids[0], sketches, range(len(group_ids)), found)
             return found
         members: dict[int, list[int]] = {}
         for i, group_id in enumerate(group_ids):
             members.setdefault(group_id, []).append(i)
         for group_id, places in members.items():
-            some = None if keys is None else keys[places]
-            self._add_group(group_id, [values[i] for i in places], some, places, found)
+            self._add_group(group_id, sketches.some(places), places, found)
         return found
 
-    def _add_group(
-        self, group_id: int, values: Sequence[bytes | None], keys: Any, places: Sequence[int], found: list[int | None]
-    ) -> None:
-        """The fingerprints of one group's values, which have these keys, into their places of `found`."""
-        distinct = [value for value in dict.fromkeys(values) if value is not None]
+    def _add_group(self, group_id: int, sketches: Sketches, places: Sequence[int], found: list[int | None]) -> None:
+        """The fingerprints of one group's sketches, into their places of `found`."""
+        distinct, hashes, keys = _distinct(sketches)
         first = self.documents.last_fingerprint_id() + 1
-        hashes = signed_hashes(distinct)
-        known = self._known(group_id, hashes, first - 1)
+        known = self._known(group_id, hashes, first - 1, large=keys is not None)
         if known:
             fresh = [i for i, value in enumerate(distinct) if value not in known]
-            distinct, hashes = [distinct[i] for i in fresh], hashes[fresh]
+            distinct, hashes, keys = [distinct[i] for i in fresh], hashes[fresh], None if keys is None else keys[fresh]
         if distinct:
             last = first + len(distinct) - 1
             self.documents.insert_fingerprints(first, group_id, distinct, hashes)
             if self._hashed is not None:
                 self._hashed.add(hashes, np.arange(first, last + 1))
             self._unfiled = (self._unfiled[0] if self._unfiled else first, last)
-            self._keep_keys(group_id, distinct, values, keys)
+            if keys is None or self._unfiled_keys is None:
+                self._unfiled_keys = None
+            else:
+                self._unfiled_keys.append(np.insert(keys, 0, group_id, axis=1))
             known.update(zip(distinct, count(first), strict=False))
-        for place, value in zip(places, values, strict=True):
+        for place, value in zip(places, sketches.values, strict=True):
             if value is not None:
                 found[place] = known[value]
 
-    def _keep_keys(self, group_id: int, fresh: Sequence[bytes], values: Sequence[bytes | None], keys: Any) -> None:
-        """Remember the keys of new values, which are some of `values`."""
-        if keys is None or self._unfiled_keys is None:
-            self._unfiled_keys = None
-            return
-        if len(fresh) < len(values):
-            place_of = {value: i for i, value in enumerate(values)}
-            keys = keys[[place_of[value] for value in fresh]]
-        self._unfiled_keys.append(np.insert(keys, 0, group_id, axis=1))
-
-    def _known(self, group_id: int, hashes: Any, stored: int) -> dict[bytes, int]:
-        """{value: id} of the stored fingerprints of a group that have one of the hashes; `stored`: at most so many there are."""
-        suspects = self._suspects(hashes, stored)
+    def _known(self, group_id: int, hashes: Any, stored: int, *, large: bool) -> dict[bytes, int]:
+        """{value: id} of the stored fingerprints of a group that have one of the hashes; `stored`: at most so many there are;
+        large: their values are such that they should not be read for the sake of anything else."""
+        suspects = self._suspects(hashes, stored, large)
         if not len(suspects):
             return {}
         if self._hashed is None:
             return self.documents.fingerprint_ids(group_id, suspects)
         return self.documents.values_of(group_id, self._hashed.find(suspects))
 
-    def _suspects(self, hashes: Any, stored: int) -> Any:
+    def _suspects(self, hashes: Any, stored: int, large: bool) -> Any:
         """Those of the hashes that may be among the stored ones; all of them until the batches of a transaction are many enough
         to pay for reading all stored hashes once."""
         if self._seen is not None:
@@ -246,7 +235,7 @@ class Writer:
             self._looked_up += len(hashes)
             if stored > ASIDE_MAX:
                 self._bring_index_back()
-            elif self._hashed is None and self._looked_up >= stored // 2:
+            elif self._hashed is None and self._looked_up >= stored // 2 and not large:
                 self._set_index_aside()
             return suspects
         self._looked_up += len(hashes)
@@ -359,6 +348,19 @@ class Writer:
                 self._connect(ids, documents, now)
             done += len(documents)
             step(done)
+
+
+def _distinct(sketches: Sketches) -> tuple[list[bytes], Any, Any]:
+    """The different values in the order of their first ones, with hashes and keys (None where they are not at hand)."""
+    values, hashes, keys = sketches.values, sketches.hashes, sketches.keys
+    distinct = [value for value in dict.fromkeys(values) if value is not None]
+    if hashes is None:
+        return distinct, signed_hashes(distinct), None
+    if len(distinct) < len(values):
+        place_of = {value: i for i, value in enumerate(values)}
+        places = [place_of[value] for value in distinct]
+        hashes, keys = hashes[places], None if keys is None else keys[places]
+    return distinct, hashes, keys
 
 
 def _visible(found: Found, now: int) -> bool:
