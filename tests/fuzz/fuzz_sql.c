@@ -298,6 +298,8 @@ static const char *const questions[] = {
     "SELECT * FROM neardup_probe('i', ?1, ?2) LIMIT 100",
     "SELECT *, index_name, first_id, last_id FROM neardup_filing('i', 0, 1000) LIMIT 3000",
     "SELECT * FROM neardup_filing(?1, ?2, ?3) LIMIT 3000",
+    "SELECT *, keys FROM neardup_filing('i', ?1, ?2, ?3) LIMIT 3000",
+    "SELECT * FROM neardup_filing('i', 1, 3, randomblob(24 * (SELECT 1 + value FROM i_setting WHERE name = 'bands'))) LIMIT 3000",
     "SELECT neardup_intact(?1, ?2), (SELECT count(*) FROM i_fingerprint WHERE neardup_intact(value, value_hash))",
     "SELECT *, index_name, first_id, last_id, complete, now FROM neardup_join('i', 0, 1000, 0, ?1)",
     "SELECT * FROM neardup_join('i', 0, 1000, 1, 0)",
