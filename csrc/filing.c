@@ -112,6 +112,27 @@ int nd_filing_add(nd_filing *filing, int64_t group_id, int64_t id, int64_t crowd
     return ND_OK;
 }
 
+int nd_filing_add_keys(nd_filing *filing, int64_t group_id, int64_t id, int64_t crowd, const int64_t *keys, size_t count)
+{
+    if (filing->scheme.plan != ND_PLAN_BANDS && filing->scheme.plan != ND_PLAN_PREFIX)
+        return ND_ERROR_PARAMETER;
+    if (filing->item_count >= UINT32_MAX || count > SIZE_MAX - filing->record_count)
+        return ND_ERROR_CAPACITY;
+    int status = nd_reserve(&filing->items, &filing->items_capacity, filing->item_count + 1, sizeof(filed_item));
+    if (status == ND_OK)
+        status = nd_reserve(&filing->records[0], &filing->records_capacity[0], filing->record_count + count, sizeof(nd_record));
+    if (status != ND_OK)
+        return status;
+    nd_record *records = (nd_record *)filing->records[0] + filing->record_count;
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || keys[i] != keys[i - 1])
+            records[kept++] = (nd_record){(uint64_t)keys[i] ^ sign_bit, filing->item_count};
+    filing->record_count += kept;
+    ((filed_item *)filing->items)[filing->item_count++] = (filed_item){group_id, id, crowd};
+    return ND_OK;
+}
+
 size_t nd_filing_memory(const nd_filing *filing)
 {
     size_t keys = filing->record_count, largest = 1;

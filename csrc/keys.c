@@ -266,6 +266,23 @@ int nd_scheme_probe_keys(const nd_scheme *scheme, int64_t group_id, const uint8_
     return make_keys(scheme, group_id, value, size, 1, keys);
 }
 
+int nd_scheme_band_keys(const nd_scheme *scheme, const uint8_t *data, const uint64_t *ends, size_t count, nd_keys *keys, int64_t *out)
+{
+    size_t start = 0, bands = (size_t)scheme->bands;
+    if (scheme->plan != ND_PLAN_BANDS)
+        return ND_ERROR_PARAMETER;
+    for (size_t i = 0; i < count; start = (size_t)ends[i], i++, out += bands) {
+        keys->count = 0;
+        int status = ends[i] > start ? nd_scheme_file_keys(scheme, 0, data + start, (size_t)ends[i] - start, keys) : ND_OK;
+        if (status != ND_OK)
+            return status;
+        const nd_key *rows = nd_keys_rows(keys);
+        for (size_t j = 0; j < bands; j++)
+            out[j] = j < keys->count ? rows[j].low : j > 0 ? out[j - 1] : 0;
+    }
+    return ND_OK;
+}
+
 /* A partner covers the first m hashes of the value, for some m up to all, and lacks at most m - o of them, o the smallest c with
  * c / m >= threshold: one of the first m - o + 1 is its own, wherever that stands among its k. No m needs more than all do. */
 int nd_scheme_containment_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, double threshold, nd_keys *keys)
@@ -312,6 +329,7 @@ int nd_scheme_prefers_scan(const nd_scheme *scheme, int64_t fingerprints)
     if (scheme->plan != ND_PLAN_BLOCKS && scheme->plan != ND_PLAN_CHUNKS)
         return 0;
     double count = fingerprints > 0 ? (double)fingerprints : 0;
-    double probing = (double)nd_scheme_probe_count(scheme) * PROBE_NS + expected_candidates(scheme, count) * (double)(scheme->bits / 8 + 3) * ENTRY_BYTE_NS;
+    double entry_ns = (double)(scheme->bits / 8 + 3) * ENTRY_BYTE_NS;
+    double probing = (double)nd_scheme_probe_count(scheme) * PROBE_NS + expected_candidates(scheme, count) * entry_ns;
     return count * SCANNED_NS < probing;
 }

@@ -299,6 +299,10 @@ int nd_scheme_has_buckets(const nd_scheme *scheme);
 /* 1 where looking at all of `fingerprints` stored codes one by one is cheaper than probing (plans BLOCKS and CHUNKS only, else 0). */
 int nd_scheme_prefers_scan(const nd_scheme *scheme, int64_t fingerprints);
 
+/* The file keys of many values of a plan of bands, in the layout of nd_values: `bands` of each, ascending; a value that has fewer
+ * repeats the last, one of size 0 has zeros. ND_ERROR_PARAMETER for another plan. keys is scratch. */
+int nd_scheme_band_keys(const nd_scheme *scheme, const uint8_t *data, const uint64_t *ends, size_t count, nd_keys *keys, int64_t *out);
+
 /* The keys of many values in the order of their candidate table: of codes low; else low, group; then as the values were added. */
 typedef struct nd_filing nd_filing;
 typedef struct nd_filed {
@@ -316,6 +320,9 @@ void nd_filing_free(nd_filing *filing);
 void nd_filing_begin(nd_filing *filing, const nd_scheme *scheme, int probing);
 /* crowd is handed through. */
 int nd_filing_add(nd_filing *filing, int64_t group_id, int64_t id, int64_t crowd, const uint8_t *value, size_t size);
+/* The same of keys that are known, of a plan with one table of numbers (bands, prefixes); one that is equal to the key before it
+ * does not count. */
+int nd_filing_add_keys(nd_filing *filing, int64_t group_id, int64_t id, int64_t crowd, const int64_t *keys, size_t count);
 /* Bytes of memory that the values added so far need, sorting included. */
 size_t nd_filing_memory(const nd_filing *filing);
 /* After the last nd_filing_add; then nd_filing_next gives key after key, and ND_DONE after the last. */

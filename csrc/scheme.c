@@ -263,9 +263,8 @@ static int append_minhash(const nd_scheme *scheme, const shingles *from, size_t 
     if (scheme->evidence != ND_EVIDENCE_NONE) {
         if (nd_scratch_hashes(&values->scratch, from->count, &distinct) != ND_OK)
             return ND_ERROR_MEMORY;
-        if (distinct != from->hashes)
-            memcpy(distinct, from->hashes, from->count * sizeof *distinct);
-        distinct_count = nd_sort_distinct(distinct, from->count);
+        distinct_count = distinct == from->hashes ? nd_sort_distinct(distinct, from->count)
+                                                  : nd_sorted_distinct(from->hashes, from->count, distinct);
     }
     if (scheme->evidence == ND_EVIDENCE_HASHES) {
         int status = nd_values_append(values, 8 * distinct_count, token_count, &out);

@@ -61,16 +61,45 @@ void nd_sort64(uint64_t *values, size_t count)
         insertion_sort(values, count);
 }
 
-size_t nd_sort_distinct(uint64_t *hashes, size_t count)
+static size_t keep_distinct(uint64_t *hashes, size_t count)
 {
-    if (count == 0)
-        return 0;
-    nd_sort64(hashes, count);
-    size_t kept = 1;
+    size_t kept = count > 0;
     for (size_t i = 1; i < count; i++)
         if (hashes[i] != hashes[kept - 1])
             hashes[kept++] = hashes[i];
     return kept;
+}
+
+size_t nd_sort_distinct(uint64_t *hashes, size_t count)
+{
+    nd_sort64(hashes, count);
+    return keep_distinct(hashes, count);
+}
+
+/* Numbers are put where their first 9 bits say, then each goes past those few of the same bits that are larger. Where so many have
+ * the same that this would take long (they are no hashes of 64 bits), they are sorted as others are. */
+size_t nd_sorted_distinct(const uint64_t *from, size_t count, uint64_t *to)
+{
+    enum { BITS = 9, PLACES = 1 << BITS, FEWEST = 64, MOST = 4096, SAME = 32 };
+    uint16_t places[PLACES] = {0}, largest = 0, start = 0;
+    if (count < FEWEST || count > MOST) {
+        memcpy(to, from, count * sizeof *to);
+        return nd_sort_distinct(to, count);
+    }
+    for (size_t i = 0; i < count; i++)
+        places[from[i] >> (64 - BITS)]++;
+    for (size_t i = 0; i < PLACES; i++) {
+        uint16_t size = places[i];
+        largest = size > largest ? size : largest;
+        places[i] = start;
+        start = (uint16_t)(start + size);
+    }
+    for (size_t i = 0; i < count; i++)
+        to[places[from[i] >> (64 - BITS)]++] = from[i];
+    if (largest > SAME)
+        return nd_sort_distinct(to, count);
+    insertion_sort(to, count);
+    return keep_distinct(to, count);
 }
 
 /* The sorts below go by the least significant digit first, 11 bits a pass; a pass in which all digits are equal moves nothing. */

@@ -1,6 +1,10 @@
-/* sqlite_filing.c: neardup_filing(index, first_id, last_id) -> group_id, table_no, low, high, crowd, fingerprint_id, code: the rows
+/* sqlite_filing.c: neardup_filing(index, first_id, last_id [, keys]) -> group_id, table_no, low, high, crowd, fingerprint_id, code: the rows
  * that the fingerprints from first_id to last_id have in the candidate table, in the order of that table; of codes, the buckets in
  * which they are entries, with the code (else NULL).
+ *
+ * keys, only of a plan of bands: what the rows follow from, where they have just been made of the values and reading these again
+ * would take longer. For each of the ids, one after another, its group and as many keys as there are bands, ascending, the last
+ * repeated where there are fewer: a blob of 64-bit numbers, little-endian.
  *
  * DIRECTONLY: it reads the index. All values are read before the first row is given out, so it may feed an INSERT. */
 #include "sqlite_neardup.h"
@@ -9,11 +13,11 @@ static nd_table_spec filing_spec = {
     .name = "neardup_filing",
     .declaration = "CREATE TABLE x(group_id INTEGER, table_no INTEGER, low, high, crowd INTEGER, fingerprint_id INTEGER, "
                    "code BLOB, "
-                   "index_name HIDDEN, first_id HIDDEN, last_id HIDDEN)",
+                   "index_name HIDDEN, first_id HIDDEN, last_id HIDDEN, keys HIDDEN)",
     .innocuous = 0,
     .outputs = 7,
     .required = 3,
-    .inputs = 3,
+    .inputs = 4,
     .rows = 1000,
 };
 
@@ -98,6 +102,30 @@ int nd_filing_collect(nd_table *table, nd_filing *filing, int64_t first_id, int6
     return status == ND_OK ? SQLITE_OK : nd_table_fail_status(&table->base, status);
 }
 
+/* The rows from `keys`. */
+static int take_given(filing_cursor *cursor, const nd_scheme *scheme, int64_t first_id, int64_t last_id)
+{
+    sqlite3_vtab *table = cursor->head.base.pVtab;
+    const uint8_t *bytes;
+    size_t size, width = (1 + (size_t)scheme->bands) * sizeof(int64_t);
+    int given = sqlite3_value_type(cursor->head.inputs[3]) == SQLITE_BLOB && nd_value_bytes(cursor->head.inputs[3], &bytes, &size);
+    if (!given || scheme->plan != ND_PLAN_BANDS || size % width != 0 || first_id > last_id ||
+        (uint64_t)last_id - (uint64_t)first_id != size / width - 1)
+        return nd_table_fail(table, "neardup_filing: keys must be a blob of %d 64-bit numbers for each fingerprint of an index of bands",
+                             (int)(width / sizeof(int64_t)));
+    int64_t *numbers = sqlite3_malloc64(width);
+    int status = numbers == NULL ? ND_ERROR_MEMORY : ND_OK;
+    for (size_t i = 0; i < size / width && status == ND_OK; i++) {
+        memcpy(numbers, bytes + i * width, width);
+        status = nd_filing_add_keys(cursor->filing, numbers[0], (int64_t)((uint64_t)first_id + i), 0, numbers + 1,
+                                    (size_t)scheme->bands);
+    }
+    sqlite3_free(numbers);
+    if (status == ND_OK)
+        status = nd_filing_sort(cursor->filing);
+    return status == ND_OK ? SQLITE_OK : nd_table_fail_status(table, status);
+}
+
 static int filing_next(sqlite3_vtab_cursor *base)
 {
     filing_cursor *cursor = (filing_cursor *)base;
@@ -133,7 +161,10 @@ static int filing_filter(sqlite3_vtab_cursor *base, int given, const char *plan,
     const nd_scheme *scheme = &table->cache.settings.scheme;
     cursor->code_size = nd_scheme_has_buckets(scheme) ? (size_t)scheme->bits / 8 : 0;
     nd_filing_begin(cursor->filing, scheme, 0);
-    code = nd_filing_collect(table, cursor->filing, first_id, last_id);
+    if (nd_input_is_null(&cursor->head, 3))
+        code = nd_filing_collect(table, cursor->filing, first_id, last_id);
+    else
+        code = take_given(cursor, scheme, first_id, last_id);
     nd_cache_release(&table->cache);
     return code == SQLITE_OK ? filing_next(base) : code;
 }

@@ -118,24 +118,10 @@ static void finish_results(join_cursor *cursor)
 
 /* ---- single pairs -------------------------------------------------------------------------------------------------------- */
 
-/* The item of the page that has an id, NULL where the page has none. */
-static const join_item *find_item(const join_page *page, int64_t id)
-{
-    size_t low = 0, high = page->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (page->items[middle].id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < page->count && page->items[low].id == id ? &page->items[low] : NULL;
-}
-
 static int bytes_of(join_run *run, int64_t id, int keep, const uint8_t **bytes, size_t *size)
 {
-    const join_item *item = run->reader->foreign ? NULL : find_item(&run->page, id);
-    if (item == NULL)
+    const join_item *item = run->reader->foreign ? NULL : nd_join_find_item(&run->page, id);
+    if (item == NULL || !item->loaded)
         return keep ? nd_join_keep_value(run->reader, id, bytes, size) : nd_join_read_value(run->reader, id, bytes, size);
     *bytes = run->page.arena + item->offset;
     *size = item->size;
@@ -143,14 +129,18 @@ static int bytes_of(join_run *run, int64_t id, int keep, const uint8_t **bytes, 
 }
 
 /* Compares an item with another fingerprint; *matched where they meet the rule and the other can be seen. */
-static int try_pair(join_run *run, const join_item *item, int64_t other, int *matched)
+static int try_pair(join_run *run, join_item *item, int64_t other, int *matched)
 {
     const uint8_t *bytes;
     size_t size;
     double similarity;
     int64_t distance;
     *matched = 0;
-    int code = bytes_of(run, other, 1, &bytes, &size);
+    if (nd_join_is_full(&run->page))
+        nd_join_forget_items(&run->page);
+    int code = nd_join_load_item(run->reader, &run->page, item);
+    if (code == SQLITE_OK)
+        code = bytes_of(run, other, 1, &bytes, &size);
     if (code != SQLITE_OK ||
         !nd_join_compare(run->reader, run->page.arena + item->offset, item->size, bytes, size, &similarity, &distance))
         return code;
@@ -158,18 +148,21 @@ static int try_pair(join_run *run, const join_item *item, int64_t other, int *ma
     return code == SQLITE_OK && *matched ? add_result(run, item->id, other, similarity, distance) : code;
 }
 
-/* Compares all candidates, each pair once, others in the order of their ids so that each is read once. */
-static int drain_candidates(join_run *run)
+static join_item *item_of(join_run *run, uint64_t candidate)
 {
-    size_t count = nd_sort_distinct(run->candidates, run->candidate_count);
+    return &run->page.items[candidate & (((uint64_t)1 << ITEM_BITS) - 1)];
+}
+
+/* Compares candidates whose items are loaded. */
+static int compare_candidates(join_run *run, const uint64_t *candidates, size_t count)
+{
     int complete = run->reader->complete, code = SQLITE_OK, visible = 1;
     int64_t present = -1;
     const uint8_t *bytes = NULL;
     size_t size = 0;
-    run->candidate_count = 0;
     for (size_t i = 0; i < count && code == SQLITE_OK; i++) {
-        const join_item *item = &run->page.items[run->candidates[i] & (((uint64_t)1 << ITEM_BITS) - 1)];
-        int64_t other = (int64_t)(run->candidates[i] >> ITEM_BITS);
+        const join_item *item = item_of(run, candidates[i]);
+        int64_t other = (int64_t)(candidates[i] >> ITEM_BITS);
         double similarity;
         int64_t distance;
         if (other != present) {
@@ -181,6 +174,25 @@ static int drain_candidates(join_run *run)
         if (code == SQLITE_OK && visible &&
             nd_join_compare(run->reader, run->page.arena + item->offset, item->size, bytes, size, &similarity, &distance))
             code = add_result(run, item->id, other, similarity, distance);
+    }
+    return code;
+}
+
+/* Compares all candidates, each pair once, others in the order of their ids so that each is read once. */
+static int drain_candidates(join_run *run)
+{
+    size_t count = nd_sort_distinct(run->candidates, run->candidate_count), first = 0;
+    int code = SQLITE_OK;
+    run->candidate_count = 0;
+    while (first < count && code == SQLITE_OK) {
+        size_t end = first;
+        if (nd_join_is_full(&run->page))
+            nd_join_forget_items(&run->page);
+        for (; end < count && !nd_join_is_full(&run->page) && code == SQLITE_OK; end++)
+            code = nd_join_load_item(run->reader, &run->page, item_of(run, run->candidates[end]));
+        if (code == SQLITE_OK)
+            code = compare_candidates(run, run->candidates + first, end - first);
+        first = end;
     }
     return code;
 }
@@ -340,7 +352,7 @@ static int find_met(join_run *run, size_t item, int64_t crowd, size_t *place)
 /* One match with the rows of a crowd in the bucket, the newest first. */
 static int ask_crowd(join_run *run, size_t number, const nd_filed *probe, int64_t crowd)
 {
-    const join_item *item = &run->page.items[number];
+    join_item *item = &run->page.items[number];
     sqlite3_stmt *statement = run->reader->statements[JOIN_CROWD];
     size_t place;
     int matched = 0;
@@ -442,7 +454,7 @@ static int walk_range(join_run *run, const nd_filed *probe)
 
 static int begin_walk(join_run *run)
 {
-    int code = nd_join_prefers_walk(run->reader, &run->page, &run->walking);
+    int code = nd_join_prefers_walk(run->reader, (int64_t)run->page.count, &run->walking);
     run->walked = 0;
     return code == SQLITE_OK && run->walking ? walk_on(run) : code;
 }
@@ -581,6 +593,12 @@ static int join_bucket(join_run *run, const nd_filed *probe)
     return code;
 }
 
+/* The item that a probe is of. */
+static size_t member_of(const join_run *run, const nd_filed *probe)
+{
+    return run->page.listed ? (size_t)(nd_join_find_item(&run->page, probe->id) - run->page.items) : probe->item;
+}
+
 static int join_probes(join_run *run)
 {
     nd_filing *probes = run->page.probes;
@@ -593,7 +611,7 @@ static int join_probes(join_run *run)
             code = nd_join_reserve((void **)&run->members, &run->members_capacity, run->member_count + 1, sizeof(size_t));
             if (code != SQLITE_OK)
                 return code;
-            run->members[run->member_count++] = next.item;
+            run->members[run->member_count++] = member_of(run, &next);
             status = nd_filing_next(probes, &next);
         } while (status == ND_OK && same_probe(&probe, &next));
         code = join_bucket(run, &probe);
@@ -606,6 +624,7 @@ static int join_probes(join_run *run)
 static void run_close(join_run *run)
 {
     sqlite3_free(run->page.items);
+    sqlite3_free(run->page.ids);
     sqlite3_free(run->page.arena);
     nd_filing_free(run->page.probes);
     nd_components_free(run->components);

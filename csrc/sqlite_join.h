@@ -10,6 +10,7 @@ typedef struct join_item {
     int64_t group_id;
     size_t offset; /* of its bytes in a page's arena */
     size_t size;
+    int loaded;  /* offset and size are known */
     int visible; /* a document that has not expired has it */
     int matched; /* an earlier one is found */
 } join_item;
@@ -20,7 +21,10 @@ typedef struct join_page {
     size_t count, items_capacity;
     uint8_t *arena;
     size_t arena_size, arena_capacity;
+    uint64_t *ids; /* of a page from the candidate table: those of its items */
+    size_t id_count, ids_capacity;
     nd_filing *probes;
+    int listed; /* items and probes are of the candidate table: probes know the id of their item, values are loaded when needed */
 } join_page;
 
 enum join_statement {
@@ -73,8 +77,15 @@ int nd_join_is_visible(join_reader *reader, int64_t id, int *visible);
 /* Whether two items meet the rule of the scheme, and by how much; distance -1 where there is none. */
 int nd_join_compare(const join_reader *reader, const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size, double *similarity,
                     int64_t *distance);
-/* Whether reading the candidate table from one end to the other is quicker than looking up each probe of the page. */
-int nd_join_prefers_walk(join_reader *reader, const join_page *page, int *walk);
+/* Puts the value of an item into the arena of its page. */
+int nd_join_load_item(join_reader *reader, join_page *page, join_item *item);
+/* Whether no more values should be loaded before those that are there are forgotten. */
+int nd_join_is_full(const join_page *page);
+void nd_join_forget_items(join_page *page);
+/* The item of the page that has an id, NULL where the page has none. */
+join_item *nd_join_find_item(const join_page *page, int64_t id);
+/* Whether reading the candidate table from one end to the other is quicker than looking up each probe of `count` fingerprints. */
+int nd_join_prefers_walk(join_reader *reader, int64_t count, int *walk);
 /* Binds group, low and high of a probe, as many as the statement takes. */
 int nd_join_bind(sqlite3_stmt *statement, const nd_filed *probe);
 /* Grows a buffer of items to hold so many; SQLITE_NOMEM leaves it as it was. */

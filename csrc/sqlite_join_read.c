@@ -8,6 +8,7 @@
 #define KEPT_BYTES ((size_t)64 << 20)
 #define KEPT_MAX ((size_t)1 << 19)
 #define PAGE_ITEMS ((size_t)1 << 20)
+#define PROBE_BYTES ((size_t)64) /* of a page from the candidate table: what one probe takes, sorting included */
 
 int nd_join_reserve(void **buffer, size_t *capacity, size_t needed, size_t item_size)
 {
@@ -157,10 +158,10 @@ int nd_join_bind(sqlite3_stmt *statement, const nd_filed *probe)
 }
 
 /* The probes of a page are about those of the newest fingerprint for each item; looking one up takes as long as reading WALKED rows. */
-int nd_join_prefers_walk(join_reader *reader, const join_page *page, int *walk)
+int nd_join_prefers_walk(join_reader *reader, int64_t count, int *walk)
 {
     *walk = 0;
-    if (reader->statements[JOIN_WALK] == NULL || page->count == 0)
+    if (reader->statements[JOIN_WALK] == NULL || count <= 0)
         return SQLITE_OK;
     nd_keys *keys = nd_keys_new();
     if (keys == NULL)
@@ -175,7 +176,7 @@ int nd_join_prefers_walk(join_reader *reader, const join_page *page, int *walk)
             filed = (double)nd_keys_count(keys);
         if (value != NULL && nd_scheme_probe_keys(&reader->settings->scheme, 0, value, size, keys) == ND_OK)
             probed = (double)nd_keys_count(keys);
-        *walk = filed * (double)reader->last_id < WALKED * probed * (double)page->count;
+        *walk = filed * (double)reader->last_id < WALKED * probed * (double)count;
     }
     sqlite3_reset(statement);
     nd_keys_free(keys);
@@ -373,7 +374,7 @@ static int take_item(join_reader *reader, join_page *page, sqlite3_stmt *stateme
     if (code != SQLITE_OK)
         return code;
     join_item *item = &page->items[page->count];
-    *item = (join_item){.id = id, .group_id = group_id, .offset = page->arena_size, .size = size, .visible = 1};
+    *item = (join_item){.id = id, .group_id = group_id, .offset = page->arena_size, .size = size, .loaded = 1, .visible = 1};
     if (!reader->complete)
         code = nd_join_is_visible(reader, id, &item->visible);
     if (size > 0)
@@ -383,11 +384,9 @@ static int take_item(join_reader *reader, join_page *page, sqlite3_stmt *stateme
     return code;
 }
 
-int nd_join_read_page(join_reader *reader, join_page *page, int64_t first_id, int64_t last_id, int64_t *next_id)
+static int read_values(join_reader *reader, join_page *page, int64_t first_id, int64_t last_id, int64_t *next_id)
 {
     sqlite3_stmt *statement = reader->statements[JOIN_PAGE];
-    page->count = page->arena_size = 0;
-    nd_filing_begin(page->probes, &reader->settings->scheme, 1);
     int full = 0;
     int code = sqlite3_bind_int64(statement, 1, first_id);
     if (code == SQLITE_OK)
@@ -400,7 +399,145 @@ int nd_join_read_page(join_reader *reader, join_page *page, int64_t first_id, in
     if (code != SQLITE_OK && code != SQLITE_DONE)
         nd_join_fail(reader, code);
     sqlite3_reset(statement);
+    return code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+/* ---- pages from the candidate table ---------------------------------------------------------------------------------------- */
+
+/* A bucket of a band table: what its fingerprints from first_id to last_id look up is where they are filed. */
+typedef struct join_bucket_ids {
+    int64_t key, group_id;
+    size_t rows;
+    uint64_t *ids; /* of the range */
+    size_t count, capacity;
+} join_bucket_ids;
+
+/* Who is alone in a bucket has nothing to ask there. Ids ascend, in the place of crowd and id. */
+static int take_bucket(join_reader *reader, join_page *page, join_bucket_ids *bucket)
+{
+    size_t count = bucket->rows > 1 ? nd_sort_distinct(bucket->ids, bucket->count) : 0;
+    int code = SQLITE_OK;
+    for (size_t i = 0; i < count && code == SQLITE_OK; i++) {
+        int status = nd_filing_add_keys(page->probes, bucket->group_id, (int64_t)bucket->ids[i], 0, &bucket->key, 1);
+        if (status != ND_OK)
+            return nd_table_fail_status(&reader->table->base, status);
+        code = nd_join_reserve((void **)&page->ids, &page->ids_capacity, page->id_count + 1, sizeof *page->ids);
+        if (code == SQLITE_OK)
+            page->ids[page->id_count++] = bucket->ids[i];
+    }
+    bucket->rows = bucket->count = 0;
+    return code;
+}
+
+/* The ids that share a bucket, as items without their values. */
+static int make_items(join_reader *reader, join_page *page)
+{
+    page->id_count = nd_sort_distinct(page->ids, page->id_count);
+    int code = nd_join_reserve((void **)&page->items, &page->items_capacity, page->id_count, sizeof *page->items);
+    for (size_t i = 0; i < page->id_count && code == SQLITE_OK; i++) {
+        join_item *item = &page->items[page->count++];
+        *item = (join_item){.id = (int64_t)page->ids[i], .visible = 1};
+        if (!reader->complete)
+            code = nd_join_is_visible(reader, item->id, &item->visible);
+    }
+    return code;
+}
+
+/* The table is walked from end to end; *next_id is the first fingerprint behind the page that has a row there. */
+static int read_table(join_reader *reader, join_page *page, int64_t first_id, int64_t last_id, int64_t *next_id)
+{
+    sqlite3_stmt *statement = reader->statements[JOIN_WALK];
+    join_bucket_ids bucket = {0};
+    int64_t most = (int64_t)(PAGE_BYTES / (PROBE_BYTES * (size_t)reader->rule.bands)), end = last_id;
+    most = most < (int64_t)PAGE_ITEMS ? most : (int64_t)PAGE_ITEMS;
+    if (last_id - first_id >= most)
+        end = first_id + most - 1;
+    *next_id = last_id + 1;
+    page->id_count = 0;
+    int code = SQLITE_OK;
+    while (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        int64_t group_id = sqlite3_column_int64(statement, 0), key = sqlite3_column_int64(statement, 1);
+        int64_t id = sqlite3_column_int64(statement, 2);
+        code = SQLITE_OK;
+        if (key != bucket.key || group_id != bucket.group_id)
+            code = take_bucket(reader, page, &bucket);
+        bucket.key = key;
+        bucket.group_id = group_id;
+        bucket.rows++;
+        if (id > end && id < *next_id)
+            *next_id = id;
+        if (code != SQLITE_OK || id < first_id || id > end)
+            continue;
+        code = nd_join_reserve((void **)&bucket.ids, &bucket.capacity, bucket.count + 1, sizeof *bucket.ids);
+        if (code == SQLITE_OK)
+            bucket.ids[bucket.count++] = (uint64_t)id;
+    }
     if (code != SQLITE_OK && code != SQLITE_DONE)
+        nd_join_fail(reader, code);
+    sqlite3_reset(statement);
+    code = code == SQLITE_DONE ? take_bucket(reader, page, &bucket) : code;
+    sqlite3_free(bucket.ids);
+    return code == SQLITE_OK ? make_items(reader, page) : code;
+}
+
+int nd_join_load_item(join_reader *reader, join_page *page, join_item *item)
+{
+    const uint8_t *bytes;
+    size_t size;
+    if (item->loaded)
+        return SQLITE_OK;
+    int code = nd_join_read_value(reader, item->id, &bytes, &size);
+    if (code == SQLITE_OK)
+        code = nd_join_reserve((void **)&page->arena, &page->arena_capacity, page->arena_size + size + 8, 1);
+    if (code != SQLITE_OK)
+        return code;
+    item->offset = page->arena_size;
+    item->size = size;
+    item->loaded = 1;
+    if (size > 0)
+        memcpy(page->arena + item->offset, bytes, size);
+    page->arena_size += (size + 7) / 8 * 8;
+    return SQLITE_OK;
+}
+
+int nd_join_is_full(const join_page *page)
+{
+    return page->listed && page->arena_size >= PAGE_BYTES;
+}
+
+void nd_join_forget_items(join_page *page)
+{
+    for (size_t i = 0; i < page->count; i++)
+        page->items[i].loaded = 0;
+    page->arena_size = 0;
+}
+
+join_item *nd_join_find_item(const join_page *page, int64_t id)
+{
+    size_t low = 0, high = page->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (page->items[middle].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < page->count && page->items[low].id == id ? &page->items[low] : NULL;
+}
+
+int nd_join_read_page(join_reader *reader, join_page *page, int64_t first_id, int64_t last_id, int64_t *next_id)
+{
+    int code = SQLITE_OK;
+    page->count = page->arena_size = 0;
+    page->listed = 0;
+    nd_filing_begin(page->probes, &reader->settings->scheme, 1);
+    if (reader->rule.plan == ND_PLAN_BANDS && !reader->foreign) {
+        int64_t end = last_id < reader->last_id ? last_id : reader->last_id;
+        code = nd_join_prefers_walk(reader, end - first_id + 1, &page->listed);
+    }
+    if (code == SQLITE_OK)
+        code = (page->listed ? read_table : read_values)(reader, page, first_id, last_id, next_id);
+    if (code != SQLITE_OK)
         return code;
     int status = nd_filing_sort(page->probes);
     return status == ND_OK ? SQLITE_OK : nd_table_fail_status(&reader->table->base, status);

@@ -18,10 +18,10 @@ from ._texts import locate
 from .errors import CorruptIndexError, ParameterError
 
 __all__ = [
-    "HASHES", "Values", "check", "copied", "digests_of_hash", "ffi", "hamming", "hash_size", "hashes_of", "is_value", "keys",
-    "lib", "minhash", "normalize", "pairs", "pointer", "rules_new", "scheme_new", "set_tokens", "shingles_of", "signed_hash",
-    "similarity", "text_bytes", "text_of", "tokenize", "tokens_of", "value_of_text", "values_of_digests", "values_of_texts",
-    "workspace",
+    "HASHES", "Values", "band_keys", "check", "copied", "digests_of_hash", "ffi", "hamming", "hash_size", "hashes_of",
+    "is_value", "keys", "lib", "minhash", "normalize", "pairs", "pointer", "rules_new", "scheme_new", "set_tokens",
+    "shingles_of", "signed_hash", "similarity", "text_bytes", "text_of", "tokenize", "tokens_of", "value_of_text",
+    "values_of_digests", "values_of_texts", "workspace",
 ]  # fmt: skip
 
 Array = npt.NDArray[Any]
@@ -155,10 +155,13 @@ def signed_hash(value: bytes) -> int:
 def signed_hashes(values: Sequence[bytes]) -> Array:
     """`signed_hash` of each value, int64[n]."""
     ends = np.cumsum(np.fromiter(map(len, values), np.uint64, len(values)), dtype=np.uint64)
-    hashes = np.empty(len(values), np.uint64)
-    data = b"".join(values)
+    return _hashes(b"".join(values), ends)
+
+
+def _hashes(data: bytes, ends: Array) -> Array:
+    hashes = np.empty(len(ends), np.uint64)
     at, ends_at = ffi.from_buffer("uint8_t[]", data), pointer(ends, "uint64_t[]")
-    lib.nd_hash_values(at, ends_at, len(values), pointer(hashes, "uint64_t[]"))
+    lib.nd_hash_values(at, ends_at, len(ends), pointer(hashes, "uint64_t[]"))
     return hashes.view(np.int64)
 
 
@@ -245,6 +248,10 @@ class Values:
             out.append(data[start:end] if end > start else None)
             start = end
         return out
+
+    def hashes(self) -> Array:
+        """`signed_hash` of each value, int64[n]; of one of size 0 that of nothing."""
+        return _hashes(self.data, self.ends)
 
     def sizes(self) -> Array:
         """Bytes of each value, int64[n]."""
@@ -373,6 +380,15 @@ def without(entries: bytes, code_bytes: int, fingerprint_id: int) -> bytes:
     out = ffi.new("uint8_t[]", lib.nd_entries_size(ids, len(kept), code_bytes))
     lib.nd_entries_write(ids, codes, len(kept), code_bytes, out)
     return bytes(ffi.buffer(out))
+
+
+def band_keys(scheme: Any, values: Values) -> Array:
+    """The file keys of values of a plan of bands: int64[n, bands], ascending; a value that has fewer repeats the last."""
+    out = np.empty((len(values.ends), scheme.bands), np.int64)
+    keys = _owned(lib.nd_keys_new(), lib.nd_keys_free)
+    data, ends = ffi.from_buffer("uint8_t[]", values.data), pointer(values.ends, "uint64_t[]")
+    check(lib.nd_scheme_band_keys(scheme, data, ends, len(out), keys, pointer(out, "int64_t[]")), "keys of fingerprints")
+    return out
 
 
 # ---- comparisons of values ---------------------------------------------------------------------------------------------

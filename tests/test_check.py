@@ -513,6 +513,9 @@ def test_a_damaged_code_leaves_its_buckets(tmp_path: Path, scheme: Any) -> None:
 
 def test_damage_in_use_is_an_error_and_no_crash(path: Path) -> None:
     """What reads a damaged fingerprint says so: CorruptIndexError with the remedy."""
+    with Index(path) as index:
+        index.add("like a", STORIES["a"] + " today")  # all pairs are compared only where buckets are shared
+        assert len(list(index.pairs())) == 3
     damage(path, "UPDATE neardup_fingerprint SET value = zeroblob(256) WHERE id = 1")
     with Index(path) as index:
         with pytest.raises(CorruptIndexError, match=r"fingerprint 1 .*damaged, not the one that was written: run check"):

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from support import Case, Model, estimate, jaccard
 
 from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, SimHash, TextRules
-from neardup_db.compute import choose_bands, minhash
+from neardup_db.compute import choose_bands, minhash, shingle_hashes
 from neardup_db.schemes.codes import CodeScheme
 
 MANY = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -468,3 +468,14 @@ def test_sets_of_other_groups_are_not_met(scheme: Any, store_text: bool) -> None
             assert index.add(repr(group), "one two three four", group=group) == []
             assert [one.key for one in index.query("one two three four", group=group)] == [repr(group)]
         assert index.query("one two three four", group="h") == [] and index.clusters() == []
+
+
+@pytest.mark.parametrize("name", ["xxh3_64", "fnv1a_32"])
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 500, 4096, 4097])
+def test_the_value_of_an_exact_index_is_the_sorted_hashes(name: str, count: int) -> None:
+    """However many there are, whatever their first bits, and with every shingle twice."""
+    rules = TextRules.words(shingle=1, hash=name)
+    words = [f"w{i}" for i in range(count)]
+    expected = np.unique(shingle_hashes(" ".join(words), rules).astype("<u8"))
+    value = MinHash(exact=True).for_index(rules, False).values([" ".join(words + words)], rules).values[0]
+    assert value == expected.tobytes()

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import numpy as np
 import pytest
 from buckets import rows
 from support import CASES, PAST, Case, Model
 
-from neardup_db import BinaryCode, BottomK, Index, MinHash, ParameterError, TextRules
+from neardup_db import BinaryCode, BottomK, Index, MinHash, ParameterError, SimHash, TextRules
 from neardup_db.store import joins
 
 WORDS = "oak elm ash fir yew box bay may ivy rue".split()  # noqa: SIM905
@@ -101,6 +102,46 @@ def test_filing_is_the_table(tmp_path: Path, name: str) -> None:
             assert sorted(entries) == sorted(row[:4] for row in db.execute(sql))
             assert all(row[4] == row[0] + 2**20 - 1 for row in db.execute(sql))
         assert db.execute("SELECT count(*) FROM neardup_filing('neardup', 5, 4)").get == 0
+
+
+def test_filing_by_keys_is_filing_by_values(tmp_path: Path) -> None:
+    """The rows that follow from keys given to neardup_filing are those of the values; keys of another number are refused."""
+    words = [f"w{i}" for i in range(40)]
+    groups = ("a", "b", None)
+    records = [{"key": i, "text": " ".join(words[i % 7 : 9 + i % 5 + i % 7]), "group": groups[i % 3]} for i in range(90)]
+    with Index(tmp_path / "a.db", MinHash(threshold=0.8, exact=True)) as index:
+        index.add_many(records)  # equal texts, several groups: by keys
+        assert index.check().ok
+        db, scheme = index.connection, index.scheme
+        values = db.execute("SELECT id, group_id, value FROM neardup_fingerprint ORDER BY id").fetchall()
+        assert [row[0] for row in values] == list(range(1, len(values) + 1))
+        rows = []
+        for _, group_id, value in values:
+            keys = [key.low for key in scheme.file_keys(value)]
+            rows.append([group_id, *keys, *keys[-1:] * (scheme.bands - len(keys))])
+        given = np.array(rows, "<i8").tobytes()
+        call = "SELECT group_id, low, crowd, fingerprint_id FROM neardup_filing('neardup', ?, ?"
+        assert db.execute(f"{call}, ?)", (1, len(rows), given)).fetchall() == db.execute(f"{call})", (1, len(rows))).fetchall()
+        for first, last, wrong in ((1, len(rows) - 1, given), (2, 1, b""), (1, 1, given[:8]), (1, len(rows), "text"), (1, 1, 5)):
+            with pytest.raises(apsw.SQLError, match="neardup_filing: keys must be a blob of 13 64-bit numbers"):
+                db.execute(f"{call}, ?)", (first, last, wrong)).fetchall()
+    with Index(":memory:", SimHash()) as index, pytest.raises(apsw.SQLError, match="of an index of bands"):
+        index.connection.execute("SELECT * FROM neardup_filing('neardup', 1, 1, zeroblob(16))").fetchall()
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_ids_far_from_each_other_are_joined(tmp_path: Path, exact: bool) -> None:
+    """A join goes on to the next fingerprint that is filed, however far that is: pairs in one part and between two are found."""
+    words = [f"word{i}" for i in range(60)]
+    texts = [" ".join(words[i:] + words[:i]) for i in range(0, 60, 2)]  # each like all others
+    with Index(tmp_path / "a.db", MinHash(threshold=0.5, exact=exact), record_matches=False) as index:
+        for part, ids in ((texts[:10], 500_000), (texts[10:20], 1_100_000), (texts[20:], 1_100_000)):
+            index.add_many(enumerate(part, len(index)))
+            index.connection.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'neardup_fingerprint'", (ids,))
+        numbers = index.connection.execute("SELECT id FROM neardup_fingerprint").fetchall()
+        assert {number // 400_000 for (number,) in numbers} == {0, 1, 2}
+        assert [one.keys for one in index.clusters()] == [tuple(range(30))]
+        assert {(p.key_a, p.key_b) for p in index.pairs()} == {(a, b) for b in range(30) for a in range(b)}
 
 
 def test_indexes_that_cannot_be_compared(tmp_path: Path) -> None:

@@ -66,8 +66,8 @@ def test_a_fingerprint_made_while_another_thread_rebuilds_is_made_again(monkeypa
 
     with Index(":memory:", MinHash(num_perm=32, threshold=0.5), store_text=True) as index:
 
-        def values(self: MinHash, texts: Any, rules: TextRules) -> Any:
-            result = made(self, texts, rules)
+        def values(self: MinHash, texts: Any, rules: TextRules, **options: Any) -> Any:
+            result = made(self, texts, rules, **options)
             if not rebuilt:
                 rebuilt.append(True)
                 thread = threading.Thread(target=index.rebuild, args=(MinHash(num_perm=32, threshold=0.5, seed=9),))

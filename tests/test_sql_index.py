@@ -365,7 +365,7 @@ INPUTS = {
     "neardup_bands": ["fingerprint", "bands", "rows", "slot_bits"],
     "neardup_buckets": ["index_name", "first_id", "last_id", "filed"],
     "neardup_entries": ["entries", "code_bytes"],
-    "neardup_filing": ["index_name", "first_id", "last_id"],
+    "neardup_filing": ["index_name", "first_id", "last_id", "keys"],
     "neardup_join": ["index_name", "first_id", "last_id", "complete", "now"],
     "neardup_keys": ["index_name", "fingerprint", "group_id"],
     "neardup_probe": ["index_name", "fingerprint", "containment", "group_id"],

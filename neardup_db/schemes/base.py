@@ -23,6 +23,11 @@ class Values:
 
     values: list[bytes | None]
     token_counts: list[int]
+    hashes: Any = None
+    """XXH3-64 of each value, int64[n], where it was asked for."""
+    keys: Any = None
+    """The numbers that are the keys of each value: int64[n, most], the last repeated where there are fewer. None where they were
+    not asked for, or where values are so small that they can as well be read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +130,8 @@ class Scheme(ABC):
     # ---- values ------------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def values(self, texts: Sequence[str | bytes], rules: TextRules) -> Values:
-        """The stored values of texts."""
+    def values(self, texts: Sequence[str | bytes], rules: TextRules, *, to_file: bool = False) -> Values:
+        """The stored values of texts; to_file: with their hashes and keys."""
 
     @abstractmethod
     def evidence(self, texts: Sequence[str | bytes], rules: TextRules) -> list[bytes | None] | None:

@@ -40,7 +40,7 @@ class BinaryCode(CodeScheme):
         self._set(bits=bits, max_distance=distance, expected=expected, **plan)
         self.native  # noqa: B018 (checks the rest)
 
-    def values(self, texts: Any, rules: TextRules) -> Values:
+    def values(self, texts: Any, rules: TextRules, *, to_file: bool = False) -> Values:
         raise ParameterError(_NO_TEXT)
 
     def fingerprint(self, text: Any, rules: TextRules | None = None) -> Any:

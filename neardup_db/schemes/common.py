@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -81,12 +82,17 @@ class CommonScheme(Parameters, Scheme):
 
     # ---- values ------------------------------------------------------------------------------------------------------
 
-    def values(self, texts: Sequence[str | bytes], rules: TextRules) -> Values:
-        if len(texts) == 1:
+    def values(self, texts: Sequence[str | bytes], rules: TextRules, *, to_file: bool = False) -> Values:
+        if len(texts) == 1 and not to_file:
             value, token_count = value_of(self.native, texts[0], rules)
             return Values([value], [token_count])
         found = values_of(self.native, texts, rules)
-        return Values(found.split(), found.tokens.tolist())
+        made = Values(found.split(), found.tokens.tolist())
+        return replace(made, hashes=found.hashes(), keys=self.keys_of(found)) if to_file else made
+
+    def keys_of(self, values: NativeValues) -> Any:
+        """`Values.keys` of values."""
+        return None
 
     def evidence(self, texts: Sequence[str | bytes], rules: TextRules) -> list[bytes | None] | None:
         return None

@@ -168,6 +168,9 @@ class MinHash(SetScheme):
     def fingerprint_native(self) -> Any:
         return self._cached("fingerprint_native", lambda: native_scheme({**self.settings(), "evidence": "none"}))
 
+    def keys_of(self, values: native.Values) -> Any:
+        return native.band_keys(self.native, values) if self.evidence_kind == "hashes" else None
+
     def evidence(self, texts: Sequence[str | bytes], rules: TextRules) -> list[bytes | None] | None:
         if self.evidence_kind != "text":
             return None

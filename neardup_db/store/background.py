@@ -13,7 +13,8 @@ from types import TracebackType
 from .connection import Database
 
 WAITING_MAX = 16
-"""Pieces of work that may wait: what bounds the memory of what they hold."""
+WAITING_BYTES = 96 << 20
+"""Pieces of work that may wait, and what they may hold: what bounds the memory of them."""
 
 
 class Background:
@@ -25,7 +26,7 @@ class Background:
         self.db = db
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._waiting: deque[tuple[Callable[[], None], int]] = deque()
         self._changed = threading.Condition()
         self._working = False
         self._ended = False
@@ -42,21 +43,26 @@ class Background:
             self._end()
             self.db.settle = _nothing
 
-    def start(self, work: Callable[[], None]) -> None:
-        """Give a piece of work; waits while too many are waiting. Raises what went wrong in an earlier one."""
+    def start(self, work: Callable[[], None], size: int = 0) -> None:
+        """Give a piece of work, which holds `size` bytes; waits while too many are waiting. Raises what went wrong in an earlier
+        one."""
         self.db.require_open()  # the thread is not in a child that was forked meanwhile
         if not self.db.owned:  # a caller's connection may call back into code that knows only its own thread
             work()
             return
         with self._changed:
-            while len(self._waiting) >= WAITING_MAX and self._error is None:
+            while self._is_full(size) and self._error is None:
                 self._changed.wait()
             self._raise()
-            self._waiting.append(work)
+            self._waiting.append((work, size))
             self._changed.notify_all()
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="neardup_db")
             self._thread.start()
+
+    def _is_full(self, size: int) -> bool:
+        waiting = len(self._waiting)
+        return waiting >= WAITING_MAX or (waiting > 0 and sum(one[1] for one in self._waiting) + size > WAITING_BYTES)
 
     def wait(self) -> None:
         """Until nothing is at work; raises what went wrong there, again each time: the thread has ended."""
@@ -92,7 +98,7 @@ class Background:
                     self._changed.wait()
                 if self._ended:
                     return
-                work = self._waiting.popleft()
+                work, _ = self._waiting.popleft()
                 self._working = True
                 self._changed.notify_all()
             error: BaseException | None = None

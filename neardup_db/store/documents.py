@@ -190,7 +190,7 @@ class Documents:
 
     def value_hashes(self) -> Iterator[tuple[Any, Any]]:
         """The hashes of all stored values and the fingerprints' ids, int64[n] each, some at a time."""
-        cursor = self.db.stream(self.store.sql("SELECT value_hash, id FROM {index}_fingerprint NOT INDEXED"))
+        cursor = self.db.stream(self.store.sql("SELECT value_hash, id FROM {index}_fingerprint"))
         while rows := list(islice(cursor, 10_000)):
             page = np.array(rows, np.int64)
             yield page[:, 0], page[:, 1]
@@ -226,6 +226,12 @@ class Documents:
             self.db.execute(sql, {"first_id": first_id, "last_id": last_id})
         except apsw.SQLError as error:
             raise self._damaged("the candidate table", error) from error
+
+    def file_keys(self, first_id: int, keys: Any) -> None:
+        """The same of fingerprints from first_id on, their values unread; keys: int64[n, 1 + most], group and `Values.keys`."""
+        sql = self.store.sql(tables.file_keys_sql(self.store.scheme.table))
+        parameters = {"first_id": first_id, "last_id": first_id + len(keys) - 1, "keys": keys.astype("<i8").tobytes()}
+        self.db.execute(sql, parameters)
 
     def unfile(self, first_id: int, last_id: int) -> None:
         """Take the candidate rows of fingerprints first_id to last_id out."""

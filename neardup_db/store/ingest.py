@@ -81,12 +81,14 @@ class Ingest:
         left = self.options.commit_every
         with Background(self.store.db) as background:
             while batch is not None:
-                work = partial(self._take, batch, self._sketch(batch))
+                sketches = self._sketch(batch)
+                work = partial(self._take, batch, sketches)
                 if len(batch) < WORTH_A_THREAD:
                     background.wait()
                     work()
                 else:
-                    background.start(work)
+                    background.start(work, sum(len(value) for value in sketches.values if value is not None))
+                del sketches, work
                 self._report()
                 left = None if left is None else left - len(batch)
                 batch = None if left == 0 else next(batches, None)
@@ -166,7 +168,7 @@ class Ingest:
         if self.options.content == "code":
             return Sketches(contents, None, None, self.store.epoch)
         evidence = self.store.record_matches or self.options.only_new
-        return self.store.sketch_texts(contents, evidence=evidence)
+        return self.store.sketch_texts(contents, evidence=evidence, to_file=not self.options.only_new)
 
     def _flush(self) -> None:
         self.counts["matched"] += self.writer.flush(now_ms())

@@ -71,6 +71,9 @@ class Sketches(NamedTuple):
     evidence: Sequence[bytes | None] | None
     token_counts: Sequence[int | None] | None
     epoch: int
+    hashes: Any = None
+    keys: Any = None
+    """As in `Values`."""
 
     def one(self, i: int) -> Sketch:
         """The sketch at place i."""
@@ -81,7 +84,9 @@ class Sketches(NamedTuple):
         """Those at some places."""
         evidence = None if self.evidence is None else [self.evidence[i] for i in places]
         counts = None if self.token_counts is None else [self.token_counts[i] for i in places]
-        return Sketches([self.values[i] for i in places], evidence, counts, self.epoch)
+        hashes = None if self.hashes is None else self.hashes[list(places)]
+        keys = None if self.keys is None else self.keys[list(places)]
+        return Sketches([self.values[i] for i in places], evidence, counts, self.epoch, hashes, keys)
 
 
 class Store:
@@ -276,12 +281,13 @@ class Store:
 
     # ---- sketches ----------------------------------------------------------------------------------------------------
 
-    def sketch_texts(self, texts: list[str | bytes], *, evidence: bool) -> Sketches:
-        """Stored values of texts; with `evidence` also what verification needs of a query. No transaction needed: after a rebuild
-        in another thread meanwhile the sketch is one of another epoch."""
+    def sketch_texts(self, texts: list[str | bytes], *, evidence: bool, to_file: bool = False) -> Sketches:
+        """Stored values of texts; with `evidence` also what verification needs of a query, `to_file` what storing many needs.
+        No transaction needed: after a rebuild in another thread meanwhile the sketch is one of another epoch."""
         epoch, scheme, rules = self.basis
-        made = scheme.values(texts, rules)
-        return Sketches(made.values, scheme.evidence(texts, rules) if evidence else None, made.token_counts, epoch)
+        made = scheme.values(texts, rules, to_file=to_file)
+        needed = scheme.evidence(texts, rules) if evidence else None
+        return Sketches(made.values, needed, made.token_counts, epoch, made.hashes, made.keys)
 
     def sketch_code(self, code: Any) -> Sketch:
         """The stored value of a code that the application brings."""

@@ -37,6 +37,11 @@ def file_sql(table: str) -> str:
     return f"INSERT OR {action} INTO {{index}}_{table} ({', '.join(COLUMNS[table])}) {_keys(table, 1)}"
 
 
+def file_keys_sql(table: str) -> str:
+    """The same of fingerprints whose :keys are at hand."""
+    return file_sql(table).replace(":last_id", ":last_id, :keys")
+
+
 def unfile_sql(table: str) -> str:
     """Take out the rows of fingerprints :first_id to :last_id (before the fingerprints themselves go). Gives the ids of rows that
     are left without an entry, for `drop_sql`."""

@@ -72,6 +72,8 @@ class Writer:
         self.search = search
         self.clusters = clusters
         self._unfiled: tuple[int, int] | None = None
+        self._unfiled_keys: list[Any] | None = []
+        """Those of the unfiled fingerprints, as `Documents.file_keys` takes them; None where some are not at hand."""
         self._unconnected: list[Unconnected] = []
         self._seen: SeenHashes | None = None
         self._hashed: HashedIds | None = None
@@ -151,7 +153,7 @@ class Writer:
 
         Until then their fingerprints are in no candidate table, so that nothing else may be asked or written before."""
         group_ids = self._group_ids(batch)
-        fingerprint_ids = self._add_fingerprints(group_ids, sketches.values)
+        fingerprint_ids = self._add_fingerprints(group_ids, sketches)
         tokens = sketches.token_counts if sketches.token_counts is not None else [None] * len(batch)
         first_id = self.documents.next_id()
         plain = not any(
@@ -179,49 +181,53 @@ class Writer:
                 group_ids[i] = numbers[group]
         return group_ids
 
-    def _add_fingerprints(self, group_ids: Sequence[int], values: Sequence[bytes | None]) -> list[int | None]:
+    def _add_fingerprints(self, group_ids: Sequence[int], sketches: Sketches) -> list[int | None]:
         """Fingerprint id of each document; new values are written."""
-        found: list[int | None] = [None] * len(values)
+        found: list[int | None] = [None] * len(group_ids)
         if len(set(group_ids)) == 1:
-            self._add_group(group_ids[0], values, range(len(values)), found)
+            self._add_group(group_ids[0], sketches, range(len(group_ids)), found)
             return found
         members: dict[int, list[int]] = {}
         for i, group_id in enumerate(group_ids):
             members.setdefault(group_id, []).append(i)
         for group_id, places in members.items():
-            self._add_group(group_id, [values[i] for i in places], places, found)
+            self._add_group(group_id, sketches.some(places), places, found)
         return found
 
-    def _add_group(self, group_id: int, values: Sequence[bytes | None], places: Sequence[int], found: list[int | None]) -> None:
-        """The fingerprints of one group's values, into their places of `found`."""
-        distinct = [value for value in dict.fromkeys(values) if value is not None]
+    def _add_group(self, group_id: int, sketches: Sketches, places: Sequence[int], found: list[int | None]) -> None:
+        """The fingerprints of one group's sketches, into their places of `found`."""
+        distinct, hashes, keys = _distinct(sketches)
         first = self.documents.last_fingerprint_id() + 1
-        hashes = signed_hashes(distinct)
-        known = self._known(group_id, hashes, first - 1)
+        known = self._known(group_id, hashes, first - 1, large=keys is not None)
         if known:
             fresh = [i for i, value in enumerate(distinct) if value not in known]
-            distinct, hashes = [distinct[i] for i in fresh], hashes[fresh]
+            distinct, hashes, keys = [distinct[i] for i in fresh], hashes[fresh], None if keys is None else keys[fresh]
         if distinct:
             last = first + len(distinct) - 1
             self.documents.insert_fingerprints(first, group_id, distinct, hashes)
             if self._hashed is not None:
                 self._hashed.add(hashes, np.arange(first, last + 1))
             self._unfiled = (self._unfiled[0] if self._unfiled else first, last)
+            if keys is None or self._unfiled_keys is None:
+                self._unfiled_keys = None
+            else:
+                self._unfiled_keys.append(np.insert(keys, 0, group_id, axis=1))
             known.update(zip(distinct, count(first), strict=False))
-        for place, value in zip(places, values, strict=True):
+        for place, value in zip(places, sketches.values, strict=True):
             if value is not None:
                 found[place] = known[value]
 
-    def _known(self, group_id: int, hashes: Any, stored: int) -> dict[bytes, int]:
-        """{value: id} of the stored fingerprints of a group that have one of the hashes; `stored`: at most so many there are."""
-        suspects = self._suspects(hashes, stored)
+    def _known(self, group_id: int, hashes: Any, stored: int, *, large: bool) -> dict[bytes, int]:
+        """{value: id} of the stored fingerprints of a group that have one of the hashes; `stored`: at most so many there are;
+        large: their values are such that they should not be read for the sake of anything else."""
+        suspects = self._suspects(hashes, stored, large)
         if not len(suspects):
             return {}
         if self._hashed is None:
             return self.documents.fingerprint_ids(group_id, suspects)
         return self.documents.values_of(group_id, self._hashed.find(suspects))
 
-    def _suspects(self, hashes: Any, stored: int) -> Any:
+    def _suspects(self, hashes: Any, stored: int, large: bool) -> Any:
         """Those of the hashes that may be among the stored ones; all of them until the batches of a transaction are many enough
         to pay for reading all stored hashes once."""
         if self._seen is not None:
@@ -229,7 +235,7 @@ class Writer:
             self._looked_up += len(hashes)
             if stored > ASIDE_MAX:
                 self._bring_index_back()
-            elif self._hashed is None and self._looked_up >= stored // 2:
+            elif self._hashed is None and self._looked_up >= stored // 2 and not large:
                 self._set_index_aside()
             return suspects
         self._looked_up += len(hashes)
@@ -258,15 +264,17 @@ class Writer:
     def flush(self, now: int) -> int:
         """File what `add_batch` has stored, and connect it as adding one by one would. Returns how many of the documents have a
         match among the earlier ones."""
-        unfiled, unconnected = self._unfiled, self._unconnected
-        self._unfiled, self._unconnected = None, []
-        if unfiled is not None:
+        unfiled, keys, unconnected = self._unfiled, self._unfiled_keys, self._unconnected
+        self._unfiled, self._unfiled_keys, self._unconnected = None, [], []
+        if unfiled is not None and keys:
+            self.documents.file_keys(unfiled[0], np.concatenate(keys))
+        elif unfiled is not None:
             self.documents.file(*unfiled)
         return self._connect(unfiled, unconnected, now) if unconnected else 0
 
     def forget(self) -> None:
         """What waits for `flush` was rolled back."""
-        self._unfiled, self._unconnected = None, []
+        self._unfiled, self._unfiled_keys, self._unconnected = None, [], []
         self._forget_values()
 
     def end_batches(self) -> None:
@@ -340,6 +348,19 @@ class Writer:
                 self._connect(ids, documents, now)
             done += len(documents)
             step(done)
+
+
+def _distinct(sketches: Sketches) -> tuple[list[bytes], Any, Any]:
+    """The different values in the order of their first ones, with hashes and keys (None where they are not at hand)."""
+    values, hashes, keys = sketches.values, sketches.hashes, sketches.keys
+    distinct = [value for value in dict.fromkeys(values) if value is not None]
+    if hashes is None:
+        return distinct, signed_hashes(distinct), None
+    if len(distinct) < len(values):
+        place_of = {value: i for i, value in enumerate(values)}
+        places = [place_of[value] for value in distinct]
+        hashes, keys = hashes[places], None if keys is None else keys[places]
+    return distinct, hashes, keys
 
 
 def _visible(found: Found, now: int) -> bool:

@@ -314,6 +314,8 @@ static const char *const questions[] = {
     "SELECT neardup_near(b.entries, f.value, 5), neardup_near(b.entries, ?1, ?2) FROM i_code_bucket AS b, i_fingerprint AS f",
     "SELECT * FROM neardup_probe('i', ?1, NULL, ?2) LIMIT 100",
     "SELECT * FROM neardup_keys('i', ?1, ?2) LIMIT 100",
+    "SELECT *, keys FROM neardup_filing('i', ?1, ?2, ?3) LIMIT 3000",
+    "SELECT * FROM neardup_filing('i', 1, 3, randomblob(24 * (SELECT 1 + value FROM i_setting WHERE name = 'bands'))) LIMIT 3000",
     "SELECT neardup_intact(?1, ?2), (SELECT count(*) FROM i_fingerprint WHERE neardup_intact(value, value_hash))",
     "SELECT *, index_name, first_id, last_id, complete, now FROM neardup_join('i', 0, 1000, 0, ?1)",
     "SELECT * FROM neardup_join('i', 0, 1000, 1, 0)",
