@@ -246,7 +246,8 @@ class Index(Reader):
         checks.check_callable("progress", progress)
         self._store.db.require_open()
         options = IngestOptions(content, if_exists, on_error, bool(only_new), commit_every, progress)
-        report = Ingest(self._store, self._views.own.documents, self._writer, options).run(records)
+        with self._store.db.large_cache():
+            report = Ingest(self._store, self._views.own.documents, self._writer, options).run(records)
         self._checkpoint()
         return report
 
@@ -334,7 +335,8 @@ class Index(Reader):
             if value is not None and not isinstance(value, kind):
                 raise ParameterError(f"{label}={value!r}: it is a {kind.__name__}")
         checks.check_callable("progress", progress)
-        with self._store.writing():
+        self._store.db.require_open()
+        with self._store.db.large_cache(), self._store.writing():
             rules = text if text is not None else self._store.rules
             chosen = (scheme if scheme is not None else self._store.scheme).for_index(rules, self._store.store_text)
             rebuild(self._store, self._writer, chosen, rules, checks.now_ms(), progress or (lambda done: None))

@@ -20,20 +20,22 @@ import apsw
 
 from ..errors import BusyError, ClosedError, CorruptIndexError, FormatError, NearDupError, ParameterError, ReadOnlyError
 from . import checksums, forks
+from .log import LOG_PAGES, OF_CHECKPOINT, Log
 
 APPLICATION_ID = 0x4E445550
 """Of a file that this package created ("NDUP")."""
 
-CACHE_KIB = 32 << 10
-"""Pages that a connection of our own keeps at most: a large transaction touches pages all over the tables, and with SQLite's
-2 MB each of them is written, and read again, many times over."""
+CACHE_KIB = 16 << 10
+"""Pages that a connection of our own keeps at most. What is asked for, or added, one by one touches pages all over the tables, and
+a larger cache hardly finds more of them; but SQLite looks through all of it at every commit after which a page has split (in files
+below 1 GB), 40 of 300 us for 32 MB."""
+
+CACHE_KIB_MANY = 32 << 10
+"""The same, while many documents are written at once: a large transaction touches pages all over the tables, and with SQLite's 2 MB
+each of them is written, and read again, many times over."""
 
 MAP_BYTES = 2**31 - 2**16
 """Of a file that is read through a memory map, the most that SQLite maps: the beginning; the rest is read as usual."""
-
-LOG_PAGES = 8000
-"""Pages of the write-ahead log after which they are moved into the file. An added document changes about 20, all over the tables:
-with SQLite's 1,000 every fiftieth one waits for the disk (p99 20 ms; from 4,000 on below 1 ms)."""
 
 _SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL"}
 
@@ -44,11 +46,6 @@ _ERRORS: tuple[tuple[type[Exception], type[NearDupError]], ...] = (
     (apsw.NotADBError, FormatError),
     (apsw.ConnectionClosedError, ClosedError),
 )
-
-
-_OF_CHECKPOINT = (apsw.IOError, apsw.FullError)
-"""What moving the write-ahead log into the file may fail with, and is no failure of the call that does it: all of it is still in
-the log, and the next one moves it."""
 
 
 def translate(error: apsw.Error) -> NearDupError:
@@ -197,6 +194,11 @@ def open_reader(path: str, vfs: str, *, read_only: bool, timeout: float, memory_
     return _configured(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs), "full", timeout, memory_map)
 
 
+def open_mover(path: str, vfs: str) -> apsw.Connection:
+    """One more connection to a file that is open, to move its log."""
+    return apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
+
+
 def _configured(connection: apsw.Connection, durability: str, timeout: float, memory_map: bool) -> apsw.Connection:
     """The connection with our settings; closed again if that fails."""
     try:
@@ -234,6 +236,9 @@ class Database:
 
     another: Callable[[], apsw.Connection] | None = None
     """Opens one more connection to the same file, to read; None where there can be none."""
+
+    log: Log | None = None
+    """What moves the write-ahead log of a connection of our own; None where SQLite does."""
 
     def __init__(self, connection: apsw.Connection, *, owned: bool, read_only: bool, timeout: float = 0.0) -> None:
         self.connection = connection
@@ -423,12 +428,33 @@ class Database:
         except apsw.SQLError:  # the savepoint itself could not be set, or was released: nothing of ours is left
             return
 
+    @contextmanager
+    def large_cache(self) -> Iterator[None]:
+        """Keep more pages meanwhile, for writing many documents; a size that is not ours stays as it is."""
+        with self.lock, translated():
+            ours = self.owned and self.connection.pragma("cache_size") == -CACHE_KIB
+            if ours:
+                self.connection.pragma("cache_size", -CACHE_KIB_MANY)
+        try:
+            yield
+        finally:
+            if ours and not self._closed and not self.forked:
+                with self.lock, suppress(apsw.Error):
+                    self.connection.pragma("cache_size", -CACHE_KIB)
+
+    def move_log_beside(self, another: Callable[[], apsw.Connection]) -> None:
+        """Move the write-ahead log in another thread from now on; another: opens one more connection to the file, to write."""
+        self.log = Log(another)
+        self.connection.set_wal_hook(self.log.committed)
+
     def truncate_log(self) -> None:
         """Move the write-ahead log into the file and cut it, unless others are at work just now: they are not waited for."""
+        if self.log is not None:
+            self.log.stop()
         self.connection.set_busy_timeout(0)
         try:
             # locked: a query of the caller's own on this connection is being read
-            with suppress(apsw.LockedError, *_OF_CHECKPOINT):
+            with suppress(apsw.LockedError, *OF_CHECKPOINT):
                 self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         finally:
             self.connection.set_busy_timeout(int(self.timeout * 1000))
@@ -444,8 +470,10 @@ class Database:
             if self.owned and self._depth:
                 raise NearDupError("the index cannot be closed inside its own transaction: leave the transaction first")
             self._closed = True
+            if self.log is not None:
+                self.log.close()
             if self.owned:
-                with suppress(*_OF_CHECKPOINT):
+                with suppress(*OF_CHECKPOINT):
                     self.connection.close()
 
 
