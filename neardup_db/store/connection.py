@@ -26,13 +26,13 @@ APPLICATION_ID = 0x4E445550
 """Of a file that this package created ("NDUP")."""
 
 CACHE_KIB = 16 << 10
-"""Pages that a connection of our own keeps at most. What is asked for, or added, one by one touches pages all over the tables, and
-a larger cache hardly finds more of them; but SQLite looks through all of it at every commit after which a page has split (in files
-below 1 GB), 40 of 300 us for 32 MB."""
+"""Pages that a connection of our own keeps at most. What is asked for, or added, one by one touches pages all over the tables,
+of which a larger cache holds hardly more; but SQLite walks through all of it at each commit in which a page was split, in files
+below 1 GB: with 32 MB it takes 40 of 300 us."""
 
 CACHE_KIB_MANY = 32 << 10
-"""The same, while many documents are written at once: a large transaction touches pages all over the tables, and with SQLite's 2 MB
-each of them is written, and read again, many times over."""
+"""The same, while many documents are written: a large transaction touches pages all over the tables, and with SQLite's 2 MB each
+of them is written, and read again, many times over."""
 
 MAP_BYTES = 2**31 - 2**16
 """Of a file that is read through a memory map, the most that SQLite maps: the beginning; the rest is read as usual."""
@@ -315,6 +315,18 @@ class Database:
         with _decoded():
             row: tuple[Any, ...] | None = self.execute(sql, bindings).fetchone()
             return row
+
+    @contextmanager
+    def held(self, sql: str, bindings: Any = None) -> Iterator[tuple[Any, ...] | None]:
+        """The first row of a query, None where there is none. The query does not end inside, so that what is asked there sees the
+        same state: a transaction without BEGIN and COMMIT, which are two statements more."""
+        with _decoded():
+            cursor = self.execute(sql, bindings)
+            row: tuple[Any, ...] | None = cursor.fetchone()
+        try:
+            yield row
+        finally:
+            cursor.close()
 
     def stream(self, sql: str, bindings: Any = None) -> Iterator[tuple[Any, ...]]:
         """The rows of a query one by one, where there may be too many to hold."""

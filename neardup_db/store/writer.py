@@ -97,7 +97,7 @@ class Writer:
         if record.expires_at is None or record.expires_at > now:
             self.clusters.connect(document_id, neighbours, now)
             self.clusters.settle_crowds([document_id])
-        replaced = found is not None and _visible(found, now)
+        replaced = found is not None and found.is_visible(now)
         return "replaced" if replaced else "added", [row.match for row in matches]
 
     def add_if_new(
@@ -120,13 +120,13 @@ class Writer:
             self.clusters.remove([found.id], now)
         document_id = self._insert(record, sketch, self.documents.group_id(record.group, create=True), now)
         self.clusters.settle_crowds([document_id])
-        replaced = found is not None and _visible(found, now)
+        replaced = found is not None and found.is_visible(now)
         return "replaced" if replaced else "added", []
 
     def _existing(self, record: Record, now: int, if_exists: str) -> tuple[Found | None, bool]:
         """The document that has the key already, and whether it stays. An expired one never does."""
         found = self.documents.find(record.key)
-        if found is None or not _visible(found, now):
+        if found is None or not found.is_visible(now):
             return found, False
         if if_exists == "error":
             raise DuplicateKeyError(
@@ -340,7 +340,3 @@ class Writer:
                 self._connect(ids, documents, now)
             done += len(documents)
             step(done)
-
-
-def _visible(found: Found, now: int) -> bool:
-    return found.expires_at is None or found.expires_at > now
