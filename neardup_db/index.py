@@ -30,6 +30,9 @@ from .store.writer import Writer
 from .text import TextRules
 from .values import AddReport, CheckReport, Key, Match
 
+LIGHT_MAX = 1 << 20
+"""Length of a text from which on adding it inside a transaction has a savepoint."""
+
 _CODE = object()
 """Stands for the text of a document that is a code."""
 
@@ -157,7 +160,7 @@ class Index(Reader):
     def _add(self, record: Record, make: Callable[[Store], Sketch], if_exists: str, limit: int) -> list[Match]:
         checks.check_choice("if_exists", if_exists, checks.IF_EXISTS)
         checks.check_count("limit", limit)
-        with self._sketched(make) as sketch:
+        with self._sketched(make, record) as sketch:
             return self._writer.add(record, sketch, checks.now_ms(), if_exists=if_exists, limit=limit)[1]
 
     def add_if_new(
@@ -181,7 +184,7 @@ class Index(Reader):
         checks.check_choice("if_exists", if_exists, checks.IF_EXISTS)
         checks.check_choice("on_match", on_match, (None, "touch"))
         checks.check_count("limit", limit, 1)
-        with self._sketched(lambda store: sketch_of(store, text)) as sketch:
+        with self._sketched(lambda store: sketch_of(store, text), record) as sketch:
             now = checks.now_ms()
             return self._writer.add_if_new(record, sketch, now, if_exists=if_exists, limit=limit, on_match=on_match)[1]
 
@@ -401,11 +404,11 @@ class Index(Reader):
     # ---- helpers -----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _sketched(self, make: Callable[[Store], Sketch]) -> Iterator[Sketch]:
+    def _sketched(self, make: Callable[[Store], Sketch], record: Record) -> Iterator[Sketch]:
         """A fingerprint to write, made outside the transaction, and again inside it if a rebuild came between."""
         self._store.db.require_open()
         sketch = make(self._store)
-        with self._store.writing():
+        with self._store.writing(light=_is_light(record)):
             yield sketch if sketch.epoch == self._store.epoch else make(self._store)
 
     def _record(self, key: Key, metadata: Any, group: Any, expires_at: Any, text: Any = _CODE) -> Record:
@@ -421,3 +424,9 @@ class Index(Reader):
             checks.check_group(group),
             checks.check_expiry(expires_at),
         )
+
+
+def _is_light(record: Record) -> bool:
+    """Whether nothing of a record can turn out to be longer than SQLite allows, when some of it has been written."""
+    parts = record.key, record.text, record.metadata
+    return all(part is None or isinstance(part, int) or len(part) <= LIGHT_MAX for part in parts)

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import apsw
@@ -217,18 +217,35 @@ def _configured(connection: apsw.Connection, durability: str, timeout: float, me
     return connection
 
 
-@contextmanager
-def _decoded() -> Iterator[None]:
+class _Decoded:
     """Text of the file that is no Unicode is damage, where it is read."""
-    try:
-        yield
-    except UnicodeDecodeError as error:
-        found = error.object[:40]
-        raise CorruptIndexError(f"the file holds text that is no Unicode ({found!r}): restore a backup") from error
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, UnicodeDecodeError):
+            found = error.object[:40]
+            raise CorruptIndexError(f"the file holds text that is no Unicode ({found!r}): restore a backup") from error
+
+
+_DECODED = _Decoded()
+"""No generator as `contextmanager` makes it: entered with every statement, these would take a tenth of a query's time."""
 
 
 def _as_it_is(cursor: apsw.Cursor, row: Any) -> Any:
     return row
+
+
+class _Level(NamedTuple):
+    """One of the nested transactions."""
+
+    began: bool
+    """Whether it is the outermost one."""
+    savepoint: str | None
+    """Of an inner one."""
+    changes: int
+    """Rows that the connection had changed before."""
 
 
 class Database:
@@ -307,12 +324,12 @@ class Database:
 
     def rows(self, sql: str, bindings: Any = None) -> list[tuple[Any, ...]]:
         """All rows of a query."""
-        with _decoded():
+        with _DECODED:
             return self.execute(sql, bindings).fetchall()
 
     def row(self, sql: str, bindings: Any = None) -> tuple[Any, ...] | None:
         """The first row of a query, None where there is none."""
-        with _decoded():
+        with _DECODED:
             row: tuple[Any, ...] | None = self.execute(sql, bindings).fetchone()
             return row
 
@@ -320,7 +337,7 @@ class Database:
     def held(self, sql: str, bindings: Any = None) -> Iterator[tuple[Any, ...] | None]:
         """The first row of a query, None where there is none. The query does not end inside, so that what is asked there sees the
         same state: a transaction without BEGIN and COMMIT, which are two statements more."""
-        with _decoded():
+        with _DECODED:
             cursor = self.execute(sql, bindings)
             row: tuple[Any, ...] | None = cursor.fetchone()
         try:
@@ -330,12 +347,12 @@ class Database:
 
     def stream(self, sql: str, bindings: Any = None) -> Iterator[tuple[Any, ...]]:
         """The rows of a query one by one, where there may be too many to hold."""
-        with _decoded():
+        with _DECODED:
             yield from self.execute(sql, bindings)
 
     def rows_of_many(self, sql: str, bindings: Iterable[Any]) -> list[tuple[Any, ...]]:
         """All rows of a query that is run once for each of the bindings."""
-        with _decoded():
+        with _DECODED:
             return self.execute_many(sql, bindings).fetchall()
 
     def page(self, sql: str, after_id: int, *more: Any) -> list[tuple[Any, ...]]:
@@ -373,8 +390,11 @@ class Database:
                 raise translate(error) from error
 
     @contextmanager
-    def writing(self) -> Iterator[bool]:
-        """All or nothing for everything inside; nests. Yields True where this began a transaction."""
+    def writing(self, *, light: bool = False) -> Iterator[bool]:
+        """All or nothing for everything inside; nests. Yields True where this began a transaction.
+
+        light: inside another one without a savepoint, for which SQLite copies every page before it changes. Then an error is that
+        of the outermost transaction, and ends it, if there were changes before it: for what finds its own errors before those."""
         with self.lock:
             self.require_open()
             if self.read_only:
@@ -382,16 +402,18 @@ class Database:
             with translated():
                 self.settle()
                 began = self._begins()
-                savepoint = f"neardup_{self._depth}"
+                level = _Level(
+                    began, None if light and self._began else f"neardup_{self._depth}", self.connection.total_changes()
+                )
                 self._depth += 1
                 try:
-                    self._begin(began, savepoint)
+                    self._begin(level)
                     yield began
                 except BaseException:
-                    self._roll_back(began, savepoint)
+                    self._roll_back(level)
                     raise
                 else:
-                    self._commit(began, savepoint)
+                    self._commit(level)
                 finally:
                     self._depth -= 1
                     self._began = self._began and not began
@@ -407,38 +429,46 @@ class Database:
         self._began, self._joined = True, False
         return True
 
-    def _begin(self, began: bool, savepoint: str) -> None:
+    def _begin(self, level: _Level) -> None:
         """Inside the try: waiting for another writer can take long, and Ctrl-C then comes right after the transaction began."""
-        self.connection.execute("BEGIN IMMEDIATE" if began else f"SAVEPOINT {savepoint}")
+        if level.began:
+            self.connection.execute("BEGIN IMMEDIATE")
+        elif level.savepoint is not None:
+            self.connection.execute(f"SAVEPOINT {level.savepoint}")
 
-    def _commit(self, began: bool, savepoint: str) -> None:
+    def _commit(self, level: _Level) -> None:
         self.require_open()  # not in a child that was forked inside
         if not self.connection.in_transaction:
             raise _lost()
         try:
-            self.connection.execute("COMMIT" if began else f"RELEASE {savepoint}")
+            if level.began:
+                self.connection.execute("COMMIT")
+            elif level.savepoint is not None:
+                self.connection.execute(f"RELEASE {level.savepoint}")
         except apsw.IOError as error:
-            self._roll_back(began, savepoint)
-            if not began:
+            self._roll_back(level)
+            if not level.began:
                 raise
             self._uncertain = error
             raise _unknown(error) from error
         except BaseException:
-            self._roll_back(began, savepoint)
+            self._roll_back(level)
             raise
 
-    def _roll_back(self, began: bool, savepoint: str) -> None:
+    def _roll_back(self, level: _Level) -> None:
         if self.forked:  # it is the parent's, in memory that both share
             return
         if not self.connection.in_transaction:  # it did not begin, was committed, or SQLite has rolled back by itself
             return
-        if began:
+        if level.began:
             self.connection.execute("ROLLBACK")
-            return
-        try:
-            self.connection.execute(f"ROLLBACK TO {savepoint}; RELEASE {savepoint}")
-        except apsw.SQLError:  # the savepoint itself could not be set, or was released: nothing of ours is left
-            return
+        elif level.savepoint is None:
+            if self.connection.total_changes() != level.changes:
+                self.connection.execute("ROLLBACK")
+        else:
+            # an error: the savepoint itself could not be set, or was released: nothing of ours is left
+            with suppress(apsw.SQLError):
+                self.connection.execute(f"ROLLBACK TO {level.savepoint}; RELEASE {level.savepoint}")
 
     @contextmanager
     def large_cache(self) -> Iterator[None]:
@@ -489,10 +519,20 @@ class Database:
                     self.connection.close()
 
 
-@contextmanager
-def translated() -> Iterator[None]:
+class _Translated:
     """Errors of SQLite come out as errors of this package."""
-    try:
-        yield
-    except apsw.Error as error:
-        raise translate(error) from error
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, apsw.Error):
+            raise translate(error) from error
+
+
+_TRANSLATED = _Translated()
+
+
+def translated() -> _Translated:
+    """A block whose errors of SQLite come out as errors of this package."""
+    return _TRANSLATED

@@ -212,13 +212,13 @@ class Store:
             yield
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
-        """A transaction, with settings that belong to it."""
+    def writing(self, *, light: bool = False) -> Iterator[None]:
+        """A transaction, with settings that belong to it; light: see `Database.writing`."""
         self.db.require_open()
         with self.db.lock:  # until what was loaded inside a transaction that failed is forgotten
             given = self.common.given
             try:
-                with self.db.writing():
+                with self.db.writing(light=light):
                     self.refresh()
                     yield
             except BaseException:
