@@ -107,7 +107,7 @@ class Documents:
     def held(self, key: Key) -> Iterator[tuple[Found, bytes | None] | None]:
         """The row of a key, visible or not, and its stored value, None for an empty text; inside, their state stays."""
         sql = """SELECT d.id, d.group_id, d.fingerprint_id, d.cluster_id, d.expires_at, f.value, f.value_hash
-                 FROM {index}_document AS d LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id WHERE d.key = ?"""
+                 FROM {index}_document AS d LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id WHERE d.key = +?"""
         with self.db.held(self.store.sql(sql), (key,)) as row:
             if row is None:
                 yield None
