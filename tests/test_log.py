@@ -288,6 +288,20 @@ def test_forks_while_the_log_is_moved(tmp_path: Path) -> None:
         assert len(index) == forks + len(done) and index.check().problems == ()
 
 
+def test_a_fork_waits_for_what_the_thread_does(tmp_path: Path) -> None:
+    """A child never comes into being in the middle of a call of the thread to SQLite."""
+    with SlowDisk() as disk:
+        index = Index(tmp_path / "index.db", MinHash(), durability="normal")
+        number = 0
+        while not disk.waiting.wait(0.02):
+            index.add(number, story(number))
+            number += 1
+        threading.Timer(0.1, disk.go.set).start()
+        assert in_child(lambda: str(disk.go.is_set())) == "True"
+        index.add("later", story("later"))
+        index.close()
+
+
 def test_threads_and_indexes_that_share_a_file(tmp_path: Path) -> None:
     """Several objects on one file, each with its own thread, add and ask at the same time."""
     path = tmp_path / "index.db"

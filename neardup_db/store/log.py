@@ -64,9 +64,8 @@ class Log:
 
     def _continue(self, connection: apsw.Connection) -> None:
         """Begin, leave it to the thread, or end what it has left over."""
-        if self._thread is None and self._pages < LOG_PAGES_MAX and self._start():
-            return
-        if self._thread is not None and self._thread.is_alive() and self._pages < LOG_PAGES_MAX:
+        thread, short = self._thread, self._pages < LOG_PAGES_MAX
+        if short and (self._start() if thread is None else thread.is_alive()):
             return
         self._join()
         _move(connection, "main")
