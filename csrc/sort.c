@@ -125,8 +125,25 @@ static int starts_of_counts(size_t *counts, uint64_t mask, size_t count, uint64_
     return 1;
 }
 
+/* Few records, which is what one fingerprint's rows are: counting digits would look at all of their 2,048 values each time. */
+static void insert_records(nd_record *records, size_t count, unsigned low_bit, unsigned high_bit)
+{
+    uint64_t mask = (high_bit < 64 ? (uint64_t)1 << high_bit : 0) - ((uint64_t)1 << low_bit);
+    for (size_t i = 1; i < count; i++) {
+        nd_record record = records[i];
+        size_t j = i;
+        for (; j > 0 && (records[j - 1].key & mask) > (record.key & mask); j--)
+            records[j] = records[j - 1];
+        records[j] = record;
+    }
+}
+
 nd_record *nd_sort_records(nd_record *records, nd_record *other, size_t count, unsigned low_bit, unsigned high_bit)
 {
+    if (low_bit < high_bit && count <= INSERTION_LIMIT) {
+        insert_records(records, count, low_bit, high_bit);
+        return records;
+    }
     size_t starts[DIGITS];
     for (unsigned shift = low_bit; shift < high_bit && count > 1; shift += DIGIT_BITS) {
         uint64_t mask = digit_mask(shift, high_bit);

@@ -31,6 +31,9 @@ from .store.writer import Writer
 from .text import TextRules
 from .values import AddReport, CheckReport, Key, Match
 
+LIGHT_MAX = 1 << 20
+"""Length of a text from which on adding it inside a transaction has a savepoint."""
+
 _CODE = object()
 """Stands for the text of a document that is a code."""
 
@@ -158,7 +161,7 @@ class Index(Reader):
     def _add(self, record: Record, make: Callable[[Store], Sketch], if_exists: str, limit: int) -> list[Match]:
         checks.check_choice("if_exists", if_exists, checks.IF_EXISTS)
         checks.check_count("limit", limit)
-        with self._sketched(make) as sketch:
+        with self._sketched(make, record) as sketch:
             return self._writer.add(record, sketch, checks.now_ms(), if_exists=if_exists, limit=limit)[1]
 
     def add_if_new(
@@ -182,7 +185,7 @@ class Index(Reader):
         checks.check_choice("if_exists", if_exists, checks.IF_EXISTS)
         checks.check_choice("on_match", on_match, (None, "touch"))
         checks.check_count("limit", limit, 1)
-        with self._sketched(lambda store: sketch_of(store, text)) as sketch:
+        with self._sketched(lambda store: sketch_of(store, text), record) as sketch:
             now = checks.now_ms()
             return self._writer.add_if_new(record, sketch, now, if_exists=if_exists, limit=limit, on_match=on_match)[1]
 
@@ -250,7 +253,8 @@ class Index(Reader):
         checks.check_callable("progress", progress)
         self._store.db.require_open()
         options = IngestOptions(content, if_exists, on_error, bool(only_new), commit_every, progress)
-        report = Ingest(self._store, self._views.own.documents, self._writer, options).run(records)
+        with self._store.db.large_cache():
+            report = Ingest(self._store, self._views.own.documents, self._writer, options).run(records)
         self._checkpoint()
         return report
 
@@ -338,7 +342,8 @@ class Index(Reader):
             if value is not None and not isinstance(value, kind):
                 raise ParameterError(f"{label}={value!r}: it is a {kind.__name__}")
         checks.check_callable("progress", progress)
-        with self._store.writing():
+        self._store.db.require_open()
+        with self._store.db.large_cache(), self._store.writing():
             rules = text if text is not None else self._store.rules
             chosen = (scheme if scheme is not None else self._store.scheme).for_index(rules, self._store.store_text)
             rebuild(self._store, self._writer, chosen, rules, checks.now_ms(), progress or (lambda done: None))
@@ -403,11 +408,11 @@ class Index(Reader):
     # ---- helpers -----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _sketched(self, make: Callable[[Store], Sketch]) -> Iterator[Sketch]:
+    def _sketched(self, make: Callable[[Store], Sketch], record: Record) -> Iterator[Sketch]:
         """A fingerprint to write, made outside the transaction, and again inside it if a rebuild came between."""
         self._store.db.require_open()
         sketch = make(self._store)
-        with self._store.writing():
+        with self._store.writing(light=_is_light(record)):
             yield sketch if sketch.epoch == self._store.epoch else make(self._store)
 
     def _record(self, key: Key, metadata: Any, group: Any, expires_at: Any, text: Any = _CODE) -> Record:
@@ -423,3 +428,9 @@ class Index(Reader):
             checks.check_group(group),
             checks.check_expiry(expires_at),
         )
+
+
+def _is_light(record: Record) -> bool:
+    """Whether nothing of a record can turn out to be longer than SQLite allows, when some of it has been written."""
+    parts = record.key, record.text, record.metadata
+    return all(part is None or isinstance(part, int) or len(part) <= LIGHT_MAX for part in parts)

@@ -158,18 +158,11 @@ class Reader:
         threshold, measure: as of `query`.
         """
         checks.check_measure(measure)
-        with self._views.reading() as view:
-            now = checks.now_ms()
-            found = view.found(key, now)
-            if limit is not None:
-                checks.check_count("limit", limit)
-            if found.fingerprint_id is None:
-                return []
-            sketch = view.search.stored_sketch(found.id, found.fingerprint_id)
-            rows = view.search.matches(
-                sketch, found.group_id, now, threshold=threshold, measure=measure, limit=limit, except_id=found.id
-            )
-            return [row.match for row in rows]
+        view = self._views.take()
+        try:
+            return view.store.at_once(lambda: _matches_of(view, key, threshold, measure, limit))
+        finally:
+            self._views.give_back(view)
 
     def pairs(self, threshold: float | Reader | None = None, other: Reader | None = None) -> Iterator[Pair]:
         """All pairs of near-duplicates, lazily; `key_a` is the earlier document.
@@ -346,3 +339,17 @@ def _matches(
     if first:  # the ones found first, in the order of every answer
         rows.sort(key=lambda row: (-row.similarity, row.id))
     return [row.match for row in rows]
+
+
+def _matches_of(view: View, key: Key, threshold: float | None, measure: str | None, limit: int | None) -> list[Match]:
+    now = checks.now_ms()
+    with view.held(key, now) as (found, value):
+        if limit is not None:
+            checks.check_count("limit", limit)
+        if value is None:
+            return []
+        sketch = view.search.sketch_with(found.id, value)
+        rows = view.search.matches(
+            sketch, found.group_id, now, threshold=threshold, measure=measure, limit=limit, except_id=found.id
+        )
+        return [row.match for row in rows]

@@ -20,6 +20,7 @@ from disks import Disk, DiskFile
 from support import WORDS
 
 import neardup_db.store.ingest as ingest
+import neardup_db.store.log as log
 import neardup_db.store.schema as schema
 import neardup_db.store.writer as writer
 from neardup_db import Index, MinHash
@@ -75,7 +76,9 @@ def work(job: dict[str, Any]) -> None:
     say(f"ready {os.getpid()}")
     if "migrations" in job:
         schema.SCHEMA_VERSION, schema.MIGRATIONS = job["version"], Path(job["migrations"])
-    with DeadlyDisk(job["countdown"]), Index(job["path"], text=WORDS) as index:
+    if job.get("beside"):  # a second thread moves the log often
+        log.LOG_PAGES, log.LOG_PAGES_MAX, log.LITTLE = 30, 120, 6
+    with DeadlyDisk(job["countdown"]), Index(job["path"], **({} if job.get("beside") else {"text": WORDS})) as index:
         if job.get("small"):  # the log goes into the file often, and pages into the log before the commit
             index.connection.execute("PRAGMA cache_size = 10; PRAGMA wal_autocheckpoint = 30")
         for number, operation in enumerate(job["operations"]):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -205,9 +206,15 @@ class ForgettingDisk(Disk):
         self.names_on_disk: dict[str, Inode | None] = {}
         self.look: Callable[[], None] = lambda: None
         self._looking = False
+        self._lock = threading.RLock()
+        """A power cut is one moment for all threads."""
 
     def opened(self, file: DiskFile) -> None:
         """Whatever a file that was not opened before holds is on the disk, but a new file's name is not."""
+        with self._lock:
+            self._opened(file)
+
+    def _opened(self, file: DiskFile) -> None:
         if self.names.get(file.path) is None:
             content = Path(file.path).read_bytes()
             self.names[file.path] = Inode(content)
@@ -216,33 +223,36 @@ class ForgettingDisk(Disk):
 
     def xDelete(self, name: str, sync_folder: bool) -> None:  # noqa: N802
         super().xDelete(name, sync_folder)
-        self.names[name] = None
-        if sync_folder:
-            self.names_on_disk = dict(self.names)
+        with self._lock:
+            self.names[name] = None
+            if sync_folder:
+                self.names_on_disk = dict(self.names)
 
     def before(self, call: str, file: DiskFile | None, *arguments: Any) -> None:
         """Look, then note the change."""
         if file is None or call == "read":
             return
-        if not self._looking:
-            self._looking = True
-            self.look()
-            self._looking = False
-        inode = self.names[file.path]
-        assert inode is not None
-        if call == "write":
-            data, offset = arguments
-            inode.pending.append((offset, data))
-        elif call == "truncate":
-            inode.pending.append((arguments[0], None))
+        with self._lock:
+            if not self._looking:
+                self._looking = True
+                self.look()
+                self._looking = False
+            inode = self.names[file.path]
+            assert inode is not None
+            if call == "write":
+                data, offset = arguments
+                inode.pending.append((offset, data))
+            elif call == "truncate":
+                inode.pending.append((arguments[0], None))
 
     def synced(self, file: DiskFile) -> None:
         """The file has reached the disk, and with a log the names."""
-        inode = self.names[file.path]
-        assert inode is not None
-        inode.sync()
-        if not file.path.endswith(".db"):
-            self.names_on_disk = dict(self.names)
+        with self._lock:
+            inode = self.names[file.path]
+            assert inode is not None
+            inode.sync()
+            if not file.path.endswith(".db"):
+                self.names_on_disk = dict(self.names)
 
     def cut_power(self, folder: Path, rng: random.Random) -> None:
         """Write what may be left into a folder."""

@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from support import FAR, LATER, PAST, SETS, SOON, WORDS, keys
 
@@ -28,6 +29,8 @@ from neardup_db import (
     SimHash,
     TextRules,
 )
+from neardup_db.store.connection import CACHE_KIB, CACHE_KIB_MANY
+from neardup_db.store.documents import Documents
 
 # ---- query -------------------------------------------------------------------------------------------------------------
 
@@ -360,6 +363,54 @@ def test_transactions_nest(codes: Index) -> None:
     assert list(codes) == ["a", "d"]
 
 
+@pytest.mark.parametrize("long", [False, True], ids=["short", "long"])
+def test_an_add_that_fails_inside_a_transaction(texts: Index, monkeypatch: pytest.MonkeyPatch, long: bool) -> None:
+    """Before its first change: the transaction goes on without it. After it: the whole transaction has ended, whoever catches the
+    error; but what is so long that SQLite may refuse it has a savepoint."""
+    monkeypatch.setattr("neardup_db.index.LIGHT_MAX", 10 if long else 1000)
+    insert = Documents.insert
+
+    def failing(self: Documents, row: tuple[Any, ...]) -> None:
+        insert(self, row)
+        if row[1] == "b":
+            raise ZeroDivisionError
+
+    monkeypatch.setattr(Documents, "insert", failing)
+    texts.add("first", "before all of it")
+
+    def add() -> None:
+        with texts.transaction():
+            texts.add("a", "one two three four")
+            with pytest.raises(DuplicateKeyError):
+                texts.add("a", "five six seven eight")
+            with pytest.raises(ZeroDivisionError):
+                texts.add_if_new("b", "quite other words here")
+            texts.add("c", "nine ten eleven twelve")
+
+    if long:
+        add()
+    else:
+        with pytest.raises(NearDupError, match="rolled back by an error inside it"):
+            add()
+    assert list(texts) == (["first", "a", "c"] if long else ["first"]) and texts.check().problems == ()
+    with texts.transaction():
+        texts.add("d", "thirteen fourteen fifteen sixteen")
+    assert list(texts)[-1] == "d"
+
+
+def test_an_add_in_a_callers_transaction_takes_back_only_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction that was begun by the caller's SQL is not ended by an add that fails in the middle."""
+    connection = apsw.Connection(":memory:")
+    index = Index(connection, BinaryCode(64, 3))
+    monkeypatch.setattr(Documents, "insert", lambda *_: 1 / 0)
+    connection.execute("BEGIN; CREATE TABLE own (value); INSERT INTO own VALUES (1)")
+    with pytest.raises(ZeroDivisionError):
+        index.add_code("a", 1)
+    assert connection.in_transaction
+    connection.execute("COMMIT")
+    assert connection.execute("SELECT value FROM own").get == 1 and len(index) == 0 and index.check().problems == ()
+
+
 def test_a_transaction_is_seen_by_others_when_it_is_done(tmp_path: Path) -> None:
     """Another connection sees all of it or nothing."""
     path = tmp_path / "index.db"
@@ -565,3 +616,22 @@ def test_explain_match_says_why(texts: Index, codes: Index) -> None:
     one = codes.explain_match("a", "b")
     assert (one.similarity, one.distance, one.is_match, one.shared, one.jaccard) == (61 / 64, 3, True, None, None)
     assert not codes.explain_match("a", "c").is_match and codes.explain_match("a", "c").distance == 4
+
+
+def test_many_are_written_with_a_larger_cache(tmp_path: Path) -> None:
+    """While `add_many` and `rebuild` run, and not afterwards; a size that the caller has set stays."""
+    with Index(tmp_path / "index.db", SETS, text=WORDS, store_text=True) as index:
+
+        def size() -> int:
+            found: int = index._store.db.connection.pragma("cache_size")
+            return found
+
+        sizes: list[int] = []
+        for usual, large in ((-CACHE_KIB, -CACHE_KIB_MANY), (77, 77)):
+            index.connection.pragma("cache_size", usual)
+            sizes.clear()
+            index.add_many((f"{usual} {number}", "some words") for number in (1, 2) if sizes.append(size()) is None)
+            index.rebuild(progress=lambda _: sizes.append(size()))
+            with pytest.raises(DuplicateKeyError):
+                index.add_many([(f"{usual} 1", "again")])
+            assert set(sizes) == {large} and size() == usual

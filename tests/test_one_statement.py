@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 import pytest
 
-from neardup_db import BinaryCode, BusyError, Index, Match, MinHash, NearDupError, SimHash
+from neardup_db import BinaryCode, BusyError, CorruptIndexError, Index, KeyNotFoundError, Match, MinHash, NearDupError, SimHash
 
 TEXT = "the quick brown fox jumps over the lazy dog and runs away"
 NEAR = [("a", 0), ("b", 1), ("c", 3)]
@@ -158,3 +158,66 @@ def test_growing_from_a_scan_to_probes() -> None:
     assert found(index) == ["a", "b", "c"]
     index.add_codes(range(len(far)), far)
     assert found(index) == ["a", "b", "c"]
+
+
+# ---- matches of a key: two statements, one of which is held while the other runs ---------------------------------------------
+
+
+def test_matches_of_a_key_see_one_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another connection deletes after the document was found, the document itself too, is still in the answer."""
+    with filled(tmp_path / "a.db") as index, Index(tmp_path / "a.db") as other:
+        ask = index._views.own.search.matches
+
+        def interrupted(*arguments: Any, **named: Any) -> Any:
+            other.delete_many(["a", "b"])
+            return ask(*arguments, **named)
+
+        monkeypatch.setattr(index._views.own.search, "matches", interrupted)
+        assert [match.key for match in index.matches("a")] == ["b", "c"]
+        monkeypatch.undo()
+        assert index.matches("c") == []
+        assert not index.connection.in_transaction
+        with pytest.raises(KeyNotFoundError):
+            index.matches("a")
+
+
+def test_matches_of_a_key_follow_a_rebuild(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where another connection rebuilds in the middle, and the settings are not known to be those of the state that was seen, it
+    is asked again."""
+    filled(tmp_path / "a.db").close()
+    with Index(tmp_path / "a.db") as index, Index(tmp_path / "a.db") as other:
+        ask, asked = index._views.own.search.matches, []
+
+        def interrupted(*arguments: Any, **named: Any) -> Any:
+            rows = ask(*arguments, **named)
+            if not asked:
+                other.rebuild(BinaryCode(64, 1))
+            asked.append(len(rows))
+            return rows
+
+        monkeypatch.setattr(index._views.own.search, "matches", interrupted)
+        assert [match.key for match in index.matches("a")] == ["b"]
+        assert asked == [2, 1]
+
+
+def test_matches_of_a_key_are_two_statements(tmp_path: Path) -> None:
+    """Neither BEGIN nor COMMIT nor a look at the settings, where nothing was written since."""
+    with Index(tmp_path / "a.db", MinHash()) as index:
+        index.add("a", TEXT)
+        index.matches("a")
+        seen: list[str] = []
+        index.connection.exec_trace = lambda cursor, sql, bindings: seen.append(sql) or True  # type: ignore[func-returns-value]
+        index.matches("a")
+        assert len(seen) == 2 and all(sql.startswith("SELECT") for sql in seen)
+        index.connection.exec_trace = None
+
+
+def test_matches_of_a_damaged_fingerprint_are_an_error_and_leave_nothing_open(tmp_path: Path) -> None:
+    """The statement that is held is closed with the error: the index can write at once."""
+    with filled(tmp_path / "a.db") as index:
+        index.connection.execute("UPDATE neardup_fingerprint SET value_hash = value_hash + 1 WHERE id = 1")
+        for _ in range(2):
+            with pytest.raises(CorruptIndexError):
+                index.matches("a")
+        index.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        assert (tmp_path / "a.db-wal").stat().st_size == 0

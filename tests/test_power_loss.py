@@ -14,6 +14,7 @@ import pytest
 from disks import ForgettingDisk
 from support import SETS, WORDS
 
+import neardup_db.store.log as log
 from neardup_db import FormatError, Index, ParameterError
 
 NOTHING = "no index"
@@ -70,15 +71,20 @@ def state_after_power_cut(path: Path) -> Any:
         return NOTHING
 
 
+@pytest.mark.parametrize("beside", [False, True], ids=["within commits", "beside"])
 @pytest.mark.parametrize("durability", ["full", "normal"])
-def test_power_cuts(durability: str, tmp_path: Path, long_run: bool) -> None:
+def test_power_cuts(durability: str, beside: bool, tmp_path: Path, long_run: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the disk had not been made to keep is lost or not, in any part: the index opens, check() finds nothing, and it
-    holds all acknowledged operations ("full") or all up to one of them ("normal"), and perhaps the one that was at work."""
+    holds all acknowledged operations ("full") or all up to one of them ("normal"), and perhaps the one that was at work. beside:
+    another thread moves the log into the file all the time."""
+    if beside:
+        for name, pages in (("LOG_PAGES", 20), ("LOG_PAGES_MAX", 80), ("LITTLE", 5)):
+            monkeypatch.setattr(log, name, pages)
     cuts, lost = 0, []
     for seed in range(25 if long_run else 2):
         folder = tmp_path / str(seed)
         folder.mkdir()
-        states, moments = cut_at_random(folder, durability, random.Random(seed), chance=0.04 if long_run else 0.02)
+        states, moments = cut_at_random(folder, durability, random.Random(seed), 0.04 if long_run else 0.02, beside)
         for path, acknowledged in moments:
             left = state_after_power_cut(path)
             kept = [number for number, state in enumerate(states[: acknowledged + 2]) if state == left]
@@ -93,7 +99,9 @@ def test_power_cuts(durability: str, tmp_path: Path, long_run: bool) -> None:
         assert max(lost) > 0  # else this disk would not show the difference
 
 
-def cut_at_random(folder: Path, durability: str, rng: random.Random, chance: float) -> tuple[list[Any], list[tuple[Path, int]]]:
+def cut_at_random(
+    folder: Path, durability: str, rng: random.Random, chance: float, beside: bool
+) -> tuple[list[Any], list[tuple[Path, int]]]:
     """Run a history from the creation of the index on. Returns the states, from `NOTHING` on, after each operation; and of
     moments before a call to the disk what the power cut has left, with the number of the last state that was acknowledged."""
     states: list[Any] = [NOTHING]
@@ -102,15 +110,15 @@ def cut_at_random(folder: Path, durability: str, rng: random.Random, chance: flo
 
         def look() -> None:
             if rng.random() < (0.5 if len(states) < 3 else chance):
-                place = folder / f"cut {len(moments)}"
+                place, acknowledged = folder / f"cut {len(moments)}", len(states) - 1
                 disk.cut_power(place, rng)
-                moments.append((place / "index.db", len(states) - 1))
+                moments.append((place / "index.db", acknowledged))
 
         disk.look = look
         with Index(folder / "index.db", SETS, text=WORDS, store_text=True, durability=durability) as index:
             states.append(state_of(index))
             for operation in history(rng, 60):
-                if rng.random() < 0.1:  # from time to time the log goes into the file early, and pages into the log
+                if not beside and rng.random() < 0.1:  # now and then the log goes into the file early, and pages into the log
                     index.connection.execute("PRAGMA wal_autocheckpoint = 20; PRAGMA cache_size = 10")
                 operation(index)
                 states.append(state_of(index))

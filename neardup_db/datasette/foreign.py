@@ -72,6 +72,11 @@ class ForeignDatabase(Database):
             return super().row(sql, bindings)
 
     @contextmanager
+    def held(self, sql: str, bindings: Any = None) -> Iterator[tuple[Any, ...] | None]:
+        with self._translated(), super().held(sql, bindings) as row:
+            yield row
+
+    @contextmanager
     def reading(self) -> Iterator[bool]:
         with self.lock, self._translated():
             began = not self.connection.in_transaction

@@ -13,27 +13,29 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import apsw
 
 from ..errors import BusyError, ClosedError, CorruptIndexError, FormatError, NearDupError, ParameterError, ReadOnlyError
 from . import checksums, forks
+from .log import LOG_PAGES, OF_CHECKPOINT, Log
 
 APPLICATION_ID = 0x4E445550
 """Of a file that this package created ("NDUP")."""
 
-CACHE_KIB = 32 << 10
-"""Pages that a connection of our own keeps at most: a large transaction touches pages all over the tables, and with SQLite's
-2 MB each of them is written, and read again, many times over."""
+CACHE_KIB = 16 << 10
+"""Pages that a connection of our own keeps at most. What is asked for, or added, one by one touches pages all over the tables,
+of which a larger cache holds hardly more; but SQLite walks through all of it at each commit in which a page was split, in files
+below 1 GB: with 32 MB it takes 40 of 300 us."""
+
+CACHE_KIB_MANY = 32 << 10
+"""The same, while many documents are written: a large transaction touches pages all over the tables, and with SQLite's 2 MB each
+of them is written, and read again, many times over."""
 
 MAP_BYTES = 2**31 - 2**16
 """Of a file that is read through a memory map, the most that SQLite maps: the beginning; the rest is read as usual."""
-
-LOG_PAGES = 8000
-"""Pages of the write-ahead log after which they are moved into the file. An added document changes about 20, all over the tables:
-with SQLite's 1,000 every fiftieth one waits for the disk (p99 20 ms; from 4,000 on below 1 ms)."""
 
 _SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL"}
 
@@ -44,11 +46,6 @@ _ERRORS: tuple[tuple[type[Exception], type[NearDupError]], ...] = (
     (apsw.NotADBError, FormatError),
     (apsw.ConnectionClosedError, ClosedError),
 )
-
-
-_OF_CHECKPOINT = (apsw.IOError, apsw.FullError)
-"""What moving the write-ahead log into the file may fail with, and is no failure of the call that does it: all of it is still in
-the log, and the next one moves it."""
 
 
 def translate(error: apsw.Error) -> NearDupError:
@@ -197,6 +194,11 @@ def open_reader(path: str, vfs: str, *, read_only: bool, timeout: float, memory_
     return _configured(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs), "full", timeout, memory_map)
 
 
+def open_mover(path: str, vfs: str) -> apsw.Connection:
+    """One more connection to a file that is open, to move its log."""
+    return apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
+
+
 def _configured(connection: apsw.Connection, durability: str, timeout: float, memory_map: bool) -> apsw.Connection:
     """The connection with our settings; closed again if that fails."""
     try:
@@ -215,21 +217,35 @@ def _configured(connection: apsw.Connection, durability: str, timeout: float, me
     return connection
 
 
-@contextmanager
-def _decoded() -> Iterator[None]:
+class _Decoded:
     """Text of the file that is no Unicode is damage, where it is read."""
-    try:
-        yield
-    except UnicodeDecodeError as error:
-        raise _undecoded(error) from error
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, UnicodeDecodeError):
+            found = error.object[:40]
+            raise CorruptIndexError(f"the file holds text that is no Unicode ({found!r}): restore a backup") from error
 
 
-def _undecoded(error: UnicodeDecodeError) -> CorruptIndexError:
-    return CorruptIndexError(f"the file holds text that is no Unicode ({error.object[:40]!r}): restore a backup")
+_DECODED = _Decoded()
+"""No generator as `contextmanager` makes it: entered with every statement, these would take a tenth of a query's time."""
 
 
 def _as_it_is(cursor: apsw.Cursor, row: Any) -> Any:
     return row
+
+
+class _Level(NamedTuple):
+    """One of the nested transactions."""
+
+    began: bool
+    """Whether it is the outermost one."""
+    savepoint: str | None
+    """Of an inner one."""
+    changes: int
+    """Rows that the connection had changed before."""
 
 
 class Database:
@@ -237,6 +253,9 @@ class Database:
 
     another: Callable[[], apsw.Connection] | None = None
     """Opens one more connection to the same file, to read; None where there can be none."""
+
+    log: Log | None = None
+    """What moves the write-ahead log of a connection of our own; None where SQLite does."""
 
     def __init__(self, connection: apsw.Connection, *, owned: bool, read_only: bool, timeout: float = 0.0) -> None:
         self.connection = connection
@@ -305,25 +324,35 @@ class Database:
 
     def rows(self, sql: str, bindings: Any = None) -> list[tuple[Any, ...]]:
         """All rows of a query."""
-        try:  # not `_decoded`: entering it takes a tenth of a short query
+        with _DECODED:
             return self.execute(sql, bindings).fetchall()
-        except UnicodeDecodeError as error:
-            raise _undecoded(error) from error
 
     def row(self, sql: str, bindings: Any = None) -> tuple[Any, ...] | None:
         """The first row of a query, None where there is none."""
-        with _decoded():
+        with _DECODED:
             row: tuple[Any, ...] | None = self.execute(sql, bindings).fetchone()
             return row
 
+    @contextmanager
+    def held(self, sql: str, bindings: Any = None) -> Iterator[tuple[Any, ...] | None]:
+        """The first row of a query, None where there is none. The query does not end inside, so that what is asked there sees the
+        same state: a transaction without BEGIN and COMMIT, which are two statements more."""
+        with _DECODED:
+            cursor = self.execute(sql, bindings)
+            row: tuple[Any, ...] | None = cursor.fetchone()
+        try:
+            yield row
+        finally:
+            cursor.close()
+
     def stream(self, sql: str, bindings: Any = None) -> Iterator[tuple[Any, ...]]:
         """The rows of a query one by one, where there may be too many to hold."""
-        with _decoded():
+        with _DECODED:
             yield from self.execute(sql, bindings)
 
     def rows_of_many(self, sql: str, bindings: Iterable[Any]) -> list[tuple[Any, ...]]:
         """All rows of a query that is run once for each of the bindings."""
-        with _decoded():
+        with _DECODED:
             return self.execute_many(sql, bindings).fetchall()
 
     def page(self, sql: str, after_id: int, *more: Any) -> list[tuple[Any, ...]]:
@@ -361,8 +390,11 @@ class Database:
                 raise translate(error) from error
 
     @contextmanager
-    def writing(self) -> Iterator[bool]:
-        """All or nothing for everything inside; nests. Yields True where this began a transaction."""
+    def writing(self, *, light: bool = False) -> Iterator[bool]:
+        """All or nothing for everything inside; nests. Yields True where this began a transaction.
+
+        light: inside another one without a savepoint, for which SQLite copies every page before it changes. Then an error is that
+        of the outermost transaction, and ends it, if there were changes before it: for what finds its own errors before those."""
         with self.lock:
             self.require_open()
             if self.read_only:
@@ -370,16 +402,18 @@ class Database:
             with translated():
                 self.settle()
                 began = self._begins()
-                savepoint = f"neardup_{self._depth}"
+                level = _Level(
+                    began, None if light and self._began else f"neardup_{self._depth}", self.connection.total_changes()
+                )
                 self._depth += 1
                 try:
-                    self._begin(began, savepoint)
+                    self._begin(level)
                     yield began
                 except BaseException:
-                    self._roll_back(began, savepoint)
+                    self._roll_back(level)
                     raise
                 else:
-                    self._commit(began, savepoint)
+                    self._commit(level)
                 finally:
                     self._depth -= 1
                     self._began = self._began and not began
@@ -395,45 +429,74 @@ class Database:
         self._began, self._joined = True, False
         return True
 
-    def _begin(self, began: bool, savepoint: str) -> None:
+    def _begin(self, level: _Level) -> None:
         """Inside the try: waiting for another writer can take long, and Ctrl-C then comes right after the transaction began."""
-        self.connection.execute("BEGIN IMMEDIATE" if began else f"SAVEPOINT {savepoint}")
+        if level.began:
+            self.connection.execute("BEGIN IMMEDIATE")
+        elif level.savepoint is not None:
+            self.connection.execute(f"SAVEPOINT {level.savepoint}")
 
-    def _commit(self, began: bool, savepoint: str) -> None:
+    def _commit(self, level: _Level) -> None:
         self.require_open()  # not in a child that was forked inside
         if not self.connection.in_transaction:
             raise _lost()
         try:
-            self.connection.execute("COMMIT" if began else f"RELEASE {savepoint}")
+            if level.began:
+                self.connection.execute("COMMIT")
+            elif level.savepoint is not None:
+                self.connection.execute(f"RELEASE {level.savepoint}")
         except apsw.IOError as error:
-            self._roll_back(began, savepoint)
-            if not began:
+            self._roll_back(level)
+            if not level.began:
                 raise
             self._uncertain = error
             raise _unknown(error) from error
         except BaseException:
-            self._roll_back(began, savepoint)
+            self._roll_back(level)
             raise
 
-    def _roll_back(self, began: bool, savepoint: str) -> None:
+    def _roll_back(self, level: _Level) -> None:
         if self.forked:  # it is the parent's, in memory that both share
             return
         if not self.connection.in_transaction:  # it did not begin, was committed, or SQLite has rolled back by itself
             return
-        if began:
+        if level.began:
             self.connection.execute("ROLLBACK")
-            return
+        elif level.savepoint is None:
+            if self.connection.total_changes() != level.changes:
+                self.connection.execute("ROLLBACK")
+        else:
+            # an error: the savepoint itself could not be set, or was released: nothing of ours is left
+            with suppress(apsw.SQLError):
+                self.connection.execute(f"ROLLBACK TO {level.savepoint}; RELEASE {level.savepoint}")
+
+    @contextmanager
+    def large_cache(self) -> Iterator[None]:
+        """Keep more pages meanwhile, for writing many documents; a size that is not ours stays as it is."""
+        with self.lock, translated():
+            ours = self.owned and self.connection.pragma("cache_size") == -CACHE_KIB
+            if ours:
+                self.connection.pragma("cache_size", -CACHE_KIB_MANY)
         try:
-            self.connection.execute(f"ROLLBACK TO {savepoint}; RELEASE {savepoint}")
-        except apsw.SQLError:  # the savepoint itself could not be set, or was released: nothing of ours is left
-            return
+            yield
+        finally:
+            if ours and not self._closed and not self.forked:
+                with self.lock, suppress(apsw.Error):
+                    self.connection.pragma("cache_size", -CACHE_KIB)
+
+    def move_log_beside(self, another: Callable[[], apsw.Connection]) -> None:
+        """Move the write-ahead log in another thread from now on; another: opens one more connection to the file, to write."""
+        self.log = Log(another)
+        self.connection.set_wal_hook(self.log.committed)
 
     def truncate_log(self) -> None:
         """Move the write-ahead log into the file and cut it, unless others are at work just now: they are not waited for."""
+        if self.log is not None:
+            self.log.stop()
         self.connection.set_busy_timeout(0)
         try:
             # locked: a query of the caller's own on this connection is being read
-            with suppress(apsw.LockedError, *_OF_CHECKPOINT):
+            with suppress(apsw.LockedError, *OF_CHECKPOINT):
                 self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         finally:
             self.connection.set_busy_timeout(int(self.timeout * 1000))
@@ -449,15 +512,27 @@ class Database:
             if self.owned and self._depth:
                 raise NearDupError("the index cannot be closed inside its own transaction: leave the transaction first")
             self._closed = True
+            if self.log is not None:
+                self.log.close()
             if self.owned:
-                with suppress(*_OF_CHECKPOINT):
+                with suppress(*OF_CHECKPOINT):
                     self.connection.close()
 
 
-@contextmanager
-def translated() -> Iterator[None]:
+class _Translated:
     """Errors of SQLite come out as errors of this package."""
-    try:
-        yield
-    except apsw.Error as error:
-        raise translate(error) from error
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, apsw.Error):
+            raise translate(error) from error
+
+
+_TRANSLATED = _Translated()
+
+
+def translated() -> _Translated:
+    """A block whose errors of SQLite come out as errors of this package."""
+    return _TRANSLATED

@@ -28,6 +28,10 @@ class Found(NamedTuple):
     cluster_id: int | None
     expires_at: int | None
 
+    def is_visible(self, now: int) -> bool:
+        """Whether it has not expired."""
+        return self.expires_at is None or self.expires_at > now
+
 
 class Record(NamedTuple):
     """One document to add, checked: `text` is what is stored with it, `metadata` JSON, `expires_at` milliseconds."""
@@ -98,7 +102,19 @@ class Documents:
     def visible(self, key: Key, now: int) -> Found | None:
         """The row of a key that has not expired."""
         found = self.find(key)
-        return found if found is not None and (found.expires_at is None or found.expires_at > now) else None
+        return found if found is not None and found.is_visible(now) else None
+
+    @contextmanager
+    def held(self, key: Key) -> Iterator[tuple[Found, bytes | None] | None]:
+        """The row of a key, visible or not, and its stored value, None for an empty text; inside, their state stays."""
+        sql = """SELECT d.id, d.group_id, d.fingerprint_id, d.cluster_id, d.expires_at, f.value, f.value_hash
+                 FROM {index}_document AS d LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id WHERE d.key = +?"""
+        with self.db.held(self.store.sql(sql), (key,)) as row:
+            if row is None:
+                yield None
+                return
+            found = Found(*self.require_numbers(row[:5]))
+            yield found, None if found.fingerprint_id is None else self._sound(found.fingerprint_id, row[5:])
 
     def read(self, document_id: int) -> Document:
         """A whole document."""
@@ -152,7 +168,10 @@ class Documents:
     def value(self, fingerprint_id: int) -> bytes:
         """A stored value, checked against its hash."""
         sql = self.store.sql("SELECT value, value_hash FROM {index}_fingerprint WHERE id = ?")
-        row = self.db.row(sql, (fingerprint_id,))
+        return self._sound(fingerprint_id, self.db.row(sql, (fingerprint_id,)))
+
+    def _sound(self, fingerprint_id: int, row: tuple[Any, ...] | None) -> bytes:
+        """The value of a fingerprint's row (value, hash)."""
         if row is None or not self.is_sound(*row):
             raise self._damaged(f"fingerprint {fingerprint_id}", "not the one that was written")
         return bytes(row[0])

@@ -6,7 +6,6 @@ import contextlib
 import os
 import sqlite3
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from ..records import check_choice, now_ms
 from ..schemes.base import Scheme
 from ..text import TextRules
 from . import checksums, definitions, schema
-from .connection import APPLICATION_ID, Database, load, open_file, open_reader, translated
+from .connection import APPLICATION_ID, Database, load, open_file, open_mover, open_reader, translated
 from .state import Common, Given, Store
 
 
@@ -83,19 +82,23 @@ def open_store(
         db.close()
         raise
     if path != ":memory:":
-        db.another = _opener(db, memory_map)
+        _let_open_again(db, memory_map)
     return store
 
 
-def _opener(db: Database, memory_map: bool) -> Callable[[], apsw.Connection]:
-    """Opens one more connection to the database's file, to read. FormatError where that cannot be done without harm."""
+def _let_open_again(db: Database, memory_map: bool) -> None:
+    """Tell the database how to open more connections to its file: to read, and to move its log. FormatError from these where that
+    cannot be done without harm."""
     path, vfs = db.connection.filename, db.connection.open_vfs  # now: they cannot be asked for while another thread is at work
     file = os.stat(path)
 
-    def another() -> apsw.Connection:
+    def require_file() -> None:
         now = os.stat(path)
         if (now.st_dev, now.st_ino) != (file.st_dev, file.st_ino):
             raise FormatError(f"{path!r} is another file than the one that was opened")
+
+    def reader() -> apsw.Connection:
+        require_file()
         connection = open_reader(path, vfs, read_only=db.read_only, timeout=db.timeout, memory_map=memory_map)
         try:
             if not db.read_only and connection.pragma("journal_mode") != "wal":
@@ -106,7 +109,13 @@ def _opener(db: Database, memory_map: bool) -> Callable[[], apsw.Connection]:
             raise
         return connection
 
-    return another
+    def mover() -> apsw.Connection:
+        require_file()
+        return open_mover(path, vfs)
+
+    db.another = reader
+    if not db.read_only:
+        db.move_log_beside(mover)
 
 
 def make_file(path: str) -> bool:

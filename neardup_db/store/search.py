@@ -185,7 +185,10 @@ class Search:
 
     def stored_sketch(self, document_id: int, fingerprint_id: int) -> Sketch:
         """The sketch of a stored document, for asking again."""
-        value = self.documents.value(fingerprint_id)
+        return self.sketch_with(document_id, self.documents.value(fingerprint_id))
+
+    def sketch_with(self, document_id: int, value: bytes) -> Sketch:
+        """The same, where its stored value is known."""
         evidence = None
         text = self.documents.text(document_id) if self.store.store_text else None
         if text is not None:

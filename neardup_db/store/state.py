@@ -217,13 +217,13 @@ class Store:
             yield
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
-        """A transaction, with settings that belong to it."""
+    def writing(self, *, light: bool = False) -> Iterator[None]:
+        """A transaction, with settings that belong to it; light: see `Database.writing`."""
         self.db.require_open()
         with self.db.lock:  # until what was loaded inside a transaction that failed is forgotten
             given = self.common.given
             try:
-                with self.db.writing():
+                with self.db.writing(light=light):
                     self.refresh()
                     yield
             except BaseException:
@@ -232,11 +232,11 @@ class Store:
                 raise
 
     def at_once(self, ask: Callable[[], Answer]) -> Answer:
-        """What `ask` answers, which runs one query, under settings that belong to the state it sees. The caller holds the lock.
+        """What `ask` answers, which sees one state, under settings that belong to the state it sees. The caller holds the lock.
 
-        One statement sees one state without a transaction around it, and whether the settings belong to it is known afterwards:
-        nothing was written since they were compared, or they are compared now (a generation never comes back). Otherwise, or
-        where `ask` fails, it is asked again as in `reading`."""
+        One statement, or what is asked while one is `held`, sees one state without a transaction around it, and whether the
+        settings belong to it is known afterwards: nothing was written since they were compared, or they are compared now (a
+        generation never comes back). Otherwise, or where `ask` fails, it is asked again as in `reading`."""
         self.db.settle()
         if self.generation >= 0 and not self.db.connection.in_transaction:
             try:

@@ -41,8 +41,20 @@ class View:
         """The row of a key that has not expired. Raises KeyNotFoundError."""
         found = self.documents.visible(check_key(key), now)
         if found is None:
-            raise KeyNotFoundError(f"no document has the key {key!r}")
+            raise _not_found(key)
         return found
+
+    @contextmanager
+    def held(self, key: Any, now: int) -> Iterator[tuple[Found, bytes | None]]:
+        """The same with its stored value, None for an empty text; inside, their state stays."""
+        with self.documents.held(check_key(key)) as held:
+            if held is None or not held[0].is_visible(now):
+                raise _not_found(key)
+            yield held
+
+
+def _not_found(key: Any) -> KeyNotFoundError:
+    return KeyNotFoundError(f"no document has the key {key!r}")
 
 
 class Views:

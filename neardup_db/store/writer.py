@@ -99,7 +99,7 @@ class Writer:
         if record.expires_at is None or record.expires_at > now:
             self.clusters.connect(document_id, neighbours, now)
             self.clusters.settle_crowds([document_id])
-        replaced = found is not None and _visible(found, now)
+        replaced = found is not None and found.is_visible(now)
         return "replaced" if replaced else "added", [row.match for row in matches]
 
     def add_if_new(
@@ -122,13 +122,13 @@ class Writer:
             self.clusters.remove([found.id], now)
         document_id = self._insert(record, sketch, self.documents.group_id(record.group, create=True), now)
         self.clusters.settle_crowds([document_id])
-        replaced = found is not None and _visible(found, now)
+        replaced = found is not None and found.is_visible(now)
         return "replaced" if replaced else "added", []
 
     def _existing(self, record: Record, now: int, if_exists: str) -> tuple[Found | None, bool]:
         """The document that has the key already, and whether it stays. An expired one never does."""
         found = self.documents.find(record.key)
-        if found is None or not _visible(found, now):
+        if found is None or not found.is_visible(now):
             return found, False
         if if_exists == "error":
             raise DuplicateKeyError(
@@ -361,7 +361,3 @@ def _distinct(sketches: Sketches) -> tuple[list[bytes], Any, Any]:
         places = [place_of[value] for value in distinct]
         hashes, keys = hashes[places], None if keys is None else keys[places]
     return distinct, hashes, keys
-
-
-def _visible(found: Found, now: int) -> bool:
-    return found.expires_at is None or found.expires_at > now
