@@ -240,14 +240,22 @@ def test_a_document_with_a_damaged_fingerprint_can_be_deleted() -> None:
         assert index.stats()["candidate_rows"] == 0
 
 
-@pytest.mark.parametrize("scheme", [MinHash(), BinaryCode(bits=64, max_distance=20)], ids=repr)
-def test_a_query_that_meets_damage_names_the_remedy(scheme: Any) -> None:
+@pytest.mark.parametrize(
+    ("scheme", "damage"),
+    [
+        (MinHash(), DAMAGE[0]),
+        (BinaryCode(bits=64, max_distance=3), DAMAGE[0]),  # few: looked at one by one
+        (BinaryCode(bits=64, max_distance=20), "UPDATE neardup_code_bucket SET entries = zeroblob(length(entries))"),
+    ],
+    ids=repr,
+)
+def test_a_query_that_meets_damage_names_the_remedy(scheme: Any, damage: str) -> None:
     """Not the words of an SQL function, but what to do."""
     with Index(":memory:", scheme) as index:
         add, query = (index.add_code, index.query_code) if isinstance(scheme, BinaryCode) else (index.add, index.query)
         content: Any = 5 if isinstance(scheme, BinaryCode) else "one two three"
         add("a", content)
-        index.connection.execute(DAMAGE[0])
+        index.connection.execute(damage)
         for call in (lambda: query(content), lambda: add("b", content)):
             with pytest.raises(CorruptIndexError, match="check"):
                 call()
