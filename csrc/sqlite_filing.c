@@ -9,6 +9,8 @@
  * DIRECTONLY: it reads the index. All values are read before the first row is given out, so it may feed an INSERT. */
 #include "sqlite_neardup.h"
 
+#include <string.h>
+
 static nd_table_spec filing_spec = {
     .name = "neardup_filing",
     .declaration = "CREATE TABLE x(group_id INTEGER, table_no INTEGER, low, high, crowd INTEGER, fingerprint_id INTEGER, "

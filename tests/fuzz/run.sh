@@ -24,7 +24,7 @@ export sanitize="-fsanitize=address,undefined -fno-sanitize-recover=all"
 python3 "$root/csrc/embed_sql.py" "$root"/neardup_db/sql/*.sql "$work/sql_texts.h"
 python3 "$root/csrc/embed_sql.py" "$root"/migrations/*.sql "$root"/neardup_db/sql/keys_*.sql "$work/fuzz_texts.h"
 
-# Not what are modules of their own: sqlite_checksums.c and sqlite_fork.c.
+# Not what are modules of their own (see meson.build).
 # The core and the extension allocate through memory.c, which can refuse. The targets' own comparisons are not traced: their plain
 # loops would take most of the time.
 compile() {
@@ -34,7 +34,7 @@ compile() {
     clang $flags $sanitize $own -c "$1" -o "$work/objects/$(basename "$1" .c).o"
 }
 export -f compile
-find "$root/csrc" "$root/tests/fuzz" -name '*.c' ! -name python_texts.c ! -name sqlite_checksums.c ! -name sqlite_fork.c | xargs -P "$jobs" -I {} bash -euo pipefail -c 'compile {}'
+find "$root/csrc" "$root/tests/fuzz" -name '*.c' ! -name python_texts.c ! -name sqlite_checksums.c ! -name sqlite_fork.c ! -name sqlite_sync.c | xargs -P "$jobs" -I {} bash -euo pipefail -c 'compile {}'
 
 mapfile -t core < <(find "$work/objects" -name '*.o' ! -name 'fuzz_*' ! -name 'sqlite_*')
 mapfile -t extension < <(find "$work/objects" -name 'sqlite_*.o')
