@@ -14,6 +14,7 @@ from neardup_db import BinaryCode, Index
 from neardup_db.errors import DuplicateKeyError
 from neardup_db.store import ingest, writer
 from neardup_db.store.seen import HashedIds
+from neardup_db.store.state import Sketches
 
 SCHEME = BinaryCode(bits=64, max_distance=3)
 COUNT = 400
@@ -137,6 +138,20 @@ def test_records_that_go_one_by_one_in_a_load(tmp_path: Path) -> None:
             single.add_code(**one)
         assert stored(index) == stored(single)
         assert index.check().ok
+
+
+@pytest.mark.parametrize("modulus", [2**40, 3, 1])
+def test_equal_values_of_a_batch_are_told_from_those_of_equal_hash(modulus: int) -> None:
+    """Each value is there once, in the order of the first ones, and every sketch points at its own: even where hashes collide."""
+    random = Random(4)
+    values = [random.choice([None, *(bytes([i]) * 20 for i in range(30))]) for _ in range(200)]
+    hashes = np.array([-1 if value is None else value[0] % modulus for value in values], np.int64)
+    keys = np.array([[-1 if value is None else value[0]] for value in values], np.int64)
+    distinct, of_distinct, keys_of, which = writer._distinct(Sketches(values, None, None, 1, hashes, keys))
+    assert distinct == list(dict.fromkeys(value for value in values if value is not None))
+    assert [None if i < 0 else distinct[i] for i in which] == values
+    assert of_distinct.tolist() == [value[0] % modulus for value in distinct]
+    assert keys_of[:, 0].tolist() == [value[0] for value in distinct]
 
 
 def test_hashed_ids_find_every_id() -> None:

@@ -196,26 +196,32 @@ class Writer:
 
     def _add_group(self, group_id: int, sketches: Sketches, places: Sequence[int], found: list[int | None]) -> None:
         """The fingerprints of one group's sketches, into their places of `found`."""
-        distinct, hashes, keys = _distinct(sketches)
+        values, hashes, keys, which = _distinct(sketches)
         first = self.documents.last_fingerprint_id() + 1
+        ids = np.zeros(len(values), np.int64)
         known = self._known(group_id, hashes, first - 1, large=keys is not None)
         if known:
-            fresh = [i for i, value in enumerate(distinct) if value not in known]
-            distinct, hashes, keys = [distinct[i] for i in fresh], hashes[fresh], None if keys is None else keys[fresh]
-        if distinct:
-            last = first + len(distinct) - 1
-            self.documents.insert_fingerprints(first, group_id, distinct, hashes)
+            for i in np.flatnonzero(np.isin(hashes, signed_hashes(list(known)))).tolist():
+                ids[i] = known.get(values[i], 0)
+        fresh = np.flatnonzero(ids == 0)
+        if len(fresh):
+            ids[fresh] = np.arange(first, first + len(fresh))
+            last = int(ids[fresh[-1]])
+            if len(fresh) < len(values):
+                values, hashes = [values[i] for i in fresh.tolist()], hashes[fresh]
+                keys = None if keys is None else keys[fresh]
+            self.documents.insert_fingerprints(first, group_id, values, hashes)
             if self._hashed is not None:
-                self._hashed.add(hashes, np.arange(first, last + 1))
+                self._hashed.add(hashes, ids[fresh])
             self._unfiled = (self._unfiled[0] if self._unfiled else first, last)
             if keys is None or self._unfiled_keys is None:
                 self._unfiled_keys = None
             else:
                 self._unfiled_keys.append(np.insert(keys, 0, group_id, axis=1))
-            known.update(zip(distinct, count(first), strict=False))
-        for place, value in zip(places, sketches.values, strict=True):
-            if value is not None:
-                found[place] = known[value]
+        numbers = ids.tolist()
+        for place, number in zip(places, which.tolist(), strict=True):
+            if number >= 0:
+                found[place] = numbers[number]
 
     def _known(self, group_id: int, hashes: Any, stored: int, *, large: bool) -> dict[bytes, int]:
         """{value: id} of the stored fingerprints of a group that have one of the hashes; `stored`: at most so many there are;
@@ -350,14 +356,33 @@ class Writer:
             step(done)
 
 
-def _distinct(sketches: Sketches) -> tuple[list[bytes], Any, Any]:
-    """The different values in the order of their first ones, with hashes and keys (None where they are not at hand)."""
-    values, hashes, keys = sketches.values, sketches.hashes, sketches.keys
-    distinct = [value for value in dict.fromkeys(values) if value is not None]
-    if hashes is None:
-        return distinct, signed_hashes(distinct), None
-    if len(distinct) < len(values):
-        place_of = {value: i for i, value in enumerate(values)}
-        places = [place_of[value] for value in distinct]
-        hashes, keys = hashes[places], None if keys is None else keys[places]
-    return distinct, hashes, keys
+def _distinct(sketches: Sketches) -> tuple[Sequence[bytes], Any, Any, Any]:
+    """The different values in the order of their first ones, with hashes and keys (None where they are not at hand), and for each
+    sketch the place of its value among them, -1 = it has none."""
+    values: Sequence[Any] = sketches.values
+    present = np.arange(len(values))
+    if None in values:
+        present = np.flatnonzero([value is not None for value in values])
+        values = [value for value in values if value is not None]
+    hashes = signed_hashes(values) if sketches.hashes is None else sketches.hashes[present]
+    keys = None if sketches.hashes is None or sketches.keys is None else sketches.keys[present]
+    leaders = _leaders(values, hashes)
+    different = np.flatnonzero(leaders == np.arange(len(values)))
+    which = np.full(len(sketches.values), -1)
+    which[present] = np.searchsorted(different, leaders)
+    if len(different) < len(values):
+        values, hashes = [values[i] for i in different.tolist()], hashes[different]
+        keys = None if keys is None else keys[different]
+    return values, hashes, keys, which
+
+
+def _leaders(values: Sequence[bytes], hashes: Any) -> Any:
+    """For each value the place of the first one that equals it, int64[n]. Only values of one hash are compared: hashing them
+    again for a dictionary takes longer than writing them where they are long."""
+    _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
+    leaders = first[group]
+    repeated = np.flatnonzero(leaders != np.arange(len(values)))
+    if all(values[i] == values[j] for i, j in zip(repeated.tolist(), leaders[repeated].tolist(), strict=True)):
+        return leaders
+    places: dict[bytes, int] = {}
+    return np.array([places.setdefault(value, i) for i, value in enumerate(values)], np.int64)
