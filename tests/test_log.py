@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -244,24 +242,11 @@ def test_a_setting_of_the_callers_stays(tmp_path: Path, passes: list[str]) -> No
         assert not passes and pages_of_log(path) > 160
 
 
-@contextmanager
-def adding(index: Index) -> Iterator[list[int]]:
-    """Another thread adds one document after another meanwhile."""
-    done: list[int] = []
-    stop = threading.Event()
-
-    def add() -> None:
-        while not stop.is_set():
-            index.add(len(done), story(len(done)))
-            done.append(1)
-
-    thread = threading.Thread(target=add)
-    thread.start()
-    try:
-        yield done
-    finally:
-        stop.set()
-        thread.join()
+def log_thread(index: Index) -> Any:
+    """The thread that moves the log, if there is one."""
+    moved = index._store.db.log
+    assert moved is not None
+    return moved._thread
 
 
 def test_forks_while_the_log_is_moved(tmp_path: Path) -> None:
@@ -281,11 +266,16 @@ def test_forks_while_the_log_is_moved(tmp_path: Path) -> None:
         return ""
 
     with Index(path, MinHash(), durability="normal") as index:
-        forks = 25
-        with adding(index) as done:
-            for number in range(forks):
-                assert in_child(lambda number=number: child(index, number)) == ""  # type: ignore[misc]
-        assert len(index) == forks + len(done) and index.check().problems == ()
+        forks, added, met = 25, 0, 0
+        for number in range(forks):
+            started = log_thread(index)
+            while log_thread(index) is started or not log_thread(index).is_alive():  # until one begins
+                index.add(added, story(added))
+                added += 1
+            met += log_thread(index).is_alive()
+            assert in_child(lambda number=number: child(index, number)) == ""  # type: ignore[misc]
+        assert met > 0
+        assert len(index) == forks + added and index.check().problems == ()
 
 
 def test_a_fork_waits_for_what_the_thread_does(tmp_path: Path) -> None:

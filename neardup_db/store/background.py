@@ -1,6 +1,7 @@
-"""Work on the database in a second thread, piece after piece, while the first one prepares the next ones.
+"""Work of a large load in other threads, piece after piece, while the caller's thread reads the next records: in one thread it is
+prepared (fingerprints), in a second one written to the database.
 
-Statements run without Python's lock, so that what is prepared meanwhile (reading records, fingerprints) has the other core.
+C code and statements run without Python's lock, so that what else there is to do has the other cores.
 """
 
 from __future__ import annotations
@@ -14,22 +15,105 @@ from .connection import Database
 
 WAITING_MAX = 16
 WAITING_BYTES = 96 << 20
-"""Pieces of work that may wait, and what they may hold: what bounds the memory of them."""
+"""Pieces of work that may wait to be written, and what they may hold: what bounds the memory of them."""
+
+Work = Callable[[], None]
+
+
+class Lane:
+    """A thread that runs functions in the order given; so many of them may wait, and so many bytes that these hold."""
+
+    def __init__(self, name: str, most: int, most_bytes: int) -> None:
+        self.name = name
+        self.most = most
+        self.most_bytes = most_bytes
+        self.working = False
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+        self._waiting: deque[tuple[Work, int]] = deque()
+        self._changed = threading.Condition()
+        self._ended = False
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller is in its thread."""
+        return self._thread is threading.current_thread()
+
+    def start(self, work: Work, size: int) -> None:
+        """Give it something to do that holds `size` bytes; waits while too much is waiting. Raises what went wrong earlier."""
+        with self._changed:
+            while self._is_full(size) and self._error is None and not self._ended:
+                self._changed.wait()
+            self._raise()
+            if self._ended:
+                return
+            self._waiting.append((work, size))
+            self._changed.notify_all()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=self.name)
+                self._thread.start()
+
+    def _is_full(self, size: int) -> bool:
+        waiting = len(self._waiting)
+        return waiting >= self.most or (waiting > 0 and sum(one[1] for one in self._waiting) + size > self.most_bytes)
+
+    def wait(self) -> None:
+        """Until nothing is at work; raises what went wrong there, again each time: the thread has ended."""
+        with self._changed:
+            while (self._waiting or self.working) and self._error is None:
+                self._changed.wait()
+            self._raise()
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            self._waiting.clear()
+            raise self._error
+
+    def end(self) -> None:
+        """Begin nothing more, and drop what waits."""
+        with self._changed:
+            self._ended = True
+            self._waiting.clear()
+            self._changed.notify_all()
+
+    def join(self) -> None:
+        """Until the thread has ended, after `end`."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._waiting and not self._ended:
+                    self._changed.wait()
+                if self._ended:
+                    return
+                work, _ = self._waiting.popleft()
+                self.working = True
+                self._changed.notify_all()
+            error: BaseException | None = None
+            try:
+                work()
+            except BaseException as caught:
+                error = caught
+            del work
+            with self._changed:
+                self.working = False
+                self._error = error
+                self._changed.notify_all()
+                if error is not None:
+                    return
 
 
 class Background:
-    """Runs functions in another thread inside a transaction that the caller's thread holds, in the order given.
+    """Prepares and writes inside a transaction that the caller's thread holds, in the order given.
 
-    Whoever comes to the database through `Database.reading` or `writing` in the meantime waits until all of them are done."""
+    Whoever comes to the database through `Database.reading` or `writing` in the meantime waits until all of it is done."""
 
     def __init__(self, db: Database) -> None:
         self.db = db
-        self._thread: threading.Thread | None = None
-        self._error: BaseException | None = None
-        self._waiting: deque[tuple[Callable[[], None], int]] = deque()
-        self._changed = threading.Condition()
-        self._working = False
-        self._ended = False
+        self._preparing = Lane("neardup_db prepare", 1, 0)
+        self._writing = Lane("neardup_db write", WAITING_MAX, WAITING_BYTES)
 
     def __enter__(self) -> Background:
         self.db.settle = self.wait
@@ -43,75 +127,41 @@ class Background:
             self._end()
             self.db.settle = _nothing
 
-    def start(self, work: Callable[[], None], size: int = 0) -> None:
-        """Give a piece of work, which holds `size` bytes; waits while too many are waiting. Raises what went wrong in an earlier
-        one."""
-        self.db.require_open()  # the thread is not in a child that was forked meanwhile
+    def prepare(self, make: Callable[[], tuple[Work, int]]) -> None:
+        """Let a piece of work, and how many bytes it holds, be made and then written; waits while another one is waiting. `make`
+        does not use the database. Raises what went wrong with an earlier piece."""
+        self.db.require_open()  # the threads are not in a child that was forked meanwhile
         if not self.db.owned:  # a caller's connection may call back into code that knows only its own thread
+            work, _ = make()
             work()
-            return
-        with self._changed:
-            while self._is_full(size) and self._error is None:
-                self._changed.wait()
-            self._raise()
-            self._waiting.append((work, size))
-            self._changed.notify_all()
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="neardup_db")
-            self._thread.start()
+        else:
+            self._preparing.start(lambda: self._writing.start(*make()), 0)
 
-    def _is_full(self, size: int) -> bool:
-        waiting = len(self._waiting)
-        return waiting >= WAITING_MAX or (waiting > 0 and sum(one[1] for one in self._waiting) + size > WAITING_BYTES)
+    def start(self, work: Work, size: int = 0) -> None:
+        """Let something that holds `size` bytes be written after all that was given before. Raises what went wrong with it."""
+        self.db.require_open()
+        self._preparing.wait()
+        if not self.db.owned:
+            work()
+        else:
+            self._writing.start(work, size)
 
     def wait(self) -> None:
-        """Until nothing is at work; raises what went wrong there, again each time: the thread has ended."""
-        if self._thread is None or self._thread is threading.current_thread():
-            return
-        with self._changed:
-            while (self._waiting or self._working) and self._error is None:
-                self._changed.wait()
-            self._raise()
-
-    def _raise(self) -> None:
-        if self._error is not None:
-            self._waiting.clear()
-            raise self._error
+        """Until nothing is at work; raises what went wrong there."""
+        if not self._preparing.is_current and not self._writing.is_current:
+            self._preparing.wait()
+            self._writing.wait()
 
     def _end(self) -> None:
-        """Stop the thread. What it has not begun is dropped: after an error the transaction is over."""
+        """Stop the threads. What they have not begun is dropped: after an error the transaction is over."""
         if self.db.forked:
             return
-        with self._changed:
-            self._ended = True
-            if self._working:
-                self.db.connection.interrupt()
-            self._waiting.clear()
-            self._changed.notify_all()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                while not self._waiting and not self._ended:
-                    self._changed.wait()
-                if self._ended:
-                    return
-                work, _ = self._waiting.popleft()
-                self._working = True
-                self._changed.notify_all()
-            error: BaseException | None = None
-            try:
-                work()
-            except BaseException as caught:
-                error = caught
-            with self._changed:
-                self._working = False
-                self._error = error
-                self._changed.notify_all()
-                if error is not None:
-                    return
+        self._preparing.end()
+        self._writing.end()
+        if self._writing.working:
+            self.db.connection.interrupt()
+        self._preparing.join()
+        self._writing.join()
 
 
 def _nothing() -> None:

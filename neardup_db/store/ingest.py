@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ..errors import DuplicateKeyError, NearDupError
 from ..records import incoming, is_plain_key, now_ms
 from ..values import AddReport, Key
-from .background import Background
+from .background import Background, Work
 from .documents import Documents
 from .state import Sketches, Store
 from .writer import Batch, Writer
@@ -20,7 +20,7 @@ BATCH_SIZE = 16 << 20
 """Characters of text in a batch: what bounds the memory that a batch needs."""
 
 WORTH_A_THREAD = 1000
-"""Records of a batch from which on it is written in the background."""
+"""Records of a batch from which on it is fingerprinted and written in other threads."""
 
 
 class Columns(NamedTuple):
@@ -77,18 +77,17 @@ class Ingest:
         return AddReport(**self.counts)
 
     def _transaction(self, batch: Batch | None, batches: Iterator[Batch]) -> None:
-        """Write batches until a transaction is full: each while the next one is read and fingerprinted."""
+        """Write batches until a transaction is full: each while the next one is fingerprinted, and the one after that read."""
         left = self.options.commit_every
         with Background(self.store.db) as background:
             while batch is not None:
-                sketches = self._sketch(batch)
-                work = partial(self._take, batch, sketches)
                 if len(batch) < WORTH_A_THREAD:
                     background.wait()
-                    work()
+                    self._take(batch, self._sketch(batch))
+                elif self.store.rules.custom:  # functions of the caller's, which may know only its own thread
+                    background.start(*self._prepared(batch))
                 else:
-                    background.start(work, sum(len(value) for value in sketches.values if value is not None))
-                del sketches, work
+                    background.prepare(partial(self._prepared, batch))
                 self._report()
                 left = None if left is None else left - len(batch)
                 batch = None if left == 0 else next(batches, None)
@@ -161,6 +160,11 @@ class Ingest:
         return content
 
     # ---- writing a batch ---------------------------------------------------------------------------------------------
+
+    def _prepared(self, batch: Batch) -> tuple[Work, int]:
+        """What there is to write of a batch, and the bytes that this holds."""
+        sketches = self._sketch(batch)
+        return partial(self._take, batch, sketches), sum(len(value) for value in sketches.values if value is not None)
 
     def _sketch(self, batch: Batch) -> Sketches:
         """Fingerprints, in the place of the contents: batches wait to be written, and texts need ten times as much memory."""
