@@ -126,7 +126,7 @@ class Writers:
 
 def main() -> None:
     """Fork a writer for each line. Its batches are small."""
-    ingest.BATCH_RECORDS, ingest.WORTH_A_THREAD, writer.SEEN_FROM = 25, 1, 30
+    ingest.BATCH_RECORDS, ingest.WORTH_THREADS, writer.SEEN_FROM = 25, 1, 30
     child = 0
     for line in sys.stdin:
         if child:

@@ -126,7 +126,7 @@ def faults() -> Iterator[list[str]]:
 def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[FailingDisk]:
     """A disk that can fail; `add_many` makes small batches, writes them in the background, and takes them for large ones."""
     monkeypatch.setattr(ingest, "BATCH_RECORDS", 12)
-    monkeypatch.setattr(ingest, "WORTH_A_THREAD", 1)
+    monkeypatch.setattr(ingest, "WORTH_THREADS", 1)
     monkeypatch.setattr(writer, "SEEN_FROM", 15)
     with FailingDisk() as failing:
         yield failing

@@ -19,8 +19,9 @@ BATCH_RECORDS = 8192
 BATCH_SIZE = 16 << 20
 """Characters of text in a batch: what bounds the memory that a batch needs."""
 
-WORTH_A_THREAD = 1000
-"""Records of a batch from which on it is fingerprinted and written in other threads."""
+WORTH_THREADS = 1000
+WORTH_THREADS_SIZE = 1 << 20
+"""Records of a batch, or their characters, from which on it is fingerprinted and written in other threads."""
 
 
 class Columns(NamedTuple):
@@ -81,7 +82,7 @@ class Ingest:
         left = self.options.commit_every
         with Background(self.store.db) as background:
             while batch is not None:
-                if len(batch) < WORTH_A_THREAD:
+                if len(batch) < WORTH_THREADS and batch.size < WORTH_THREADS_SIZE:
                     background.wait()
                     self._take(batch, self._sketch(batch))
                 elif self.store.rules.custom:  # functions of the caller's, which may know only its own thread
@@ -108,14 +109,13 @@ class Ingest:
             records = (pair for keys, codes in records.batches() for pair in zip(keys, codes, strict=True))
         left = every  # of a transaction: a batch ends where it does
         batch = Batch()
-        size = 0
         for number, record in enumerate(records):
-            size += len(self._append_checked(batch, record, number))
-            if len(batch) >= BATCH_RECORDS or len(batch) == left or size >= BATCH_SIZE:
+            self._append_checked(batch, record, number)
+            if len(batch) >= BATCH_RECORDS or len(batch) == left or batch.size >= BATCH_SIZE:
                 if every is not None and left is not None:
                     left = left - len(batch) or every
                 yield batch
-                batch, size = Batch(), 0
+                batch = Batch()
         if len(batch):
             yield batch
 
@@ -130,18 +130,17 @@ class Ingest:
             if len(batch):
                 yield batch
 
-    def _append_checked(self, batch: Batch, record: Any, number: int) -> str | bytes:
+    def _append_checked(self, batch: Batch, record: Any, number: int) -> None:
         """`_append`, which may skip a wrong record, and names it where it may not."""
         try:
-            return self._append(batch, record)
+            self._append(batch, record)
         except NearDupError as error:
             if self.options.on_error != "skip":
                 raise type(error)(f"record {number}: {error}") from error
             self.wrong += 1
-            return ""
 
-    def _append(self, batch: Batch, record: Any) -> str | bytes:
-        """Check a record and add it to the batch; returns its content."""
+    def _append(self, batch: Batch, record: Any) -> None:
+        """Check a record and add it to the batch."""
         code = self.options.content == "code"
         if type(record) is tuple and len(record) == 2 and not self.store.store_text and is_plain_key(record[0]):
             key, content = record  # by far the most, and the quickest
@@ -149,7 +148,7 @@ class Ingest:
                 content = self.store.scheme.code_value(content)
             if type(content) is bytes or type(content) is str:
                 batch.append(key, content)
-                return content
+                return
         one = incoming(record, content=self.options.content, if_exists=self.options.if_exists, store_text=self.store.store_text)
         content = self.store.scheme.code_value(one.content) if code else one.content
         batch.append(one.record.key, content)
@@ -157,14 +156,14 @@ class Ingest:
             batch.more[len(batch) - 1] = one.record
         if one.if_exists != self.options.if_exists:
             batch.if_exists[len(batch) - 1] = one.if_exists
-        return content
 
     # ---- writing a batch ---------------------------------------------------------------------------------------------
 
     def _prepared(self, batch: Batch) -> tuple[Work, int]:
         """What there is to write of a batch, and the bytes that this holds."""
         sketches = self._sketch(batch)
-        return partial(self._take, batch, sketches), sum(len(value) for value in sketches.values if value is not None)
+        size = sum(len(value) for value in sketches.values if value is not None) + batch.size * self.store.store_text
+        return partial(self._take, batch, sketches), size
 
     def _sketch(self, batch: Batch) -> Sketches:
         """Fingerprints, in the place of the contents: batches wait to be written, and texts need ten times as much memory."""

@@ -40,6 +40,8 @@ class Batch:
         self.more: dict[int, Record] = {}
         self.if_exists: dict[int, str] = {}
         """What a record says of its own."""
+        self.size = 0
+        """Characters of the texts that were appended, or bytes of the codes."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -48,6 +50,7 @@ class Batch:
         """Add a record that has no more."""
         self.keys.append(key)
         self.contents.append(content)
+        self.size += len(content)
 
     def record(self, i: int) -> Record:
         """The record at place i."""

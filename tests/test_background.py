@@ -1,0 +1,188 @@
+"""Large loads in three threads: the order stays, the memory is bounded, and what goes wrong is told to the caller."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from neardup_db import Index, MinHash, TextRules
+from neardup_db.store import background, ingest
+from neardup_db.store.background import Lane
+from neardup_db.store.state import Store
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of ten records, each worth the threads."""
+    monkeypatch.setattr(ingest, "BATCH_RECORDS", 10)
+    monkeypatch.setattr(ingest, "WORTH_THREADS", 1)
+
+
+def texts(count: int, first: int = 0) -> list[tuple[int, str]]:
+    """Keys and texts, all different."""
+    return [(i, f"text {i} of many {i * 7} other {i * 13} words {i * 17}") for i in range(first, first + count)]
+
+
+def sketching_threads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The name of the thread in which each batch is fingerprinted from now on."""
+    names: list[str] = []
+    made = Store.sketch_texts
+
+    def sketch(self: Store, *args: Any, **options: Any) -> Any:
+        names.append(threading.current_thread().name)
+        return made(self, *args, **options)
+
+    monkeypatch.setattr(Store, "sketch_texts", sketch)
+    return names
+
+
+def test_what_is_given_runs_in_its_order_in_another_thread() -> None:
+    """All that is given runs, in the order given, never in the caller's thread, and `wait` comes back after the last."""
+    lane, seen = Lane("test", 3, 1000), []
+    for number in range(50):
+        lane.start(lambda number=number: seen.append((number, lane.is_current)), 100)  # type: ignore[misc]
+    lane.wait()
+    assert seen == [(number, True) for number in range(50)] and not lane.is_current
+    lane.end()
+    lane.join()
+
+
+@pytest.mark.parametrize(("most", "most_bytes", "size"), [(2, 10**6, 1), (100, 250, 100)])
+def test_no_more_waits_than_may(most: int, most_bytes: int, size: int) -> None:
+    """Beside the piece at work two wait, by number or by bytes; a piece larger than all that may wait alone."""
+    lane, go, given = Lane("test", most, most_bytes), threading.Event(), threading.Semaphore(0)
+
+    def give() -> None:
+        for _ in range(5):
+            lane.start(lambda: assert_true(go.wait(30)), size)
+            given.release()
+
+    giver = threading.Thread(target=give)
+    giver.start()
+    assert all(given.acquire(timeout=30) for _ in range(3))
+    assert not given.acquire(timeout=0.1)
+    go.set()
+    giver.join()
+    lane.wait()
+    lane.start(lambda: None, 10 * most_bytes)
+    lane.wait()
+    lane.end()
+    lane.join()
+
+
+def assert_true(value: object) -> None:
+    """Assert inside a lambda."""
+    assert value
+
+
+def test_an_error_is_raised_again_each_time_and_nothing_runs_after_it() -> None:
+    """Giving and waiting raise what went wrong, and what waited behind it never ran."""
+    lane, go, seen = Lane("test", 10, 1000), threading.Event(), []
+
+    def wrong() -> None:
+        go.wait(30)
+        raise ValueError("wrong")
+
+    lane.start(wrong, 0)
+    lane.start(lambda: seen.append(1), 0)
+    go.set()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="wrong"):
+            lane.wait()
+        with pytest.raises(ValueError, match="wrong"):
+            lane.start(lambda: seen.append(2), 0)
+    lane.end()
+    lane.join()
+    assert seen == []
+
+
+def test_whoever_waits_for_room_is_let_go_at_the_end() -> None:
+    """Ending drops what waits, also what is about to wait."""
+    lane, go, seen = Lane("test", 1, 0), threading.Event(), []
+    lane.start(lambda: assert_true(go.wait(30)), 0)
+    lane.start(lambda: seen.append(1), 0)
+    giver = threading.Thread(target=lane.start, args=(lambda: seen.append(2), 0))
+    giver.start()
+    lane.end()
+    giver.join(30)
+    assert not giver.is_alive()
+    go.set()
+    lane.join()
+    assert seen == []
+
+
+def test_texts_are_fingerprinted_beside_the_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A load takes every record in its order, with fingerprints from another thread."""
+    names = sketching_threads(monkeypatch)
+    with Index(tmp_path / "index.db", MinHash()) as index:
+        assert index.add_many(texts(95)).added == 95
+        assert list(index) == list(range(95)) and index.check().problems == ()
+    assert set(names) == {"neardup_db prepare"}
+
+
+_threads: set[str] = set()
+
+
+def words_noting_the_thread(text: str) -> list[str]:
+    """A tokenizer of the caller's."""
+    _threads.add(threading.current_thread().name)
+    return text.split()
+
+
+def test_functions_of_the_caller_are_called_in_its_thread(tmp_path: Path) -> None:
+    """Rules with Python functions are followed where add_many was called."""
+    _threads.clear()
+    with Index(tmp_path / "index.db", MinHash(), text=TextRules(tokens=words_noting_the_thread)) as index:
+        assert index.add_many(texts(35)).added == 35
+    assert _threads == {threading.current_thread().name}
+
+
+def test_a_batch_that_cannot_be_prepared_ends_the_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where fingerprints fail, add_many raises that, nothing is stored, and the next load is as if it had not been."""
+    made, calls = Store.sketch_texts, []
+
+    def failing(self: Store, *args: Any, **options: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 3:
+            raise MemoryError("no room for the third batch")
+        return made(self, *args, **options)
+
+    monkeypatch.setattr(Store, "sketch_texts", failing)
+    with Index(tmp_path / "index.db", MinHash()) as index:
+        with pytest.raises(MemoryError, match="third batch"):
+            index.add_many(texts(95))
+        assert len(index) == 0
+        assert index.add_many(texts(95)).added == 95
+        assert index.check().problems == ()
+
+
+@pytest.mark.parametrize(("most", "most_bytes", "store_text"), [(4, 10**9, False), (100, 10 * 4_000 * 4, True)])
+def test_few_texts_are_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, most_bytes: int, store_text: bool
+) -> None:
+    """While writing is held up, no more records are read than three batches and what may wait: by number, or by what the stored
+    texts in them take."""
+    monkeypatch.setattr(background, "WAITING_MAX", most)
+    monkeypatch.setattr(background, "WAITING_BYTES", most_bytes)
+    go, taken = threading.Event(), ingest.Ingest._take
+
+    def slow(self: ingest.Ingest, *args: Any) -> None:
+        assert go.wait(30)
+        taken(self, *args)
+
+    monkeypatch.setattr(ingest.Ingest, "_take", slow)
+    read: list[int] = []
+
+    def records() -> Iterator[tuple[int, str]]:
+        for key, text in texts(400):
+            read.append(key)
+            yield key, text + " and so on" * 395
+
+    with Index(tmp_path / "index.db", MinHash(), store_text=store_text) as index:
+        threading.Timer(0.5, lambda: (read.append(-1), go.set())).start()
+        assert index.add_many(records()).added == 400
+    assert 10 * 4 < read.index(-1) <= 10 * (1 + 4 + 3)  # one being written, four that wait, three of texts
