@@ -11,21 +11,6 @@
 
 #include <string.h>
 
-/* ---- buffers -------------------------------------------------------------------------------------------------------------- */
-
-static int reserve(void **buffer, size_t *capacity, size_t needed, size_t item_size)
-{
-    if (needed <= *capacity)
-        return SQLITE_OK;
-    size_t wanted = needed + needed / 2 + 64;
-    void *grown = sqlite3_realloc64(*buffer, wanted * item_size);
-    if (grown == NULL)
-        return SQLITE_NOMEM;
-    *buffer = grown;
-    *capacity = wanted;
-    return SQLITE_OK;
-}
-
 /* ---- neardup_buckets -------------------------------------------------------------------------------------------------------- */
 
 static nd_table_spec buckets_spec = {
@@ -98,9 +83,9 @@ static int buckets_close(sqlite3_vtab_cursor *base)
 
 static int add_entry(buckets_cursor *cursor, int64_t id, const uint8_t *code)
 {
-    int status = reserve((void **)&cursor->ids, &cursor->ids_capacity, cursor->entry_count + 1, sizeof *cursor->ids);
+    int status = nd_table_reserve((void **)&cursor->ids, &cursor->ids_capacity, cursor->entry_count + 1, sizeof *cursor->ids);
     if (status == SQLITE_OK)
-        status = reserve((void **)&cursor->codes, &cursor->codes_capacity, cursor->entry_count + 1, cursor->code_size);
+        status = nd_table_reserve((void **)&cursor->codes, &cursor->codes_capacity, cursor->entry_count + 1, cursor->code_size);
     if (status != SQLITE_OK)
         return status;
     cursor->ids[cursor->entry_count] = id;
@@ -111,7 +96,7 @@ static int add_entry(buckets_cursor *cursor, int64_t id, const uint8_t *code)
 
 static int add_row(buckets_cursor *cursor, int64_t id, int64_t group_id, size_t first, size_t end)
 {
-    int code = reserve((void **)&cursor->rows, &cursor->rows_capacity, cursor->row_count + 1, sizeof *cursor->rows);
+    int code = nd_table_reserve((void **)&cursor->rows, &cursor->rows_capacity, cursor->row_count + 1, sizeof *cursor->rows);
     if (code == SQLITE_OK)
         cursor->rows[cursor->row_count++] = (bucket_row){id, group_id, first, end, 1};
     return code;
@@ -353,7 +338,7 @@ static int next_bucket(buckets_cursor *cursor)
         return SQLITE_OK;
     nd_filed first = cursor->next;
     do {
-        code = reserve((void **)&cursor->members, &cursor->members_capacity, cursor->member_count + 1, sizeof *cursor->members);
+        code = nd_table_reserve((void **)&cursor->members, &cursor->members_capacity, cursor->member_count + 1, sizeof *cursor->members);
         if (code != SQLITE_OK)
             return code;
         cursor->members[cursor->member_count++] = cursor->next;
@@ -387,7 +372,7 @@ static int buckets_next(sqlite3_vtab_cursor *base)
     if (row->end == row->first)
         return SQLITE_OK;
     cursor->bytes_size = nd_entries_size(cursor->ids + row->first, row->end - row->first, cursor->code_size);
-    code = reserve((void **)&cursor->bytes, &cursor->bytes_capacity, cursor->bytes_size, 1);
+    code = nd_table_reserve((void **)&cursor->bytes, &cursor->bytes_capacity, cursor->bytes_size, 1);
     if (code == SQLITE_OK)
         nd_entries_write(cursor->ids + row->first, cursor->codes + row->first * cursor->code_size, row->end - row->first,
                          cursor->code_size, cursor->bytes);

@@ -86,7 +86,7 @@ static int add_result(join_run *run, int64_t id, int64_t other, double similarit
                       (sqlite3_int64)RESULTS_MAX);
         return SQLITE_TOOBIG;
     }
-    int code = nd_join_reserve((void **)&cursor->results, &cursor->results_capacity, cursor->head.count + 1, sizeof(join_result));
+    int code = nd_table_reserve((void **)&cursor->results, &cursor->results_capacity, cursor->head.count + 1, sizeof(join_result));
     if (code != SQLITE_OK)
         return code;
     cursor->results[cursor->head.count++] = (join_result){id, other, similarity, distance};
@@ -205,7 +205,7 @@ static int add_candidate(join_run *run, size_t item, int64_t other)
         if (code != SQLITE_OK)
             return code;
     }
-    int code = nd_join_reserve((void **)&run->candidates, &run->candidates_capacity, run->candidate_count + 1, sizeof(uint64_t));
+    int code = nd_table_reserve((void **)&run->candidates, &run->candidates_capacity, run->candidate_count + 1, sizeof(uint64_t));
     if (code == SQLITE_OK)
         run->candidates[run->candidate_count++] = (uint64_t)other << ITEM_BITS | item;
     return code;
@@ -264,9 +264,9 @@ static int enter_part(join_run *run, int64_t id)
         run->parts[kept++] = part;
     }
     run->part_count = kept;
-    int code = nd_join_reserve((void **)&run->chain, &run->chain_capacity, 2 * run->chain_count + 2, sizeof(uint64_t));
+    int code = nd_table_reserve((void **)&run->chain, &run->chain_capacity, 2 * run->chain_count + 2, sizeof(uint64_t));
     if (code == SQLITE_OK && first == SIZE_MAX) {
-        code = nd_join_reserve((void **)&run->parts, &run->parts_capacity, run->part_count + 1, sizeof(join_part));
+        code = nd_table_reserve((void **)&run->parts, &run->parts_capacity, run->part_count + 1, sizeof(join_part));
         if (code == SQLITE_OK) {
             first = run->part_count++;
             run->parts[first] = (join_part){.head = SIZE_MAX, .name = id};
@@ -407,7 +407,7 @@ static int add_other(join_run *run, int64_t id)
 {
     if (id < 0 || id >= (int64_t)1 << (63 - ITEM_BITS))
         return nd_table_fail(&run->reader->table->base, "neardup_join: fingerprint id %lld is out of range", (sqlite3_int64)id);
-    int code = nd_join_reserve((void **)&run->others, &run->others_capacity, run->other_count + 1, sizeof(uint64_t));
+    int code = nd_table_reserve((void **)&run->others, &run->others_capacity, run->other_count + 1, sizeof(uint64_t));
     if (code == SQLITE_OK)
         run->others[run->other_count++] = (uint64_t)id;
     return code;
@@ -524,7 +524,7 @@ static int meet_counted(join_run *run, size_t item, int64_t other)
 static int meet_entries(join_run *run, const nd_entries *entries, join_meet *meet)
 {
     int complete = run->reader->complete;
-    int code = nd_join_reserve((void **)&run->places, &run->places_capacity, entries->count, sizeof *run->places);
+    int code = nd_table_reserve((void **)&run->places, &run->places_capacity, entries->count, sizeof *run->places);
     for (size_t i = 0; i < run->member_count && code == SQLITE_OK; i++) {
         const join_item *item = &run->page.items[run->members[i]];
         if (!item->visible || item->size != entries->code_size)
@@ -608,7 +608,7 @@ static int join_probes(join_run *run)
         probe = next;
         run->member_count = 0;
         do {
-            code = nd_join_reserve((void **)&run->members, &run->members_capacity, run->member_count + 1, sizeof(size_t));
+            code = nd_table_reserve((void **)&run->members, &run->members_capacity, run->member_count + 1, sizeof(size_t));
             if (code != SQLITE_OK)
                 return code;
             run->members[run->member_count++] = member_of(run, &next);

@@ -88,7 +88,5 @@ join_item *nd_join_find_item(const join_page *page, int64_t id);
 int nd_join_prefers_walk(join_reader *reader, int64_t count, int *walk);
 /* Binds group, low and high of a probe, as many as the statement takes. */
 int nd_join_bind(sqlite3_stmt *statement, const nd_filed *probe);
-/* Grows a buffer of items to hold so many; SQLITE_NOMEM leaves it as it was. */
-int nd_join_reserve(void **buffer, size_t *capacity, size_t needed, size_t item_size);
 
 #endif

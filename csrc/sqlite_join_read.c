@@ -3,25 +3,12 @@
 
 #include <string.h>
 
-#define PAGE_BYTES ((size_t)192 << 20) /* a page for each segment that is filed at once: every page walks the table again */
+#define PAGE_BYTES ((size_t)192 << 20) /* what the probes of a page take: every page walks the table again */
 #define WALKED 8.0
 #define KEPT_BYTES ((size_t)64 << 20)
 #define KEPT_MAX ((size_t)1 << 19)
 #define PAGE_ITEMS ((size_t)1 << 20)
 #define PROBE_BYTES ((size_t)64) /* of a page from the candidate table: what one probe takes, sorting included */
-
-int nd_join_reserve(void **buffer, size_t *capacity, size_t needed, size_t item_size)
-{
-    if (needed <= *capacity)
-        return SQLITE_OK;
-    size_t wanted = needed + needed / 2 + 64;
-    void *grown = sqlite3_realloc64(*buffer, wanted * item_size);
-    if (grown == NULL)
-        return SQLITE_NOMEM;
-    *buffer = grown;
-    *capacity = wanted;
-    return SQLITE_OK;
-}
 
 int nd_join_fail(join_reader *reader, int code)
 {
@@ -199,7 +186,7 @@ static int hash_text(join_reader *reader, sqlite3_stmt *statement, size_t *size)
     if (status != ND_OK)
         return nd_table_fail_status(&reader->table->base, status);
     size_t count = nd_text_shingle_count(reader->work, rules);
-    int code = nd_join_reserve((void **)&reader->numbers, &reader->numbers_capacity, count, sizeof(uint64_t));
+    int code = nd_table_reserve((void **)&reader->numbers, &reader->numbers_capacity, count, sizeof(uint64_t));
     if (code != SQLITE_OK)
         return code;
     if (count > 0)
@@ -314,7 +301,7 @@ int nd_join_read_value(join_reader *reader, int64_t id, const uint8_t **bytes, s
     if (code == SQLITE_ROW) {
         const void *value = sqlite3_column_blob(statement, 0);
         *size = (size_t)sqlite3_column_bytes(statement, 0);
-        code = nd_join_reserve((void **)&reader->numbers, &reader->numbers_capacity, *size / 8 + 1, sizeof(uint64_t));
+        code = nd_table_reserve((void **)&reader->numbers, &reader->numbers_capacity, *size / 8 + 1, sizeof(uint64_t));
         if (code == SQLITE_OK && (!is_intact(statement, 0, 1) || nd_scheme_value_check(&reader->rule, value, *size) != ND_OK))
             code = damaged(reader, id);
         if (code == SQLITE_OK)
@@ -368,9 +355,9 @@ static int take_item(join_reader *reader, join_page *page, sqlite3_stmt *stateme
         bytes = (const uint8_t *)reader->numbers;
     }
     if (code == SQLITE_OK)
-        code = nd_join_reserve((void **)&page->items, &page->items_capacity, page->count + 1, sizeof *page->items);
+        code = nd_table_reserve((void **)&page->items, &page->items_capacity, page->count + 1, sizeof *page->items);
     if (code == SQLITE_OK)
-        code = nd_join_reserve((void **)&page->arena, &page->arena_capacity, page->arena_size + size + 8, 1);
+        code = nd_table_reserve((void **)&page->arena, &page->arena_capacity, page->arena_size + size + 8, 1);
     if (code != SQLITE_OK)
         return code;
     join_item *item = &page->items[page->count];
@@ -421,7 +408,7 @@ static int take_bucket(join_reader *reader, join_page *page, join_bucket_ids *bu
         int status = nd_filing_add_keys(page->probes, bucket->group_id, (int64_t)bucket->ids[i], 0, &bucket->key, 1);
         if (status != ND_OK)
             return nd_table_fail_status(&reader->table->base, status);
-        code = nd_join_reserve((void **)&page->ids, &page->ids_capacity, page->id_count + 1, sizeof *page->ids);
+        code = nd_table_reserve((void **)&page->ids, &page->ids_capacity, page->id_count + 1, sizeof *page->ids);
         if (code == SQLITE_OK)
             page->ids[page->id_count++] = bucket->ids[i];
     }
@@ -433,7 +420,7 @@ static int take_bucket(join_reader *reader, join_page *page, join_bucket_ids *bu
 static int make_items(join_reader *reader, join_page *page)
 {
     page->id_count = nd_sort_distinct(page->ids, page->id_count);
-    int code = nd_join_reserve((void **)&page->items, &page->items_capacity, page->id_count, sizeof *page->items);
+    int code = nd_table_reserve((void **)&page->items, &page->items_capacity, page->id_count, sizeof *page->items);
     for (size_t i = 0; i < page->id_count && code == SQLITE_OK; i++) {
         join_item *item = &page->items[page->count++];
         *item = (join_item){.id = (int64_t)page->ids[i], .visible = 1};
@@ -468,7 +455,7 @@ static int read_table(join_reader *reader, join_page *page, int64_t first_id, in
             *next_id = id;
         if (code != SQLITE_OK || id < first_id || id > end)
             continue;
-        code = nd_join_reserve((void **)&bucket.ids, &bucket.capacity, bucket.count + 1, sizeof *bucket.ids);
+        code = nd_table_reserve((void **)&bucket.ids, &bucket.capacity, bucket.count + 1, sizeof *bucket.ids);
         if (code == SQLITE_OK)
             bucket.ids[bucket.count++] = (uint64_t)id;
     }
@@ -488,7 +475,7 @@ int nd_join_load_item(join_reader *reader, join_page *page, join_item *item)
         return SQLITE_OK;
     int code = nd_join_read_value(reader, item->id, &bytes, &size);
     if (code == SQLITE_OK)
-        code = nd_join_reserve((void **)&page->arena, &page->arena_capacity, page->arena_size + size + 8, 1);
+        code = nd_table_reserve((void **)&page->arena, &page->arena_capacity, page->arena_size + size + 8, 1);
     if (code != SQLITE_OK)
         return code;
     item->offset = page->arena_size;

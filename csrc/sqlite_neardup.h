@@ -119,6 +119,8 @@ typedef struct nd_cursor {
 int nd_table_connect(sqlite3 *db, void *spec, int argc, const char *const *argv, sqlite3_vtab **out, char **message);
 int nd_table_disconnect(sqlite3_vtab *table);
 int nd_table_best_index(sqlite3_vtab *table, sqlite3_index_info *info);
+/* Grows a buffer of items to hold so many; SQLITE_NOMEM leaves it as it was. */
+int nd_table_reserve(void **buffer, size_t *capacity, size_t needed, size_t item_size);
 /* A zeroed cursor of `size` bytes that begins with an nd_cursor. */
 int nd_cursor_open(size_t size, sqlite3_vtab_cursor **out);
 /* Empties the cursor and copies the inputs that nd_table_best_index found. */

@@ -72,6 +72,19 @@ int nd_table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
     return SQLITE_OK;
 }
 
+int nd_table_reserve(void **buffer, size_t *capacity, size_t needed, size_t item_size)
+{
+    if (needed <= *capacity)
+        return SQLITE_OK;
+    size_t wanted = needed + needed / 2 + 64;
+    void *grown = sqlite3_realloc64(*buffer, wanted * item_size);
+    if (grown == NULL)
+        return SQLITE_NOMEM;
+    *buffer = grown;
+    *capacity = wanted;
+    return SQLITE_OK;
+}
+
 /* ---- cursors --------------------------------------------------------------------------------------------------------- */
 
 int nd_cursor_open(size_t size, sqlite3_vtab_cursor **out)

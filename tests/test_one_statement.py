@@ -60,20 +60,26 @@ def test_another_scheme_is_followed(tmp_path: Path) -> None:
         assert index.query(TEXT) == [Match("a", 1.0, None)]
 
 
+def rebuilt_meanwhile(index: Index, other: Index, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Let another connection rebuild after the first statement of a question; returns the rows of each, as they come."""
+    ask, asked = index._views.own.search.matches, []
+
+    def interrupted(*arguments: Any, **named: Any) -> Any:
+        rows = ask(*arguments, **named)
+        if not asked:
+            other.rebuild(BinaryCode(64, 1))
+        asked.append(len(rows))
+        return rows
+
+    monkeypatch.setattr(index._views.own.search, "matches", interrupted)
+    return asked
+
+
 def test_a_rebuild_while_a_query_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where another connection rebuilds between a query's statement and its end, the query is asked again."""
     filled(tmp_path / "a.db").close()
     with Index(tmp_path / "a.db") as index, Index(tmp_path / "a.db") as other:
-        ask, asked = index._views.own.search.matches, []
-
-        def interrupted(*arguments: Any, **named: Any) -> Any:
-            rows = ask(*arguments, **named)
-            if not asked:
-                other.rebuild(BinaryCode(64, 1))
-            asked.append(len(rows))
-            return rows
-
-        monkeypatch.setattr(index._views.own.search, "matches", interrupted)
+        asked = rebuilt_meanwhile(index, other, monkeypatch)
         assert found(index) == ["a", "b"]
         assert asked == [3, 2]
         assert found(index) == ["a", "b"]
@@ -186,16 +192,7 @@ def test_matches_of_a_key_follow_a_rebuild(tmp_path: Path, monkeypatch: pytest.M
     is asked again."""
     filled(tmp_path / "a.db").close()
     with Index(tmp_path / "a.db") as index, Index(tmp_path / "a.db") as other:
-        ask, asked = index._views.own.search.matches, []
-
-        def interrupted(*arguments: Any, **named: Any) -> Any:
-            rows = ask(*arguments, **named)
-            if not asked:
-                other.rebuild(BinaryCode(64, 1))
-            asked.append(len(rows))
-            return rows
-
-        monkeypatch.setattr(index._views.own.search, "matches", interrupted)
+        asked = rebuilt_meanwhile(index, other, monkeypatch)
         assert [match.key for match in index.matches("a")] == ["b"]
         assert asked == [2, 1]
 
