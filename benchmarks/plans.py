@@ -33,6 +33,7 @@ PLANS: list[tuple[str, Any]] = [
     ("BitSampling(bits=256), as planned", BitSampling()),
     ("BitSampling(bits=256), 16 chunks", BitSampling(max_distance=37, chunks=16)),
     ("BitSampling(bits=256), 24 chunks", BitSampling(max_distance=37, chunks=24)),
+    ("BitSampling(bits=256), a scan", BitSampling(max_distance=63)),
     ("BottomK(k=128, threshold=0.5)", BottomK()),
     ("BottomK(k=128, threshold=0.8)", BottomK(threshold=0.8)),
     ("BottomK(k=128, threshold=0.8, containment)", BottomK(threshold=0.8, containment=True)),
