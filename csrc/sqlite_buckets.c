@@ -194,7 +194,8 @@ static int file_group(buckets_cursor *cursor, const nd_filed *key, int64_t *part
             end = first + held;
         } else {
             if (held == 0 && *part > key->high)
-                return nd_table_fail(cursor->head.base.pVtab, "neardup_buckets: a bucket of index \"%s\" is full: rebuild the index with a larger `expected`",
+                return nd_table_fail(cursor->head.base.pVtab,
+                                     "neardup_buckets: a bucket of index \"%s\" is full: rebuild the index with a larger `expected`",
                                      ((nd_table *)cursor->head.base.pVtab)->cache.settings.index);
             code = add_row(cursor, held > 0 ? last : (*part)++, key->group_id, first, end);
         }
@@ -338,7 +339,8 @@ static int next_bucket(buckets_cursor *cursor)
         return SQLITE_OK;
     nd_filed first = cursor->next;
     do {
-        code = nd_table_reserve((void **)&cursor->members, &cursor->members_capacity, cursor->member_count + 1, sizeof *cursor->members);
+        code = nd_table_reserve((void **)&cursor->members, &cursor->members_capacity, cursor->member_count + 1,
+                                sizeof *cursor->members);
         if (code != SQLITE_OK)
             return code;
         cursor->members[cursor->member_count++] = cursor->next;

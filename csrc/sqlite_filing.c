@@ -1,6 +1,6 @@
-/* sqlite_filing.c: neardup_filing(index, first_id, last_id [, keys]) -> group_id, table_no, low, high, crowd, fingerprint_id, code: the rows
- * that the fingerprints from first_id to last_id have in the candidate table, in the order of that table; of codes, the buckets in
- * which they are entries, with the code (else NULL).
+/* sqlite_filing.c: neardup_filing(index, first_id, last_id [, keys]) -> group_id, table_no, low, high, crowd, fingerprint_id, code:
+ * the rows that the fingerprints from first_id to last_id have in the candidate table, in the order of that table; of codes, the
+ * buckets in which they are entries, with the code (else NULL).
  *
  * keys, only of a plan of bands: what the rows follow from, where they have just been made of the values and reading these again
  * would take longer. For each of the ids, one after another, its group and as many keys as there are bands, ascending, the last
@@ -113,7 +113,8 @@ static int take_given(filing_cursor *cursor, const nd_scheme *scheme, int64_t fi
     int given = sqlite3_value_type(cursor->head.inputs[3]) == SQLITE_BLOB && nd_value_bytes(cursor->head.inputs[3], &bytes, &size);
     if (!given || scheme->plan != ND_PLAN_BANDS || size % width != 0 || first_id > last_id ||
         (uint64_t)last_id - (uint64_t)first_id != size / width - 1)
-        return nd_table_fail(table, "neardup_filing: keys must be a blob of %d 64-bit numbers for each fingerprint of an index of bands",
+        return nd_table_fail(table,
+                             "neardup_filing: keys must be a blob of %d 64-bit numbers for each fingerprint of an index of bands",
                              (int)(width / sizeof(int64_t)));
     int64_t *numbers = sqlite3_malloc64(width);
     int status = numbers == NULL ? ND_ERROR_MEMORY : ND_OK;

@@ -69,6 +69,7 @@ class CodeScheme(CommonScheme):
 
     @property
     def filing_bytes(self) -> int:
+        # of a scan all are one bucket, whose entries are held together: `nd_filed`, id and code of each, and room to grow
         one_bucket = 80 + self._width() // 8 if self.plan == "scan" else 0
         return super().filing_bytes + self._width() // 8 + one_bucket
 

@@ -138,7 +138,7 @@ class Background:
             self._preparing.start(lambda: self._writing.start(*make()), 0)
 
     def start(self, work: Work, size: int = 0) -> None:
-        """Let something that holds `size` bytes be written after all that was given before. Raises what went wrong with it."""
+        """Let something that holds `size` bytes be written after all that was given before. Raises what went wrong with that."""
         self.db.require_open()
         self._preparing.wait()
         if not self.db.owned:
