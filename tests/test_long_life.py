@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import random
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -160,6 +162,27 @@ def test_a_forgotten_index_says_so(tmp_path: Path) -> None:
         with Index(tmp_path / "index.db"):
             pass
         gc.collect()
+
+
+COMPACTING = """
+import os, resource, sys
+from neardup_db import BinaryCode, Index
+with Index(sys.argv[1], BinaryCode(64, 3), record_matches=False) as index:
+    index.add_codes(range(3000), range(3000))
+    index.connection.execute("UPDATE neardup_document SET metadata = json_quote(hex(randomblob(16000)))")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    index.compact()
+    print(os.path.getsize(sys.argv[1]) >> 20, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before >> 10)
+"""
+
+
+def test_compacting_takes_little_memory(tmp_path: Path) -> None:
+    """compact() of a file of 90 MB takes less than 30 MB, its pages in SQLite's cache among them."""
+    path = str(tmp_path / "index.db")
+    run = subprocess.run([sys.executable, "-I", "-c", COMPACTING, path], capture_output=True, text=True, check=True)
+    size, taken = map(int, run.stdout.split())
+    assert size >= 90
+    assert taken < 30
 
 
 def test_names_of_groups_go_when_compacting(tmp_path: Path) -> None:

@@ -206,8 +206,9 @@ def _configured(connection: apsw.Connection, durability: str, timeout: float, me
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # plans do not depend on values: nothing is planned twice
+        # temp_store: in memory SQLite would sort without bound, as a list of single rows, and copy the whole file for VACUUM
         connection.execute(
-            f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -{CACHE_KIB}; "
+            f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}; PRAGMA temp_store = FILE; PRAGMA cache_size = -{CACHE_KIB}; "
             f"PRAGMA wal_autocheckpoint = {LOG_PAGES}; PRAGMA cell_size_check = ON; "
             f"PRAGMA mmap_size = {MAP_BYTES if memory_map else 0}"
         ).fetchall()  # to the last statement: some give a row

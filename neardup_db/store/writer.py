@@ -24,7 +24,7 @@ SEEN_FROM = 50_000
 """Values looked up in the file before `SeenHashes` pays."""
 
 ASIDE_MAX = 10_000_000
-"""Fingerprints up to which the index over the hashes of values may be set aside: to build it again takes 50 bytes of each."""
+"""Fingerprints up to which the index over the hashes of values may be set aside: `HashedIds` takes 16 bytes of each."""
 
 UNCONNECTED_MAX = 500_000
 """Documents that wait to be connected: what bounds their memory where most are equal copies, which have no rows."""
