@@ -25,7 +25,7 @@ CREATE TABLE {index}_document (
     group_id INTEGER NOT NULL,            -- {index}_group.id, or 0
     fingerprint_id INTEGER                -- NULL for an empty text
         REFERENCES {index}_fingerprint (id),
-    cluster_id INTEGER,                   -- label of the document's cluster; NULL where matches are not recorded
+    cluster_id INTEGER,                   -- label of its cluster; NULL while it is in none, and where matches are not recorded
     token_count INTEGER,                  -- tokens of the text; NULL for a code
     added_at INTEGER NOT NULL,            -- milliseconds since 1970, UTC
     last_seen INTEGER NOT NULL,           -- when it, or what matched it and was not stored, was last offered; milliseconds
@@ -37,7 +37,7 @@ CREATE TABLE {index}_document (
 ) STRICT;
 CREATE INDEX {index}_document_fingerprint ON {index}_document (fingerprint_id);
 -- With expires_at, so that visible documents are counted by cluster without reading the documents.
-CREATE INDEX {index}_document_cluster ON {index}_document (cluster_id, expires_at);
+CREATE INDEX {index}_document_cluster ON {index}_document (cluster_id, expires_at) WHERE cluster_id IS NOT NULL;
 CREATE INDEX {index}_document_expiry ON {index}_document (expires_at) WHERE expires_at IS NOT NULL;
 
 CREATE TABLE {index}_match (
@@ -54,7 +54,7 @@ CREATE INDEX {index}_match_other ON {index}_match (other_id);
 
 -- For people. Times are UTC. What has expired is not shown.
 
--- A row for each document; metadata is JSON, text is NULL unless texts are stored.
+-- A row for each document; cluster is NULL for one that is in none, metadata is JSON, text is NULL unless texts are stored.
 CREATE VIEW {index}_documents AS
 SELECT d.key, g.name AS "group", d.cluster_id AS cluster, d.token_count,
     strftime('%Y-%m-%d %H:%M:%f', d.added_at / 1000.0, 'unixepoch') AS added_at,
@@ -83,9 +83,10 @@ SELECT c.cluster, c.size, r.key AS representative, d.key AS member
 FROM (
     SELECT cluster_id AS cluster, count(*) AS size, min(id) AS representative_id
     FROM {index}_document
-    WHERE expires_at IS NULL OR expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
+    WHERE cluster_id IS NOT NULL
+        AND (expires_at IS NULL OR expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
     GROUP BY cluster_id
-    HAVING count(*) > 1 AND cluster_id IS NOT NULL
+    HAVING count(*) > 1
 ) AS c
 JOIN {index}_document AS r ON r.id = c.representative_id
 JOIN {index}_document AS d ON d.cluster_id = c.cluster

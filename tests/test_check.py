@@ -93,7 +93,17 @@ CASES: dict[str, tuple[str, list[str], bool]] = {
     ),
     "group gone": ("DELETE FROM neardup_group", ["documents whose group has no name: 5"], False),
     "label gone": (
-        "UPDATE neardup_document SET cluster_id = NULL WHERE id = 3",
+        "UPDATE neardup_document SET cluster_id = NULL WHERE id = 2",
+        ["documents with a wrong cluster label: 1", "recorded matches that do not join two documents of one cluster: 2-1"],
+        True,
+    ),
+    "labels of a pair gone": (
+        "UPDATE neardup_document SET cluster_id = NULL",
+        ["recorded matches that do not join two documents of one cluster: 2-1"],
+        True,
+    ),
+    "label without a cluster": (
+        "UPDATE neardup_document SET cluster_id = id WHERE id = 3",
         ["documents with a wrong cluster label: 3"],
         True,
     ),
@@ -143,17 +153,17 @@ CASES: dict[str, tuple[str, list[str], bool]] = {
         True,
     ),
     "cluster too large": (
-        "UPDATE neardup_document SET cluster_id = 1 WHERE id = 3",
+        "UPDATE neardup_document SET cluster_id = 2 WHERE id = 3",
         ["documents that no recorded match connects to their cluster: 3"],
         True,
     ),
     "cluster torn": (
-        "DELETE FROM neardup_match; UPDATE neardup_document SET cluster_id = 2 WHERE id = 2",
+        "DELETE FROM neardup_match; UPDATE neardup_document SET cluster_id = NULL",
         ["documents that match one of another cluster: 1"],
         True,
     ),
     "match that is none": (
-        "INSERT INTO neardup_match VALUES (3, 1, 0.9, NULL, 0); UPDATE neardup_document SET cluster_id = 1 WHERE id = 3",
+        "INSERT INTO neardup_match VALUES (3, 1, 0.9, NULL, 0); UPDATE neardup_document SET cluster_id = 2 WHERE id = 3",
         ["documents with a recorded match that is none: 3"],
         True,
     ),

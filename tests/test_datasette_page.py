@@ -78,7 +78,7 @@ def test_a_page_of_an_index_has_figures_charts_clusters_and_search(file: Path) -
     figures = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", html))
     assert figures == {"documents": "4", "clusters": "1", "duplicates": "2", "recorded matches": "2"}
     assert html.count("<svg") == 4
-    assert re.findall(r'<td class="nd-number">3</td><td><a href="(.*?)">first</a>', html) == [f"{PAGE}/clusters/1"]
+    assert re.findall(r'<td class="nd-number">3</td><td><a href="(.*?)">first</a>', html) == [f"{PAGE}/clusters/2"]
     assert '<label for="text">' in html
     assert 'id="text"' in html
 
@@ -99,7 +99,7 @@ def test_clusters_come_by_size_and_as_many_as_wanted(tmp_path: Path) -> None:
 
 def test_a_cluster_marks_exactly_what_differs(file: Path) -> None:
     """The two words that were changed are marked, on both sides, and no other; similarities are the index's own."""
-    html = get(file, f"{PAGE}/clusters/1").text
+    html = get(file, f"{PAGE}/clusters/2").text
     near = html[html.index('id="document-2"') : html.index('id="document-3"')]
     assert [[word.strip() for word in side] for side in marked(near)] == [["northern", "storm"], ["southern", "strike"]]
     with Index(file) as index:
@@ -109,10 +109,10 @@ def test_a_cluster_marks_exactly_what_differs(file: Path) -> None:
 
 def test_another_document_can_stand_beside(file: Path) -> None:
     """`beside` compares all others with that document; one of another cluster is refused."""
-    html = get(file, f"{PAGE}/clusters/1?beside=2").text
+    html = get(file, f"{PAGE}/clusters/2?beside=2").text
     first = html[html.index('id="document-1"') : html.index('id="document-3"')]
     assert [[word.strip() for word in side] for side in marked(first)] == [["southern", "strike"], ["northern", "storm"]]
-    assert get(file, f"{PAGE}/clusters/1?beside=4").status_code == 404
+    assert get(file, f"{PAGE}/clusters/2?beside=4").status_code == 404
 
 
 def test_a_large_cluster_comes_in_pages(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_large_cluster_comes_in_pages(tmp_path: Path) -> None:
     with Index(path, LOW, store_text=True) as index, index.transaction():
         for number in range(45):
             index.add(f"k{number:02}", f"{TEXT} {number}")
-    pages = get(path, *(f"{PAGE}/clusters/1?from={first}" for first in (0, 20, 40)))
+    pages = get(path, *(f"{PAGE}/clusters/2?from={first}" for first in (0, 20, 40)))
     listed = [re.findall(r'<h3 id="document-\d+"><span class="nd-key">(k\d\d)</span>', page.text) for page in pages]
     assert listed == [
         [f"k{number:02}" for number in range(start, end)] for start, end in ((1, 20), (20, 40), (40, 45))
@@ -163,7 +163,7 @@ def test_keys_of_every_type(tmp_path: Path) -> None:
         for key in ("1", 1, b"\xff\x00", "x'ff00'"):
             index.add(key, TEXT)
     shown = ["1", "1", "x&#x27;ff00&#x27;", "x&#x27;ff00&#x27;"]
-    found, cluster = get(path, f"{PAGE}/search", sent=ASKED), get(path, f"{PAGE}/clusters/1")
+    found, cluster = get(path, f"{PAGE}/search", sent=ASKED), get(path, f"{PAGE}/clusters/2")
     for page in (found, cluster):
         assert re.findall(r'<h3 id="document-\d+"[^>]*>(?:<span class="nd-key">)?(.*?)<', page.text) == shown
 
@@ -200,7 +200,7 @@ def test_search_options(tmp_path: Path) -> None:
 
 def test_markup_in_a_document_stays_text(file: Path) -> None:
     """Key, text, metadata and question appear escaped, and the answer forbids every script."""
-    pages = [get(file, PAGE), get(file, f"{PAGE}/clusters/1"), get(file, f"{PAGE}/search", sent={"text": SCRIPT})]
+    pages = [get(file, PAGE), get(file, f"{PAGE}/clusters/2"), get(file, f"{PAGE}/search", sent={"text": SCRIPT})]
     for page in pages:
         body = page.text[page.text.index("<body") :]
         assert "<script" not in body
@@ -225,7 +225,7 @@ def test_markup_in_a_document_stays_text(file: Path) -> None:
 )
 def test_what_is_private_stays_private(file: Path, metadata: Any) -> None:
     """Whoever may not see the database, or the table of documents, sees none of the pages, nor that there is an index."""
-    listed, *pages = get(file, "/-/neardup", PAGE, f"{PAGE}/clusters/1", f"{PAGE}/clusters/77", metadata=metadata)
+    listed, *pages = get(file, "/-/neardup", PAGE, f"{PAGE}/clusters/2", f"{PAGE}/clusters/77", metadata=metadata)
     assert "neardup/articles" not in listed.text
     pages.append(get(file, f"{PAGE}/search", sent=ASKED, metadata=metadata))
     for page in pages:
@@ -245,7 +245,7 @@ def test_unknown_things_are_not_found(file: Path) -> None:
 def test_an_index_without_texts(tmp_path: Path) -> None:
     """Keys and similarities are shown, and it is said why no words are."""
     path = make(tmp_path / "articles.db", store_text=False)
-    cluster, found = get(path, f"{PAGE}/clusters/1"), get(path, f"{PAGE}/search", sent=ASKED)
+    cluster, found = get(path, f"{PAGE}/clusters/2"), get(path, f"{PAGE}/search", sent=ASKED)
     assert "keeps no texts" in cluster.text
     assert "similarity 0." in cluster.text
     assert "does not keep texts" in found.text
@@ -275,7 +275,7 @@ def tokens(text: str) -> list[str]:
 def test_an_index_with_a_callable(tmp_path: Path) -> None:
     """Figures and clusters are shown; in the place of the search stands which function is missing."""
     path = make(tmp_path / "articles.db", text=TextRules(tokens=tokens))
-    index, cluster = get(path, PAGE, f"{PAGE}/clusters/1")
+    index, cluster = get(path, PAGE, f"{PAGE}/clusters/2")
     found = get(path, f"{PAGE}/search", sent=ASKED)
     for page in (index, found):
         assert page.status_code == 200
@@ -339,7 +339,7 @@ with Index({str(file)!r}) as index:
             writer.stdin.write(f"{key}\n")
             writer.stdin.flush()
             assert writer.stdout.readline() == "added\n"
-            html = (await datasette.client.get(f"{PAGE}/clusters/1")).text
+            html = (await datasette.client.get(f"{PAGE}/clusters/2")).text
             found.append(html.count(f'<span class="nd-key">{key}</span> '))
         for db in datasette.databases.values():
             db.close()
@@ -358,7 +358,7 @@ def test_only_datasettes_sqlite_opens_the_file(file: Path, monkeypatch: pytest.M
             raise AssertionError("a second SQLite library")
 
     monkeypatch.setattr(apsw, "Connection", Refused)
-    assert [page.status_code for page in get(file, PAGE, f"{PAGE}/clusters/1")] == [200, 200]
+    assert [page.status_code for page in get(file, PAGE, f"{PAGE}/clusters/2")] == [200, 200]
     assert "3 near-duplicates" in get(file, f"{PAGE}/search", sent=ASKED).text
 
 
@@ -382,10 +382,10 @@ def test_very_long_texts_are_not_compared(tmp_path: Path) -> None:
             index.add(key, " ".join(f"{number:06}" for number in range(430_000)))
         index.add("c", TEXT)
         index.add("d", NEAR)
-    cluster = get(path, f"{PAGE}/clusters/1").text
+    cluster = get(path, f"{PAGE}/clusters/2").text
     assert "too long to compare" in cluster
     assert len(cluster) < 100_000
-    assert marked(get(path, f"{PAGE}/clusters/3").text)[0]
+    assert marked(get(path, f"{PAGE}/clusters/4").text)[0]
 
 
 def test_too_large_a_question(file: Path) -> None:

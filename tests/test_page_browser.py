@@ -122,7 +122,7 @@ def test_the_cluster_page_marks_exactly_the_differing_words(page: Any, address: 
     """From the list of clusters to one of them: the changed words are struck through and underlined, and no others."""
     page.goto(address)
     page.get_by_role("link", name="wire").click()
-    assert page.get_by_role("heading", level=1).inner_text() == "Cluster 1: 3 documents"
+    assert page.get_by_role("heading", level=1).inner_text() == "Cluster 2: 3 documents"
     copy = page.get_by_role("article").nth(0)
     assert text_of(copy.locator("del")) == ["northern", "two", "bakery"]
     assert text_of(copy.locator("ins")) == ["southern", "three", "grocery"]
@@ -133,7 +133,7 @@ def test_the_cluster_page_marks_exactly_the_differing_words(page: Any, address: 
 
 def test_markup_in_documents_stays_text(page: Any, address: str) -> None:
     """Script, image, style and end tags of a document, its key, metadata and of a question are read on the page, as written."""
-    page.goto(f"{address}/clusters/1?beside=3")
+    page.goto(f"{address}/clusters/2?beside=3")
     assert page.get_by_role("heading", name="<script>alert('key')</script>").first.is_visible()
     shown = page.locator(".nd-text").inner_text()
     assert shown == SCRIPT
@@ -192,7 +192,7 @@ def test_keyboard_alone(page: Any, address: str) -> None:
 
 def test_landmarks_and_labels(page: Any, address: str) -> None:
     """One main, one navigation by name, a heading of level 1, a title, a language; every field has a label."""
-    for place in (address.partition("/articles")[0], address, f"{address}/clusters/1", f"{address}/search"):
+    for place in (address.partition("/articles")[0], address, f"{address}/clusters/2", f"{address}/search"):
         page.goto(place)
         assert page.get_by_role("main").count() == 1
         assert page.get_by_role("navigation", name="Where you are").count() == 1
@@ -229,7 +229,7 @@ CONTRASTS = """() => {
 def test_contrast(request: pytest.FixtureRequest, address: str, scheme: str) -> None:
     """All text has a contrast of at least 4.5 to 1, in light and dark."""
     one = request.getfixturevalue(scheme)
-    for place in (address, f"{address}/clusters/1", f"{address}/search"):
+    for place in (address, f"{address}/clusters/2", f"{address}/search"):
         one.goto(place)
         found = one.evaluate(CONTRASTS)
         assert len(found) > 5
@@ -238,20 +238,20 @@ def test_contrast(request: pytest.FixtureRequest, address: str, scheme: str) -> 
 
 def test_on_a_phone(phone: Any, address: str, tmp_path: Path) -> None:
     """390 pixels: nothing is wider than the screen, texts stand below each other, what is touched is large enough."""
-    for name, place in (("index", address), ("cluster", f"{address}/clusters/1"), ("search", f"{address}/search")):
+    for name, place in (("index", address), ("cluster", f"{address}/clusters/2"), ("search", f"{address}/search")):
         phone.goto(place)
         assert phone.evaluate("document.documentElement.scrollWidth") <= 390, name
         phone.screenshot(path=tmp_path / f"phone-{name}.png", full_page=True)
     button = phone.get_by_role("button").bounding_box()
     assert button["height"] >= 44
-    phone.goto(f"{address}/clusters/1")
+    phone.goto(f"{address}/clusters/2")
     left, right = (phone.locator(".nd-row:not(.nd-heads) .nd-side").nth(number).bounding_box() for number in (0, 1))
     assert right["y"] >= left["y"] + left["height"] - 1
 
 
 def test_in_the_dark(dark: Any, address: str, tmp_path: Path) -> None:
     """The system's wish for dark pages is followed."""
-    for name, place in (("index", address), ("cluster", f"{address}/clusters/1")):
+    for name, place in (("index", address), ("cluster", f"{address}/clusters/2")):
         dark.goto(place)
         background = dark.locator("body").evaluate("e => getComputedStyle(e).backgroundColor")
         assert sum(map(int, background.removeprefix("rgb(").removesuffix(")").split(","))) < 150

@@ -38,7 +38,7 @@ def test_serve_shows_a_file_that_is_being_written(tmp_path: Path) -> None:
         with Index(path) as index:
             index.add("new", NEAR)
             assert "<dt>documents</dt><dd>5</dd>" in fetch(address)[1]
-        assert "new" in fetch(f"{address}/clusters/1")[1]
+        assert "new" in fetch(f"{address}/clusters/2")[1]
     assert server.returncode == 0
 
 

@@ -48,9 +48,9 @@ def test_documents_are_shown_with_all_that_is_known_of_them(codes: Index) -> Non
     codes.add_code(b"k", FAR)
     shown = rows(codes, 'SELECT key, "group", cluster, token_count, times_seen, metadata, text, document_id FROM codes_documents')
     assert shown == [
-        ("a", None, 1, None, 1, '{"source": "x"}', None, 1),
-        (7, "g", 2, None, 1, None, None, 2),
-        (b"k", None, 3, None, 1, None, None, 3),
+        ("a", None, None, None, 1, '{"source": "x"}', None, 1),
+        (7, "g", None, None, 1, None, None, 2),
+        (b"k", None, None, None, 1, None, None, 3),
     ]
     ((expires,),) = rows(codes, "SELECT expires_at FROM codes_documents WHERE key = 'a'")
     at = datetime.fromtimestamp(int(LATER * 1000) / 1000, timezone.utc)
@@ -59,6 +59,27 @@ def test_documents_are_shown_with_all_that_is_known_of_them(codes: Index) -> Non
         codes, "SELECT v.added_at, d.added_at FROM codes_documents v JOIN codes_document d USING (key) WHERE d.key = 'a'"
     )
     assert datetime.fromisoformat(added + "+00:00").timestamp() * 1000 == pytest.approx(stored, abs=0.6)
+
+
+def test_only_documents_in_a_cluster_have_its_number(codes: Index) -> None:
+    """A document that is alone has none, before others are like it as after they are gone; two clusters never have the same."""
+    labels = "SELECT key, cluster FROM codes_documents ORDER BY document_id"
+    for key, code in (("a", 0), ("far", FAR)):
+        codes.add_code(key, code)
+    assert rows(codes, labels) == [("a", None), ("far", None)]
+    codes.add_code("b", 1)
+    codes.add_codes(["c", "far too"], [1, FAR ^ 1])
+    found = dict(rows(codes, labels))
+    assert found["a"] == found["b"] == found["c"] is not None
+    assert found["far"] == found["far too"] is not None
+    assert found["a"] != found["far"]
+    codes.delete_many(["a", "far"])
+    assert rows(codes, labels) == [("b", found["b"]), ("c", found["c"]), ("far too", None)]
+    codes.delete("c")
+    codes.add_code("later", FAR ^ 3)
+    assert rows(codes, "SELECT member FROM codes_clusters ORDER BY member") == [("far too",), ("later",)]
+    assert dict(rows(codes, labels))["b"] is None
+    assert codes.check().ok
 
 
 def test_what_has_expired_is_not_shown(codes: Index) -> None:

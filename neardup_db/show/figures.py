@@ -152,7 +152,10 @@ class _Reader:
     def sample(self, table: str, column: str, most: int) -> tuple[str, dict[str, int], int]:
         """FROM and WHERE that read all rows of a table, or evenly spread blocks of them by an indexed column; the parameters of
         it; and one of how many ids is read."""
-        low, high = self.rows(f"SELECT (SELECT min({column}) FROM {table}), (SELECT max({column}) FROM {table})")[0]
+        there = f"{column} IS NOT NULL"
+        low, high = self.rows(
+            f"SELECT (SELECT min({column}) FROM {table} WHERE {there}), (SELECT max({column}) FROM {table} WHERE {there})"
+        )[0]
         if low is None:
             low, high = 0, -1
         every = math.ceil((high - low + 1) / most) or 1

@@ -1,6 +1,7 @@
 -- What connects the fingerprints from :first_id to :last_id with earlier ones: the first visible document of each, and of what it
 -- matches the newest visible document and the id of the first.
-SELECT a.id, a.cluster_id, d.id, d.cluster_id, j.similarity, j.distance, j.other_id, (
+SELECT a.id, ifnull(a.cluster_id, a.id + (1 << 62)), d.id, ifnull(d.cluster_id, d.id + (1 << 62)), j.similarity, j.distance,
+    j.other_id, (
     SELECT min(x.id) FROM {index}_document AS x
     WHERE x.fingerprint_id = j.other_id AND (x.expires_at IS NULL OR x.expires_at > :now)
 )

@@ -1,5 +1,5 @@
 -- The first verified fingerprints that turn up, each with its newest visible document: enough to connect an added document.
-SELECT d.id, d.cluster_id, v.similarity, v.distance, v.fingerprint_id
+SELECT d.id, ifnull(d.cluster_id, d.id + (1 << 62)), v.similarity, v.distance, v.fingerprint_id
 FROM ({verified} LIMIT -1) AS v
 CROSS JOIN {index}_document AS d
 WHERE v.similarity >= :threshold

@@ -107,7 +107,9 @@ class Checker:
                WHERE d.group_id <> 0 AND g.id IS NULL LIMIT :limit""",
             "documents whose group has no name",
         )
-        wrong = "cluster_id IS NULL" if self.store.record_matches else "cluster_id IS NOT NULL"
+        wrong = "cluster_id IS NOT NULL"
+        if self.store.record_matches:
+            wrong = f"cluster_id IN (SELECT cluster_id FROM {{index}}_document WHERE {wrong} GROUP BY 1 HAVING count(*) = 1)"
         sql = f"SELECT id FROM {{index}}_document WHERE {wrong} LIMIT :limit"
         yield from self._few(sql, "documents with a wrong cluster label")
         if self.store.store_text:
@@ -222,7 +224,7 @@ class Checker:
             """SELECT m.document_id || '-' || m.other_id FROM {index}_match AS m
                LEFT JOIN {index}_document AS a ON a.id = m.document_id LEFT JOIN {index}_document AS b ON b.id = m.other_id
                WHERE a.id IS NULL OR b.id IS NULL OR m.document_id <= m.other_id OR a.group_id <> b.group_id
-                   OR a.cluster_id IS NOT b.cluster_id LIMIT :limit""",
+                   OR a.cluster_id IS NULL OR a.cluster_id IS NOT b.cluster_id LIMIT :limit""",
             "recorded matches that do not join two documents of one cluster",
         )
 
@@ -232,7 +234,7 @@ class Checker:
         for document_id, other_id in self.db.stream(self.store.sql("SELECT document_id, other_id FROM {index}_match")):
             recorded.union(document_id, other_id)
         first: dict[int, int] = {}
-        sql = self.store.sql("SELECT id, cluster_id FROM {index}_document ORDER BY id")
+        sql = self.store.sql("SELECT id, cluster_id FROM {index}_document WHERE cluster_id IS NOT NULL ORDER BY id")
         apart = [
             document_id
             for document_id, label in self.db.rows(sql)

@@ -1,15 +1,15 @@
 """Recorded matches and clusters.
 
 A cluster is a connected component of the graph of pairs that queries return. The match table holds enough edges to connect each
-cluster, never a wrong one; `cluster_id` labels the components. Adding joins, removing may split: then the parts that the
-remaining edges leave ask again by their stored fingerprints, all but the largest, since any edge between two parts has an end in
-one that asks.
+cluster, never a wrong one; `cluster_id` labels the components of two documents and more. Adding joins, removing may split: then
+the parts that the remaining edges leave ask again by their stored fingerprints, all but the largest, since any edge between two
+parts has an end in one that asks.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -30,6 +30,10 @@ CROWD = 256
 
 SIZE_KNOWN = 1000
 """Clusters are counted up to this size."""
+
+ALONE = 1 << 62
+"""ALONE + its id is the label of a document that is in no cluster, where one is wanted; in the file it has none. No other label
+is so large."""
 
 Edge = tuple[int, int, float, "int | None"]  # later document, earlier document, similarity, distance
 
@@ -109,19 +113,29 @@ class Clusters:
         if not neighbours:
             return
         self.record(choose_edges(document_id, neighbours, lambda label: label), now)
-        self.join({one.cluster_id for one in neighbours} | {document_id}, large=len(neighbours) >= CROWD)
+        self.join({one.cluster_id for one in neighbours} | {ALONE + document_id}, large=len(neighbours) >= CROWD)
 
-    def join(self, labels: set[int], *, large: bool = False, single: Container[int] = ()) -> None:
-        """Make one cluster of several: the smaller ones take the largest one's label. large: its rows in the candidate table are
-        to stand apart from now on. Labels in `single` are known to be those of one document."""
+    def join(self, labels: set[int], *, large: bool = False) -> None:
+        """Make one cluster of several, one of them at least an added document: the smaller ones take the largest one's label, and
+        where none has one the newest document's id becomes it, which never was one. large: its rows in the candidate table are to
+        stand apart from now on."""
         self.documents.require_numbers(labels)
-        sizes = {label: 1 if label in single else self._size(label) for label in labels}
-        crowds = self._crowds(labels)
-        largest = max(labels, key=lambda label: (label in crowds, sizes[label], -label))
+        named = {label for label in labels if label < ALONE}
+        crowds = self._crowds(named)
+        if named:
+            sizes = {label: self._size(label) for label in named} if len(named) > 1 else dict.fromkeys(named, 0)
+            largest = max(named, key=lambda label: (label in crowds, sizes[label], -label))
+        else:
+            largest = max(labels) - ALONE
         if crowds or (large and self.store.scheme.table in tables.CROWDED):
             self._crowd(largest, labels - {largest} if largest in crowds else labels)
         sql = self.store.sql("UPDATE {index}_document SET cluster_id = ? WHERE cluster_id = ?")
-        self.db.execute_many(sql, [(largest, label) for label in labels if label != largest])
+        self.db.execute_many(sql, [(largest, label) for label in named if label != largest])
+        self._label([label - ALONE for label in labels if label >= ALONE], largest)
+
+    def _label(self, document_ids: Iterable[int], label: int | None) -> None:
+        sql = self.store.sql("UPDATE {index}_document SET cluster_id = ? WHERE id = ?")
+        self.db.execute_many(sql, [(label, document_id) for document_id in document_ids])
 
     def _size(self, label: int) -> int:
         """Documents of a cluster, SIZE_KNOWN at most: to count a large one would take longer than to join it."""
@@ -140,14 +154,16 @@ class Clusters:
         return {label for label in labels if self.db.value(self.store.sql(sql), (label,)) == label}
 
     def _crowd(self, crowd: int, labels: Iterable[int]) -> None:
-        """Let the rows of all fingerprints of some clusters stand together."""
+        """Let the rows of all fingerprints of some clusters, or documents, stand together."""
         if not self.store.crowds:
             self.store.set(crowds=1)
             self.store.bump_generation()
             self.store.crowds = True
-        sql = self.store.sql("SELECT DISTINCT fingerprint_id FROM {index}_document WHERE cluster_id = ?")
+        of_cluster = self.store.sql("SELECT DISTINCT fingerprint_id FROM {index}_document WHERE cluster_id = ?")
+        of_one = self.store.sql("SELECT fingerprint_id FROM {index}_document WHERE id = ?")
         for label in labels:
-            self.documents.set_crowd([row[0] for row in self.db.rows(sql, (label,))], crowd)
+            rows = self.db.rows(of_cluster, (label,)) if label < ALONE else self.db.rows(of_one, (label - ALONE,))
+            self.documents.set_crowd([row[0] for row in rows], crowd)
 
     def settle_crowds(self, document_ids: Iterable[int]) -> None:
         """Take the fingerprints of added documents out of a crowd that these have not come into: documents that have expired may
@@ -156,7 +172,7 @@ class Clusters:
             return
         sql = self.store.sql(
             """SELECT f.id FROM {index}_document AS d JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
-               WHERE d.id = ? AND f.crowd <> 0 AND f.crowd <> d.cluster_id"""
+               WHERE d.id = ? AND f.crowd <> 0 AND f.crowd IS NOT d.cluster_id"""
         )
         astray = {row[0] for row in self.db.rows_of_many(sql, [(document_id,) for document_id in document_ids])}
         self.documents.set_crowd(astray, 0)
@@ -172,7 +188,7 @@ class Clusters:
             row = self.db.row(sql, (document_id,))
             if row is None:
                 continue
-            fingerprint_id, label = row
+            fingerprint_id, label = self.documents.require_numbers(row)
             if label is not None:
                 seeds[label].update(self.adjacent(document_id))
                 self._drop_edges(document_id)
@@ -201,12 +217,20 @@ class Clusters:
         groups, edges = self._reconnect(parts, now)
         self.record(edges, now)
         for group in groups:
+            self._part(group)
+        left = self.db.rows(self.store.sql("SELECT id FROM {index}_document WHERE cluster_id = ? LIMIT 2"), (label,))
+        if len(left) == 1:
+            self._part([left[0][0]])
+
+    def _part(self, group: Sequence[int]) -> None:
+        """Let documents be a cluster of their own; one alone is none."""
+        label = None
+        if len(group) > 1:
             label = self.store.setting("next_cluster")
             self.store.set(next_cluster=label - 1)
-            sql = self.store.sql("UPDATE {index}_document SET cluster_id = ? WHERE id = ?")
-            self.db.execute_many(sql, [(label, document_id) for document_id in group])
-            if self.store.crowds:
-                self._leave_crowd(group, label)
+        self._label(group, label)
+        if self.store.crowds:
+            self._leave_crowd(group, label or 0)
 
     def _leave_crowd(self, documents: Sequence[int], label: int) -> None:
         """Take the fingerprints of documents out of their crowd, or make them one of their own; equal copies go along."""
@@ -286,7 +310,7 @@ class Clusters:
 
     def listing(self, min_size: int, now: int) -> list[Cluster]:
         """Clusters of visible documents, largest first, ties by the earliest document."""
-        groups = self._labelled(min_size, now) if self.store.record_matches else self._joined(now)
+        groups = self._labelled(min_size, now) if self.store.record_matches else self._joined(min_size, now)
         listed = [group for group in groups if len(group) >= min_size]
         listed.sort(key=lambda group: (-len(group), group[0][0]))
         return [Cluster(group[0][1], tuple(key for _, key in group)) for group in listed]
@@ -295,20 +319,20 @@ class Clusters:
         """(id, key) of each label's visible documents; a label that an invisible document may hold together is looked at."""
         sql = """SELECT cluster_id, id, key FROM {index}_document
                  WHERE (expires_at IS NULL OR expires_at > ?) AND cluster_id IN (
-                     SELECT cluster_id FROM {index}_document GROUP BY cluster_id HAVING count(*) >= ?)
+                     SELECT cluster_id FROM {index}_document WHERE cluster_id IS NOT NULL
+                     GROUP BY cluster_id HAVING count(*) >= ?)
                  ORDER BY cluster_id, id"""
-        unsure = {
-            row[0]
-            for row in self.db.rows(
-                self.store.sql("SELECT DISTINCT cluster_id FROM {index}_document WHERE expires_at <= ?"), (now,)
-            )
-        }
+        unsure_sql = "SELECT DISTINCT cluster_id FROM {index}_document WHERE expires_at <= ? AND cluster_id IS NOT NULL"
+        unsure = {row[0] for row in self.db.rows(self.store.sql(unsure_sql), (now,))}
         for label, rows in groupby(self.db.rows(self.store.sql(sql), (now, min_size)), key=lambda row: row[0]):
             group = [(document_id, key) for _, document_id, key in rows]
             if label in unsure and len(group) > 1:
                 yield from self._visible_parts(group, now)
             else:
                 yield group
+        if min_size == 1:
+            alone = "SELECT id, key FROM {index}_document WHERE cluster_id IS NULL AND (expires_at IS NULL OR expires_at > ?)"
+            yield from ([row] for row in self.db.rows(self.store.sql(alone), (now,)))
 
     def _visible_parts(self, group: list[tuple[int, Key]], now: int) -> Iterator[list[tuple[int, Key]]]:
         keys = dict(group)
@@ -324,18 +348,22 @@ class Clusters:
         for part in [*apart, [document_id for document_id in keys if document_id not in loose]]:
             yield sorted((document_id, keys[document_id]) for document_id in part)
 
-    def _joined(self, now: int) -> Iterator[list[tuple[int, Key]]]:
-        """Components where no matches are recorded: the candidate table tells."""
+    def _joined(self, min_size: int, now: int) -> Iterator[list[tuple[int, Key]]]:
+        """Components where no matches are recorded: the candidate table tells. Of documents that are alone nothing is held."""
         joined = UnionFind()
         for fingerprint_id, other_id in self.joins.connections(now):
             joined.union(fingerprint_id, other_id)
-        groups: dict[Any, list[tuple[int, Key]]] = defaultdict(list)
-        page_sql = """SELECT id, key, fingerprint_id FROM {index}_document
-                      WHERE expires_at IS NULL OR expires_at > ? ORDER BY id"""
-        for document_id, key, fingerprint_id in self.db.stream(self.store.sql(page_sql), (now,)):
-            name = ("empty", document_id) if fingerprint_id is None else joined.find(fingerprint_id)
-            groups[name].append((document_id, key))
-        yield from groups.values()
+        copies = """SELECT fingerprint_id FROM {index}_document WHERE fingerprint_id IS NOT NULL
+                    GROUP BY fingerprint_id HAVING count(*) > 1"""
+        several = {*joined.parent, *(row[0] for row in self.db.stream(self.store.sql(copies)))}
+        groups: dict[int, list[tuple[int, Key]]] = defaultdict(list)
+        for fingerprint_id, number, key in self.documents.of_fingerprints(several, now):
+            groups[joined.find(fingerprint_id)].append((number, key))
+        yield from (sorted(group, key=itemgetter(0)) for group in groups.values())
+        if min_size == 1:
+            every = "SELECT fingerprint_id, id, key FROM {index}_document WHERE expires_at IS NULL OR expires_at > ?"
+            rows = self.db.stream(self.store.sql(every), (now,))
+            yield from ([(number, key)] for fingerprint_id, number, key in rows if fingerprint_id not in several)
 
 
 class Links:
@@ -347,7 +375,6 @@ class Links:
         self.labels = UnionFind()
         self.edges: list[Edge] = []
         self.large: set[int] = set()
-        self.single: set[int] = set()
         self.copies: set[int] = set()
 
     def fingerprints(self, ids: tuple[int, int]) -> Iterator[tuple[int, int]]:
@@ -363,7 +390,6 @@ class Links:
 
     def found(self, document_id: int, label: int, neighbours: Sequence[Neighbour]) -> None:
         """Link a document with what it matches, best first."""
-        self.single.add(label)
         self.edges += choose_edges(document_id, neighbours, self.labels.find)
         for one in neighbours:
             self.labels.union(one.cluster_id, label)
@@ -374,9 +400,8 @@ class Links:
         """Link a document with an earlier one of the same fingerprint."""
         distance = 0 if self.clusters.store.scheme.takes_codes else None
         self.edges.append((document_id, other_id, 1.0, distance))
-        self.labels.union(label, document_id)
-        self.single.add(document_id)
-        self.copies.add(document_id)
+        self.labels.union(label, ALONE + document_id)
+        self.copies.add(ALONE + document_id)
 
     def write(self) -> None:
         """All edges and labels into the tables."""
@@ -384,4 +409,4 @@ class Links:
         for group in self.labels.sets():
             labels = set(group)
             large = len(labels - self.copies) >= CROWD or not self.large.isdisjoint(labels)
-            self.clusters.join(labels, large=large, single=self.single)
+            self.clusters.join(labels, large=large)

@@ -71,6 +71,8 @@ def translate(error: apsw.Error) -> NearDupError:
             f"page {checksums.damaged_page()} of the file is damaged (its checksum is wrong): restore a backup; check() names "
             "all such pages"
         )
+    if getattr(error, "extendedresult", 0) == apsw.SQLITE_CONSTRAINT_DATATYPE:  # what a row had before: we write no such value
+        return CorruptIndexError(f"a row of the file is damaged ({error}): run check(repair=True), or restore a backup")
     if isinstance(error, apsw.FullError):
         return NearDupError(
             f"the disk is full ({error}): the transaction was taken back; make room, then go on with the same object"

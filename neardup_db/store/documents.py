@@ -25,7 +25,6 @@ class Found(NamedTuple):
     id: int
     group_id: int
     fingerprint_id: int | None
-    cluster_id: int | None
     expires_at: int | None
 
     def is_visible(self, now: int) -> bool:
@@ -81,7 +80,7 @@ class Documents:
 
     def find(self, key: Key) -> Found | None:
         """The row of a key, visible or not."""
-        sql = "SELECT id, group_id, fingerprint_id, cluster_id, expires_at FROM {index}_document WHERE key = ?"
+        sql = "SELECT id, group_id, fingerprint_id, expires_at FROM {index}_document WHERE key = ?"
         row = self.db.row(self.store.sql(sql), (key,))
         return None if row is None else Found(*self.require_numbers(row))
 
@@ -107,14 +106,14 @@ class Documents:
     @contextmanager
     def held(self, key: Key) -> Iterator[tuple[Found, bytes | None] | None]:
         """The row of a key, visible or not, and its stored value, None for an empty text; inside, their state stays."""
-        sql = """SELECT d.id, d.group_id, d.fingerprint_id, d.cluster_id, d.expires_at, f.value, f.value_hash
+        sql = """SELECT d.id, d.group_id, d.fingerprint_id, d.expires_at, f.value, f.value_hash
                  FROM {index}_document AS d LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id WHERE d.key = +?"""
         with self.db.held(self.store.sql(sql), (key,)) as row:
             if row is None:
                 yield None
                 return
-            found = Found(*self.require_numbers(row[:5]))
-            yield found, None if found.fingerprint_id is None else self._sound(found.fingerprint_id, row[5:])
+            found = Found(*self.require_numbers(row[:4]))
+            yield found, None if found.fingerprint_id is None else self._sound(found.fingerprint_id, row[4:])
 
     def read(self, document_id: int) -> Document:
         """A whole document."""
@@ -206,6 +205,15 @@ class Documents:
         sql = """SELECT f.value, f.id FROM carray(?) AS i CROSS JOIN {index}_fingerprint AS f
                  WHERE f.id = i.value AND f.group_id = ?"""
         return dict(self.db.rows(self.store.sql(sql), (apsw.carray(np.sort(ids)), group_id)))
+
+    def of_fingerprints(self, ids: Collection[int], now: int) -> Iterator[tuple[int, int, Key]]:
+        """(fingerprint, document, key) of the visible documents with one of the fingerprints."""
+        if not ids:
+            return
+        sql = """SELECT d.fingerprint_id, d.id, d.key FROM carray(?) AS f CROSS JOIN {index}_document AS d
+                 WHERE d.fingerprint_id = f.value AND (d.expires_at IS NULL OR d.expires_at > ?)"""
+        sought = np.sort(np.fromiter(self.require_numbers(ids), np.int64, len(ids)))
+        yield from self.db.stream(self.store.sql(sql), (apsw.carray(sought), now))
 
     def value_hashes(self) -> Iterator[tuple[Any, Any]]:
         """The hashes of all stored values and the fingerprints' ids, int64[n] each, some at a time."""
@@ -316,7 +324,8 @@ class Documents:
 
     def older_copies(self, asked: Sequence[tuple[int, int, bool]], now: int) -> list[tuple[int, int] | None]:
         """(document, its label) of the newest visible document with the fingerprint before each (document, fingerprint, _)."""
-        sql = """SELECT :id, id, cluster_id FROM {index}_document WHERE fingerprint_id = +:fingerprint_id AND id < :id
+        sql = """SELECT :id, id, ifnull(cluster_id, id + (1 << 62)) FROM {index}_document
+                 WHERE fingerprint_id = +:fingerprint_id AND id < :id
                  AND (expires_at IS NULL OR expires_at > :now) ORDER BY id DESC LIMIT 1"""
         parameters = ({"id": one[0], "fingerprint_id": one[1], "now": now} for one in asked)
         found = {row[0]: (row[1], row[2]) for row in self.db.rows_of_many(self.store.sql(sql), parameters)}
@@ -359,8 +368,8 @@ class Documents:
 
     # ---- documents ---------------------------------------------------------------------------------------------------
 
-    INSERT = """INSERT INTO {index}_document (id, key, group_id, fingerprint_id, cluster_id, token_count, added_at, last_seen,
-                times_seen, expires_at, metadata, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?)"""
+    INSERT = """INSERT INTO {index}_document (id, key, group_id, fingerprint_id, token_count, added_at, last_seen, times_seen,
+                expires_at, metadata, text) VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?)"""
 
     def insert_plain(
         self,
@@ -378,10 +387,9 @@ class Documents:
         if carried is None:
             return False
         sql = """INSERT OR FAIL INTO {index}_document
-                     (id, key, group_id, fingerprint_id, cluster_id, token_count, added_at, last_seen, times_seen)
+                     (id, key, group_id, fingerprint_id, token_count, added_at, last_seen, times_seen)
                  SELECT :first_id + k.rowid, k.value, neardup_number(:group_ids, k.rowid),
-                     neardup_number(:fingerprint_ids, k.rowid), CASE WHEN :recorded THEN :first_id + k.rowid END,
-                     neardup_number(:token_counts, k.rowid), :now, :now, 1
+                     neardup_number(:fingerprint_ids, k.rowid), neardup_number(:token_counts, k.rowid), :now, :now, 1
                  FROM carray(:keys) AS k"""
         parameters = {
             "first_id": first_id - 1,
@@ -389,7 +397,6 @@ class Documents:
             "group_ids": numbers(group_ids),
             "fingerprint_ids": numbers(fingerprint_ids),
             "token_counts": numbers(token_counts),
-            "recorded": self.store.record_matches,
             "now": now,
         }
         self.db.execute(self.store.sql(sql), parameters)
@@ -414,11 +421,10 @@ class Documents:
     def row(
         self, document_id: int, record: Record, group_id: int, fingerprint_id: int | None, token_count: int | None, now: int
     ) -> tuple[Any, ...]:
-        """The values of INSERT; a document begins as a cluster of its own."""
-        cluster = document_id if self.store.record_matches else None
+        """The values of INSERT; a document begins in no cluster."""
         text = record.text if self.store.store_text else None
         return (
-            *(document_id, record.key, group_id, fingerprint_id, cluster, token_count, now, now),
+            *(document_id, record.key, group_id, fingerprint_id, token_count, now, now),
             *(record.expires_at, record.metadata, text),
         )
 

@@ -30,7 +30,7 @@ class Member(NamedTuple):
 
     id: int
     key: Key
-    cluster_id: int | None
+    cluster_id: int
 
 
 class DocumentPair(NamedTuple):
@@ -159,7 +159,8 @@ class Joins:
 
     def _members(self, ranges: Iterable[tuple[int, int]], now: int) -> dict[int, list[Member]]:
         """The visible documents of ranges of fingerprints, by fingerprint, in the order of insertion."""
-        sql = """SELECT fingerprint_id, id, key, cluster_id FROM {index}_document WHERE fingerprint_id BETWEEN ? AND ?
+        sql = """SELECT fingerprint_id, id, key, ifnull(cluster_id, id + (1 << 62)) FROM {index}_document
+                 WHERE fingerprint_id BETWEEN ? AND ?
                  AND (expires_at IS NULL OR expires_at > ?) ORDER BY fingerprint_id, id"""
         members: dict[int, list[Member]] = {}
         parameters = ((*one, now) for one in dict.fromkeys(ranges))

@@ -34,7 +34,6 @@ class MatchRow(NamedTuple):
     similarity: float
     distance: int | None
     id: int
-    cluster_id: int | None
 
     @property
     def match(self) -> Match:
@@ -165,7 +164,7 @@ class Search:
 
         Looks at no more documents than it needs: thousands of equal copies share one fingerprint."""
         sql = self.store.sql(
-            """SELECT key, id, cluster_id FROM {index}_document WHERE fingerprint_id = +? AND id < ?
+            """SELECT key, id FROM {index}_document WHERE fingerprint_id = +? AND id < ?
                AND (expires_at IS NULL OR expires_at > ?) ORDER BY id LIMIT +?"""
         )
         rows: list[MatchRow] = []
@@ -175,9 +174,9 @@ class Search:
             while end < len(neighbours) and neighbours[end].similarity == neighbours[start].similarity:
                 end += 1
             tied = [
-                MatchRow(key, one.similarity, one.distance, number, cluster)
+                MatchRow(key, one.similarity, one.distance, number)
                 for one in neighbours[start:end]
-                for key, number, cluster in self.db.rows(sql, (one.fingerprint_id, before_id, now, limit))
+                for key, number in self.db.rows(sql, (one.fingerprint_id, before_id, now, limit))
             ]
             rows += sorted(tied, key=lambda row: row.id)
             start = end

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import DuplicateKeyError
 from ..native import signed_hashes
 from ..values import Key, Match
-from .clusters import Clusters, Links
+from .clusters import ALONE, Clusters, Links
 from .documents import Documents, Found, Record
 from .search import Neighbour, Search
 from .seen import HashedIds, SeenHashes
@@ -300,7 +300,7 @@ class Writer:
         self._seen, self._hashed, self._value_index, self._looked_up = None, None, None, 0
 
     def _connect(self, new: tuple[int, int] | None, documents: Sequence[Unconnected], now: int) -> int:
-        """Edges and labels for documents that are clusters of their own, in the order of their ids, all of them that have one of
+        """Edges and labels for documents that are in no cluster yet, in the order of their ids, all of them that have one of
         the fingerprints `new`, the first and the last one. Returns how many match an earlier document."""
         links = Links(self.clusters, now)
         matched = {document_id for document_id, other_id in links.fingerprints(new) if other_id < document_id} if new else set()
@@ -313,7 +313,7 @@ class Writer:
             if earlier is not None:
                 matched.add(document_id)
                 if visible:
-                    links.copy(document_id, earlier, earlier)
+                    links.copy(document_id, earlier, ALONE + earlier)
             elif new is None or fingerprint_id < new[0] or fingerprint_id in first or not visible:
                 alone.append(one)
             first.setdefault(fingerprint_id, document_id)
@@ -330,7 +330,7 @@ class Writer:
                 group_id = self.documents.group_of(fingerprint_id)
                 neighbours = self.search.neighbours(sketch, group_id, now, document_id)
                 if visible and (new is None or fingerprint_id < new[0]):
-                    links.found(document_id, document_id, neighbours)
+                    links.found(document_id, ALONE + document_id, neighbours)
             if found is not None or neighbours:
                 matched.add(document_id)
         links.write()
@@ -343,8 +343,7 @@ class Writer:
         """Rows, edges and clusters of the whole index from its values; the candidate table is empty. `step(done)` reports."""
         self.db.execute(self.store.sql("UPDATE {index}_fingerprint SET crowd = 0 WHERE crowd <> 0"))
         self.db.execute(self.store.sql("DELETE FROM {index}_match"))
-        cluster = "id" if self.store.record_matches else "NULL"
-        self.db.execute(self.store.sql(f"UPDATE {{index}}_document SET cluster_id = {cluster}"))
+        self.db.execute(self.store.sql("UPDATE {index}_document SET cluster_id = NULL WHERE cluster_id IS NOT NULL"))
         done = 0
         of_range = self.store.sql(
             """SELECT id, fingerprint_id, expires_at IS NULL OR expires_at > :now FROM {index}_document
