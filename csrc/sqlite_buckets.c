@@ -160,27 +160,46 @@ static int read_entries(buckets_cursor *cursor, sqlite3_stmt *statement, nd_entr
                          table->cache.settings.index);
 }
 
-/* Puts the entries of a group behind those of its last part, and what does not fit there into new parts from *part on. */
-static int file_group(buckets_cursor *cursor, const nd_filed *key, int64_t *part)
+/* Where a bucket has room for parts. */
+typedef struct bucket_room {
+    int64_t part; /* no part but the last one has this number or a higher one */
+    int taken;    /* the last number, which the latest entries of the group that has it stand under */
+} bucket_room;
+
+/* Reads the last part of a group, *part < 0 where it has none: its entries go behind the others. Leaves the statement where it is. */
+static int read_last(buckets_cursor *cursor, sqlite3_stmt *statement, const nd_filed *key, bucket_room *room, int64_t *part)
 {
-    sqlite3_stmt *statement;
     nd_entries entries = {0};
-    size_t first = cursor->entry_count, held = 0;
-    int64_t last = -1;
-    int code = begin_parts(cursor, key->low, key->high, &statement);
-    while (code == SQLITE_OK && last < 0 && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+    int code = SQLITE_OK;
+    *part = -1;
+    while (code == SQLITE_OK && *part < 0 && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         int64_t id = sqlite3_column_int64(statement, 0);
-        *part = id + 1 > *part ? id + 1 : *part;
         code = SQLITE_OK;
+        if (id == key->high)
+            room->taken = 1;
+        else if (id >= room->part)
+            room->part = id + 1;
         if (sqlite3_column_int64(statement, 1) != key->group_id)
             continue;
-        last = id;
+        *part = id;
         code = read_entries(cursor, statement, &entries);
         for (size_t i = 0; i < entries.count && code == SQLITE_OK; i++)
             code = add_entry(cursor, nd_entries_id(&entries, i), entries.codes + i * entries.code_size);
-        held = entries.count;
     }
-    code = end_parts(cursor, statement, code);
+    return code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+/* Puts the entries of a group behind those of its last part. What does not fit there goes into new parts, and the last one of them
+ * gets the bucket's last number, unless another group has it: most buckets are this one part, which is found by its number alone. */
+static int file_group(buckets_cursor *cursor, const nd_filed *key, bucket_room *room)
+{
+    sqlite3_stmt *statement;
+    size_t first = cursor->entry_count;
+    int64_t last = -1;
+    int code = begin_parts(cursor, key->low, key->high, &statement);
+    if (code == SQLITE_OK)
+        code = read_last(cursor, statement, key, room, &last);
+    size_t held = cursor->entry_count - first;
     for (size_t i = 0; i < cursor->member_count && code == SQLITE_OK; i++) {
         nd_filed *member = &cursor->members[i];
         if (member->item == SIZE_MAX || member->group_id != key->group_id)
@@ -188,18 +207,32 @@ static int file_group(buckets_cursor *cursor, const nd_filed *key, int64_t *part
         code = add_entry(cursor, member->id, nd_filing_code(cursor->filing, member->item));
         member->item = SIZE_MAX;
     }
-    for (size_t end; first < cursor->entry_count && code == SQLITE_OK; first = end) {
+    size_t end = first + fitting(cursor, first, cursor->entry_count);
+    if (code == SQLITE_OK && last == key->high && end < cursor->entry_count) { /* its entries move to the number after the others' */
+        last = -1;
+        code = sqlite3_step(statement);
+        if (code == SQLITE_ROW && sqlite3_column_int64(statement, 0) >= room->part)
+            room->part = sqlite3_column_int64(statement, 0) + 1;
+        room->taken = held = 0;
+    }
+    code = end_parts(cursor, statement, code);
+    for (; first < cursor->entry_count && code == SQLITE_OK; first = end, held = 0, last = -1) {
         end = first + fitting(cursor, first, cursor->entry_count);
-        if (held > 0 && end <= first + held) { /* it is full */
+        if (last >= 0 && end <= first + held) { /* it is full */
             end = first + held;
-        } else {
-            if (held == 0 && *part > key->high)
+            continue;
+        }
+        if (last < 0 && end == cursor->entry_count && !room->taken) {
+            last = key->high;
+            room->taken = 1;
+        } else if (last < 0) {
+            last = room->part++;
+            if (last >= key->high)
                 return nd_table_fail(cursor->head.base.pVtab,
                                      "neardup_buckets: a bucket of index \"%s\" is full: rebuild the index with a larger `expected`",
                                      ((nd_table *)cursor->head.base.pVtab)->cache.settings.index);
-            code = add_row(cursor, held > 0 ? last : (*part)++, key->group_id, first, end);
         }
-        held = 0;
+        code = add_row(cursor, last, key->group_id, first, end);
     }
     return code;
 }
@@ -242,9 +275,10 @@ static int next_part(buckets_cursor *cursor, int64_t group_id, int64_t low, int6
 static int find_part(buckets_cursor *cursor, const nd_filed *key, int64_t id, int64_t *out)
 {
     int64_t low = key->low, high = key->high; /* the part is one of these, or the first one */
+    int64_t middle = high;                    /* which most often is the only one */
     *out = key->low;
     while (low <= high) {
-        int64_t middle = low + (high - low) / 2, part, first_id = 0;
+        int64_t part, first_id = 0;
         int code = next_part(cursor, key->group_id, middle, high, &part, &first_id);
         if (code != SQLITE_OK)
             return code;
@@ -254,6 +288,7 @@ static int find_part(buckets_cursor *cursor, const nd_filed *key, int64_t id, in
             *out = part;
             low = part + 1;
         }
+        middle = low + (high - low) / 2;
     }
     return SQLITE_OK;
 }
@@ -267,12 +302,13 @@ static int64_t last_member(const buckets_cursor *cursor, int64_t group_id)
     return i == 0 ? -1 : cursor->members[i - 1].id;
 }
 
-/* Writes the entries from `first` on into the rows from `row` on; those that then are empty go. */
-static void pack_rows(buckets_cursor *cursor, size_t row, size_t first)
+/* Writes the entries from `first` on, which fill `needed` rows, into the last ones from `row` on; the others go. */
+static void pack_rows(buckets_cursor *cursor, size_t row, size_t first, size_t needed)
 {
     for (; row < cursor->row_count; row++) {
         cursor->rows[row].first = first;
-        first += first < cursor->entry_count ? fitting(cursor, first, cursor->entry_count) : 0;
+        if (cursor->row_count - row <= needed)
+            first += fitting(cursor, first, cursor->entry_count);
         cursor->rows[row].end = first;
         cursor->rows[row].changed = 1;
     }
@@ -325,7 +361,7 @@ static int unfile_group(buckets_cursor *cursor, const nd_filed *key)
     for (size_t at = first; at < cursor->entry_count; needed++)
         at += fitting(cursor, at, cursor->entry_count);
     if (changed > 0 && 2 * needed <= cursor->row_count - first_row)
-        pack_rows(cursor, first_row, first);
+        pack_rows(cursor, first_row, first, needed);
     keep_changed(cursor, first_row);
     return code;
 }
@@ -349,11 +385,11 @@ static int next_bucket(buckets_cursor *cursor)
     cursor->ended = status != ND_OK;
     if (status != ND_OK && status != ND_DONE)
         return nd_table_fail_status(cursor->head.base.pVtab, status);
-    int64_t part = first.low;
+    bucket_room room = {first.low, 0};
     for (size_t i = 0; i < cursor->member_count && code == SQLITE_OK; i++)
         if (cursor->members[i].item != SIZE_MAX) {
             nd_filed key = cursor->members[i];
-            code = cursor->filed ? file_group(cursor, &key, &part) : unfile_group(cursor, &key);
+            code = cursor->filed ? file_group(cursor, &key, &room) : unfile_group(cursor, &key);
         }
     return code;
 }

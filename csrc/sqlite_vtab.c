@@ -56,10 +56,7 @@ int nd_table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
     }
     if (given != mentioned)
         return SQLITE_CONSTRAINT; /* another order of the join gives it */
-    for (int input = 0; input < spec->required; input++)
-        if ((given & (1 << input)) == 0)
-            return nd_table_fail(base, "%s: too few arguments, %d are needed", spec->name, spec->required);
-    int place = 0;
+    int place = 0, needed = (1 << spec->required) - 1;
     for (int input = 0; input < spec->inputs; input++) {
         if ((given & (1 << input)) == 0)
             continue;
@@ -67,7 +64,8 @@ int nd_table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
         info->aConstraintUsage[constraint_of[input]].omit = 1;
     }
     info->idxNum = given;
-    info->estimatedCost = (double)spec->rows;
+    /* Where one lacks, nd_cursor_begin says so: not here, since SQLite also asks for plans by a part of an OR's terms alone. */
+    info->estimatedCost = (given & needed) == needed ? (double)spec->rows : 1e99;
     info->estimatedRows = spec->rows;
     return SQLITE_OK;
 }
@@ -107,9 +105,13 @@ static void drop_inputs(nd_cursor *cursor)
 
 int nd_cursor_begin(nd_cursor *cursor, int given, int argc, sqlite3_value **argv)
 {
+    const nd_table_spec *spec = ((nd_table *)cursor->base.pVtab)->spec;
+    int needed = (1 << spec->required) - 1;
     cursor->row = 0;
     cursor->count = 0;
     drop_inputs(cursor);
+    if ((given & needed) != needed)
+        return nd_table_fail(cursor->base.pVtab, "%s: too few arguments, %d are needed", spec->name, spec->required);
     int place = 0;
     for (int i = 0; i < ND_INPUTS_MAX && place < argc; i++) {
         if ((given & (1 << i)) == 0)

@@ -222,6 +222,7 @@ def assert_holds(index: Index, codes: dict[Any, int], distance: int, asked: list
         entries = [entry for part in held for entry in part]
         a_row = max(1, (buckets.PART_BYTES - 1) // (len(entries[0][1]) + 8))
         assert len(held) <= 2 * -(-len(entries) // a_row)
+        assert [number for number, _ in entries] == sorted({number for number, _ in entries})
     for code in asked:
         expected = {key for key, other in codes.items() if (code ^ other).bit_count() <= distance}
         assert {one.key for one in index.query_code(code, group=group)} == expected
@@ -255,8 +256,10 @@ def test_a_bucket_grows_over_many_rows_and_shrinks_again(name: str, at_once: boo
             with index.transaction():
                 for key, code in codes.items():
                     index.add_code(key, code)
-        most = index.connection.execute("SELECT max(id & 0xfffff) FROM neardup_code_bucket").get
-        assert most >= (5 if at_once else 2)
+        parts = "SELECT count(*), count(*) FILTER (WHERE id & 0xfffff = 0xfffff) FROM neardup_code_bucket GROUP BY id >> 20"
+        found = index.connection.execute(parts).fetchall()
+        assert max(count for count, _ in found) > (5 if at_once else 2)
+        assert {last for _, last in found} == {1}
         assert_holds(index, codes, scheme.max_distance, list(codes.values())[::97])
         order = source.sample(list(codes), len(codes))
         for end in (len(order) // 2, len(order) - 30, len(order) - 1, len(order)):
