@@ -320,6 +320,17 @@ def test_any_matches_come_best_first() -> None:
         assert index.query_code(0, any=True) == index.query_code(0)
 
 
+@pytest.mark.parametrize("writable", [True, False])
+def test_what_is_sorted_goes_into_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writable: bool) -> None:
+    """Or, where no folder for them can be written, into memory."""
+    monkeypatch.setattr(os, "access", lambda *_: writable)
+    with Index(tmp_path / "index.db", BinaryCode(64, 3)) as index:
+        assert index.connection.execute("PRAGMA temp_store").get == (1 if writable else 2)
+        index.add_codes(range(1000), range(1000))
+        index.compact()
+        assert index.check().ok
+
+
 def test_backup_leaves_nothing_behind_where_it_fails(tmp_path: Path) -> None:
     """Inside a transaction it is refused with the reason, and can be called again."""
     with Index(tmp_path / "index.db", MinHash()) as index:

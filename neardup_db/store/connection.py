@@ -208,9 +208,9 @@ def _configured(connection: apsw.Connection, durability: str, timeout: float, me
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # plans do not depend on values: nothing is planned twice
-        # temp_store: in memory SQLite would sort without bound, as a list of single rows, and copy the whole file for VACUUM
         connection.execute(
-            f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}; PRAGMA temp_store = FILE; PRAGMA cache_size = -{CACHE_KIB}; "
+            f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}; PRAGMA temp_store = {_temp_store()}; "
+            f"PRAGMA cache_size = -{CACHE_KIB}; "
             f"PRAGMA wal_autocheckpoint = {LOG_PAGES}; PRAGMA cell_size_check = ON; "
             f"PRAGMA mmap_size = {MAP_BYTES if memory_map else 0}"
         ).fetchall()  # to the last statement: some give a row
@@ -218,6 +218,14 @@ def _configured(connection: apsw.Connection, durability: str, timeout: float, me
         connection.close()
         raise translate(error) from error
     return connection
+
+
+def _temp_store() -> str:
+    """Where SQLite puts what does not fit into its cache: in memory it sorts without bound, as a list of single rows, and copies
+    the whole file for VACUUM; but where no folder for temporary files can be written there is no other place."""
+    folders = (os.environ.get("SQLITE_TMPDIR"), os.environ.get("TMPDIR"), "/var/tmp", "/usr/tmp", "/tmp", ".")  # as SQLite seeks
+    there = any(folder and os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK) for folder in folders)
+    return "FILE" if there or os.name != "posix" else "MEMORY"
 
 
 class _Decoded:
