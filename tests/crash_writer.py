@@ -80,7 +80,7 @@ def work(job: dict[str, Any]) -> None:
         log.LOG_PAGES, log.LOG_PAGES_MAX, log.LITTLE = 30, 120, 6
     with DeadlyDisk(job["countdown"]), Index(job["path"], **({} if job.get("beside") else {"text": WORDS})) as index:
         if job.get("small"):  # the log goes into the file often, and pages into the log before the commit
-            index.connection.execute("PRAGMA cache_size = 10; PRAGMA wal_autocheckpoint = 30")
+            index.connection.execute("PRAGMA cache_size = 10; PRAGMA cache_spill = 1; PRAGMA wal_autocheckpoint = 30")
         for number, operation in enumerate(job["operations"]):
             apply(index, operation)
             say(number)

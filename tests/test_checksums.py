@@ -206,7 +206,7 @@ def test_operations_are_as_without_checksums(tmp_path: Path) -> None:
     for sums in (True, False):
         path, copy, compacted = (tmp_path / f"{name}{sums}.db" for name in ("index", "copy", "into"))
         with Index(path, SETS, text=WORDS, store_text=True, checksums=sums, durability="normal") as index:
-            index.connection.execute("PRAGMA cache_size = 10; PRAGMA wal_autocheckpoint = 30")
+            index.connection.execute("PRAGMA cache_size = 10; PRAGMA cache_spill = 1; PRAGMA wal_autocheckpoint = 30")
             fill(index)
             records = [(f"many{n}", " ".join(f"word{n // 2}of{i}" for i in range(150))) for n in range(1200)]
             index.add_many(records, commit_every=400)

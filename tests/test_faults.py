@@ -151,7 +151,7 @@ def opened(path: Path, small: bool) -> Index:
     """The index, with a cache that holds next to nothing where it is to be small."""
     index = Index(path)
     if small:
-        index.connection.execute("PRAGMA cache_size = 1")
+        index.connection.execute("PRAGMA cache_size = 1; PRAGMA cache_spill = 1")
     return index
 
 
@@ -336,7 +336,7 @@ def test_what_follows_a_lost_transaction_is_not_stored_alone(files: dict[str, Pa
     path = copy_files(files["texts"], tmp_path / "index")
     before = contents_of(path)
     with Index(path) as index:
-        index.connection.execute("PRAGMA cache_size = 1")  # pages are written to the log before the commit
+        index.connection.execute("PRAGMA cache_size = 1; PRAGMA cache_spill = 1")  # pages go into the log before the commit
         lost = 0
         with pytest.raises(NearDupError, match="rolled back by an error inside it"), index.transaction():
             index.delete("a")
@@ -358,7 +358,7 @@ def test_a_stream_that_goes_on_after_a_lost_transaction_ends(files: dict[str, Pa
     path = copy_files(files["texts"], tmp_path / "index")
     before = contents_of(path)
     index = Index(path)  # closed where nothing hangs: closing would wait for the thread
-    index.connection.execute("PRAGMA cache_size = 1")
+    index.connection.execute("PRAGMA cache_size = 1; PRAGMA cache_spill = 1")
     caught: list[BaseException] = []
     raised: list[BaseException] = []
 

@@ -214,7 +214,7 @@ PROGRAM = """
 import gc, os, sys
 from neardup_db import ClosedError, Index, MinHash
 index = Index(sys.argv[1], MinHash())
-index.connection.pragma("cache_size", 20)  # much of a transaction is in the log before its end
+index.connection.execute("PRAGMA cache_size = 20; PRAGMA cache_spill = 1")  # much of a transaction is in the log before its end
 way = sys.argv[2]
 try:
     with index.transaction():

@@ -119,7 +119,7 @@ def cut_at_random(
             states.append(state_of(index))
             for operation in history(rng, 60):
                 if not beside and rng.random() < 0.1:  # now and then the log goes into the file early, and pages into the log
-                    index.connection.execute("PRAGMA wal_autocheckpoint = 20; PRAGMA cache_size = 10")
+                    index.connection.execute("PRAGMA wal_autocheckpoint = 20; PRAGMA cache_size = 10; PRAGMA cache_spill = 1")
                 operation(index)
                 states.append(state_of(index))
     return states, moments
