@@ -26,10 +26,12 @@ APPLICATION_ID = 0x4E445550
 """Of a file that this package created ("NDUP")."""
 
 CACHE_KIB, CACHE_KIB_MOST = 6 << 10, 16 << 10
-"""Pages that a connection of our own keeps at most: a hundredth of the file, within these bounds. What is asked for, or added, one
-by one touches pages all over the tables, of which the inner ones, a few in a thousand, are all that is met again. More keep no
-other pages, but are in no cache of the CPU themselves: with 16 MB a query of a million texts takes 65 us, with 6 MB 59. SQLite
-also walks through all of it at each commit in which a page was split, in files below 1 GB."""
+"""Pages that a connection of our own keeps at most: a hundredth of the file, within these bounds.
+
+What is asked for, or added, one by one touches pages all over the tables, of which only the inner ones, a few in a thousand, are
+met again soon. A larger cache holds hardly more of the others, and is itself in none of the CPU's: with 16 MB a query of a
+million texts takes 65 us, with 6 MB 59. SQLite also walks through all of it at each commit in which a page was split, in files
+below 1 GB."""
 
 SPILL_KIB = 16 << 10
 """What a transaction has changed is kept, whatever the size of the cache, until all pages are this much."""
