@@ -335,7 +335,8 @@ const uint8_t *nd_filing_code(const nd_filing *filing, size_t item);
 
 /* The id of a row is table_no, bucket, part, from the most significant bits on. A bucket is the bits that its codes have in common,
  * where these are no more than ND_BUCKET_BITS and the group is 0; else a hash of them and the group. The latest entries are written
- * under the highest part; where there are more than it holds, earlier ones are moved to 0, 1, ..., as those of further groups are. */
+ * under the highest part; where there are more than it holds, earlier ones are moved to 0, 1, ..., as those of further groups are.
+ * Once all under the highest are deleted, new ones go on under the last that is left. */
 #define ND_BUCKET_BITS 30
 #define ND_PART_BITS 20 /* 2^20 rows of one bucket at most */
 #define ND_PART_BYTES 1900 /* of entries in a row, where they are more than one: two such rows fill a page */

@@ -207,7 +207,7 @@ static int file_group(buckets_cursor *cursor, const nd_filed *key, bucket_room *
         code = add_entry(cursor, member->id, nd_filing_code(cursor->filing, member->item));
         member->item = SIZE_MAX;
     }
-    size_t end = first + fitting(cursor, first, cursor->entry_count);
+    size_t end = code == SQLITE_OK ? first + fitting(cursor, first, cursor->entry_count) : first;
     if (code == SQLITE_OK && last == key->high && end < cursor->entry_count) { /* its entries move to the number after the others' */
         last = -1;
         code = sqlite3_step(statement);

@@ -141,9 +141,38 @@ int nd_cursor_eof(sqlite3_vtab_cursor *base)
     return cursor->row >= cursor->count;
 }
 
+/* A hash of an input behind that of those before it; NULL is as not given. */
+static uint64_t hash_input(sqlite3_value *input, uint64_t hash)
+{
+    int type = input == NULL ? SQLITE_NULL : sqlite3_value_type(input);
+    uint8_t kind = (uint8_t)type;
+    const uint8_t *bytes = &kind;
+    size_t size = 0;
+    sqlite3_int64 integer;
+    double real;
+    hash = nd_xxh3_64(&kind, 1, hash);
+    if (type == SQLITE_INTEGER) {
+        integer = sqlite3_value_int64(input);
+        bytes = (const uint8_t *)&integer;
+        size = sizeof integer;
+    } else if (type == SQLITE_FLOAT) {
+        real = sqlite3_value_double(input);
+        bytes = (const uint8_t *)&real;
+        size = sizeof real;
+    } else if (type != SQLITE_NULL) {
+        (void)nd_value_bytes(input, &bytes, &size);
+    }
+    return nd_xxh3_64(bytes, size, hash);
+}
+
+/* Of the row among those of all calls: SQLite answers an OR by one call after another, and leaves rows out that it had before. */
 int nd_cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid)
 {
-    *rowid = (sqlite3_int64)((nd_cursor *)base)->row;
+    const nd_cursor *cursor = (const nd_cursor *)base;
+    uint64_t hash = 0;
+    for (int i = 0; i < ND_INPUTS_MAX; i++)
+        hash = hash_input(cursor->inputs[i], hash);
+    *rowid = (sqlite3_int64)(hash + cursor->row);
     return SQLITE_OK;
 }
 

@@ -627,7 +627,7 @@ def test_many_are_written_with_a_larger_cache(tmp_path: Path) -> None:
             return found
 
         sizes: list[int] = []
-        for usual, large in ((-CACHE_KIB, -CACHE_KIB_MANY), (77, 77)):
+        for usual, large in ((-CACHE_KIB, -CACHE_KIB_MANY), (77, 77), (-8000, -8000)):
             index.connection.pragma("cache_size", usual)
             sizes.clear()
             index.add_many((f"{usual} {number}", "some words") for number in (1, 2) if sizes.append(size()) is None)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import buckets
 import pytest
 import xxhash
 from support import sqlite_shell
@@ -381,6 +382,17 @@ def test_inputs_are_hidden_columns(db: apsw.Connection, name: str) -> None:
     assert [column for column, hidden in rows if hidden] == INPUTS[name]
     assert [column for column, hidden in rows[-len(INPUTS[name]) :]] == INPUTS[name]
     assert f"{name}: too few arguments" in refused(db, f"SELECT * FROM {name}")
+
+
+def test_calls_joined_by_or(db: apsw.Connection) -> None:
+    """Every row of each call, and what two calls have in common once."""
+    first, second = (buckets.pack([(number, bytes(8)) for number in numbers]) for numbers in ((1, 2), (3, 4, 5)))
+    calls = "(entries = ?1 AND code_bytes = ?3) OR (entries = ?2 AND code_bytes = ?4)"
+    sql = f"SELECT fingerprint_id FROM neardup_entries WHERE {calls}"
+    assert "MULTI-INDEX OR" in str(db.execute("EXPLAIN QUERY PLAN " + sql, (first, second, 8, 8)).fetchall())
+    assert sorted(db.execute(sql, (first, second, 8, 8)).fetchall()) == [(1,), (2,), (3,), (4,), (5,)]
+    assert sorted(db.execute(sql, (first, first, 8, 8)).fetchall()) == [(1,), (2,)]
+    assert sorted(db.execute(sql, (first, None, 8, 8)).fetchall()) == [(1,), (2,)]
 
 
 # ---- plans --------------------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 -- Codes within :max_distance bits, by block tables or by multi-index hashing. The rows of a bucket hold the whole codes and a hash
--- of themselves, so nothing else is read. Most buckets are one row, the last one that they may have: to look for it by its id, and
--- for others before it, ends there, where a range goes on to the next bucket, often on the next page.
+-- of themselves, so nothing else is read. Most buckets are one row, the last one that they may have: to look for it by its id,
+-- and for others before it, ends there, where a range goes on to the next bucket, often on the next page.
 SELECT c.fingerprint_id, max(0.0, 1.0 - :slope * c.distance / :bits) AS similarity, c.distance
 FROM (
     SELECT DISTINCT n.value ->> 0 AS fingerprint_id, n.value ->> 1 AS distance

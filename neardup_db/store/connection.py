@@ -286,6 +286,8 @@ class Database:
         self.owned = owned
         self.read_only = read_only
         self.lock = threading.RLock()
+        self._cache_size: int = connection.pragma("cache_size") if owned else 0
+        """As it was set for a connection of our own."""
         self.settle: Callable[[], None] = lambda: None
         """Called before the connection is used: waits for work that a transaction of this thread does in the background."""
         self._depth = 0
@@ -495,17 +497,20 @@ class Database:
 
     @contextmanager
     def large_cache(self) -> Iterator[None]:
-        """Keep more pages meanwhile, for writing many documents; a size that is not like ours stays as it is."""
+        """Keep more pages meanwhile, for writing many documents; a size that is not ours stays as it is."""
         with self.lock, translated():
-            ours = self.owned and -CACHE_KIB_MOST <= self.connection.pragma("cache_size") <= -CACHE_KIB
+            ours = self.owned and self.connection.pragma("cache_size") == self._cache_size
             if ours:
                 self.connection.pragma("cache_size", -CACHE_KIB_MANY)
         try:
             yield
         finally:
             if ours and not self._closed and not self.forked:
-                with self.lock, suppress(apsw.Error):
-                    self.connection.pragma("cache_size", _cache_size(self.connection))
+                with self.lock:
+                    with suppress(apsw.Error):
+                        self._cache_size = _cache_size(self.connection)
+                    with suppress(apsw.Error):
+                        self.connection.pragma("cache_size", self._cache_size)
 
     def move_log_beside(self, another: Callable[[], apsw.Connection]) -> None:
         """Move the write-ahead log in another thread from now on; another: opens one more connection to the file, to write."""

@@ -193,7 +193,7 @@ class Joins:
                  WHERE similarity >= ?"""
         try:
             found = self.search.rows(self.store.sql(sql), (asked[0].id, asked[-1].id, now, bound))
-        finally:  # it would stay in memory as long as the connection is open
+        finally:  # it would stay as long as the connection is open
             self.db.execute(self.store.sql("DELETE FROM temp.{index}_asked"))
         return Between(found, self._members(((row[0], row[0]) for row in found), now), members)
 

@@ -31,7 +31,7 @@ CROWDED: dict[str, str] = {"minhash_band": "bucket", "bottomk_prefix": "hash"}
 def file_sql(table: str) -> str:
     """Write the rows of fingerprints :first_id to :last_id; they come in the table's order.
 
-    OR FAIL, OR REPLACE: to take a statement back SQLite would keep in memory every page that it changes; an error ends the
+    OR FAIL, OR REPLACE: to take a statement back SQLite would copy every page before it changes; an error ends the
     transaction."""
     action = "REPLACE" if table == BUCKETS else "FAIL"
     return f"INSERT OR {action} INTO {{index}}_{table} ({', '.join(COLUMNS[table])}) {_keys(table, 1)}"
