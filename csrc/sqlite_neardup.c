@@ -28,6 +28,8 @@ static int register_all(sqlite3 *db)
     if (code == SQLITE_OK)
         code = nd_register_buckets(db);
     if (code == SQLITE_OK)
+        code = nd_register_entries(db);
+    if (code == SQLITE_OK)
         code = nd_register_join(db);
     if (code == SQLITE_OK)
         code = nd_register_search(db);

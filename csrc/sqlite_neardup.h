@@ -153,7 +153,8 @@ int nd_register_stored(sqlite3 *db);                         /* sqlite_stored.c:
 int nd_register_tables(sqlite3 *db);                         /* sqlite_tables.c: neardup_shingles, neardup_bands */
 int nd_register_probe(sqlite3 *db);                          /* sqlite_probe.c: neardup_probe, neardup_keys */
 int nd_register_filing(sqlite3 *db);                         /* sqlite_filing.c: neardup_filing */
-int nd_register_buckets(sqlite3 *db);                        /* sqlite_buckets.c: neardup_buckets, neardup_entries, neardup_near */
+int nd_register_buckets(sqlite3 *db);                        /* sqlite_buckets.c: neardup_buckets */
+int nd_register_entries(sqlite3 *db);                        /* sqlite_entries.c: neardup_entries, neardup_near */
 int nd_register_join(sqlite3 *db);                           /* sqlite_join.c: neardup_join */
 int nd_register_search(sqlite3 *db);                         /* sqlite_search.c: neardup_search */
 
