@@ -37,6 +37,13 @@ int nd_table_disconnect(sqlite3_vtab *base)
     return SQLITE_OK;
 }
 
+/* Whether all required inputs are given. */
+static int is_complete(const nd_table_spec *spec, int given)
+{
+    int needed = (1 << spec->required) - 1;
+    return (given & needed) == needed;
+}
+
 /* idxNum has bit i set where input i is given; the inputs come to xFilter in their order. */
 int nd_table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
@@ -56,7 +63,7 @@ int nd_table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
     }
     if (given != mentioned)
         return SQLITE_CONSTRAINT; /* another order of the join gives it */
-    int place = 0, needed = (1 << spec->required) - 1;
+    int place = 0;
     for (int input = 0; input < spec->inputs; input++) {
         if ((given & (1 << input)) == 0)
             continue;
@@ -65,7 +72,7 @@ int nd_table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
     }
     info->idxNum = given;
     /* Where one lacks, nd_cursor_begin says so: not here, since SQLite also asks for plans by a part of an OR's terms alone. */
-    info->estimatedCost = (given & needed) == needed ? (double)spec->rows : 1e99;
+    info->estimatedCost = is_complete(spec, given) ? (double)spec->rows : 1e99;
     info->estimatedRows = spec->rows;
     return SQLITE_OK;
 }
@@ -106,11 +113,10 @@ static void drop_inputs(nd_cursor *cursor)
 int nd_cursor_begin(nd_cursor *cursor, int given, int argc, sqlite3_value **argv)
 {
     const nd_table_spec *spec = ((nd_table *)cursor->base.pVtab)->spec;
-    int needed = (1 << spec->required) - 1;
     cursor->row = 0;
     cursor->count = 0;
     drop_inputs(cursor);
-    if ((given & needed) != needed)
+    if (!is_complete(spec, given))
         return nd_table_fail(cursor->base.pVtab, "%s: too few arguments, %d are needed", spec->name, spec->required);
     int place = 0;
     for (int i = 0; i < ND_INPUTS_MAX && place < argc; i++) {

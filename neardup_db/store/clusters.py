@@ -31,7 +31,7 @@ CROWD = 256
 SIZE_KNOWN = 1000
 """Clusters are counted up to this size."""
 
-ALONE = 1 << 62
+ALONE = tables.MAX_ID
 """ALONE + its id is the label of a document that is in no cluster, where one is wanted; in the file it has none. No other label
 is so large."""
 
@@ -122,11 +122,10 @@ class Clusters:
         self.documents.require_numbers(labels)
         named = {label for label in labels if label < ALONE}
         crowds = self._crowds(named)
-        if named:
-            sizes = {label: self._size(label) for label in named} if len(named) > 1 else dict.fromkeys(named, 0)
-            largest = max(named, key=lambda label: (label in crowds, sizes[label], -label))
+        if len(named) > 1:
+            largest = max(named, key=lambda label: (label in crowds, self._size(label), -label))
         else:
-            largest = max(labels) - ALONE
+            largest = next(iter(named), max(labels) - ALONE)
         if crowds or (large and self.store.scheme.table in tables.CROWDED):
             self._crowd(largest, labels - {largest} if largest in crowds else labels)
         sql = self.store.sql("UPDATE {index}_document SET cluster_id = ? WHERE cluster_id = ?")
