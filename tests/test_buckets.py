@@ -271,6 +271,23 @@ def test_a_bucket_grows_over_many_rows_and_shrinks_again(name: str, at_once: boo
         assert index.connection.execute("SELECT count(*) FROM neardup_code_bucket").get == 0
 
 
+def test_a_bucket_without_room_refuses(tmp_path: Path) -> None:
+    """Where the last number but one is taken and the last row full, adding is an error with the remedy, and changes nothing."""
+    prefix = 0xA5A5 << 48
+    with Index(tmp_path / "a.db", BinaryCode(64, 3), record_matches=False) as index:
+        index.add_code(0, prefix)
+        taken = buckets.pack([(5, bytes(8))])
+        index.connection.execute("INSERT INTO neardup_code_bucket SELECT id - 1, 77, ? FROM neardup_code_bucket", (taken,))
+        with pytest.raises(CorruptIndexError, match="is full: rebuild the index with a larger `expected`"):
+            for key in range(1, 1000):
+                index.add_code(key, prefix | key)
+        assert 100 < len(index) < 1000 and key == len(index)
+        assert [one.key for one in index.query_code(prefix | key - 1, max_distance=0)] == [key - 1]
+        index.rebuild()
+        index.add_code(key, prefix | key)
+        assert index.check().ok
+
+
 @pytest.mark.parametrize("name", GROWING)
 def test_rows_change_and_change_again(name: str) -> None:
     """A random life of adding, replacing and deleting in few buckets."""
