@@ -13,7 +13,7 @@ import apsw
 import pytest
 from load import run_threads, story
 
-from neardup_db import BinaryCode, ClosedError, Index, MinHash, ReadOnlyError, SimHash, TextRules
+from neardup_db import BinaryCode, ClosedError, Index, MinHash, MismatchError, ReadOnlyError, SimHash, TextRules
 from neardup_db.store import views
 from neardup_db.store.views import READERS_MAX
 
@@ -156,7 +156,8 @@ def test_a_rebuild_is_followed(tmp_path: Path) -> None:
             while not done.is_set():
                 assert len(index.query("one two three four")) in (1, 2)
                 assert len(index.query_many(["ONE TWO THREE FOUR"])[0]) in (0, 2)
-                assert {(pair.key_a, pair.key_b) for pair in index.pairs()} <= {("a", "b")}
+                with suppress(MismatchError):  # rebuilt between the pair and the end of the listing
+                    assert {(pair.key_a, pair.key_b) for pair in index.pairs()} <= {("a", "b")}
 
         def rebuild() -> None:
             try:

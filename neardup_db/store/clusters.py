@@ -156,8 +156,7 @@ class Clusters:
         """Let the rows of all fingerprints of some clusters, or documents, stand together."""
         if not self.store.crowds:
             self.store.set(crowds=1)
-            self.store.bump_generation()
-            self.store.crowds = True
+            self.store.new_generation()
         of_cluster = self.store.sql("SELECT DISTINCT fingerprint_id FROM {index}_document WHERE cluster_id = ?")
         of_one = self.store.sql("SELECT fingerprint_id FROM {index}_document WHERE id = ?")
         for label in labels:

@@ -34,7 +34,13 @@ class Batch:
     """Records as columns: keys and contents (texts or codes, until they are fingerprinted), and whole records where there is more
     to them."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: int = 0, epoch: int = -1) -> None:
+        self.first = first
+        """Place of the first record among all that are read."""
+        self.epoch = epoch
+        """Of the settings by which the records were checked."""
+        self.skipped: list[int] = []
+        """Places of records that were left out, ascending."""
         self.keys: list[Key] = []
         self.contents: list[Any] = []
         self.more: dict[int, Record] = {}
@@ -55,6 +61,13 @@ class Batch:
     def record(self, i: int) -> Record:
         """The record at place i."""
         return self.more.get(i) or Record(self.keys[i], None, None, None, None)
+
+    def number(self, i: int) -> int:
+        """The place, among all that are read, of the record at place i of the batch."""
+        number = self.first + i
+        for skipped in self.skipped:
+            number += skipped <= number
+        return number
 
     def some(self, places: Sequence[int]) -> Batch:
         """The records at some places."""
