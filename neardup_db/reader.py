@@ -8,6 +8,7 @@ from typing import Any
 
 import apsw
 
+from . import limits
 from . import records as checks
 from .errors import ParameterError
 from .schemes.base import Scheme
@@ -18,9 +19,6 @@ from .store.state import Sketch, Store
 from .store.views import View, Views
 from .text import TextRules
 from .values import Cluster, Document, Key, Match, Pair, Stats
-
-PAGE = 500
-"""Documents that a lazy listing reads in one transaction."""
 
 
 class Reader:
@@ -245,7 +243,7 @@ class Reader:
         after = 0
         while True:
             with self._views.reading() as view:
-                page = view.documents.page(after, checks.now_ms(), PAGE)
+                page = view.documents.page(after, checks.now_ms(), limits.LISTED_PAGE)
             if not page:
                 return
             yield from [row[1] for row in page]

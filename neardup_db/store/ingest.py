@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+from .. import limits
 from ..errors import DuplicateKeyError, NearDupError
 from ..records import incoming, is_plain_key, now_ms
 from ..values import AddReport, Key
@@ -14,14 +15,6 @@ from .background import Background, Work
 from .documents import Documents
 from .state import Sketches, Store
 from .writer import Batch, Writer
-
-BATCH_RECORDS = 8192
-BATCH_SIZE = 16 << 20
-"""Characters of text in a batch: what bounds the memory that a batch needs."""
-
-WORTH_THREADS = 1000
-WORTH_THREADS_SIZE = 1 << 20
-"""Records of a batch, or their characters, from which on it is fingerprinted and written in other threads."""
 
 
 class Columns(NamedTuple):
@@ -33,8 +26,8 @@ class Columns(NamedTuple):
 
     def batches(self) -> Iterator[tuple[Sequence[Any], Sequence[bytes]]]:
         """So many at a time as a batch has."""
-        for start in range(0, len(self.keys), BATCH_RECORDS):
-            yield self.keys[start : start + BATCH_RECORDS], self.codes[start : start + BATCH_RECORDS]
+        for start in range(0, len(self.keys), limits.BATCH_RECORDS):
+            yield self.keys[start : start + limits.BATCH_RECORDS], self.codes[start : start + limits.BATCH_RECORDS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +75,7 @@ class Ingest:
         left = self.options.commit_every
         with Background(self.store.db) as background:
             while batch is not None:
-                if len(batch) < WORTH_THREADS and batch.size < WORTH_THREADS_SIZE:
+                if len(batch) < limits.WORTH_THREADS and batch.size < limits.WORTH_THREADS_SIZE:
                     background.wait()
                     self._take(batch, self._sketch(batch))
                 elif self.store.rules.custom:  # functions of the caller's, which may know only its own thread
@@ -108,10 +101,11 @@ class Ingest:
         if isinstance(records, Columns):
             records = (pair for keys, codes in records.batches() for pair in zip(keys, codes, strict=True))
         left = every  # of a transaction: a batch ends where it does
+        most, most_size = limits.BATCH_RECORDS, limits.BATCH_SIZE
         batch = Batch()
         for number, record in enumerate(records):
             self._append_checked(batch, record, number)
-            if len(batch) >= BATCH_RECORDS or len(batch) == left or batch.size >= BATCH_SIZE:
+            if len(batch) >= most or len(batch) == left or batch.size >= most_size:
                 if every is not None and left is not None:
                     left = left - len(batch) or every
                 yield batch
@@ -126,7 +120,7 @@ class Ingest:
                 batch.keys, batch.contents = list(keys), list(codes)
             else:
                 for i, record in enumerate(zip(keys, codes, strict=True)):
-                    self._append_checked(batch, record, number * BATCH_RECORDS + i)
+                    self._append_checked(batch, record, number * limits.BATCH_RECORDS + i)
             if len(batch):
                 yield batch
 

@@ -6,7 +6,6 @@ at work there is given a reader: a connection of its own to the same file, which
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import Any
 
 import apsw
 
+from .. import limits
 from ..errors import KeyNotFoundError, NearDupError
 from ..records import check_key
 from .clusters import Clusters
@@ -22,9 +22,6 @@ from .documents import Documents, Found
 from .joins import Joins
 from .search import Search
 from .state import Store
-
-READERS_MAX = max(4, os.cpu_count() or 1)
-"""Readers of one index: more of them than processors answer no sooner."""
 
 
 class View:
@@ -120,7 +117,7 @@ class Views:
         if self._db.another is None or self._db.in_callers_transaction:
             return None
         with self._changed:
-            while not self._idle and not self._closed and len(self._readers) + self._opening >= READERS_MAX:
+            while not self._idle and not self._closed and len(self._readers) + self._opening >= limits.READERS_MAX:
                 self._changed.wait()
             if self._closed:
                 return None
