@@ -12,6 +12,7 @@ from typing import Any
 
 import apsw
 
+from . import limits
 from . import records as checks
 from .errors import NearDupError, ParameterError
 from .reader import Reader, sketch_of
@@ -30,9 +31,6 @@ from .store.state import Sketch, Store
 from .store.writer import Writer
 from .text import TextRules
 from .values import AddReport, CheckReport, Key, Match
-
-LIGHT_MAX = 1 << 20
-"""Length of a text from which on adding it inside a transaction has a savepoint."""
 
 _CODE = object()
 """Stands for the text of a document that is a code."""
@@ -441,4 +439,4 @@ class Index(Reader):
 def _is_light(record: Record) -> bool:
     """Whether nothing of a record can turn out to be longer than SQLite allows, when some of it has been written."""
     parts = record.key, record.text, record.metadata
-    return all(part is None or isinstance(part, int) or len(part) <= LIGHT_MAX for part in parts)
+    return all(part is None or isinstance(part, int) or len(part) <= limits.LIGHT_MAX for part in parts)

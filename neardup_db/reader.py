@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import apsw
 
+from . import limits
 from . import records as checks
 from .errors import MismatchError, NearDupError, ParameterError
 from .schemes.base import Scheme
@@ -22,9 +23,6 @@ from .text import TextRules
 from .values import Cluster, Document, Key, Match, Pair, Stats
 
 Made = TypeVar("Made")
-
-PAGE = 500
-"""Documents that a lazy listing reads in one transaction."""
 
 
 class Reader:
@@ -275,7 +273,7 @@ class Reader:
         after = 0
         while True:
             with self._views.reading() as view:
-                page = view.documents.page(after, checks.now_ms(), PAGE)
+                page = view.documents.page(after, checks.now_ms(), limits.LISTED_PAGE)
             if not page:
                 return
             yield from [row[1] for row in page]

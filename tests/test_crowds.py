@@ -12,8 +12,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from support import CASES, PAST, Model
 from test_state_machine import IndexMachine
 
-from neardup_db import BottomK, Index, TextRules
-from neardup_db.store import clusters
+from neardup_db import BottomK, Index, TextRules, limits
 
 CROWDED = ["minhash", "minhash-exact", "minhash-exact-text", "bottomk", "bottomk-estimate"]
 WORDS = """oak elm ash fir yew box bay may ivy rue nut fig pea rye oat hop tea hay reed moss fern weed root leaf twig""".split()  # noqa: SIM905
@@ -47,7 +46,7 @@ def agree(index: Index, model: Model) -> None:
 @pytest.mark.parametrize("name", [*CROWDED, "simhash", "bitsampling"])
 def test_large_batches_of_near_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, crowd: int) -> None:
     """Adding in two batches and one by one, deleting and expiring leave the clusters of brute force."""
-    monkeypatch.setattr(clusters, "CROWD", crowd)
+    monkeypatch.setattr(limits, "CROWD", crowd)
     case = CASES[name]
     model = Model(case)
     texts = families(3, 60, 30)
@@ -77,7 +76,7 @@ def test_large_batches_of_near_copies(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("name", CROWDED)
 def test_histories_in_which_every_pair_is_a_crowd(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """The state machine of all schemes, with rows that stand apart from two matches on."""
-    monkeypatch.setattr(clusters, "CROWD", 2)
+    monkeypatch.setattr(limits, "CROWD", 2)
     machine: Any = type("CrowdMachine", (IndexMachine,), {"case": CASES[name]})
     run_state_machine_as_test(
         machine,
@@ -89,7 +88,7 @@ def test_histories_in_which_every_pair_is_a_crowd(monkeypatch: pytest.MonkeyPatc
 
 def test_rows_of_a_large_cluster_stand_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cluster of so many fingerprints has one crowd in the file, a small one and single documents none."""
-    monkeypatch.setattr(clusters, "CROWD", 20)
+    monkeypatch.setattr(limits, "CROWD", 20)
     case = CASES["minhash"]
     with Index(tmp_path / "index.db", case.scheme, text=case.rules) as index:
         index.add_many(families(1, 60, 5))
@@ -104,7 +103,7 @@ def test_rows_of_a_large_cluster_stand_together(tmp_path: Path, monkeypatch: pyt
 
 def test_a_fingerprint_that_expired_documents_left_in_a_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy of a text whose own cluster has expired is not in its crowd any more, and is found beside that."""
-    monkeypatch.setattr(clusters, "CROWD", 2)
+    monkeypatch.setattr(limits, "CROWD", 2)
     letters = "abcdefghijklmnopqrstuvwxyz"
     apart, between, other = letters[:8], letters[2:10], letters[4:12]
     for many in (True, False):

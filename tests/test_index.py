@@ -29,7 +29,7 @@ from neardup_db import (
     SimHash,
     TextRules,
 )
-from neardup_db.store.connection import CACHE_KIB, CACHE_KIB_MANY
+from neardup_db.limits import CACHE_KIB, CACHE_KIB_MANY
 from neardup_db.store.documents import Documents
 
 # ---- query -------------------------------------------------------------------------------------------------------------
@@ -367,7 +367,7 @@ def test_transactions_nest(codes: Index) -> None:
 def test_an_add_that_fails_inside_a_transaction(texts: Index, monkeypatch: pytest.MonkeyPatch, long: bool) -> None:
     """Before its first change: the transaction goes on without it. After it: the whole transaction has ended, whoever catches the
     error; but what is so long that SQLite may refuse it has a savepoint."""
-    monkeypatch.setattr("neardup_db.index.LIGHT_MAX", 10 if long else 1000)
+    monkeypatch.setattr("neardup_db.limits.LIGHT_MAX", 10 if long else 1000)
     insert = Documents.insert
 
     def failing(self: Documents, row: tuple[Any, ...]) -> None:

@@ -14,8 +14,7 @@ import pytest
 from load import run_threads, story
 
 from neardup_db import BinaryCode, ClosedError, Index, MinHash, MismatchError, ReadOnlyError, SimHash, TextRules
-from neardup_db.store import views
-from neardup_db.store.views import READERS_MAX
+from neardup_db.limits import READERS_MAX
 
 PATIENCE = 10
 """Seconds after which a thread that should have gone on is given up."""
@@ -325,4 +324,4 @@ def test_a_reader_that_cannot_be_opened(index: Index, monkeypatch: pytest.Monkey
     with in_another_thread(index.transaction()):
         assert asked_meanwhile(lambda: len(index), 0.1) == []
     run_threads(*[lambda: len(index)] * 6)
-    assert index._views._readers == [] and views.READERS_MAX >= 4
+    assert index._views._readers == [] and READERS_MAX >= 4

@@ -23,6 +23,7 @@ from typing import IO, Any
 
 import click
 
+from .. import limits
 from ..errors import ParameterError
 from ..index import Index
 from ..schemes import MinHash
@@ -32,8 +33,6 @@ from .files import InputError, check_output, open_output, packing_by_content, pa
 from .options import input_options, json_option, read_options, text_options, text_rules
 from .output import Meter, bytes_text, counted, emit, emit_json, note
 from .records import FORMATS, ReadOptions, Record, RecordSource, format_of
-
-COMMIT_EVERY = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +115,7 @@ def _first_pass(plan: Plan, index: Index, summary: Summary) -> array[int]:
         return found
 
     with Meter("Compare", plan.source.size_bytes) as meter:
-        feed(index, plan.source, meter, arguments, commit_every=COMMIT_EVERY)
+        feed(index, plan.source, meter, arguments, commit_every=limits.DEDUP_COMMIT_EVERY)
         summary.records, summary.input_bytes = meter.records, meter.record_bytes
     summary.skipped, summary.invalid_utf8 = plan.source.skipped, plan.source.replaced
     return lengths

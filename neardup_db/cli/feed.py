@@ -5,26 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from .. import limits
 from ..index import Index
 from ..values import AddReport
 from .output import Meter
 from .records import Record, RecordSource
 
-PIECE_RECORDS, PIECE_BYTES = 4096, 8 * 1024 * 1024
-"""What is held at a time: enough for sorted writes to pay, little enough for the progress bar to move."""
-
-COMMIT_BYTES = 64 * 1024 * 1024
-"""Text in a transaction at most, whatever its number of records."""
-
 
 def pieces(records: Iterable[Record], most_records: int) -> Iterator[list[Record]]:
-    """The records in lists of at most so many records and, but for the last record, PIECE_BYTES."""
+    """The records in lists of at most so many records and, but for the last record, `limits.PIECE_BYTES`."""
     piece: list[Record] = []
     size_bytes = 0
     for record in records:
         piece.append(record)
         size_bytes += len(record.raw)
-        if len(piece) >= most_records or size_bytes >= PIECE_BYTES:
+        if len(piece) >= most_records or size_bytes >= limits.PIECE_BYTES:
             yield piece
             piece, size_bytes = [], 0
     if piece:
@@ -47,12 +42,12 @@ def feed(
     commit_every: int,
     **options: Any,
 ) -> AddReport:
-    """Adds what a source holds, one transaction every `commit_every` records or COMMIT_BYTES; returns what became of them.
+    """Adds what a source holds, one transaction every `commit_every` records or `limits.COMMIT_BYTES`.
 
-    `arguments` makes of a record the arguments of `Index.add`; `options` go to `Index.add_many`.
+    Returns what became of them. `arguments` makes of a record the arguments of `Index.add`; `options` go to `Index.add_many`.
     """
     report = AddReport()
-    most = min(commit_every, PIECE_RECORDS)
+    most = min(commit_every, limits.PIECE_RECORDS)
     waiting = pieces(source, most)
     piece = next(waiting, None)
     while piece is not None:
@@ -65,7 +60,7 @@ def feed(
                 size_bytes += piece_bytes
                 meter.record_bytes += piece_bytes
                 meter.advance(source.position, len(piece), report.matched)
-                full = records + most > commit_every or size_bytes >= COMMIT_BYTES
+                full = records + most > commit_every or size_bytes >= limits.COMMIT_BYTES
                 piece = None if full else next(waiting, None)
                 if piece is None:
                     break

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .. import limits
 from .files import InputError, InputFile
 
 FORMATS = ("jsonl", "csv", "tsv")
@@ -263,7 +264,7 @@ class _Lines:
         if len(line) <= self.limit:
             return line
         while line and not line.endswith(b"\n"):
-            line = self.file.readline(1 << 20)
+            line = self.file.readline(limits.LINE_BYTES)
         raise RecordError(f"{self.file.name}, line {self.number}: {_too_long(self.limit)}")
 
 

@@ -11,11 +11,8 @@ from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 
+from .. import limits
 from .connection import Database
-
-WAITING_MAX = 16
-WAITING_BYTES = 96 << 20
-"""Pieces of work that may wait to be written, and what they may hold: what bounds the memory of them."""
 
 Work = Callable[[], None]
 
@@ -114,7 +111,7 @@ class Background:
     def __init__(self, db: Database) -> None:
         self.db = db
         self._preparing = Lane("neardup_db prepare", 1, 0)
-        self._writing = Lane("neardup_db write", WAITING_MAX, WAITING_BYTES)
+        self._writing = Lane("neardup_db write", limits.WAITING_MAX, limits.WAITING_BYTES)
 
     def __enter__(self) -> Background:
         return self

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import apsw
 
-from .. import native
+from .. import limits, native
 from ..errors import CorruptIndexError
 from ..values import CheckReport
 from . import checksums, definitions, tables
@@ -19,12 +19,6 @@ from .writer import Writer
 
 SHOWN = 5
 """Problems of one kind that a report names."""
-
-PAGE = 20_000
-"""Fingerprints whose rows are compared at once."""
-
-TEXTS = 500
-"""Stored texts that are fingerprinted at once."""
 
 
 class Checker:
@@ -79,8 +73,8 @@ class Checker:
         """Ids of fingerprints whose value is none of the scheme's, or not the one that was written."""
         damaged: list[int] = []
         last = 0
-        sql = self.store.sql("SELECT id, value, value_hash FROM {index}_fingerprint WHERE id > ? ORDER BY id LIMIT 5000")
-        while rows := self.db.page(sql, last):
+        sql = self.store.sql("SELECT id, value, value_hash FROM {index}_fingerprint WHERE id > ? ORDER BY id LIMIT ?")
+        while rows := self.db.page(sql, last, limits.CHECKED_VALUES):
             damaged += [number for number, value, value_hash in rows if not self.writer.documents.is_sound(value, value_hash)]
             last = rows[-1][0]
         return damaged
@@ -177,7 +171,7 @@ class Checker:
         expected, lacking = 0, 0
         lack: list[int] = []
         sql = self.store.sql(tables.missing_sql(table))
-        for first, end in self.writer.documents.fingerprint_ranges(PAGE):
+        for first, end in self.writer.documents.fingerprint_ranges(limits.CHECKED_PAGE):
             there, missing, ids = self.db.rows(sql, {"first_id": first, "last_id": end})[0]
             expected += there
             lacking += missing
@@ -211,7 +205,7 @@ class Checker:
                LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
                WHERE d.id > ? AND d.text IS NOT NULL ORDER BY d.id LIMIT +?"""
         )
-        while rows := self.db.page(sql, last, TEXTS):
+        while rows := self.db.page(sql, last, limits.CHECKED_TEXTS):
             made = self.store.scheme.values([row[1] for row in rows], self.store.rules).values
             others += [row[0] for row, value in zip(rows, made, strict=True) if row[2] != value]
             last = rows[-1][0]

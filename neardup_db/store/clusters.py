@@ -14,6 +14,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from .. import limits
 from ..values import Cluster, Key
 from . import tables
 from .documents import Documents
@@ -21,15 +22,6 @@ from .joins import Joins
 from .schema import sql_text
 from .search import Neighbour, Search
 from .state import Store
-
-EXTRA_EDGES = 3
-"""Edges recorded for an added document beside the one to each cluster that it touches."""
-
-CROWD = 256
-"""Verified fingerprints in one answer from which on the rows of their cluster stand apart."""
-
-SIZE_KNOWN = 1000
-"""Clusters are counted up to this size."""
 
 ALONE = tables.MAX_ID
 """ALONE + its id is the label of a document that is in no cluster, where one is wanted; in the file it has none. No other label
@@ -83,7 +75,7 @@ def choose_edges(document_id: int, neighbours: Sequence[Neighbour], label: Calla
         if cluster not in seen:
             seen.add(cluster)
             edges.append(edge)
-        elif len(spare) < EXTRA_EDGES:
+        elif len(spare) < limits.EXTRA_EDGES:
             spare.append(edge)
     return edges + spare
 
@@ -113,7 +105,7 @@ class Clusters:
         if not neighbours:
             return
         self.record(choose_edges(document_id, neighbours, lambda label: label), now)
-        self.join({one.cluster_id for one in neighbours} | {ALONE + document_id}, large=len(neighbours) >= CROWD)
+        self.join({one.cluster_id for one in neighbours} | {ALONE + document_id}, large=len(neighbours) >= limits.CROWD)
 
     def join(self, labels: set[int], *, large: bool = False) -> None:
         """Make one cluster of several, one of them at least an added document: the smaller ones take the largest one's label, and
@@ -137,9 +129,9 @@ class Clusters:
         self.db.execute_many(sql, [(label, document_id) for document_id in document_ids])
 
     def _size(self, label: int) -> int:
-        """Documents of a cluster, SIZE_KNOWN at most: to count a large one would take longer than to join it."""
+        """Documents of a cluster, `limits.SIZE_KNOWN` at most: to count a large one would take longer than to join it."""
         sql = "SELECT count(*) FROM (SELECT 1 FROM {index}_document WHERE cluster_id = ? LIMIT +?)"
-        size: int = self.db.value(self.store.sql(sql), (label, SIZE_KNOWN))
+        size: int = self.db.value(self.store.sql(sql), (label, limits.SIZE_KNOWN))
         return size
 
     # ---- crowds: clusters so large that their rows stand apart in the candidate table ------------------------------------
@@ -237,7 +229,7 @@ class Clusters:
                WHERE d.id = ? AND f.crowd <> 0"""
         )
         apart = {row[0] for row in self.db.rows_of_many(sql, [(document_id,) for document_id in documents])}
-        self.documents.set_crowd(apart, label if len(apart) >= CROWD else 0)
+        self.documents.set_crowd(apart, label if len(apart) >= limits.CROWD else 0)
 
     def _loose_parts(self, seeds: set[int]) -> list[set[int]]:
         """The parts that the recorded edges leave of a component, all but one, which is never walked to its end.
@@ -391,7 +383,7 @@ class Links:
         self.edges += choose_edges(document_id, neighbours, self.labels.find)
         for one in neighbours:
             self.labels.union(one.cluster_id, label)
-        if len(neighbours) >= CROWD:
+        if len(neighbours) >= limits.CROWD:
             self.large.add(label)
 
     def copy(self, document_id: int, other_id: int, label: int) -> None:
@@ -406,5 +398,5 @@ class Links:
         self.clusters.record(self.edges, self.now)
         for group in self.labels.sets():
             labels = set(group)
-            large = len(labels - self.copies) >= CROWD or not self.large.isdisjoint(labels)
+            large = len(labels - self.copies) >= limits.CROWD or not self.large.isdisjoint(labels)
             self.clusters.join(labels, large=large)

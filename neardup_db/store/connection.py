@@ -19,28 +19,14 @@ from urllib.parse import quote
 
 import apsw
 
+from .. import limits
 from .._turns import Loan, Turn
 from ..errors import BusyError, ClosedError, CorruptIndexError, FormatError, NearDupError, ParameterError, ReadOnlyError
 from . import checksums, forks
-from .log import LOG_PAGES, OF_CHECKPOINT, Log
+from .log import OF_CHECKPOINT, Log
 
 APPLICATION_ID = 0x4E445550
 """Of a file that this package created ("NDUP")."""
-
-CACHE_KIB, CACHE_KIB_MOST = 6 << 10, 16 << 10
-"""Pages that a connection of our own keeps at most: a hundredth of the file, within these bounds.
-
-What is asked for, or added, one by one touches pages all over the tables, of which only the inner ones, a few in a thousand, are
-met again soon. A larger cache holds hardly more of the others, and is itself in none of the CPU's: with 16 MB a query of a
-million texts takes 65 us, with 6 MB 59. SQLite also walks through all of it at each commit in which a page was split, in files
-below 1 GB."""
-
-SPILL_KIB = 16 << 10
-"""What a transaction has changed is kept, whatever the size of the cache, until all pages are this much."""
-
-CACHE_KIB_MANY = 32 << 10
-"""The same, while many documents are written: a large transaction touches pages all over the tables, and with SQLite's 2 MB each
-of them is written, and read again, many times over."""
 
 MAP_BYTES = 2**31 - 2**16
 """Of a file that is read through a memory map, the most that SQLite maps: the beginning; the rest is read as usual."""
@@ -219,8 +205,8 @@ def _configured(connection: apsw.Connection, durability: str, timeout: float, me
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # plans do not depend on values: nothing is planned twice
         connection.execute(
             f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}; PRAGMA temp_store = {_temp_store()}; "
-            f"PRAGMA cache_size = {_cache_size(connection)}; PRAGMA cache_spill = -{SPILL_KIB}; "
-            f"PRAGMA wal_autocheckpoint = {LOG_PAGES}; PRAGMA cell_size_check = ON; "
+            f"PRAGMA cache_size = {_cache_size(connection)}; PRAGMA cache_spill = -{limits.SPILL_KIB}; "
+            f"PRAGMA wal_autocheckpoint = {limits.LOG_PAGES}; PRAGMA cell_size_check = ON; "
             f"PRAGMA mmap_size = {MAP_BYTES if memory_map else 0}"
         ).fetchall()  # to the last statement: some give a row
     except apsw.Error as error:
@@ -232,7 +218,7 @@ def _configured(connection: apsw.Connection, durability: str, timeout: float, me
 def _cache_size(connection: apsw.Connection) -> int:
     """As the pragma takes it, for a file of the present size."""
     size: int = connection.pragma("page_count") * connection.pragma("page_size")
-    return -max(CACHE_KIB, min(size // 100 >> 10, CACHE_KIB_MOST))
+    return -max(limits.CACHE_KIB, min(size // 100 >> 10, limits.CACHE_KIB_MOST))
 
 
 def _temp_store() -> str:
@@ -613,7 +599,7 @@ class Database:
         with self.hold(), translated():
             ours = self.owned and self.connection.pragma("cache_size") == self._cache_size
             if ours:
-                self.connection.pragma("cache_size", -CACHE_KIB_MANY)
+                self.connection.pragma("cache_size", -limits.CACHE_KIB_MANY)
         try:
             yield
         finally:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import apsw
 import numpy as np
 
-from .. import native
+from .. import limits, native
 from ..errors import CorruptIndexError
 from ..native import signed_hash
 from ..values import Document, Key
@@ -41,9 +41,6 @@ class Record(NamedTuple):
     group: Key | None
     expires_at: int | None
 
-
-FILING_BYTES = 192 << 20
-"""Memory in which the rows of many fingerprints are sorted. The more at once, the less often the table is walked through."""
 
 _NO_NUMBER = -(2**63)
 
@@ -218,7 +215,7 @@ class Documents:
     def value_hashes(self) -> Iterator[tuple[Any, Any]]:
         """The hashes of all stored values and the fingerprints' ids, int64[n] each, some at a time."""
         cursor = self.db.stream(self.store.sql("SELECT value_hash, id FROM {index}_fingerprint"))
-        while rows := list(islice(cursor, 10_000)):
+        while rows := list(islice(cursor, limits.VALUE_HASHES)):
             page = np.array(rows, np.int64)
             yield page[:, 0], page[:, 1]
 
@@ -280,7 +277,7 @@ class Documents:
     @property
     def filed_at_once(self) -> int:
         """Fingerprints whose rows may be sorted together."""
-        return FILING_BYTES // self.store.scheme.filing_bytes
+        return max(1, limits.FILING_BYTES // self.store.scheme.filing_bytes)
 
     def fingerprint_ranges(self, size: int) -> Iterator[tuple[int, int]]:
         """Ranges of `size` ids, first and last, that hold all fingerprints; where none are for long, none are given."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+from .. import limits
 from .. import records as checks
 from ..errors import DuplicateKeyError, NearDupError
 from ..records import incoming, is_plain_key
@@ -17,14 +18,6 @@ from .background import Background, Work
 from .documents import Documents
 from .state import Sketches, Store
 from .writer import Batch, Writer
-
-BATCH_RECORDS = 8192
-BATCH_SIZE = 16 << 20
-"""Characters of text in a batch: what bounds the memory that a batch needs."""
-
-WORTH_THREADS = 1000
-WORTH_THREADS_SIZE = 1 << 20
-"""Records of a batch, or their characters, from which on it is fingerprinted and written in other threads."""
 
 
 class Columns(NamedTuple):
@@ -36,8 +29,8 @@ class Columns(NamedTuple):
 
     def batches(self) -> Iterator[tuple[Sequence[Any], Sequence[bytes]]]:
         """So many at a time as a batch has."""
-        for start in range(0, len(self.keys), BATCH_RECORDS):
-            yield self.keys[start : start + BATCH_RECORDS], self.codes[start : start + BATCH_RECORDS]
+        for start in range(0, len(self.keys), limits.BATCH_RECORDS):
+            yield self.keys[start : start + limits.BATCH_RECORDS], self.codes[start : start + limits.BATCH_RECORDS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +104,11 @@ class Ingest:
             if self.options.commit_every is None and not self.store.store_text:
                 return self._read_columns(records)
             records = (pair for keys, codes in records.batches() for pair in zip(keys, codes, strict=True))
+        most, most_size = limits.BATCH_RECORDS, limits.BATCH_SIZE
         for number, record in enumerate(records):
             self._append_checked(record, number)
             batch = self._batch
-            if len(batch) >= BATCH_RECORDS or len(batch) == self._left or batch.size >= BATCH_SIZE:
+            if len(batch) >= most or len(batch) == self._left or batch.size >= most_size:
                 self._hand_over()
                 if self._left == 0:
                     self._commit()
@@ -200,7 +194,7 @@ class Ingest:
                 self._check_again(batch)
             self._batch.epoch = self.store.epoch
             self._is_settled = False
-            if len(batch) < WORTH_THREADS and batch.size < WORTH_THREADS_SIZE:
+            if len(batch) < limits.WORTH_THREADS and batch.size < limits.WORTH_THREADS_SIZE:
                 background.wait()
                 self._take(batch, self._sketch(batch))
             elif self.store.rules.custom:  # functions of the caller's, which may know only its own thread

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
+from .. import limits
 from ..errors import ParameterError
 from ..native import signed_hash
 from ..schemes.base import Scheme
@@ -13,8 +14,6 @@ from ..text import TextRules
 from . import schema
 from .state import Store
 from .writer import Writer
-
-PAGE = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ def _fingerprint_again(store: Store, step: Callable[[int], None]) -> None:
     point = store.sql("UPDATE {index}_document SET fingerprint_id = ?, token_count = ? WHERE id = ?")
     page_sql = store.sql("SELECT id, group_id, text FROM {index}_document WHERE id > ? ORDER BY id LIMIT ?")
     after, done = 0, 0
-    while page := db.page(page_sql, after, PAGE):
+    while page := db.page(page_sql, after, limits.REBUILT_PAGE):
         made = store.scheme.values([text for _, _, text in page], store.rules)
         for (document_id, group_id, _), value, count in zip(page, made.values, made.token_counts, strict=True):
             number = None

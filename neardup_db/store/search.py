@@ -6,15 +6,13 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from .. import limits
 from ..errors import CorruptIndexError
 from ..values import Key, Match
 from . import tables
 from .documents import Documents
 from .state import Sketch, Store
 from .tables import MAX_ID
-
-FROM_CROWD = 16
-"""Verified fingerprints that an added document looks for in each crowd: their cluster is one."""
 
 
 class Neighbour(NamedTuple):
@@ -131,11 +129,11 @@ class Search:
 
     def neighbours(self, sketch: Sketch, group_id: int, now: int, before_id: int = MAX_ID) -> list[Neighbour]:
         """Each verified fingerprint's newest visible document before `before_id`, best first; of a crowd only the first
-        FROM_CROWD that turn up."""
+        `limits.FROM_CROWD` that turn up."""
         if sketch.value is None:
             return []
         parameters = self.parameters(sketch, group_id, now)
-        parameters.update(before_id=before_id, limit=FROM_CROWD)
+        parameters.update(before_id=before_id, limit=limits.FROM_CROWD)
         if not self.store.crowds or self.store.scheme.table not in tables.CROWDED:
             return self._neighbours("neighbours", "", parameters)
         found = self._neighbours("neighbours", " AND crowd = 0", parameters)

@@ -6,7 +6,6 @@ at work there is given a reader: a connection of its own to the same file, which
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import Any
 
 import apsw
 
+from .. import limits
 from .._turns import Loan, Turn
 from ..errors import BusyError, KeyNotFoundError, NearDupError
 from ..records import check_key
@@ -24,9 +24,6 @@ from .documents import Documents, Found
 from .joins import Joins
 from .search import Search
 from .state import Store
-
-READERS_MAX = max(4, os.cpu_count() or 1)
-"""Readers of one index: more of them than processors answer no sooner."""
 
 _LOOK_AGAIN_S = 0.01
 """Seconds for which a thread waits for one reader before it looks at all of them again."""
@@ -114,7 +111,9 @@ class Views:
                 if loan is not None:
                     return loan, view
             with self._opened_by_one():
-                if len(self._readers) < READERS_MAX and not self._closed:
+                if self._closed:
+                    return None
+                if len(self._readers) < limits.READERS_MAX:
                     return self._open()
             view = random.choice(self._readers)
             loan = view.store.db.turn.take(_LOOK_AGAIN_S)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import limits
 from ..errors import DuplicateKeyError
 from ..native import signed_hashes
 from ..values import Key, Match
@@ -19,15 +20,6 @@ from .state import Sketch, Sketches, Store
 
 Unconnected = tuple[int, int, bool]
 """Document, its fingerprint, and whether it is visible."""
-
-SEEN_FROM = 50_000
-"""Values looked up in the file before `SeenHashes` pays."""
-
-ASIDE_MAX = 10_000_000
-"""Fingerprints up to which the index over the hashes of values may be set aside: `HashedIds` takes 16 bytes of each."""
-
-UNCONNECTED_MAX = 500_000
-"""Documents that wait to be connected: what bounds their memory where most are equal copies, which have no rows."""
 
 
 class Batch:
@@ -255,13 +247,13 @@ class Writer:
         if self._seen is not None:
             suspects = hashes[self._seen.add(hashes)]
             self._looked_up += len(hashes)
-            if stored > ASIDE_MAX:
+            if stored > limits.ASIDE_MAX:
                 self._bring_index_back()
             elif self._hashed is None and self._looked_up >= stored // 2 and not large:
                 self._set_index_aside()
             return suspects
         self._looked_up += len(hashes)
-        if SEEN_FROM <= self._looked_up >= stored // 4:
+        if limits.SEEN_FROM <= self._looked_up >= stored // 4:
             self._seen = SeenHashes()
             for page, _ in self.documents.value_hashes():
                 self._seen.add(page)
@@ -281,7 +273,7 @@ class Writer:
     def is_full(self) -> bool:
         """Whether so much is waiting for `flush` that it should not become more."""
         first, last = self._unfiled or (0, -1)
-        return last - first + 1 >= self.documents.filed_at_once or len(self._unconnected) >= UNCONNECTED_MAX
+        return last - first + 1 >= self.documents.filed_at_once or len(self._unconnected) >= limits.UNCONNECTED_MAX
 
     def flush(self, now: int) -> int:
         """File what `add_batch` has stored, and connect it as adding one by one would. Returns how many of the documents have a
