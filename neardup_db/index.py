@@ -294,9 +294,10 @@ class Index(Reader):
         """Remove every document whose time has come by `now` (aware datetime or Unix seconds; None = the clock)."""
         given = checks.check_expiry(now)
         with self._store.writing():
-            moment = checks.now_ms() if given is None else given
+            clock = checks.now_ms()
             sql = self._store.sql("SELECT id FROM {index}_document WHERE expires_at <= ? ORDER BY id")
-            return self._views.own.clusters.remove([row[0] for row in self._store.db.rows(sql, (moment,))], moment)
+            rows = self._store.db.rows(sql, (clock if given is None else given,))
+            return self._views.own.clusters.remove([row[0] for row in rows], clock)
 
     def keep_newest(self, n: int) -> int:
         """Remove all but the newest `n` documents; returns how many were removed."""
@@ -372,7 +373,7 @@ class Index(Reader):
         if not report.ok:  # nothing can be read or mended with certainty
             return report
         with self._store.reading():
-            report = checker.run(checks.now_ms())
+            report = checker.run()
         if report.ok or not repair:
             return report
         with self._store.writing():
@@ -380,7 +381,7 @@ class Index(Reader):
             done = mender.indexes()
             found, lost = mender.run(checks.now_ms(), checker.damaged())
             self._store.refresh()
-            return CheckReport((*lost, *checker.run(checks.now_ms()).problems), (*done, *found))
+            return CheckReport((*lost, *checker.run().problems), (*done, *found))
 
     def compact(self) -> int:
         """Give unused space of the file back (VACUUM); returns the bytes by which the file shrank.

@@ -37,8 +37,8 @@ def records(seed: int, first: int = 0, count: int = COUNT) -> list[dict[str, Any
 
 
 def index_sql(index: Index) -> Any:
-    """How the index over the hashes of values is declared."""
-    return index.connection.execute("SELECT sql FROM sqlite_schema WHERE name = 'neardup_fingerprint_value'").get
+    """How the index over the hashes of values is declared; asked in the midst of a load, which it does not settle."""
+    return index._store.db.connection.execute("SELECT sql FROM sqlite_schema WHERE name = 'neardup_fingerprint_value'").get
 
 
 def stored(index: Index) -> set[tuple[Any, ...]]:

@@ -1,7 +1,8 @@
 """Recorded matches and clusters.
 
 A cluster is a connected component of the graph of pairs that queries return. The match table holds enough edges to connect each
-cluster, never a wrong one; `cluster_id` labels the components of two documents and more. Adding joins, removing may split: then
+cluster, never a wrong one; `cluster_id` labels the components of two documents and more. Both are of all documents, expired ones
+too, until these are removed; who lists clusters looks for the visible parts. Adding joins, removing may split: then
 the parts that the remaining edges leave ask again by their stored fingerprints, all but the largest, since any edge between two
 parts has an end in one that asks.
 """
@@ -17,7 +18,7 @@ from typing import Any
 from .. import limits
 from ..values import Cluster, Key
 from . import tables
-from .documents import Documents
+from .documents import EVER, Documents
 from .joins import Joins
 from .schema import sql_text
 from .search import Neighbour, Search
@@ -155,18 +156,6 @@ class Clusters:
             rows = self.db.rows(of_cluster, (label,)) if label < ALONE else self.db.rows(of_one, (label - ALONE,))
             self.documents.set_crowd([row[0] for row in rows], crowd)
 
-    def settle_crowds(self, document_ids: Iterable[int]) -> None:
-        """Take the fingerprints of added documents out of a crowd that these have not come into: documents that have expired may
-        have left a fingerprint there."""
-        if not self.store.crowds:
-            return
-        sql = self.store.sql(
-            """SELECT f.id FROM {index}_document AS d JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
-               WHERE d.id = ? AND f.crowd <> 0 AND f.crowd IS NOT d.cluster_id"""
-        )
-        astray = {row[0] for row in self.db.rows_of_many(sql, [(document_id,) for document_id in document_ids])}
-        self.documents.set_crowd(astray, 0)
-
     # ---- removing ----------------------------------------------------------------------------------------------------
 
     def remove(self, document_ids: Sequence[int], now: int) -> int:
@@ -204,7 +193,7 @@ class Clusters:
     def _mend(self, label: int, seeds: set[int], now: int) -> None:
         """Split a cluster if removing documents left it unconnected. `seeds` were neighbours of the removed ones."""
         parts = self._loose_parts(seeds)
-        groups, edges = self._reconnect(parts, now)
+        groups, edges = self._reconnect(parts, EVER)
         self.record(edges, now)
         for group in groups:
             self._part(group)
@@ -223,7 +212,7 @@ class Clusters:
             self._leave_crowd(group, label or 0)
 
     def _leave_crowd(self, documents: Sequence[int], label: int) -> None:
-        """Take the fingerprints of documents out of their crowd, or make them one of their own; equal copies go along."""
+        """Take the fingerprints of documents out of their crowd, or make them one of their own: no other document has them."""
         sql = self.store.sql(
             """SELECT f.id FROM {index}_document AS d JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
                WHERE d.id = ? AND f.crowd <> 0"""
@@ -264,7 +253,7 @@ class Clusters:
         return finished
 
     def _reconnect(self, parts: list[set[int]], now: int) -> tuple[list[list[int]], list[Edge]]:
-        """Ask for the parts whether they belong to each other or to the rest of their cluster.
+        """Ask for the parts whether they belong to each other or to the rest of their cluster, by documents visible at `now`.
 
         Returns the groups that stay apart from the rest, and the edges found."""
         rest = len(parts)
@@ -286,10 +275,9 @@ class Clusters:
         return list(groups.values()), edges
 
     def _edges_of(self, document_id: int, now: int) -> Iterator[Edge]:
-        """All pairs of a visible document, by its stored fingerprint."""
-        sql = """SELECT fingerprint_id, group_id FROM {index}_document
-                 WHERE id = ? AND fingerprint_id IS NOT NULL AND (expires_at IS NULL OR expires_at > ?)"""
-        row = self.db.row(self.store.sql(sql), (document_id, now))
+        """All pairs of a document with visible ones, by its stored fingerprint."""
+        sql = "SELECT fingerprint_id, group_id FROM {index}_document WHERE id = ? AND fingerprint_id IS NOT NULL"
+        row = self.db.row(self.store.sql(sql), (document_id,))
         if row is None:
             return
         sketch = self.search.stored_sketch(document_id, row[0])
@@ -367,11 +355,11 @@ class Links:
         self.large: set[int] = set()
         self.copies: set[int] = set()
 
-    def fingerprints(self, ids: tuple[int, int]) -> Iterator[tuple[int, int]]:
-        """Link the documents of fingerprints ids[0] to ids[1] by what `neardup_join` finds. Yields (the first visible document of
-        the fingerprint, the first of the one that it matches)."""
+    def fingerprints(self, ids: tuple[int, int]) -> Iterator[tuple[int, int | None]]:
+        """Link the documents of fingerprints ids[0] to ids[1] by what `neardup_join` finds. Yields (the first document of the
+        fingerprint, the first visible one of that which it matches, if there is one)."""
         store = self.clusters.store
-        parameters = {"first_id": ids[0], "last_id": ids[1], "now": self.now}
+        parameters = {"first_id": ids[0], "last_id": ids[1], "now": self.now, "ever": EVER}
         rows = self.clusters.search.rows(store.sql(sql_text("join_documents")), parameters)
         for (document_id, label), found in groupby(rows, itemgetter(0, 1)):
             taken = list(found)

@@ -18,6 +18,10 @@ from ..values import Document, Key
 from . import definitions, tables
 from .state import Store
 
+EVER = -(2**63)
+"""The time before every expiry. Edges, labels and crowds are of all documents, expired ones too, until these are removed: what
+holds at every time needs no clock, and is right whichever way a clock is set."""
+
 
 class Found(NamedTuple):
     """A document's row as far as writing needs it."""
@@ -314,19 +318,17 @@ class Documents:
             f"{what} of index {self.store.name!r} is missing or damaged, {why}: run check(repair=True), or restore a backup"
         )
 
-    def group_of(self, fingerprint_id: int) -> int:
-        """The group that a fingerprint belongs to."""
-        number: int = self.db.value(self.store.sql("SELECT group_id FROM {index}_fingerprint WHERE id = ?"), (fingerprint_id,))
-        return number
-
-    def older_copies(self, asked: Sequence[tuple[int, int, bool]], now: int) -> list[tuple[int, int] | None]:
-        """(document, its label) of the newest visible document with the fingerprint before each (document, fingerprint, _)."""
-        sql = """SELECT :id, id, ifnull(cluster_id, id + (1 << 62)) FROM {index}_document
-                 WHERE fingerprint_id = +:fingerprint_id AND id < :id
-                 AND (expires_at IS NULL OR expires_at > :now) ORDER BY id DESC LIMIT 1"""
+    def older_copies(self, asked: Sequence[tuple[int, int]], now: int) -> list[tuple[int, int, int, bool]]:
+        """(document, the newest one with its fingerprint before it, the label of that, whether any before it is visible) for each
+        (document, fingerprint)."""
+        sql = """SELECT :id, d.id, ifnull(d.cluster_id, d.id + (1 << 62)), EXISTS (
+                     SELECT 1 FROM {index}_document WHERE fingerprint_id = +:fingerprint_id AND id < :id
+                     AND (expires_at IS NULL OR expires_at > :now))
+                 FROM {index}_document AS d WHERE d.id = (
+                     SELECT max(id) FROM {index}_document WHERE fingerprint_id = +:fingerprint_id AND id < :id)"""
         parameters = ({"id": one[0], "fingerprint_id": one[1], "now": now} for one in asked)
-        found = {row[0]: (row[1], row[2]) for row in self.db.rows_of_many(self.store.sql(sql), parameters)}
-        return [found.get(one[0]) for one in asked]
+        rows = self.db.rows_of_many(self.store.sql(sql), parameters)
+        return [(document_id, other_id, label, bool(visible)) for document_id, other_id, label, visible in rows]
 
     def set_crowd(self, fingerprint_ids: Iterable[int], crowd: int) -> None:
         """Let the rows of fingerprints stand with those of a crowd, 0 = with no other."""

@@ -104,9 +104,7 @@ class Writer:
             neighbours = self.search.neighbours(sketch, group_id, now)
         matches = self.search.best_of(neighbours, limit, now)
         document_id = self._insert(record, sketch, group_id, now)
-        if record.expires_at is None or record.expires_at > now:
-            self.clusters.connect(document_id, neighbours, now)
-            self.clusters.settle_crowds([document_id])
+        self.clusters.connect(document_id, neighbours, now)
         replaced = found is not None and found.is_visible(now)
         return "replaced" if replaced else "added", [row.match for row in matches]
 
@@ -118,8 +116,10 @@ class Writer:
         if stays:
             return "ignored", []
         group_id = self.documents.group_id(record.group)
+        neighbours: list[Neighbour] = []
         if found is None:
-            rows = self.search.best_of(self.search.neighbours(sketch, group_id, now), limit, now)
+            neighbours = self.search.neighbours(sketch, group_id, now)
+            rows = self.search.best_of(neighbours, limit, now)
         else:
             rows = self.search.matches(sketch, group_id, now, limit=limit, except_id=found.id)
         if rows:
@@ -128,8 +128,10 @@ class Writer:
             return "matched", [row.match for row in rows]
         if found is not None:
             self.clusters.remove([found.id], now)
+            neighbours = self.search.neighbours(sketch, group_id, now)
         document_id = self._insert(record, sketch, self.documents.group_id(record.group, create=True), now)
-        self.clusters.settle_crowds([document_id])
+        if self.store.record_matches:  # with documents that have expired
+            self.clusters.connect(document_id, neighbours, now)
         replaced = found is not None and found.is_visible(now)
         return "replaced" if replaced else "added", []
 
@@ -284,7 +286,18 @@ class Writer:
             self.documents.file_keys(unfiled[0], np.concatenate(keys))
         elif unfiled is not None:
             self.documents.file(*unfiled)
-        return self._connect(unfiled, unconnected, now) if unconnected else 0
+        if not unconnected:
+            return 0
+        matched, unsure = self._connect(unfiled, unconnected, now)
+        return len(matched) + sum(self._has_match(document_id, now) for document_id in unsure)
+
+    def _has_match(self, document_id: int, now: int) -> bool:
+        """Whether a document matches a visible one before it."""
+        sql = self.store.sql("SELECT fingerprint_id, group_id FROM {index}_document WHERE id = ?")
+        fingerprint_id, group_id = self.db.rows(sql, (document_id,))[0]
+        sketch = self.search.stored_sketch(document_id, fingerprint_id)
+        neighbours = self.search.neighbours(sketch, group_id, now, document_id)
+        return bool(self.search.best_of(neighbours, 1, now, document_id))
 
     def forget(self) -> None:
         """What waits for `flush` was rolled back."""
@@ -304,43 +317,37 @@ class Writer:
     def _forget_values(self) -> None:
         self._seen, self._hashed, self._value_index, self._looked_up = None, None, None, 0
 
-    def _connect(self, new: tuple[int, int] | None, documents: Sequence[Unconnected], now: int) -> int:
+    def _connect(self, new: tuple[int, int] | None, documents: Sequence[Unconnected], now: int) -> tuple[set[int], set[int]]:
         """Edges and labels for documents that are in no cluster yet, in the order of their ids, all of them that have one of
-        the fingerprints `new`, the first and the last one. Returns how many match an earlier document."""
+        the fingerprints `new`, the first and the last one. Returns those that match an earlier visible document, and those of
+        which only a query tells, since what they were found to match has expired or is later."""
         links = Links(self.clusters, now)
-        matched = {document_id for document_id, other_id in links.fingerprints(new) if other_id < document_id} if new else set()
-        newest: dict[int, int] = {}  # of each fingerprint the newest visible document so far
-        first: dict[int, int] = {}
-        alone: list[Unconnected] = []
-        for one in documents:
-            document_id, fingerprint_id, visible = one
+        matched: set[int] = set()
+        met: set[int] = set()
+        for document_id, other_id in links.fingerprints(new) if new else ():
+            met.add(document_id)
+            if other_id is not None and other_id < document_id:
+                matched.add(document_id)
+        newest: dict[int, int] = {}  # of each fingerprint the newest document so far
+        hidden: set[int] = set()  # fingerprints of which all documents so far have expired
+        older: list[tuple[int, int]] = []
+        for document_id, fingerprint_id, visible in documents:
             earlier = newest.get(fingerprint_id)
             if earlier is not None:
-                matched.add(document_id)
-                if visible:
-                    links.copy(document_id, earlier, ALONE + earlier)
-            elif new is None or fingerprint_id < new[0] or fingerprint_id in first or not visible:
-                alone.append(one)
-            first.setdefault(fingerprint_id, document_id)
+                links.copy(document_id, earlier, ALONE + earlier)
+                (met if fingerprint_id in hidden else matched).add(document_id)
+            elif new is None or fingerprint_id < new[0]:
+                older.append((document_id, fingerprint_id))
+            newest[fingerprint_id] = document_id
             if visible:
-                newest[fingerprint_id] = document_id
-        for one, found in zip(alone, self.documents.older_copies(alone, now), strict=True):
-            document_id, fingerprint_id, visible = one
-            neighbours: list[Neighbour] = []
-            if found is not None:
-                if visible:
-                    links.copy(document_id, *found)
-            else:
-                sketch = self.search.stored_sketch(document_id, fingerprint_id)
-                group_id = self.documents.group_of(fingerprint_id)
-                neighbours = self.search.neighbours(sketch, group_id, now, document_id)
-                if visible and (new is None or fingerprint_id < new[0]):
-                    links.found(document_id, ALONE + document_id, neighbours)
-            if found is not None or neighbours:
-                matched.add(document_id)
+                hidden.discard(fingerprint_id)
+            elif earlier is None:
+                hidden.add(fingerprint_id)
+        for document_id, other_id, label, seen in self.documents.older_copies(older, now):
+            links.copy(document_id, other_id, label)
+            (matched if seen else met).add(document_id)
         links.write()
-        self.clusters.settle_crowds(one[0] for one in alone if one[2])
-        return len(matched)
+        return matched, met - matched
 
     # ---- all over again ----------------------------------------------------------------------------------------------
 
