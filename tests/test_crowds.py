@@ -160,7 +160,7 @@ def test_a_text_that_only_expired_documents_have_in_a_crowd() -> None:
 
 def test_a_crowd_of_expired_documents(monkeypatch: pytest.MonkeyPatch) -> None:
     """add and add_if_new see nothing of a crowd that has expired, and everything of the one that follows it."""
-    monkeypatch.setattr(clusters, "CROWD", 3)
+    monkeypatch.setattr(limits, "CROWD", 3)
     near = numbered("c", 0, 20)
     for at_once in (True, False):
         with Index(":memory:", SETS, text=SINGLE_WORDS) as index:
