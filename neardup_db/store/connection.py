@@ -9,12 +9,13 @@ import sqlite3
 import sys
 import tempfile
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 import apsw
@@ -262,19 +263,22 @@ def _nothing() -> None:
     return None
 
 
-class _Level(NamedTuple):
-    """One of the nested transactions."""
+class _Level:
+    """One of the nested transactions. Its block alone has it: a level that nobody has any more has lost its block."""
 
-    began: bool
-    """Whether it is the outermost one."""
-    depth: int
-    """How many there are around it."""
-    savepoint: str | None
-    """Of an inner one."""
-    changes: int
-    """Rows that the connection had changed before."""
-    mark: Callable[[], None]
-    """Stands in `Database.undo` as long as the same transaction is open."""
+    __slots__ = ("began", "depth", "savepoint", "changes", "mark", "__weakref__")
+
+    def __init__(self, began: bool, depth: int, savepoint: str | None, changes: int) -> None:
+        self.began = began
+        """Whether it is the outermost one."""
+        self.depth = depth
+        """How many there are around it."""
+        self.savepoint = savepoint
+        """Of an inner one."""
+        self.changes = changes
+        """Rows that the connection had changed before."""
+        self.mark: Callable[[], None] = partial(_nothing)
+        """Stands in `Database.undo` as long as the same transaction is open."""
 
 
 class Undo(list[Callable[[], None]]):
@@ -317,7 +321,7 @@ class Database:
         self.read_only = read_only
         self.turn = Turn()
         """Of the thread that uses the connection."""
-        self._attending: dict[int, list[Callable[[], None]]] = {}
+        self._attending: dict[int, list[weakref.WeakMethod[Callable[[], None]]]] = {}
         """By thread: what has records in hand that are to be written before the thread goes on to use the connection."""
         self.undo = Undo()
         self.undo.watch(connection)
@@ -326,8 +330,8 @@ class Database:
         self._cache_size: int = connection.pragma("cache_size") if owned else 0
         """As it was set for a connection of our own."""
         self._depth = 0
-        self._began = False
-        """Whether the open transaction was begun here."""
+        self._outermost: weakref.ref[_Level] | None = None
+        """Of the transaction that was begun here, while it is open."""
         self._joined = False
         """Whether what was done last belonged to one that was not."""
         self._uncertain: apsw.Error | None = None
@@ -355,6 +359,7 @@ class Database:
                 f"another thread has been inside a transaction, or a call like add_many, for {self.timeout:g} s: try "
                 "again, give Index a larger timeout, or let that thread come out before it waits for this one"
             )
+        self._recover()
         return loan
 
     @property
@@ -377,12 +382,14 @@ class Database:
         """This thread has records in hand meanwhile: `settle` writes them, and is called before the thread uses the connection
         for anything else."""
         thread = threading.get_ident()
-        self._attending.setdefault(thread, []).append(settle)
+        before = [one for one in self._attending.get(thread, ()) if one() is not None]
         try:
+            self._attending[thread] = [*before, weakref.WeakMethod(settle)]
             yield
         finally:
-            self._attending[thread].pop()
-            if not self._attending[thread]:
+            if before:
+                self._attending[thread] = before
+            else:
                 del self._attending[thread]
 
     @property
@@ -393,8 +400,10 @@ class Database:
     def settle(self) -> None:
         """Let what this thread has in hand be written, before the connection is used."""
         if self._attending:
-            for settle in self._attending.get(threading.get_ident(), ()):
-                settle()
+            for attending in self._attending.get(threading.get_ident(), ()):
+                settle = attending()
+                if settle is not None:  # its load was not interrupted where it was to end
+                    settle()
 
     @property
     def forked(self) -> bool:
@@ -491,16 +500,16 @@ class Database:
             self.require_task()
             try:
                 self.settle()
-                began = self._begins()
+                level = self._level()
                 try:
-                    if began:
+                    if level.began:
                         self.connection.execute("BEGIN")
-                    yield began
+                    yield level.began
                 finally:
-                    if began:
+                    if level.began:
                         if self.connection.in_transaction and not self.forked:
                             self.connection.execute("COMMIT")
-                        self._began = False
+                        self._outermost = None
             except apsw.Error as error:
                 raise translate(error) from error
 
@@ -517,34 +526,46 @@ class Database:
                 raise ReadOnlyError("the index was opened with read_only=True: open it without, to write")
             with translated():
                 self.settle()
-                began = self._begins()
-                savepoint = None if light and self._began else f"neardup_{self._depth}"
-                level = _Level(began, self._depth, savepoint, self.connection.total_changes(), partial(_nothing))
-                if began:
-                    self._task = current_task()
-                self._depth += 1
+                level = self._level(light=light)
                 try:
+                    self._depth += 1
                     self._begin(level)
-                    yield began
+                    yield level.began
+                    self._commit(level)
                 except BaseException:
                     self._roll_back(level)
                     raise
-                else:
-                    self._commit(level)
                 finally:
-                    self._depth -= 1
-                    self._began = self._began and not began
+                    self._depth = max(self._depth - 1, 0)
+                    if level.began and not self.connection.in_transaction:
+                        self._outermost = None
 
-    def _begins(self) -> bool:
-        """Whether a transaction is to begin here. After some errors SQLite rolls back all of it, outer levels too: what follows
-        inside them must not be stored alone."""
-        if self.connection.in_transaction:
-            self._joined = not self._began
-            return False
-        if self._depth:
+    def _level(self, *, light: bool = False) -> _Level:
+        """A new level. After some errors SQLite rolls back all of a transaction, outer levels too: what follows inside them must
+        not be stored alone."""
+        began = not self.connection.in_transaction
+        if began and self._depth:
             raise _lost()
-        self._began, self._joined = True, False
-        return True
+        savepoint = None if light and self._began else f"neardup_{self._depth}"
+        level = _Level(began, self._depth, savepoint, self.connection.total_changes())
+        self._joined = not began and not self._began
+        if began:
+            self._task = current_task()
+            self._outermost = weakref.ref(level)
+        return level
+
+    @property
+    def _began(self) -> bool:
+        """Whether the open transaction was begun here."""
+        return self._outermost is not None
+
+    def _recover(self) -> None:
+        """Roll back a transaction that was begun here and whose block is gone, interrupted where it was to end it."""
+        if self._outermost is not None and self._outermost() is None and not self.forked:
+            self._outermost, self._depth = None, 0
+            if self.connection.in_transaction:
+                with translated():
+                    self.connection.execute("ROLLBACK")
 
     def _begin(self, level: _Level) -> None:
         """Inside the try: waiting for another writer can take long, and Ctrl-C then comes right after the transaction began."""
@@ -569,14 +590,10 @@ class Database:
             elif level.savepoint is not None:
                 self.connection.execute(f"RELEASE {level.savepoint}")
         except apsw.IOError as error:
-            self._roll_back(level)
             if not level.began:
                 raise
             self._uncertain = error
             raise _unknown(error) from error
-        except BaseException:
-            self._roll_back(level)
-            raise
 
     def _roll_back(self, level: _Level) -> None:
         if self.forked:  # it is the parent's, in memory that both share

@@ -144,13 +144,14 @@ class Views:
         try:
             loan = db.hold()
             with view.store.reading():
-                self._readers.append(view)
-            return loan, view
+                pass
         except BaseException as error:
             db.close()
             if isinstance(error, NearDupError):
                 return None
             raise
+        self._readers.append(view)
+        return loan, view
 
     # ---- the end -----------------------------------------------------------------------------------------------------
 
