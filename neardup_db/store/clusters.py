@@ -2,7 +2,7 @@
 
 A cluster is a connected component of the graph of pairs that queries return. The match table holds enough edges to connect each
 cluster, never a wrong one; `cluster_id` labels the components of two documents and more. Both are of all documents, expired ones
-too, until these are removed; who lists clusters looks for the visible parts. Adding joins, removing may split: then
+too, so that neither depends on the time; `listing` looks for the visible parts. Adding joins, removing may split: then
 the parts that the remaining edges leave ask again by their stored fingerprints, all but the largest, since any edge between two
 parts has an end in one that asks.
 """

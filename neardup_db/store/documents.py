@@ -19,8 +19,8 @@ from . import definitions, tables
 from .state import Store
 
 EVER = -(2**63)
-"""The time before every expiry. Edges, labels and crowds are of all documents, expired ones too, until these are removed: what
-holds at every time needs no clock, and is right whichever way a clock is set."""
+"""A time before every expiry, at which all documents are visible. Edges, labels and crowds are of all of them, so that nothing
+has to be stored when a document expires, or when a clock set back shows it again."""
 
 
 class Found(NamedTuple):
