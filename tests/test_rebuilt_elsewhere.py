@@ -63,8 +63,8 @@ def rebuild_elsewhere(path: Path, *arguments: Any, **named: Any) -> None:
 @pytest.mark.parametrize("end", ["ROLLBACK", "ROLLBACK TO before"])
 @pytest.mark.parametrize("rebuilt", [sets(2), SimHash(max_distance=12, blocks=14)], ids=["another seed", "another scheme"])
 def test_an_index_whose_rebuild_the_caller_took_back_follows_the_next_one(path: Path, end: str, rebuilt: Any) -> None:
-    """After a rebuild that the caller's ROLLBACK took back, and one by another index, the first one answers by the latter, and all
-    that it adds is found by everybody."""
+    """After a rebuild that the caller's ROLLBACK took back, and one by another index, the first one answers by the latter, and
+    all that it adds is found by everybody."""
     connection = apsw.Connection(str(path))
     with Index(connection) as index:
         connection.execute("BEGIN IMMEDIATE; SAVEPOINT before")
@@ -264,8 +264,9 @@ def test_a_generator_of_pairs_says_that_the_index_was_rebuilt(many: Path, name: 
 def test_a_generator_of_pairs_with_another_index_says_that_one_was_rebuilt(many: Path, tmp_path: Path, which: str) -> None:
     """So does a generator of pairs(other), whichever of the two files was rebuilt."""
     second = tmp_path / "second.db"
-    with Index(second, sets(), text=WORDS, store_text=True) as other, Index(many) as index:
+    with Index(second, sets(), text=WORDS, store_text=True) as other:
         other.add_many((number, many_text(number)) for number in range(MANY))
+    with Index(second) as other, Index(many) as index:
         pairs = index.pairs(other)
         first = next(pairs)
         rebuild_elsewhere(many if which == "this" else second, sets(threshold=0.9), TextRules.chars(shingle=3))
@@ -303,7 +304,7 @@ def test_nobody_waits_for_a_transaction_that_rebuilds(tmp_path: Path, times: int
         with index.transaction():
             for number in range(times):
                 index.rebuild(text=TextRules.words(shingle=number + 2, case=None))
-            assert len(index.query("Papa Quebec")) == (1 if times == 1 else 0)
+            assert [match.key for match in index.query("Papa Quebec")] == ["Capitals"]
             thread.start()
             thread.join(PATIENCE)
             assert answers == [(["Capitals", "small letters"], PAIRS)]
@@ -329,7 +330,8 @@ def test_codes_of_the_width_that_the_index_had(tmp_path: Path, name: str) -> Non
     """Codes of 8 bytes, for an index that another one has rebuilt to 128 bits, are refused with both widths, and nothing is said
     of damage, for there is none."""
     path = tmp_path / "index.db"
-    with Index(path, BinaryCode(64, 3)) as index:
+    Index(path, BinaryCode(64, 3)).close()
+    with Index(path) as index:
         assert len(index) == 0
         rebuild_elsewhere(path, BinaryCode(128, 3))
         with pytest.raises(ParameterError) as raised:
@@ -343,7 +345,8 @@ def test_codes_of_the_width_that_the_index_had(tmp_path: Path, name: str) -> Non
 def test_codes_of_the_width_that_the_index_has_got(tmp_path: Path) -> None:
     """Codes of the width that another index's rebuild has given the file are taken, in every form."""
     path = tmp_path / "index.db"
-    with Index(path, BinaryCode(64, 3)) as index:
+    Index(path, BinaryCode(64, 3)).close()
+    with Index(path) as index:
         rebuild_elsewhere(path, BinaryCode(128, 3))
         assert index.add_codes(["a", "b"], np.eye(2, 16, dtype=np.uint8)).added == 2
         assert [match.key for match in index.query_code(bytes(16))] == ["a", "b"]
@@ -355,7 +358,8 @@ def test_codes_of_the_width_that_the_index_has_got(tmp_path: Path) -> None:
 def test_numbers_are_codes_of_the_width_that_the_index_has_got(tmp_path: Path) -> None:
     """A uint64 array, which is the codes of an index of 64 bits, is numbers to one that another has rebuilt to 128 bits."""
     path = tmp_path / "index.db"
-    with Index(path, BinaryCode(64, 3)) as index:
+    Index(path, BinaryCode(64, 3)).close()
+    with Index(path) as index:
         rebuild_elsewhere(path, BinaryCode(128, 3))
         assert index.add_codes(["a", "b"], np.array([1, 1 << 40], np.uint64)).added == 2
         assert [match.key for match in index.query_code((1 << 40).to_bytes(16, "big"))] == ["b", "a"]
