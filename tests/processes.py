@@ -361,20 +361,20 @@ def write(life: Life) -> None:
                 choices: list[Callable[[], Operation]] = [
                     lambda: ["add", next(fresh), rng.choice(TEXTS), None],
                     lambda: ["add", old_or_new(), rng.choice(TEXTS), rng.choice([None, None, float(int(PAST))])],
-                    lambda: ["many", records(rng.choice([2, 30])), None],
+                    lambda: ["many", records(rng.choice([2, 12])), None],
                     lambda: ["delete_many", some(rng.choice([1, 5]))],
                 ]
                 return rng.choice(choices)()
 
             def operation() -> Operation:
-                if len(mine) > 60:
-                    return ["delete_many", some(30)]
+                if len(mine) > 24:
+                    return ["delete_many", some(16)]
                 choices: list[Callable[[], Operation]] = [
                     one,
                     one,
                     lambda: ["if-new", next(fresh), rng.choice(TEXTS)],
-                    lambda: ["many", records(40), 15],
-                    lambda: ["asking", records(rng.choice([3, 30]))],
+                    lambda: ["many", records(14), 5],
+                    lambda: ["asking", records(rng.choice([3, 12]))],
                     lambda: ["expire"],
                     lambda: ["transaction", [one() for _ in range(3)]],
                     lambda: ["rolled back", [one() for _ in range(3)]],

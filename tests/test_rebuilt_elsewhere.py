@@ -14,7 +14,7 @@ import pytest
 from support import WORDS, jaccard
 
 from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, MismatchError, ParameterError, SimHash, TextRules
-from neardup_db.store import joins
+from neardup_db.store import definitions, joins
 
 TEXTS = {
     "nine of ten": "alpha bravo charlie delta echo foxtrot golf hotel india juliett",
@@ -363,3 +363,73 @@ def test_numbers_are_codes_of_the_width_that_the_index_has_got(tmp_path: Path) -
         rebuild_elsewhere(path, BinaryCode(128, 3))
         assert index.add_codes(["a", "b"], np.array([1, 1 << 40], np.uint64)).added == 2
         assert [match.key for match in index.query_code((1 << 40).to_bytes(16, "big"))] == ["b", "a"]
+
+
+# ---- opening, and rebuilding after others --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize("after", ["bottom-k", "codes", "sets"])
+@pytest.mark.parametrize("step", ["require_data", "require_tables"])
+def test_a_file_that_is_rebuilt_while_it_is_opened(
+    path: Path, monkeypatch: pytest.MonkeyPatch, step: str, after: str, read_only: bool
+) -> None:
+    """An index can be opened at any moment of another one's rebuild: it opens, with the one scheme or the other, and answers by
+    what the file has."""
+    looked_at = getattr(definitions, step)
+
+    def after_a_rebuild(*arguments: Any) -> None:
+        monkeypatch.setattr(definitions, step, looked_at)
+        rebuild_elsewhere(path, SCHEMES[after])
+        looked_at(*arguments)
+
+    monkeypatch.setattr(definitions, step, after_a_rebuild)
+    with Index(path, read_only=read_only) as index:
+        assert getattr(definitions, step) is looked_at
+        assert "nine" in [match.key for match in index.query(TEXTS["nine"])]
+        assert ("Capitals", "small letters") in [(one.key_a, one.key_b) for one in index.pairs()]
+        assert index.scheme.settings() == SCHEMES[after].for_index(WORDS, True).settings()
+
+
+def test_an_index_that_has_rebuilt_with_other_rules_follows_the_next_one_who_does(path: Path) -> None:
+    """What an index was given at a rebuild binds it no more than the file: after another one's rebuild to other text rules, it
+    answers and adds by those."""
+    with Index(path) as index:
+        index.rebuild(sets(2), TextRules.words(shingle=1, case=None))
+        rebuild_elsewhere(path, sets(3), WORDS)
+        assert [match.key for match in index.query(TEXTS["nine"])] == ["nine", "nine of ten"]
+        assert answer(index.pairs()) == PAIRS
+        assert len(index.add("again", TEXTS["Capitals"])) == 2 and index.check().problems == ()
+
+
+EXPIRED = 1_000_000_000
+"""A time that lies in the past."""
+
+
+@pytest.mark.parametrize("after", SCHEMES)
+@pytest.mark.parametrize("before", SCHEMES)
+def test_an_index_with_an_expired_document_can_be_rebuilt(before: str, after: str) -> None:
+    """A rebuild takes no notice of the scheme that was, also where a document has expired and is not yet removed."""
+    with Index(":memory:", SCHEMES[before], text=WORDS, store_text=True) as index:
+        index.add_many(TEXTS.items())
+        index.add("expired", TEXTS["nine"], expires_at=EXPIRED)
+        index.add("expired alone", "romeo sierra tango", expires_at=EXPIRED)
+        index.query(TEXTS["nine"])
+        index.rebuild(SCHEMES[after])
+        assert index.check().problems == ()
+        assert index.query(TEXTS["nine"])[0].key == "nine" and index.query("romeo sierra tango") == []
+
+
+@pytest.mark.parametrize("after", SCHEMES)
+@pytest.mark.parametrize("before", SCHEMES)
+def test_a_rebuild_that_failed_leaves_nothing_of_its_scheme(before: str, after: str) -> None:
+    """After a rebuild in a transaction that failed, questions are answered by the scheme of the file, also where a document has
+    expired and is not yet removed."""
+    with Index(":memory:", SCHEMES[before], text=WORDS, store_text=True) as index:
+        index.add_many(TEXTS.items())
+        index.update("nine of ten", expires_at=EXPIRED)
+        with pytest.raises(ZeroDivisionError), index.transaction():
+            index.rebuild(SCHEMES[after])
+            raise ZeroDivisionError
+        assert [match.key for match in index.query(TEXTS["nine"])] == ["nine"]
+        assert index.check().problems == ()
