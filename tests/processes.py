@@ -484,7 +484,7 @@ def read(life: Life) -> None:
 
         def thread(number: int) -> None:
             rng = random.Random(f"{life.name} {number}")
-            held: list[tuple[int, Iterator[Any], list[Any]]] = []
+            held: list[Held] = []
             for turn in range(life.rounds):
                 question = some_question(life)
                 life.do(question, partial(ask, index, question))
@@ -493,40 +493,50 @@ def read(life: Life) -> None:
                 if rng.random() < 0.1:
                     question = some_question(life)
                     life.do(question, partial(ask, sleeper, question))
-                for one in held[:]:
-                    if rng.random() < 0.3 and go_on(life, *one, rng.choice([1, 50, 10**9])):
-                        held.remove(one)
+                held = [one for one in held if rng.random() < 0.7 or not go_on(life, one, rng.choice([1, 50, ALL]))]
                 if len(held) < 3 and turn + 1 < life.rounds:
-                    held.append(begin(life, index, second, rng.choice(["pairs", "pairs", "pairs with", "iter"])))
+                    held += begin(life, index, second, rng.choice(["pairs", "pairs", "pairs with", "iter"]))
             for one in held:
-                go_on(life, *one, 10**9)
+                go_on(life, one, ALL)
 
         run_threads(*(partial(thread, number) for number in range(3)))
 
 
-def begin(life: Life, index: Index, second: Index, name: str) -> tuple[int, Iterator[Any], list[Any]]:
-    """A generator, and its number in the report."""
+class Held(NamedTuple):
+    """A generator, its number in the report, and what it has given."""
+
+    number: int
+    generator: Iterator[Any]
+    given: list[Any]
+
+
+ALL = 10**9
+
+
+def begin(life: Life, index: Index, second: Index, name: str) -> list[Held]:
+    """A generator; none where it is refused."""
     number = life.begin(["held", name])
     try:
         generator = iter(index) if name == "iter" else index.pairs() if name == "pairs" else index.pairs(second)
     except NearDupError as error:
         life.end(number, raised=[type(error).__name__, str(error)])
-        return number, iter(()), []
-    return number, generator, []
+        return []
+    return [Held(number, generator, [])]
 
 
-def go_on(life: Life, number: int, generator: Iterator[Any], given: list[Any], count: int) -> bool:
+def go_on(life: Life, held: Held, count: int) -> bool:
     """Read on; whether that was all."""
+    before = len(held.given)
     try:
-        for one in itertools.islice(generator, count):
-            given.append(one if isinstance(one, str) else [one.key_a, one.key_b, one.similarity, one.distance])
-            count -= 1
+        for one in itertools.islice(held.generator, count):
+            held.given.append(one if isinstance(one, str) else [one.key_a, one.key_b, one.similarity, one.distance])
     except NearDupError as error:
-        life.end(number, raised=[type(error).__name__, str(error)], answer=given)
+        life.end(held.number, raised=[type(error).__name__, str(error)], answer=held.given)
         return True
-    if count:
-        life.end(number, answer=given)
-    return count > 0
+    if len(held.given) < before + count:
+        life.end(held.number, answer=held.given)
+        return True
+    return False
 
 
 def look(life: Life) -> None:
