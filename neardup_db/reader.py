@@ -210,10 +210,10 @@ class Reader:
                         listed = True
                         yield Pair(one.a.key, one.b.key, one.similarity, one.distance)
                 return
-            except _RebuiltMeanwhile:
-                if listed:
+            except MismatchError:
+                if listed or (now := self._begin_pairs(threshold, other)) == begun:
                     raise
-            begun = self._begin_pairs(threshold, other)
+                begun = now
 
     def _parts(self, mine: Basis, theirs: Basis | None, threshold: float | None, other: Reader | None) -> Iterator[Any]:
         joins = partial(self._joins, mine)
@@ -226,7 +226,7 @@ class Reader:
         """Joins, in one state of the file; of a listing that was begun when the index was `begun`."""
         with self._views.reading() as view:
             if view.store.epoch != begun.epoch:
-                raise _RebuiltMeanwhile(
+                raise MismatchError(
                     f"index {self.name!r} was rebuilt while its pairs were listed, and pairs of before and after do not go "
                     "together: begin again with pairs()"
                 )
@@ -338,10 +338,6 @@ def _require_alike(mine: Basis, theirs: Basis) -> None:
         f"the other index has {theirs.scheme!r} under {theirs.rules!r}, this one {mine.scheme!r} under {mine.rules!r}: their "
         "fingerprints cannot be compared; rebuild() one of them like the other"
     )
-
-
-class _RebuiltMeanwhile(MismatchError):
-    """A listing that goes on in pieces finds an index with other fingerprints."""
 
 
 def sketch_of(store: Store, text: str | bytes) -> Sketch:

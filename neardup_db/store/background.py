@@ -7,8 +7,10 @@ C code and statements run without Python's lock, so that what else there is to d
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 
 from .. import limits
@@ -50,7 +52,10 @@ class Lane:
             self._changed.notify_all()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=self.name)
-                self._thread.start()
+                try:
+                    self._thread.start()
+                except RuntimeError as error:  # what Python makes of an interrupt while it waits for the thread to begin
+                    raise (error.__context__ or error) from None
 
     def _is_full(self, size: int) -> bool:
         waiting = len(self._waiting)
@@ -78,7 +83,8 @@ class Lane:
     def join(self) -> None:
         """Until the thread has ended, after `end`."""
         if self._thread is not None:
-            self._thread.join()
+            with suppress(RuntimeError):  # an interrupt came before it was started: if it is yet, it ends by itself
+                self._thread.join()
 
     def _run(self) -> None:
         while True:
@@ -112,6 +118,8 @@ class Background:
         self.db = db
         self._preparing = Lane("neardup_db prepare", 1, 0)
         self._writing = Lane("neardup_db write", limits.WAITING_MAX, limits.WAITING_BYTES)
+        for lane in (self._preparing, self._writing):  # where an interrupt comes before `_end`
+            weakref.finalize(self, lane.end).atexit = False
 
     def __enter__(self) -> Background:
         return self

@@ -266,7 +266,7 @@ def _nothing() -> None:
 class _Level:
     """One of the nested transactions. Its block alone has it: a level that nobody has any more has lost its block."""
 
-    __slots__ = ("began", "depth", "savepoint", "changes", "mark", "__weakref__")
+    __slots__ = ("began", "depth", "savepoint", "changes", "mark", "outermost", "__weakref__")
 
     def __init__(self, began: bool, depth: int, savepoint: str | None, changes: int) -> None:
         self.began = began
@@ -279,6 +279,8 @@ class _Level:
         """Rows that the connection had changed before."""
         self.mark: Callable[[], None] = partial(_nothing)
         """Stands in `Database.undo` as long as the same transaction is open."""
+        self.outermost: weakref.ref[_Level] | None = None
+        """Of its transaction, where that was begun here."""
 
 
 class Undo(list[Callable[[], None]]):
@@ -390,7 +392,7 @@ class Database:
             if before:
                 self._attending[thread] = before
             else:
-                del self._attending[thread]
+                self._attending.pop(thread, None)
 
     @property
     def is_attended(self) -> bool:
@@ -536,9 +538,13 @@ class Database:
                     self._roll_back(level)
                     raise
                 finally:
-                    self._depth = max(self._depth - 1, 0)
-                    if level.began and not self.connection.in_transaction:
-                        self._outermost = None
+                    # without a call: behind each an interrupt can come
+                    if level.began:
+                        self._depth = 0
+                        if not self.connection.in_transaction:
+                            self._outermost = None
+                    elif level.outermost is self._outermost:
+                        self._depth -= 1
 
     def _level(self, *, light: bool = False) -> _Level:
         """A new level. After some errors SQLite rolls back all of a transaction, outer levels too: what follows inside them must
@@ -552,6 +558,7 @@ class Database:
         if began:
             self._task = current_task()
             self._outermost = weakref.ref(level)
+        level.outermost = self._outermost
         return level
 
     @property
@@ -596,7 +603,7 @@ class Database:
             raise _unknown(error) from error
 
     def _roll_back(self, level: _Level) -> None:
-        if self.forked:  # it is the parent's, in memory that both share
+        if self.forked or level.outermost is not self._outermost:  # the parent's, in memory that both share; or over already
             return
         if not self.connection.in_transaction:  # it did not begin, was committed, or SQLite has rolled back by itself
             return

@@ -234,7 +234,7 @@ class Ingest:
 
     def _roll_back(self, *error: Any) -> None:
         """Raises what the error of the transaction is for the caller, where that is another one."""
-        opened, self._open, self._busy = self._open, None, True
+        opened, self._open, self._busy, self._error = self._open, None, True, None
         if opened is not None:
             try:
                 opened[0].__exit__(*error)

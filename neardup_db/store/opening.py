@@ -222,7 +222,7 @@ def _open_in(db: Database, given: Given, name: str, *, attach: bool) -> Store:
                 store.load()
     elif outdated:
         raise FormatError(f"index {name!r} has an older schema version: open it once without read_only, to migrate it")
-    with db.reading():
+    with store.reading():  # with the tables that it has now: it may have been rebuilt meanwhile
         definitions.require_tables(db, store.name, store.scheme.table)
     return store
 
