@@ -295,7 +295,8 @@ def messages(code: str) -> list[str]:
     [
         ("key 'k=5' is wrong", "key 'k=5' is wrong"),
         ("the index's threshold=0.8 is above", "the index's --threshold 0.8 is above"),
-        ("store_text=True, the file has False", "--store-text, the file has False"),
+        ("store_text=True, the file has False", "--store-text, the file is otherwise"),
+        ("num_perm must be at least 1, not 0", "--num-perm must be at least 1, not 0"),
         ("damaged: run check(repair=True), or restore a backup", "damaged: run neardup check --repair, or restore a backup"),
         ("make it with MinHash(exact=True) or BottomK(containment=True)", "make it with --scheme minhash --exact or --scheme "
          "bottomk --containment"),

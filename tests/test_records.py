@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -242,6 +243,21 @@ def test_an_output_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     with replacing(path) as new:
         new.write_text(json.dumps("new"))
     assert path.read_text() == '"new"' and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_is_replaced_is_never_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the end comes between moving the old folder away and the new one there, the old one is put back."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+    write(folder / "kept", "old")
+
+    def ended(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", ended)
+    with pytest.raises(KeyboardInterrupt), replacing(folder) as new:
+        new.mkdir()
+    assert (folder / "kept").read_text() == "old" and list(tmp_path.iterdir()) == [folder]
 
 
 def test_outputs_are_checked_before_the_work(tmp_path: Path) -> None:

@@ -188,15 +188,18 @@ def replacing(path: Path) -> Iterator[Path]:
         return
     target = Path(os.path.realpath(path)) if path.is_symlink() else path
     scratch = Path(tempfile.mkdtemp(prefix=".neardup-", dir=target.absolute().parent))
+    replaced = scratch / "replaced"
     try:
-        new = scratch / target.name
+        new = scratch / f"new-{target.name}"
         yield new
         if target.exists():
             _take_mode(target, new)
         if target.is_dir():
-            os.rename(target, scratch / "replaced")
+            os.rename(target, replaced)
         os.replace(new, target)
     finally:
+        if replaced.exists() and not target.exists():  # ended between the two steps
+            os.rename(replaced, target)
         shutil.rmtree(scratch, ignore_errors=True)
 
 

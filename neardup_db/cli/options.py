@@ -18,7 +18,7 @@ from ..schemes.base import Scheme
 from ..text import TextRules
 from ..values import Key
 from .records import FORMATS, ReadOptions
-from .wording import about
+from .wording import about, in_options
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -133,7 +133,8 @@ def text_rules(options: dict[str, Any]) -> TextRules | None:
     for name in ("normalize", "case"):
         if given.get(name) == "none":
             given[name] = None
-    return TextRules.chars(**given) if given.pop("tokens", "words") == "chars" else TextRules.words(**given)
+    with in_options():
+        return TextRules.chars(**given) if given.pop("tokens", "words") == "chars" else TextRules.words(**given)
 
 
 def scheme_of(options: dict[str, Any]) -> Scheme | None:
@@ -147,7 +148,8 @@ def scheme_of(options: dict[str, Any]) -> Scheme | None:
         if parameter not in allowed:
             known = ", ".join("--" + other.replace("_", "-") for other in allowed)
             raise ParameterError(f"--{parameter.replace('_', '-')} does not go with --scheme {name}, which has {known}")
-    return kind(**given)
+    with in_options():
+        return kind(**given)
 
 
 def read_options(options: dict[str, Any], key_type: str = "text") -> ReadOptions:

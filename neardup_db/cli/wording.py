@@ -30,6 +30,8 @@ _PHRASES = (
     ("change the file with rebuild()", "change the file with neardup rebuild"),
     ("or rebuild() it so", "or make it so by neardup rebuild"),
     ("rebuild()", "neardup rebuild"),
+    ("the file has False", "the file is otherwise"),
+    ("the file has True", "the file is otherwise"),
 )  # fmt: skip
 """Advice that a command gives in another way."""
 
@@ -47,8 +49,11 @@ _OPTIONS = (
 )
 """Arguments of Python that are options here, of the same name."""
 
+_BARE = "max_distance|num_perm|strip_accents|store_text|record_matches|if_exists|on_error|only_new|commit_every"
+"""Those that no sentence has as a word."""
+
 _CALL = re.compile(rf"(?:rebuild\()?\b({'|'.join(_SCHEMES)})\(([^()]*)\)\)?")
-_ARGUMENT = re.compile(rf"(?<![\w'\"])'(?:[^'\\]|\\.)*'(?!\w)|\b({_OPTIONS})=('[^']*'|[^\s,;:)]+)")
+_ARGUMENT = re.compile(rf"(?<![\w'\"])'(?:[^'\\]|\\.)*'(?!\w)|\b({_OPTIONS})=('[^']*'|[^\s,;:)]+)|(?<!--)\b({_BARE})\b")
 
 
 def worded(message: str) -> str:
@@ -63,12 +68,24 @@ def worded(message: str) -> str:
     return _ARGUMENT.sub(_option, _CALL.sub(_scheme, message))
 
 
+@contextlib.contextmanager
+def in_options() -> Iterator[None]:
+    """Errors of the block, of arguments that were made of options, speak of the options."""
+    try:
+        yield
+    except NearDupError as error:
+        error.args = (worded(str(error)),)
+        raise
+
+
 def _scheme(found: re.Match[str]) -> str:
     parts = [f"--scheme {_SCHEMES[found[1]]}", *filter(None, found[2].split(", "))]
     return ("neardup rebuild " if found[0].startswith("rebuild") else "") + " ".join(parts)
 
 
 def _option(found: re.Match[str]) -> str:
+    if found[3] is not None:
+        return "--" + found[3].replace("_", "-")
     if found[1] is None:  # a text in quotation marks, as a key, is as it is
         return found[0]
     name, value = found[1].replace("_", "-"), found[2].strip("'")
