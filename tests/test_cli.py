@@ -29,7 +29,7 @@ from rich.table import Table
 import neardup_db
 from neardup_db import AddReport, Index, MinHash, Skipped, TextRules
 from neardup_db.cli import main
-from neardup_db.cli.output import GuardedStream, Screen
+from neardup_db.cli.output import GuardedStream, Meter, Screen
 from neardup_db.cli.wording import worded
 from neardup_db.compute import shingles
 from neardup_db.demo import documents
@@ -557,6 +557,27 @@ def test_transactions_hold_exactly_as_many_records_as_told(tmp_path: Path, monke
     assert f"{done:,} records are committed, and the same command with --if-exists ignore goes on" in told
     told = refused("add", path, source, "--commit-every", every, "--if-exists", "ignore", "--on-error", "raise")
     assert "the same command again goes on" in told
+
+
+def test_an_interrupted_add_says_how_to_go_on(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in the third transaction leaves the records of two, and the message says so; with --one-transaction none."""
+    calls: list[int] = []
+
+    def advance(meter: Meter, position: int, records: int, duplicates: int) -> None:
+        calls.append(records)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Meter, "advance", advance)
+    result = run("add", tmp_path / "i.db", source, "--commit-every", 1)
+    assert result.exit_code == 130
+    going_on = "2 records are committed, and the same command with --if-exists ignore goes on"
+    assert result.stderr.strip() == f"neardup: interrupted; {going_on}"
+    with Index(tmp_path / "i.db") as made:
+        assert list(made) == ["a", "b"]
+    calls.clear()
+    result = run("add", tmp_path / "j.db", source, "--commit-every", 1, "--one-transaction")
+    assert result.stderr.strip() == "neardup: interrupted; nothing was added"
 
 
 def test_records_left_out_are_named(tmp_path: Path) -> None:
