@@ -19,11 +19,8 @@ from typing import Any
 from disks import Disk, DiskFile
 from support import WORDS
 
-import neardup_db.store.ingest as ingest
-import neardup_db.store.log as log
 import neardup_db.store.schema as schema
-import neardup_db.store.writer as writer
-from neardup_db import Index, MinHash
+from neardup_db import Index, MinHash, limits
 
 Operation = list[Any]
 """A name, and its arguments as `apply` takes them."""
@@ -77,7 +74,7 @@ def work(job: dict[str, Any]) -> None:
     if "migrations" in job:
         schema.SCHEMA_VERSION, schema.MIGRATIONS = job["version"], Path(job["migrations"])
     if job.get("beside"):  # a second thread moves the log often
-        log.LOG_PAGES, log.LOG_PAGES_MAX, log.LITTLE = 30, 120, 6
+        limits.LOG_PAGES, limits.LOG_PAGES_MAX, limits.LOG_LITTLE = 30, 120, 6
     with DeadlyDisk(job["countdown"]), Index(job["path"], **({} if job.get("beside") else {"text": WORDS})) as index:
         if job.get("small"):  # the log goes into the file often, and pages into the log before the commit
             index.connection.execute("PRAGMA cache_size = 10; PRAGMA cache_spill = 1; PRAGMA wal_autocheckpoint = 30")
@@ -126,7 +123,7 @@ class Writers:
 
 def main() -> None:
     """Fork a writer for each line. Its batches are small."""
-    ingest.BATCH_RECORDS, ingest.WORTH_THREADS, writer.SEEN_FROM = 25, 1, 30
+    limits.BATCH_RECORDS, limits.WORTH_THREADS, limits.SEEN_FROM = 25, 1, 30
     child = 0
     for line in sys.stdin:
         if child:

@@ -12,8 +12,7 @@ import pytest
 from buckets import rows
 from support import CASES, PAST, Case, Model
 
-from neardup_db import BinaryCode, BottomK, Index, MinHash, ParameterError, SimHash, TextRules
-from neardup_db.store import joins
+from neardup_db import BinaryCode, BottomK, Index, MinHash, ParameterError, SimHash, TextRules, limits
 
 WORDS = "oak elm ash fir yew box bay may ivy rue".split()  # noqa: SIM905
 
@@ -63,7 +62,7 @@ def test_pairs_of_two_indexes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n
     assert expected
     with a, b:
         for first in (1, 7, 1024):
-            monkeypatch.setattr(joins, "RANGE_FIRST", first)
+            monkeypatch.setattr(limits, "RANGE_FIRST", first)
             assert sorted(map(tuple, ((p.key_a, p.key_b, p.similarity, p.distance) for p in a.pairs(b)))) == sorted(expected)
         above = {one for one in expected if one[2] >= 0.95}
         assert {(p.key_a, p.key_b, p.similarity, p.distance) for p in a.pairs(0.95, b)} == above
@@ -75,9 +74,9 @@ def test_pairs_in_ranges_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyP
     index, model = fill(CASES[name], tmp_path / "a.db", 1)
     with index:
         for first, most in ((1, 1), (3, 5), (1024, 1024)):
-            monkeypatch.setattr(joins, "RANGE_FIRST", first)
-            monkeypatch.setattr(joins, "RANGE_MOST", most)
-            monkeypatch.setattr(joins, "SET_BLOCK", most)
+            monkeypatch.setattr(limits, "RANGE_FIRST", first)
+            monkeypatch.setattr(limits, "RANGE_MOST", most)
+            monkeypatch.setattr(limits, "SET_BLOCK", most)
             found = [(p.key_a, p.key_b, p.similarity, p.distance) for p in index.pairs()]
             assert len(found) == len(set(found)) and set(found) == model.pairs()
         assert [one.keys for one in index.clusters()] == model.clusters()

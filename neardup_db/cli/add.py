@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import tempfile
 import time
 from dataclasses import asdict
@@ -126,8 +125,7 @@ def _add(
 
     how: dict[str, Any] = {name: options[name] for name in ("if_exists", "only_new")}
     how["on_error"] = source.options.on_error
-    if options["commit_every"] is not None:
-        how["commit_bytes"] = math.inf
+    how["exactly"] = options["commit_every"] is not None
     how["commit_every"] = options["commit_every"] or COMMIT_EVERY
     newest = index.connection.execute(f"SELECT coalesce(max(id), 0) FROM {index.name}_document").get
     ended: list[int] = []

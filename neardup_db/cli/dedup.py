@@ -22,6 +22,7 @@ from typing import Any
 
 import click
 
+from .. import limits
 from ..errors import ParameterError
 from ..index import Index
 from ..schemes import MinHash
@@ -32,8 +33,6 @@ from .files import STDOUT, InputError, check_kind, check_output, is_stream, open
 from .options import input_options, json_option, read_options, text_options, text_rules
 from .output import Meter, bytes_text, counted, emit, emit_json, json_line, note, note_problems, plain
 from .records import BOM, Problem, Record, RecordSource, format_of, open_source
-
-COMMIT_EVERY = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +118,7 @@ def _first_pass(plan: Plan, index: Index, summary: Summary) -> array[int]:
         return found
 
     with Meter("Compare", plan.source.size_bytes) as meter:
-        feed(index, plan.source, meter, arguments, commit_every=COMMIT_EVERY)
+        feed(index, plan.source, meter, arguments, commit_every=limits.DEDUP_COMMIT_EVERY)
         summary.records, summary.input_bytes = meter.records, meter.record_bytes
     summary.skipped, summary.problems, summary.invalid_utf8 = plan.source.skipped, plan.source.problems, plan.source.replaced
     return lengths

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
 
+from .. import limits
 from ..errors import DuplicateKeyError, NearDupError
 from ..index import Index
 from ..values import MOST_PROBLEMS, AddReport, Key
@@ -15,21 +16,15 @@ from .output import Meter
 from .records import Record, RecordError, RecordSource
 from .wording import worded
 
-PIECE_RECORDS, PIECE_BYTES = 4096, 8 * 1024 * 1024
-"""What is held at a time: enough for sorted writes to pay, little enough for the progress bar to move."""
-
-COMMIT_BYTES = 64 * 1024 * 1024
-"""Text in a transaction at most, unless its number of records is given."""
-
 
 def pieces(records: Iterable[Record]) -> Iterator[list[Record]]:
-    """The records in lists of at most PIECE_RECORDS and, but for the last record, PIECE_BYTES."""
+    """The records in lists of at most `limits.PIECE_RECORDS` and, but for the last record, `limits.PIECE_BYTES`."""
     piece: list[Record] = []
     size_bytes = 0
     for record in records:
         piece.append(record)
         size_bytes += len(record.raw)
-        if len(piece) >= PIECE_RECORDS or size_bytes >= PIECE_BYTES:
+        if len(piece) >= limits.PIECE_RECORDS or size_bytes >= limits.PIECE_BYTES:
             yield piece
             piece, size_bytes = [], 0
     if piece:
@@ -56,12 +51,12 @@ def feed(
     arguments: Callable[[Record], dict[str, Any]],
     *,
     commit_every: int,
-    commit_bytes: float = COMMIT_BYTES,
+    exactly: bool = False,
     committed: Callable[[int], None] = lambda records: None,
     **options: Any,
 ) -> AddReport:
-    """Adds what a source holds, one transaction every `commit_every` records, or sooner after `commit_bytes`; returns what became
-    of them.
+    """Adds what a source holds, one transaction every `commit_every` records, or, unless `exactly`, sooner after
+    `limits.COMMIT_BYTES`; returns what became of them.
 
     `arguments` makes of a record the arguments of `Index.add`; `committed` is told the records of each transaction that has
     ended; `options` go to `Index.add_many`.
@@ -79,7 +74,7 @@ def feed(
                 size_bytes += piece_bytes
                 meter.record_bytes += piece_bytes
                 meter.advance(source.position, len(piece), report.matched)
-                if size_bytes >= commit_bytes:
+                if size_bytes >= limits.COMMIT_BYTES and not exactly:
                     break
         committed(taken)
     return report

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from .. import limits
 from ..values import MOST_PROBLEMS, Key
 from .files import STDIN, InputError, InputFile, is_stream, packing_by_content, spool
 
@@ -345,7 +346,7 @@ class _Lines:
         if len(line) <= self.limit:
             return line
         while line and not line.endswith(b"\n"):
-            line = self.file.readline(1 << 20)
+            line = self.file.readline(limits.LINE_BYTES)
         raise RecordError(Problem(self.file.name, self.number, None, _too_long(self.limit)))
 
 

@@ -10,19 +10,12 @@ from typing import Any, NamedTuple
 import apsw
 import numpy as np
 
+from .. import limits
 from ..compute import jaccard_pairs
 from ..values import Key
 from .documents import Documents
 from .search import Search
 from .state import Store
-
-PAIRS_WANTED = 50_000
-"""Pairs of fingerprints that a range should have: what bounds the memory of a join, and the time of one transaction."""
-
-SET_BLOCK = 1 << 17
-"""Sets of hashes that are held at once, twice: with 128 hashes each and what joining them takes, about 700 MB."""
-
-RANGE_FIRST, RANGE_MOST = 1024, 1 << 18
 
 
 class Member(NamedTuple):
@@ -122,7 +115,7 @@ class Joins:
     def _block(self, first_id: int) -> Block:
         sql = """SELECT id, group_id, value, value_hash FROM {index}_fingerprint WHERE id >= ? ORDER BY id LIMIT +?"""
         block = Block([], [], [])
-        for number, group_id, value, value_hash in self.db.stream(self.store.sql(sql), (first_id, SET_BLOCK)):
+        for number, group_id, value, value_hash in self.db.stream(self.store.sql(sql), (first_id, limits.SET_BLOCK)):
             if not self.documents.is_sound(value, value_hash):
                 self.documents.value(number)  # raises, and says what to do
             block.ids.append(number)
@@ -213,7 +206,7 @@ Reading = Callable[[], AbstractContextManager[Joins]]
 def ranges(reading: Reading, threshold: float | None, clock: Callable[[], int]) -> Iterator[RangePairs]:
     """The pairs of one range of fingerprints after the other. A range grows while its pairs are few, and is halved where they
     are too many to hold."""
-    first, size = 1, RANGE_FIRST
+    first, size = 1, limits.RANGE_FIRST
     while True:
         with reading() as joins:
             following = joins.documents.next_fingerprint_id(first)
@@ -227,9 +220,9 @@ def ranges(reading: Reading, threshold: float | None, clock: Callable[[], int]) 
                 continue
         yield pairs
         first = end + 1
-        if 2 * len(pairs.found) <= PAIRS_WANTED:
-            size = min(2 * size, RANGE_MOST)
-        elif len(pairs.found) > 2 * PAIRS_WANTED:
+        if 2 * len(pairs.found) <= limits.PAIRS_WANTED:
+            size = min(2 * size, limits.RANGE_MOST)
+        elif len(pairs.found) > 2 * limits.PAIRS_WANTED:
             size = max(1, size // 2)
 
 
@@ -257,7 +250,7 @@ def set_blocks(reading: Reading, threshold: float | None, clock: Callable[[], in
 
 def ranges_with(reading: Reading, other: Reading, threshold: float | None, clock: Callable[[], int]) -> Iterator[Between]:
     """Pairs of a document of this index and one of another, a page of the other's fingerprints at a time."""
-    after, size = 0, RANGE_FIRST
+    after, size = 0, limits.RANGE_FIRST
     while True:
         now = clock()
         with other() as theirs:
@@ -272,4 +265,4 @@ def ranges_with(reading: Reading, other: Reading, threshold: float | None, clock
                 continue
         yield pairs
         after = asked[-1].id
-        size = min(2 * size, RANGE_MOST) if 2 * len(pairs.found) <= PAIRS_WANTED else max(1, size // 2)
+        size = min(2 * size, limits.RANGE_MOST) if 2 * len(pairs.found) <= limits.PAIRS_WANTED else max(1, size // 2)
