@@ -334,6 +334,7 @@ def test_a_signal_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) 
         pipe.write(b'{"text": "x"}\n')  # it reads, so its folder is there
         assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".neardup-")]
         program.send_signal(number)
+        pipe.close()  # a signal just before a read would only be heard after it
         told = program.stderr.read().decode()
     assert (program.returncode, told) == (128 + number, f"neardup: ended by {number.name}\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.jsonl"] and out.read_text() == "old"
