@@ -24,6 +24,7 @@ _PHRASES = (
     ("Give name=, or a scheme to create one", "Give its --name, or make one with neardup add"),
     ("give a scheme, e.g. MinHash(threshold=0.8), to create it", "make one with neardup add"),
     ("try again, or give a larger timeout", "try again"),
+    ("try again, or give Index a larger timeout", "try again"),
     ("try again, give Index a larger timeout, or let that thread come out before it waits for this one", "try again"),
     ("go on with the same object", "run the command again"),
     ("check() names", "neardup check names"),
