@@ -131,7 +131,7 @@ PIECE_RECORDS, PIECE_BYTES = 4096, 8 * 1024 * 1024
 """What is held at a time: enough for sorted writes to pay, little enough for the progress bar to move."""
 
 COMMIT_BYTES = 64 * 1024 * 1024
-"""Text in a transaction at most, whatever its number of records."""
+"""Text in a transaction at most, unless its number of records was given."""
 
 DEDUP_COMMIT_EVERY = 20_000
 """Records in a transaction of `neardup dedup`."""
