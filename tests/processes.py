@@ -34,7 +34,7 @@ from neardup_db import BottomK, Index, MinHash, NearDupError, SimHash, TextRules
 from neardup_db.store import joins
 from neardup_db.store.views import READERS_MAX
 
-HUNG = 20
+HUNG = 120
 """Seconds without an operation that begins or ends, after which a process says where its threads are, and ends."""
 
 FAMILIES, VARIANTS = 24, 8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -23,7 +24,8 @@ TEXTS = ["alpha bravo charlie delta", "alpha bravo charlie echo", "foxtrot golf 
 
 
 def interrupted_at(moment: int, work: Callable[[], Any]) -> bool:
-    """Whether there were so many moments in some work; at this one it was interrupted.
+    """Whether there were so many moments in some work; at this one it was interrupted, though what is called back from C may
+    have swallowed that.
 
     CPython looks for signals when a function begins, and when a built-in one has returned."""
     count = 0
@@ -40,10 +42,11 @@ def interrupted_at(moment: int, work: Callable[[], Any]) -> bool:
     try:
         work()
     except KeyboardInterrupt:
-        return True
+        pass
     finally:
         sys.setprofile(None)
-    return False
+    gc.collect()  # what an exception's frames held
+    return count >= moment
 
 
 def asked_meanwhile(ask: Callable[[], Any]) -> list[Any]:

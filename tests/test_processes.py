@@ -145,8 +145,8 @@ def test_many_processes_on_one_file(tmp_path: Path, long_run: bool, companies: l
 
 @pytest.mark.parametrize("kind", ["questions", "writes"])
 def test_an_interrupted_process_goes_on(tmp_path: Path, long_run: bool, kind: str) -> None:
-    """After hundreds of KeyboardInterrupts, anywhere in questions beside a transaction or in calls that write, an index has all its
-    readers and holds no lock, cursor or transaction; of each call that writes all has happened, or nothing."""
+    """After hundreds of KeyboardInterrupts, anywhere in questions beside a transaction or in calls that write, an index has
+    all its readers and holds no lock, cursor or transaction; of each call that writes all has happened, or nothing."""
     path = tmp_path / "index.db"
     with Index(path, STATES[0].case.scheme, text=STATES[0].case.rules, store_text=True) as index:
         index.add_many((f"first {number}", text) for number, text in enumerate(TEXTS[:60]))
