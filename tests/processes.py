@@ -30,11 +30,10 @@ from load import run_threads
 from support import CASES, PAST, SETS, WORDS, Case, _at_least, _exact_compare, _exact_prepare, _within, jaccard
 from test_parallel_reads import PATIENCE, asked_meanwhile, in_another_thread
 
-from neardup_db import BottomK, Index, MinHash, NearDupError, SimHash, TextRules, reader
+from neardup_db import BottomK, Index, MinHash, NearDupError, SimHash, TextRules, limits
 from neardup_db.limits import READERS_MAX
-from neardup_db.store import joins
 
-HUNG = 20
+HUNG = 120
 """Seconds without an operation that begins or ends, after which a process says where its threads are, and ends."""
 
 FAMILIES, VARIANTS = 24, 8
@@ -564,7 +563,7 @@ ROLES: dict[str, Callable[[Life], None]] = {"write": write, "rebuild": rebuild, 
 def live(job: dict[str, Any]) -> None:
     """The life of a process, in which all that is read in pieces is read in small ones."""
     say(f"ready {os.getpid()}")
-    joins.RANGE_FIRST, joins.RANGE_MOST, joins.SET_BLOCK, reader.PAGE = 40, 80, 64, 30
+    limits.RANGE_FIRST, limits.RANGE_MOST, limits.SET_BLOCK, limits.LISTED_PAGE = 40, 80, 64, 30
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with disk(job["countdown"]):
         ROLES[job["role"]](Life(job))

@@ -23,7 +23,7 @@ from processes import STATES, TEXTS, Verdicts, audit, state_of
 
 from neardup_db import Index
 
-ROUNDS = {False: 6, True: 250}
+ROUNDS = {False: 8, True: 300}
 """Of CI, and of an hour."""
 
 CAST = ["write", "write", "write", "rebuild", "rebuild", "read", "read", "look"]
