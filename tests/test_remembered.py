@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import opcode
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import apsw
 import pytest
-from load import run_threads
 from support import SETS, WORDS
 
 from neardup_db import (
@@ -382,84 +378,6 @@ def test_an_index_is_not_closed_inside_its_transaction(tmp_path: Path) -> None:
 
 
 # ---- what is lent comes back -------------------------------------------------------------------------------------------------
-
-
-def interrupted_at(step: int, call: Callable[[], Any]) -> bool:
-    """Runs a call and raises KeyboardInterrupt at the given one of the places in our code at which Python handles signals: where
-    a function begins, behind a call, and where a loop goes round. False where there are fewer."""
-    left = step
-    behind_a_call: dict[FrameType, bool] = {}
-
-    def trace(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal left
-        if "neardup_db" not in frame.f_code.co_filename or frame.f_code.co_name == "__del__":  # of a test before this one
-            return None
-        frame.f_trace_opcodes = True
-        if event == "opcode":
-            name = opcode.opname[frame.f_code.co_code[frame.f_lasti]]
-            left -= behind_a_call.get(frame, False) or name.startswith(("RESUME", "JUMP"))
-            behind_a_call[frame] = name.startswith("CALL")
-            if left < 0:
-                sys.settrace(None)
-                behind_a_call.clear()
-                raise KeyboardInterrupt
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        call()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(before)
-    return False
-
-
-CALLS: dict[str, Callable[[Index], Any]] = {
-    "query": lambda index: index.query_code(0),
-    "query in a group": lambda index: index.query_code(0, group="g"),
-    "matches": lambda index: index.matches("a"),
-    "len": len,
-    "pairs": lambda index: list(index.pairs()),
-    "add": lambda index: index.add_code("b", 1, if_exists="replace"),
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "beside"), [(name, beside) for name in CALLS for beside in (False, True) if name != "add" or not beside]
-)
-def test_an_interrupt_between_any_two_steps(tmp_path: Path, name: str, beside: bool) -> None:
-    """Whatever step of a call is interrupted, its locks, readers and transactions are there again for other threads."""
-    call = CALLS[name]  # beside a transaction of another thread, or alone; an add would wait for it
-    with Index(tmp_path / "index.db", BinaryCode(64, 3), timeout=5) as index:
-        index.add_code("a", 0)
-        entered, leave = threading.Event(), threading.Event()
-
-        def stay() -> None:
-            with index.transaction():
-                entered.set()
-                leave.wait(60)
-
-        holder = threading.Thread(target=stay)
-        if beside:
-            holder.start()
-            assert entered.wait(60)
-        step = 0
-        try:
-            while interrupted_at(step, lambda: call(index)):
-                step += 1
-        finally:
-            leave.set()
-            if beside:
-                holder.join()
-        assert step > 50
-        run_threads(lambda: index.add_code("after", 7))
-        with index.transaction():
-            run_threads(*[lambda: index.query_code(0)] * (limits.READERS_MAX + 2))
-        assert {"a", "after"} <= set(index) and index.check().ok
-        for view in index._views._readers:
-            assert view.store.db.turn.take(0) is not None and not view.store.db.connection.in_transaction
 
 
 def test_whoever_waits_for_a_reader_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -509,8 +509,11 @@ class Database:
                     yield level.began
                 finally:
                     if level.began:
-                        if self.connection.in_transaction and not self.forked:
-                            self.connection.execute("COMMIT")
+                        try:
+                            self._end_reading()
+                        except BaseException:  # interrupted, perhaps before it did anything
+                            self._end_reading()
+                            raise
                         self._outermost = None
             except apsw.Error as error:
                 raise translate(error) from error
@@ -535,7 +538,11 @@ class Database:
                     yield level.began
                     self._commit(level)
                 except BaseException:
-                    self._roll_back(level)
+                    try:
+                        self._roll_back(level)
+                    except BaseException:  # interrupted, perhaps before it did anything
+                        self._roll_back(level)
+                        raise
                     raise
                 finally:
                     # without a call: behind each an interrupt can come
@@ -573,6 +580,10 @@ class Database:
             if self.connection.in_transaction:
                 with translated():
                     self.connection.execute("ROLLBACK")
+
+    def _end_reading(self) -> None:
+        if self.connection.in_transaction and not self.forked:
+            self.connection.execute("COMMIT")
 
     def _begin(self, level: _Level) -> None:
         """Inside the try: waiting for another writer can take long, and Ctrl-C then comes right after the transaction began."""
