@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -30,12 +31,14 @@ def interrupted_at(moment: int, work: Callable[[], Any]) -> bool:
     """Whether there were so many moments in some work; at this one it was interrupted, though what is called back from C may
     have swallowed that.
 
-    CPython looks for signals when a function begins, and when a built-in one has returned."""
+    CPython looks for signals when a function begins, and when a built-in one has returned; not where an exception is thrown into a
+    generator."""
     count = 0
 
     def look(frame: Any, event: str, argument: Any) -> None:
         nonlocal count
-        if event in ("call", "c_return"):
+        thrown = event == "call" and frame.f_code.co_flags & inspect.CO_GENERATOR and sys.exc_info()[0] is not None
+        if event in ("call", "c_return") and not thrown:
             count += 1
             if count == moment:
                 sys.setprofile(None)
