@@ -388,3 +388,11 @@ int nd_find_all_between(const uint8_t *codes, size_t count, size_t split, size_t
 int nd_jaccard_pairs(const uint64_t *values, const uint64_t *ends, size_t count, double threshold, nd_pairs *pairs);
 /* Only the pairs with i < split <= j: of the first `split` arrays and the others. */
 int nd_jaccard_pairs_between(const uint64_t *values, const uint64_t *ends, size_t count, size_t split, double threshold, nd_pairs *pairs);
+/* The same pairs a piece at a time, so that memory does not grow with their number. values and ends must stay until the last piece.
+ * split SIZE_MAX: as nd_jaccard_pairs. A new join begins once. next gives some more pairs, none perhaps, and ND_DONE after the last:
+ * it ends behind the array with which there are `most`. */
+typedef struct nd_set_join nd_set_join;
+nd_set_join *nd_set_join_new(void);
+void nd_set_join_free(nd_set_join *join);
+int nd_set_join_begin(nd_set_join *join, const uint64_t *values, const uint64_t *ends, size_t count, size_t split, double threshold);
+int nd_set_join_next(nd_set_join *join, size_t most, nd_pairs *pairs);
