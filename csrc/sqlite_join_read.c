@@ -99,6 +99,7 @@ int nd_join_reader_open(join_reader *reader, nd_table *table, int mode, int64_t 
         reader->work = nd_text_new();
         if (reader->work == NULL)
             return SQLITE_NOMEM;
+        nd_text_watch(reader->work, nd_is_interrupted, table->cache.db);
     }
     int code = ask_number(reader, "SELECT 1 FROM %s_document WHERE expires_at IS NOT NULL LIMIT 1", &found);
     reader->expiring = found != 0;

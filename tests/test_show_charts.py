@@ -227,8 +227,8 @@ def test_a_curve_takes_little_room_whatever_the_parameters(settings: dict[str, o
 
 
 def test_the_curve_of_a_large_bottom_k_is_steep_at_its_threshold() -> None:
-    """With 65,536 hashes all or none are returned 0.01 beside it; at it both texts have room with the chance of two normal variables
-    with a correlation of 1/3."""
+    """With 65,536 hashes all or none are returned 0.01 beside it; at it both texts have room with the chance of two normal
+    variables with a correlation of 1/3."""
     chances = theory.chances_of({"scheme": "bottomk", "k": 65536, "threshold": 0.5})
     assert chances(0.5) == (pytest.approx(1.0), pytest.approx(1 / 4 + math.asin(1 / 3) / math.tau, abs=0.002))
     assert chances(0.49)[1] < 1e-3 and chances(0.51)[1] > 1 - 1e-3
