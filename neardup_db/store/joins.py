@@ -321,17 +321,21 @@ def ranges_with(reading: Reading, other: Reading, threshold: float | None, clock
     after, size = 0, RANGE_FIRST
     while True:
         now = clock()
-        try:
-            with other() as theirs:
+        with other() as theirs:
+            try:
                 asked, members = theirs._page(after, size, now)
-            if not asked:
-                return
-            size = min(size, len(asked))
-            with reading() as joins:
+            except apsw.TooBigError:
+                size = max(1, size // 2)
+                continue
+        if not asked:
+            return
+        size = min(size, len(asked))
+        with reading() as joins:
+            try:
                 pairs = joins._between(asked, members, threshold, now)
-        except apsw.TooBigError:
-            size = max(1, size // 2)
-            continue
+            except apsw.TooBigError:
+                size = max(1, size // 2)
+                continue
         yield pairs
         after = asked[-1].id
         size = min(2 * size, RANGE_MOST) if 2 * len(pairs.found) <= PAIRS_WANTED else max(1, size // 2)
