@@ -253,7 +253,7 @@ def ranges(reading: Reading, threshold: float | None, clock: Callable[[], int]) 
             try:
                 pairs = joins.range(first, end, threshold, clock())
             except apsw.TooBigError:
-                size = (end - first + 1) // 2
+                size = max(1, (end - first + 1) // 4)  # each try that fails keeps the first pair waiting
                 continue
         yield pairs
         first = end + 1
