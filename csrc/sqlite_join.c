@@ -18,6 +18,7 @@
 
 #define CANDIDATES_MAX ((size_t)1 << 22)
 #define RESULTS_MAX ((size_t)1 << 20) /* of all pairs of several fingerprints: who asks can ask for fewer of them */
+#define CANDIDATES_ASKED ((size_t)1 << 16)
 #define ITEM_BITS 20
 #define GROUPED_FROM 2048 /* pairs of a bucket from which it pays to look at its parts */
 
@@ -154,6 +155,12 @@ static join_item *item_of(join_run *run, uint64_t candidate)
     return &run->page.items[candidate & (((uint64_t)1 << ITEM_BITS) - 1)];
 }
 
+/* Asked of every candidate: whether the connection was interrupted, looked up for one in many. */
+static int is_stopped(const join_run *run, size_t number)
+{
+    return number % CANDIDATES_ASKED == 0 && nd_is_interrupted(run->reader->table->cache.db);
+}
+
 /* Compares candidates whose items are loaded. */
 static int compare_candidates(join_run *run, const uint64_t *candidates, size_t count)
 {
@@ -166,6 +173,8 @@ static int compare_candidates(join_run *run, const uint64_t *candidates, size_t 
         int64_t other = (int64_t)(candidates[i] >> ITEM_BITS);
         double similarity;
         int64_t distance;
+        if (is_stopped(run, i))
+            return SQLITE_INTERRUPT;
         if (other != present) {
             code = bytes_of(run, other, 0, &bytes, &size);
             if (code == SQLITE_OK && !complete)
@@ -200,6 +209,8 @@ static int drain_candidates(join_run *run)
 
 static int add_candidate(join_run *run, size_t item, int64_t other)
 {
+    if (is_stopped(run, run->candidate_count))
+        return SQLITE_INTERRUPT;
     if (run->candidate_count == CANDIDATES_MAX) {
         run->candidate_count = nd_sort_distinct(run->candidates, run->candidate_count);
         int code = 2 * run->candidate_count > CANDIDATES_MAX ? drain_candidates(run) : SQLITE_OK;
