@@ -188,7 +188,19 @@ static inline uint64_t nd_load_big(const uint8_t *bytes, size_t size)
 int nd_reserve(void **buffer, size_t *capacity, size_t needed, size_t item_size);
 
 /* What turns hashes into fingerprints beside the hashes themselves: kept from text to text. */
+/* Whom long work asks every few milliseconds whether to stop; NULL: nobody. */
+typedef struct nd_watch {
+    int (*stopped)(void *context);
+    void *context;
+} nd_watch;
+
+static inline int nd_watched(const nd_watch *watch)
+{
+    return watch->stopped != NULL && watch->stopped(watch->context) ? ND_ERROR_STOPPED : ND_OK;
+}
+
 typedef struct nd_scratch {
+    nd_watch watch;
     int32_t family;
     uint64_t seed;
     size_t num_perm;       /* coefficients drawn for (family, seed, num_perm); 0 = none */

@@ -24,29 +24,32 @@ typedef struct meeting {
     uint32_t overlap, needed;
 } meeting;
 
-typedef struct set_join {
+struct nd_set_join {
     nd_sets sets;
     double threshold;
-    nd_pairs *pairs;
+    nd_pairs *pairs; /* of the present piece */
     size_t count;   /* of input arrays */
     uint32_t *next; /* of input array i: the next one equal to it, or NONE */
     nd_lists lists;
     meeting *meetings; /* with each set */
     uint32_t *met;
     nd_bitmaps bitmaps;
-} set_join;
+    int listed;        /* lists are made, else there are bitmaps only */
+    size_t next_set;   /* with which the next piece begins, */
+    size_t first_long; /* and the first set that is long enough to be its partner */
+};
 
-static size_t start_of(const set_join *join, size_t array)
+static size_t start_of(const nd_set_join *join, size_t array)
 {
     return array == 0 ? 0 : (size_t)join->sets.ends[array - 1];
 }
 
-static size_t length_of(const set_join *join, size_t array)
+static size_t length_of(const nd_set_join *join, size_t array)
 {
     return (size_t)join->sets.ends[array] - start_of(join, array);
 }
 
-static const uint8_t *bytes_of(const set_join *join, size_t array)
+static const uint8_t *bytes_of(const nd_set_join *join, size_t array)
 {
     return (const uint8_t *)(join->sets.values + start_of(join, array));
 }
@@ -67,14 +70,14 @@ static int check_input(const uint64_t *values, const uint64_t *ends, size_t coun
 }
 
 /* Equal arrays of two collections are not one set, but a pair to be found like any other. */
-static int equal_arrays(const set_join *join, size_t a, size_t b)
+static int equal_arrays(const nd_set_join *join, size_t a, size_t b)
 {
     size_t length = length_of(join, a), split = join->sets.split;
     return (a < split) == (b < split) && length == length_of(join, b) && memcmp(bytes_of(join, a), bytes_of(join, b), 8 * length) == 0;
 }
 
 /* Chains equal arrays and makes the first of each chain a set, ordered by length. */
-static void group_equal(set_join *join, nd_record *records, nd_record *other)
+static void group_equal(nd_set_join *join, nd_record *records, nd_record *other)
 {
     size_t filled = 0;
     for (size_t i = 0; i < join->count; i++) {
@@ -109,7 +112,7 @@ static void group_equal(set_join *join, nd_record *records, nd_record *other)
 /* ---- 3. seeking ---------------------------------------------------------------------------------------------------------------- */
 
 /* Counts what set s has in common with the sets filed under the values of its prefix; returns how many it met. */
-static size_t probe(set_join *join, size_t s)
+static size_t probe(nd_set_join *join, size_t s)
 {
     const uint32_t *lengths = join->sets.lengths;
     nd_lists *lists = &join->lists;
@@ -147,13 +150,13 @@ static size_t probe(set_join *join, size_t s)
 
 /* ---- 4. verification ------------------------------------------------------------------------------------------------------------ */
 
-static int add_pair(set_join *join, uint32_t a, uint32_t b, double similarity)
+static int add_pair(nd_set_join *join, uint32_t a, uint32_t b, double similarity)
 {
     return nd_pairs_add(join->pairs, a < b ? (uint64_t)a << 32 | b : (uint64_t)b << 32 | a, similarity);
 }
 
 /* Every member of one chain with every member of the other; with chain == other, every two members once. */
-static int add_chains(set_join *join, uint32_t chain, uint32_t other, double similarity)
+static int add_chains(nd_set_join *join, uint32_t chain, uint32_t other, double similarity)
 {
     int status = ND_OK;
     for (uint32_t a = chain; a != NONE && status == ND_OK; a = join->next[a])
@@ -162,14 +165,14 @@ static int add_chains(set_join *join, uint32_t chain, uint32_t other, double sim
     return status;
 }
 
-static int verify_one(set_join *join, size_t s, size_t other)
+static int verify_one(nd_set_join *join, size_t s, size_t other)
 {
     uint32_t a = join->sets.leader[s], b = join->sets.leader[other];
     double similarity = nd_jaccard_bytes(bytes_of(join, a), length_of(join, a), bytes_of(join, b), length_of(join, b), join->threshold);
     return similarity >= join->threshold ? add_chains(join, a, b, similarity) : ND_OK;
 }
 
-static int verify(set_join *join, size_t s, size_t met)
+static int verify(nd_set_join *join, size_t s, size_t met)
 {
     int status = ND_OK;
     for (size_t i = 0; i < met && status == ND_OK; i++) {
@@ -191,7 +194,7 @@ static int verify(set_join *join, size_t s, size_t met)
 /* Sets by which is judged how much bitmaps rule out. */
 
 /* The first set that is long enough to be a partner of set s, from `first` on. */
-static size_t first_partner(const set_join *join, size_t s, size_t first)
+static size_t first_partner(const nd_set_join *join, size_t s, size_t first)
 {
     size_t shortest = nd_share_needed(join->sets.lengths[s], join->threshold);
     while (join->sets.lengths[first] < shortest)
@@ -200,7 +203,7 @@ static size_t first_partner(const set_join *join, size_t s, size_t first)
 }
 
 /* Whether all sets are better compared by bitmaps than by the lists of their values. */
-static int prefers_bitmaps(const set_join *join, size_t total)
+static int prefers_bitmaps(const nd_set_join *join, size_t total)
 {
     double most = (double)total * VALUE_NS / (WORD_NS * (double)join->bitmaps.words), looked = 0;
     for (size_t s = 0, first = 0; s < join->sets.count && looked <= most; s++) {
@@ -211,7 +214,7 @@ static int prefers_bitmaps(const set_join *join, size_t total)
 }
 
 /* Whether set s, with sets from `first` on for partners, is. */
-static int lists_are_longer(const set_join *join, size_t s, size_t first)
+static int lists_are_longer(const nd_set_join *join, size_t s, size_t first)
 {
     const nd_lists *lists = &join->lists;
     double walked = 0;
@@ -222,7 +225,7 @@ static int lists_are_longer(const set_join *join, size_t s, size_t first)
 }
 
 /* What a pair of bitmaps of so many words costs, in ns, by a sample of the sets: *looking, and *verifying what is not ruled out. */
-static int sample_costs(const set_join *join, size_t words, double *looking, double *verifying)
+static int sample_costs(const nd_set_join *join, size_t words, double *looking, double *verifying)
 {
     uint32_t found[ND_BITMAPS_STEP];
     size_t step = (join->sets.count + ND_JOIN_SAMPLE - 1) / ND_JOIN_SAMPLE, count = (join->sets.count + step - 1) / step, left = 0;
@@ -242,7 +245,7 @@ static int sample_costs(const set_join *join, size_t words, double *looking, dou
 
 /* The fewest words are enough for sets with nothing in common. Where all have much in common, short of the threshold, many pairs
  * would be verified in vain, and more words are cheaper. */
-static int choose_words(const set_join *join, size_t *words)
+static int choose_words(const nd_set_join *join, size_t *words)
 {
     double looking, verifying, least;
     if (join->sets.count < 4 * ND_JOIN_SAMPLE)
@@ -258,7 +261,7 @@ static int choose_words(const set_join *join, size_t *words)
     return status;
 }
 
-static int make_bitmaps(set_join *join)
+static int make_bitmaps(nd_set_join *join)
 {
     /* The length that nine sets of ten have at most: longer ones are looked at in vain, and then verified. */
     size_t usual = join->sets.lengths[join->sets.count * 9 / 10], longest = join->sets.lengths[join->sets.count - 1];
@@ -273,7 +276,7 @@ static int make_bitmaps(set_join *join)
     return status;
 }
 
-static int look_at_bitmaps(set_join *join, size_t s, size_t first)
+static int look_at_bitmaps(nd_set_join *join, size_t s, size_t first)
 {
     uint32_t found[ND_BITMAPS_STEP];
     int status = ND_OK;
@@ -288,13 +291,13 @@ static int look_at_bitmaps(set_join *join, size_t s, size_t first)
 
 /* ---- all ---------------------------------------------------------------------------------------------------------------------- */
 
-/* lists == 0: there are none, bitmaps only. */
-static int join_sets(set_join *join, int lists)
+/* The pairs of one set after the other, the longer of each pair, until there are `most` of them or no set is left. */
+static int join_sets(nd_set_join *join, size_t most)
 {
     int status = ND_OK;
-    for (size_t s = 0, first = 0; s < join->sets.count && status == ND_OK; s++) {
-        first = first_partner(join, s, first);
-        if (!lists || (join->bitmaps.words > 0 && lists_are_longer(join, s, first)))
+    for (; join->next_set < join->sets.count && join->pairs->count < most && status == ND_OK; join->next_set++) {
+        size_t s = join->next_set, first = join->first_long = first_partner(join, s, join->first_long);
+        if (!join->listed || (join->bitmaps.words > 0 && lists_are_longer(join, s, first)))
             status = look_at_bitmaps(join, s, first);
         else
             status = verify(join, s, probe(join, s));
@@ -304,7 +307,7 @@ static int join_sets(set_join *join, int lists)
     return status;
 }
 
-static void release(set_join *join)
+static void release(nd_set_join *join)
 {
     free(join->sets.leader);
     free(join->sets.lengths);
@@ -315,7 +318,7 @@ static void release(set_join *join)
     nd_bitmaps_free(&join->bitmaps);
 }
 
-static int make_lists(set_join *join)
+static int make_lists(nd_set_join *join)
 {
     join->meetings = calloc(join->sets.count, sizeof *join->meetings);
     join->met = malloc(join->sets.count * sizeof *join->met);
@@ -324,7 +327,7 @@ static int make_lists(set_join *join)
     return nd_lists_new(&join->lists, &join->sets, join->threshold);
 }
 
-static int make_groups(set_join *join)
+static int make_groups(nd_set_join *join)
 {
     nd_record *records = malloc(join->count * sizeof *records), *other = malloc(join->count * sizeof *other);
     join->sets.leader = malloc(join->count * sizeof *join->sets.leader);
@@ -338,7 +341,7 @@ static int make_groups(set_join *join)
     return complete ? ND_OK : ND_ERROR_MEMORY;
 }
 
-static int join_all(set_join *join)
+static int prepare(nd_set_join *join)
 {
     int status = make_groups(join);
     if (status == ND_OK)
@@ -348,33 +351,69 @@ static int join_all(set_join *join)
     size_t total = 0;
     for (size_t s = 0; s < join->sets.count; s++)
         total += join->sets.lengths[s];
-    if (join->bitmaps.words > 0 && prefers_bitmaps(join, total))
-        return join_sets(join, 0);
-    status = make_lists(join);
-    return status == ND_OK ? join_sets(join, 1) : status;
+    join->listed = join->bitmaps.words == 0 || !prefers_bitmaps(join, total);
+    return join->listed ? make_lists(join) : ND_OK;
 }
+
+/* ---- a piece at a time -------------------------------------------------------------------------------------------------------- */
+
+int nd_set_join_begin(nd_set_join *join, const uint64_t *values, const uint64_t *ends, size_t count, size_t split, double threshold)
+{
+    *join = (nd_set_join){.sets = {.values = values, .ends = ends, .split = split}, .threshold = threshold, .count = count};
+    if (!(threshold > 0))
+        return ND_ERROR_PARAMETER;
+    int status = count == 0 ? ND_OK : check_input(values, ends, count);
+    if (status != ND_OK || count < 2 || ends[count - 1] == 0 || threshold > 1)
+        return status;
+    if (count >= NONE || ends[count - 1] >= UINT32_MAX)
+        return ND_ERROR_CAPACITY;
+    status = prepare(join);
+    if (status != ND_OK)
+        join->next_set = join->sets.count;
+    return status;
+}
+
+int nd_set_join_next(nd_set_join *join, size_t most, nd_pairs *pairs)
+{
+    nd_pairs_reset(pairs);
+    if (join->next_set >= join->sets.count)
+        return ND_DONE;
+    join->pairs = pairs;
+    int status = join_sets(join, most);
+    if (status == ND_OK)
+        status = nd_pairs_finish(pairs);
+    if (status != ND_OK) {
+        nd_pairs_reset(pairs);
+        join->next_set = join->sets.count;
+    }
+    return status;
+}
+
+nd_set_join *nd_set_join_new(void)
+{
+    return calloc(1, sizeof(nd_set_join));
+}
+
+void nd_set_join_free(nd_set_join *join)
+{
+    if (join == NULL)
+        return;
+    release(join);
+    free(join);
+}
+
+/* ---- all at once -------------------------------------------------------------------------------------------------------------- */
 
 static int join_arrays(const uint64_t *values, const uint64_t *ends, size_t count, size_t split, double threshold,
     nd_pairs *pairs)
 {
+    nd_set_join join = {0};
     nd_pairs_reset(pairs);
-    if (!(threshold > 0))
-        return ND_ERROR_PARAMETER;
-    if (count < 2 || ends[count - 1] == 0 || threshold > 1)
-        return count == 0 ? ND_OK : check_input(values, ends, count);
-    if (count >= NONE || ends[count - 1] >= UINT32_MAX)
-        return ND_ERROR_CAPACITY;
-    int status = check_input(values, ends, count);
-    if (status != ND_OK)
-        return status;
-    set_join join = {.sets = {.values = values, .ends = ends, .split = split}, .threshold = threshold, .pairs = pairs, .count = count};
-    status = join_all(&join);
-    release(&join);
+    int status = nd_set_join_begin(&join, values, ends, count, split, threshold);
     if (status == ND_OK)
-        status = nd_pairs_finish(pairs);
-    if (status != ND_OK)
-        nd_pairs_reset(pairs);
-    return status;
+        status = nd_set_join_next(&join, SIZE_MAX, pairs);
+    release(&join);
+    return status == ND_DONE ? ND_OK : status;
 }
 
 int nd_jaccard_pairs(const uint64_t *values, const uint64_t *ends, size_t count, double threshold, nd_pairs *pairs)

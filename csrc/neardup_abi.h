@@ -12,6 +12,7 @@
 #define ND_ERROR_DAMAGED 3   /* a stored value has the wrong length or order */
 #define ND_ERROR_CAPACITY 4  /* the caller's buffer is too small, or the answer would be unreasonably large */
 #define ND_DONE 5            /* nothing is left, no error */
+#define ND_ERROR_STOPPED 6   /* what nd_text_watch was given told to stop */
 
 /* ---- version and CPU --------------------------------------------------------------------------------------------- */
 
@@ -128,6 +129,9 @@ void nd_rules_free(nd_rules *rules);
 
 nd_text *nd_text_new(void); /* a workspace; it holds the result of the last run; NULL if memory is out */
 void nd_text_free(nd_text *work);
+/* From now on long work asks every few milliseconds whether to stop, and ends with ND_ERROR_STOPPED where the answer is not 0. As
+ * nd_values_watch and nd_keys_watch, which are asked while slots are computed. */
+void nd_text_watch(nd_text *work, int (*stopped)(void *context), void *context);
 
 /* Normalised and folded text, ignorables dropped, before tokenising (UTF-8, owned by the workspace until the next run). */
 int nd_text_normalize(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, const uint8_t **out, size_t *out_size);
@@ -260,6 +264,7 @@ int nd_scheme_value_check(const nd_scheme *scheme, const uint8_t *value, size_t 
 typedef struct nd_values nd_values;
 nd_values *nd_values_new(void);
 void nd_values_free(nd_values *values);
+void nd_values_watch(nd_values *values, int (*stopped)(void *context), void *context);
 void nd_values_clear(nd_values *values);
 size_t nd_values_count(const nd_values *values);
 const uint8_t *nd_values_bytes(const nd_values *values);
@@ -285,6 +290,7 @@ typedef struct nd_key {
 typedef struct nd_keys nd_keys;
 nd_keys *nd_keys_new(void);
 void nd_keys_free(nd_keys *keys);
+void nd_keys_watch(nd_keys *keys, int (*stopped)(void *context), void *context);
 size_t nd_keys_count(const nd_keys *keys);
 const nd_key *nd_keys_rows(const nd_keys *keys);
 /* All three replace what keys held, distinct and ascending by (table_no, low). ND_ERROR_DAMAGED if the value is none of the scheme's.
@@ -387,3 +393,11 @@ int nd_find_all_between(const uint8_t *codes, size_t count, size_t split, size_t
 int nd_jaccard_pairs(const uint64_t *values, const uint64_t *ends, size_t count, double threshold, nd_pairs *pairs);
 /* Only the pairs with i < split <= j: of the first `split` arrays and the others. */
 int nd_jaccard_pairs_between(const uint64_t *values, const uint64_t *ends, size_t count, size_t split, double threshold, nd_pairs *pairs);
+/* The same pairs a piece at a time, so that memory does not grow with their number. values and ends must stay until the last piece.
+ * split SIZE_MAX: as nd_jaccard_pairs. A new join begins once. next gives some more pairs, none perhaps, and ND_DONE after the last:
+ * it ends behind the array with which there are `most`. */
+typedef struct nd_set_join nd_set_join;
+nd_set_join *nd_set_join_new(void);
+void nd_set_join_free(nd_set_join *join);
+int nd_set_join_begin(nd_set_join *join, const uint64_t *values, const uint64_t *ends, size_t count, size_t split, double threshold);
+int nd_set_join_next(nd_set_join *join, size_t most, nd_pairs *pairs);

@@ -230,13 +230,32 @@ static int append_simhash(const nd_scheme *scheme, const shingles *from, size_t 
     return nd_simhash_u64(from->hashes, from->count, 8 * from->digest_size, bits, NULL, values->scratch.counters, out);
 }
 
+/* Minima that are looked at before somebody is asked whether to stop: some milliseconds. */
+#define MINIMA_AT_ONCE ((size_t)1 << 26)
+
+int nd_scheme_add_minima(const nd_scheme *scheme, nd_scratch *scratch, const uint64_t *hashes, size_t count)
+{
+    size_t most = MINIMA_AT_ONCE / scratch->num_perm;
+    for (size_t start = 0; start < count; start += most) {
+        size_t size = count - start < most ? count - start : most;
+        nd_minhash_add(scheme->family, scratch->a, scratch->b, scratch->num_perm, hashes + start, size, scratch->slots);
+        if (size == most && nd_watched(&scratch->watch) != ND_OK)
+            return ND_ERROR_STOPPED;
+    }
+    return ND_OK;
+}
+
 int nd_scheme_slots(const nd_scheme *scheme, nd_scratch *scratch, const uint64_t *hashes, size_t count)
 {
     size_t num_perm = (size_t)(scheme->kind == ND_SCHEME_MINHASH ? scheme->num_perm : scheme->bits);
-    int status = nd_scratch_family(scratch, scheme->family, scheme->seed, num_perm);
+    int status = count == 0 ? ND_ERROR_PARAMETER : nd_scratch_family(scratch, scheme->family, scheme->seed, num_perm);
     if (status != ND_OK)
         return status;
-    return nd_minhash(scheme->family, scratch->a, scratch->b, num_perm, hashes, count, scratch->slots);
+    memset(scratch->slots, 0xff, num_perm * sizeof scratch->slots[0]);
+    status = nd_scheme_add_minima(scheme, scratch, hashes, count);
+    if (status == ND_OK)
+        nd_minhash_finish(scheme->family, num_perm, scratch->slots);
+    return status;
 }
 
 void nd_scheme_pack_slots(const nd_scheme *scheme, const uint32_t *slots, uint8_t *signature)

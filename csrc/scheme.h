@@ -19,6 +19,8 @@ int nd_block_number(const nd_scheme *scheme, const uint8_t *value, const uint8_t
 /* Where the bucket begins of codes that have `number`, of `width` bits, in common. */
 int64_t nd_bucket_low(int64_t group_id, size_t table, uint64_t number, size_t width);
 
+/* Lowers the minima in scratch->slots; ND_ERROR_STOPPED as the scratch is told. */
+int nd_scheme_add_minima(const nd_scheme *scheme, nd_scratch *scratch, const uint64_t *hashes, size_t count);
 /* The min-hash slots of a MinHash or BitSampling scheme, in scratch->slots. */
 int nd_scheme_slots(const nd_scheme *scheme, nd_scratch *scratch, const uint64_t *hashes, size_t count);
 /* The low slot_bits of each slot: a signature. */

@@ -1,9 +1,10 @@
-/* sqlite_join.c: neardup_join(index, first_id, last_id, complete, now) -> fingerprint_id, other_id, similarity, distance: pairs of
+/* sqlite_join.c: neardup_join(index, first_id, last_id, complete, now [, asked]) -> fingerprint_id, other_id, similarity, distance: pairs of
  * fingerprints that meet the rule of the index, found for many at once by walking the candidate table from one end to the other.
  *
  * complete = 1: all pairs of a fingerprint from first_id to last_id and one of a higher id.
- * complete = 2: all pairs of a fingerprint of another index, put with that id into temp.{index}_asked (id, group_id, value, evidence),
- * and any of this one; evidence: its shingle hashes where these are compared and are not the value.
+ * complete = 2: all pairs of a fingerprint of another index, given in `asked`, and any of this one. asked: one behind the other, by
+ * ids that ascend from first_id to last_id, the id, its group's in this index, the size of the value and that of the evidence or -1,
+ * little-endian numbers of 64 bits, then value and evidence: its shingle hashes where these are compared and are not the value.
  * complete = 0: pairs with a lower id, as many as it takes to connect. Of a bucket that many share, a fingerprint is compared with
  * one after another of each part that is connected already, until one of that part matches; so the cost of a bucket in which all
  * are alike grows with its size and not with its square. Fingerprints without a document that is visible at `now` (milliseconds
@@ -19,11 +20,11 @@
 static nd_table_spec join_spec = {
     .name = "neardup_join",
     .declaration = "CREATE TABLE x(fingerprint_id INTEGER, other_id INTEGER, similarity REAL, distance INTEGER, "
-                   "index_name HIDDEN, first_id HIDDEN, last_id HIDDEN, complete HIDDEN, now HIDDEN)",
+                   "index_name HIDDEN, first_id HIDDEN, last_id HIDDEN, complete HIDDEN, now HIDDEN, asked HIDDEN)",
     .innocuous = 0,
     .outputs = 4,
     .required = 5,
-    .inputs = 5,
+    .inputs = 6,
     .rows = 1000,
 };
 
@@ -149,6 +150,12 @@ static join_item *item_of(join_run *run, uint64_t candidate)
     return &run->page.items[candidate & (((uint64_t)1 << ND_ITEM_BITS) - 1)];
 }
 
+/* Asked of every candidate: whether the connection was interrupted, looked up for one in many. */
+static int is_stopped(const join_run *run, size_t number)
+{
+    return number % ND_CANDIDATES_ASKED == 0 && nd_is_interrupted(run->reader->table->cache.db);
+}
+
 /* Compares candidates whose items are loaded. */
 static int compare_candidates(join_run *run, const uint64_t *candidates, size_t count)
 {
@@ -161,6 +168,8 @@ static int compare_candidates(join_run *run, const uint64_t *candidates, size_t 
         int64_t other = (int64_t)(candidates[i] >> ND_ITEM_BITS);
         double similarity;
         int64_t distance;
+        if (is_stopped(run, i))
+            return SQLITE_INTERRUPT;
         if (other != present) {
             code = bytes_of(run, other, 0, &bytes, &size);
             if (code == SQLITE_OK && !complete)
@@ -195,6 +204,8 @@ static int drain_candidates(join_run *run)
 
 static int add_candidate(join_run *run, size_t item, int64_t other)
 {
+    if (is_stopped(run, run->candidate_count))
+        return SQLITE_INTERRUPT;
     if (run->candidate_count == ND_CANDIDATES_MAX) {
         run->candidate_count = nd_sort_distinct(run->candidates, run->candidate_count);
         int code = 2 * run->candidate_count > ND_CANDIDATES_MAX ? drain_candidates(run) : SQLITE_OK;
@@ -696,6 +707,8 @@ static int join_filter(sqlite3_vtab_cursor *base, int given, const char *plan, i
         code = nd_input_integer(&cursor->head, 4, "now", INT64_MIN, INT64_MAX, 0, &now);
     if (code != SQLITE_OK)
         return code;
+    if (complete == 2 && (nd_input_is_null(&cursor->head, 5) || sqlite3_value_type(cursor->head.inputs[5]) != SQLITE_BLOB))
+        return nd_table_fail(base->pVtab, "neardup_join: asked must be a blob of fingerprints where complete is 2");
     code = nd_cache_open(&table->cache, cursor->head.inputs[0], &message);
     if (code != SQLITE_OK)
         return nd_table_fail_message(base->pVtab, code, message);
@@ -708,6 +721,8 @@ static int join_filter(sqlite3_vtab_cursor *base, int given, const char *plan, i
             return nd_table_fail_message(base->pVtab, code, message);
     }
     code = nd_join_reader_open(&reader, table, (int)complete, now);
+    if (complete == 2)
+        (void)nd_value_bytes(cursor->head.inputs[5], &reader.asked, &reader.asked_size);
     if (code == SQLITE_OK)
         code = join_all(cursor, &reader, first_id, last_id < most ? last_id : most);
     nd_join_reader_close(&reader);

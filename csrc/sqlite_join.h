@@ -47,7 +47,9 @@ typedef struct join_reader {
     sqlite3_stmt *statements[JOIN_STATEMENTS];
     int64_t now;
     int complete; /* all pairs */
-    int foreign;  /* the page's fingerprints are those of temp.{index}_asked: of another index, with ids of their own */
+    int foreign;  /* the page's fingerprints are those asked for: of another index, with ids of their own, */
+    const uint8_t *asked; /* one after another: id, group_id, sizes of value and evidence (-1: none), 64 bits each, then these */
+    size_t asked_size, asked_at;
     int crowds;     /* some rows stand apart by crowd */
     int expiring;   /* some documents may have expired */
     int64_t last_id; /* the highest id of a fingerprint */

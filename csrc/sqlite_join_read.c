@@ -22,8 +22,6 @@ static const char *const common_sql[] = {
     [JOIN_VISIBLE] = "SELECT 1 FROM %s_document WHERE fingerprint_id = ?1 AND (expires_at IS NULL OR expires_at > ?2) LIMIT 1",
 };
 
-static const char asked_sql[] = "SELECT id, group_id, value, evidence FROM temp.%s_asked WHERE id BETWEEN ?1 AND ?2 ORDER BY id";
-
 /* What stands under a probe: ?1 group, ?2 low, ?3 high. The second of each pair leaves crowds out. */
 #define ENTRIES_OF_BUCKET "SELECT entries FROM %s_code_bucket WHERE id BETWEEN ?2 AND ?3 AND group_id = ?1"
 static const char *const range_sql[][2] = {
@@ -97,6 +95,7 @@ int nd_join_reader_open(join_reader *reader, nd_table *table, int mode, int64_t 
         reader->work = nd_text_new();
         if (reader->work == NULL)
             return SQLITE_NOMEM;
+        nd_text_watch(reader->work, nd_is_interrupted, table->cache.db);
     }
     int code = ask_number(reader, "SELECT 1 FROM %s_document WHERE expires_at IS NOT NULL LIMIT 1", &found);
     reader->expiring = found != 0;
@@ -107,7 +106,7 @@ int nd_join_reader_open(join_reader *reader, nd_table *table, int mode, int64_t 
     int plan = reader->settings->scheme.plan, keyed = plan == ND_PLAN_BANDS || plan == ND_PLAN_PREFIX;
     reader->crowds = found != 0 && keyed;
     for (int i = JOIN_PAGE; i <= JOIN_VISIBLE && code == SQLITE_OK; i++)
-        code = prepare(reader, (enum join_statement)i, i == JOIN_PAGE && reader->foreign ? asked_sql : common_sql[i]);
+        code = prepare(reader, (enum join_statement)i, common_sql[i]);
     if (code == SQLITE_OK)
         code = prepare(reader, JOIN_RANGE, range_sql[plan][!reader->complete]);
     if (code == SQLITE_OK && keyed)
@@ -328,30 +327,10 @@ int nd_join_is_visible(join_reader *reader, int64_t id, int *visible)
     return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-/* Appends the fingerprint of the statement's row to the page. */
-static int take_item(join_reader *reader, join_page *page, sqlite3_stmt *statement)
+/* Appends a fingerprint to the page, whose item holds `bytes`: the value itself or what is compared in its place. */
+static int add_item(join_reader *reader, join_page *page, int64_t id, int64_t group_id, const uint8_t *bytes, size_t size)
 {
-    int64_t id = sqlite3_column_int64(statement, 0), group_id = sqlite3_column_int64(statement, 1);
-    const uint8_t *value = sqlite3_column_blob(statement, 2);
-    size_t size = (size_t)sqlite3_column_bytes(statement, 2);
-    if (reader->foreign ? value == NULL : !is_intact(statement, 2, 3))
-        return damaged(reader, id);
-    int status = nd_filing_add(page->probes, group_id, id, 0, value, size);
-    if (status != ND_OK)
-        return status == ND_ERROR_DAMAGED ? damaged(reader, id) : nd_table_fail_status(&reader->table->base, status);
-    const uint8_t *bytes = value;
-    int code = SQLITE_OK;
-    if (reader->foreign && sqlite3_column_type(statement, 3) == SQLITE_BLOB) {
-        bytes = sqlite3_column_blob(statement, 3);
-        size = (size_t)sqlite3_column_bytes(statement, 3);
-        if (bytes == NULL || nd_scheme_value_check(&reader->rule, bytes, size) != ND_OK)
-            return damaged(reader, id);
-    } else if (reader->work != NULL) {
-        code = read_text(reader, id, &size);
-        bytes = (const uint8_t *)reader->numbers;
-    }
-    if (code == SQLITE_OK)
-        code = nd_table_reserve((void **)&page->items, &page->items_capacity, page->count + 1, sizeof *page->items);
+    int code = nd_table_reserve((void **)&page->items, &page->items_capacity, page->count + 1, sizeof *page->items);
     if (code == SQLITE_OK)
         code = nd_table_reserve((void **)&page->arena, &page->arena_capacity, page->arena_size + size + 8, 1);
     if (code != SQLITE_OK)
@@ -367,6 +346,35 @@ static int take_item(join_reader *reader, join_page *page, sqlite3_stmt *stateme
     return code;
 }
 
+static int add_probes(join_reader *reader, join_page *page, int64_t id, int64_t group_id, const uint8_t *value, size_t size)
+{
+    int status = nd_filing_add(page->probes, group_id, id, 0, value, size);
+    if (status == ND_ERROR_DAMAGED)
+        return damaged(reader, id);
+    return status == ND_OK ? SQLITE_OK : nd_table_fail_status(&reader->table->base, status);
+}
+
+/* Appends the fingerprint of the statement's row to the page. */
+static int take_item(join_reader *reader, join_page *page, sqlite3_stmt *statement)
+{
+    int64_t id = sqlite3_column_int64(statement, 0), group_id = sqlite3_column_int64(statement, 1);
+    const uint8_t *bytes = sqlite3_column_blob(statement, 2);
+    size_t size = (size_t)sqlite3_column_bytes(statement, 2);
+    if (!is_intact(statement, 2, 3))
+        return damaged(reader, id);
+    int code = add_probes(reader, page, id, group_id, bytes, size);
+    if (code == SQLITE_OK && reader->work != NULL) {
+        code = read_text(reader, id, &size);
+        bytes = (const uint8_t *)reader->numbers;
+    }
+    return code == SQLITE_OK ? add_item(reader, page, id, group_id, bytes, size) : code;
+}
+
+static int is_full(const join_page *page)
+{
+    return nd_filing_memory(page->probes) + page->arena_size >= ND_PAGE_BYTES || page->count >= ND_PAGE_ITEMS;
+}
+
 static int read_values(join_reader *reader, join_page *page, int64_t first_id, int64_t last_id, int64_t *next_id)
 {
     sqlite3_stmt *statement = reader->statements[JOIN_PAGE];
@@ -376,13 +384,51 @@ static int read_values(join_reader *reader, join_page *page, int64_t first_id, i
         code = sqlite3_bind_int64(statement, 2, last_id);
     while (code == SQLITE_OK && !full && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         code = take_item(reader, page, statement);
-        full = nd_filing_memory(page->probes) + page->arena_size >= ND_PAGE_BYTES || page->count >= ND_PAGE_ITEMS;
+        full = is_full(page);
     }
     *next_id = full ? page->items[page->count - 1].id + 1 : last_id + 1;
     if (code != SQLITE_OK && code != SQLITE_DONE)
         nd_join_fail(reader, code);
     sqlite3_reset(statement);
     return code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+/* The next fingerprint of another index, which must be one from first_id to last_id. */
+static int take_asked(join_reader *reader, join_page *page, int64_t first_id, int64_t last_id)
+{
+    int64_t head[4]; /* id, group_id, size of the value, size of the evidence or -1 */
+    const uint8_t *bytes = reader->asked + reader->asked_at;
+    size_t rest = reader->asked_size - reader->asked_at;
+    memcpy(head, bytes, rest < sizeof head ? 0 : sizeof head);
+    rest = rest < sizeof head ? 0 : rest - sizeof head;
+    if (rest == 0 || head[0] < first_id || head[0] > last_id || head[2] < 1 || (uint64_t)head[2] > rest || head[3] < -1 ||
+        (head[3] > 0 && (uint64_t)head[3] > rest - (uint64_t)head[2]))
+        return nd_table_fail(&reader->table->base, "neardup_join: asked must hold fingerprints with ids that ascend from %lld to "
+                             "%lld: id, group, size of the value and of the evidence or -1, value, evidence", first_id, last_id);
+    const uint8_t *value = bytes + sizeof head, *evidence = value + head[2];
+    size_t value_size = (size_t)head[2], size = head[3] < 0 ? 0 : (size_t)head[3];
+    reader->asked_at += sizeof head + value_size + size;
+    if (head[3] < 0 ? reader->work != NULL : nd_scheme_value_check(&reader->rule, evidence, size) != ND_OK)
+        return damaged(reader, head[0]);
+    int code = add_probes(reader, page, head[0], head[1], value, value_size);
+    if (code != SQLITE_OK)
+        return code;
+    return head[3] < 0 ? add_item(reader, page, head[0], head[1], value, value_size)
+                       : add_item(reader, page, head[0], head[1], evidence, size);
+}
+
+static int read_asked(join_reader *reader, join_page *page, int64_t first_id, int64_t last_id, int64_t *next_id)
+{
+    int code = SQLITE_OK;
+    *next_id = first_id;
+    while (code == SQLITE_OK && reader->asked_at < reader->asked_size && !is_full(page)) {
+        code = take_asked(reader, page, *next_id, last_id);
+        if (code == SQLITE_OK)
+            *next_id = page->items[page->count - 1].id + 1;
+    }
+    if (code == SQLITE_OK && reader->asked_at == reader->asked_size)
+        *next_id = last_id + 1;
+    return code;
 }
 
 /* ---- pages from the candidate table ---------------------------------------------------------------------------------------- */
@@ -519,7 +565,7 @@ int nd_join_read_page(join_reader *reader, join_page *page, int64_t first_id, in
         code = nd_join_prefers_walk(reader, end - first_id + 1, &page->listed);
     }
     if (code == SQLITE_OK)
-        code = (page->listed ? read_table : read_values)(reader, page, first_id, last_id, next_id);
+        code = (reader->foreign ? read_asked : page->listed ? read_table : read_values)(reader, page, first_id, last_id, next_id);
     if (code != SQLITE_OK)
         return code;
     int status = nd_filing_sort(page->probes);

@@ -12,7 +12,7 @@ SQLITE_EXTENSION_INIT1
 
 static int register_all(sqlite3 *db)
 {
-    nd_workspace *workspace = nd_workspace_new();
+    nd_workspace *workspace = nd_workspace_new(db);
     if (workspace == NULL)
         return SQLITE_NOMEM;
     int code = nd_register_scalars(db, workspace);

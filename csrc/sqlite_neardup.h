@@ -31,12 +31,15 @@ void nd_fail(sqlite3_context *context, const char *format, ...);
 void nd_fail_status(sqlite3_context *context, const char *function, int status);
 /* TEXT (as UTF-8) or BLOB; 0 for anything else. *bytes is never NULL. */
 int nd_value_bytes(sqlite3_value *value, const uint8_t **bytes, size_t *size);
+/* Whether a connection was interrupted: what nd_text_watch takes. */
+int nd_is_interrupted(void *db);
 /* The rules that SQL functions have without an index: words, NFKC, fold, xxh3_64, `shingle` tokens a shingle. */
 int nd_default_rules(int32_t shingle, nd_rules **out);
 
 /* Buffers that grow and are used again by every call on one connection. */
 typedef struct nd_workspace {
     int references;
+    sqlite3 *db;
     int32_t shingle; /* of rules */
     nd_rules *rules;
     nd_text *work;
@@ -45,7 +48,7 @@ typedef struct nd_workspace {
     size_t capacity[2]; /* of numbers, in elements */
 } nd_workspace;
 
-nd_workspace *nd_workspace_new(void);
+nd_workspace *nd_workspace_new(sqlite3 *db);
 void nd_workspace_release(void *workspace); /* drops one reference */
 /* Room for `count` numbers in buffer 0 or 1; NULL if memory is out. */
 uint64_t *nd_workspace_numbers(nd_workspace *workspace, int which, size_t count);

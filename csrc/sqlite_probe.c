@@ -49,6 +49,7 @@ static int keys_open(sqlite3_vtab *base, sqlite3_vtab_cursor **out)
         nd_cursor_free(&cursor->head);
         return SQLITE_NOMEM;
     }
+    nd_keys_watch(cursor->keys, nd_is_interrupted, table->cache.db);
     return SQLITE_OK;
 }
 

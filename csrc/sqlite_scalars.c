@@ -39,6 +39,8 @@ void nd_fail_status(sqlite3_context *context, const char *function, int status)
 {
     if (status == ND_ERROR_MEMORY)
         sqlite3_result_error_nomem(context);
+    else if (status == ND_ERROR_STOPPED)
+        sqlite3_result_error_code(context, SQLITE_INTERRUPT);
     else if (status == ND_ERROR_PARAMETER)
         nd_fail(context, "%s: a parameter is out of its range", function);
     else if (status == ND_ERROR_DAMAGED)
@@ -62,6 +64,16 @@ int nd_value_bytes(sqlite3_value *value, const uint8_t **bytes, size_t *size)
     return 1;
 }
 
+/* While a statement runs, whatever is prepared after sqlite3_interrupt fails with its code, even an empty text. Libraries before
+ * 3.41 have no sqlite3_is_interrupted. */
+int nd_is_interrupted(void *db)
+{
+    sqlite3_stmt *none = NULL;
+    int code = sqlite3_prepare_v2(db, " ", -1, &none, NULL);
+    sqlite3_finalize(none);
+    return code == SQLITE_INTERRUPT;
+}
+
 int nd_default_rules(int32_t shingle, nd_rules **out)
 {
     nd_rules_spec spec;
@@ -80,19 +92,22 @@ int nd_default_rules(int32_t shingle, nd_rules **out)
 
 /* ---- workspace ----------------------------------------------------------------------------------------------------- */
 
-nd_workspace *nd_workspace_new(void)
+nd_workspace *nd_workspace_new(sqlite3 *db)
 {
     nd_workspace *workspace = sqlite3_malloc64(sizeof *workspace);
     if (workspace == NULL)
         return NULL;
     memset(workspace, 0, sizeof *workspace);
     workspace->references = 1;
+    workspace->db = db;
     workspace->work = nd_text_new();
     workspace->values = nd_values_new();
     if (workspace->work == NULL || workspace->values == NULL) {
         nd_workspace_release(workspace);
         return NULL;
     }
+    nd_text_watch(workspace->work, nd_is_interrupted, db);
+    nd_values_watch(workspace->values, nd_is_interrupted, db);
     return workspace;
 }
 
@@ -122,6 +137,9 @@ uint64_t *nd_workspace_numbers(nd_workspace *workspace, int which, size_t count)
     return workspace->numbers[which];
 }
 
+/* Numbers that are copied before somebody is asked whether to stop. */
+#define NUMBERS_AT_ONCE ((size_t)1 << 20)
+
 /* Blobs of a row stand anywhere in a page, so they are copied to where numbers may be read; the order is checked there. */
 int nd_ascending_numbers(nd_workspace *workspace, int which, sqlite3_value *blob, const uint64_t **numbers, size_t *count)
 {
@@ -135,11 +153,15 @@ int nd_ascending_numbers(nd_workspace *workspace, int which, sqlite3_value *blob
     uint64_t *copy = nd_workspace_numbers(workspace, which, *count);
     if (copy == NULL)
         return ND_ERROR_MEMORY;
-    if (size > 0)
-        memcpy(copy, data, size);
-    for (size_t i = 1; i < *count; i++)
-        if (copy[i - 1] >= copy[i])
-            return ND_ERROR_DAMAGED;
+    for (size_t start = 0, end; start < *count; start = end) {
+        end = *count - start < NUMBERS_AT_ONCE ? *count : start + NUMBERS_AT_ONCE;
+        memcpy(copy + start, (const uint8_t *)data + start * sizeof *copy, (end - start) * sizeof *copy);
+        for (size_t i = start > 0 ? start : 1; i < end; i++)
+            if (copy[i - 1] >= copy[i])
+                return ND_ERROR_DAMAGED;
+        if (end - start == NUMBERS_AT_ONCE && nd_is_interrupted(workspace->db))
+            return ND_ERROR_STOPPED;
+    }
     *numbers = copy;
     return ND_OK;
 }

@@ -300,7 +300,7 @@ static int search_open(sqlite3_vtab *base, sqlite3_vtab_cursor **out)
     nd_table *table = (nd_table *)base;
     table->cache.with_rules = 1;
     if (table->workspace == NULL)
-        table->workspace = nd_workspace_new();
+        table->workspace = nd_workspace_new(table->cache.db);
     if (table->workspace == NULL)
         return SQLITE_NOMEM;
     return nd_cursor_open(sizeof(search_cursor), out);

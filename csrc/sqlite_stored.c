@@ -29,7 +29,7 @@ static stored *stored_load(sqlite3_context *context, const char *function, const
     }
     memset(s, 0, sizeof *s);
     int code = nd_settings_load(sqlite3_context_db_handle(context), index, with_rules, &s->settings, &message);
-    s->workspace = code == SQLITE_OK ? nd_workspace_new() : NULL;
+    s->workspace = code == SQLITE_OK ? nd_workspace_new(sqlite3_context_db_handle(context)) : NULL;
     if (s->workspace != NULL)
         return s;
     if (message != NULL)

@@ -27,7 +27,6 @@ typedef struct shingles_cursor {
 
 static int shingles_open(sqlite3_vtab *table, sqlite3_vtab_cursor **out)
 {
-    (void)table;
     int code = nd_cursor_open(sizeof(shingles_cursor), out);
     if (code != SQLITE_OK)
         return code;
@@ -37,6 +36,7 @@ static int shingles_open(sqlite3_vtab *table, sqlite3_vtab_cursor **out)
         nd_cursor_free(&cursor->head);
         return SQLITE_NOMEM;
     }
+    nd_text_watch(cursor->work, nd_is_interrupted, ((nd_table *)table)->cache.db);
     return SQLITE_OK;
 }
 

@@ -219,6 +219,8 @@ int nd_table_fail_status(sqlite3_vtab *table, int status)
     const char *name = ((nd_table *)table)->spec->name;
     if (status == ND_ERROR_MEMORY)
         return SQLITE_NOMEM;
+    if (status == ND_ERROR_STOPPED)
+        return SQLITE_INTERRUPT;
     if (status == ND_ERROR_PARAMETER)
         return nd_table_fail(table, "%s: a parameter is out of its range", name);
     if (status == ND_ERROR_DAMAGED)

@@ -56,7 +56,7 @@ static int take(void *context, const uint64_t *hashes, size_t count)
     else if (scheme->kind == ND_SCHEME_BOTTOMK)
         return add_smallest(to, hashes, count);
     else
-        nd_minhash_add(scheme->family, to->scratch->a, to->scratch->b, slot_count(scheme), hashes, count, to->scratch->slots);
+        return nd_scheme_add_minima(scheme, to->scratch, hashes, count);
     return ND_OK;
 }
 

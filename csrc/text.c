@@ -42,6 +42,11 @@ nd_text *nd_text_new(void)
     return calloc(1, sizeof(nd_text));
 }
 
+void nd_text_watch(nd_text *work, int (*stopped)(void *context), void *context)
+{
+    work->watch = (nd_watch){stopped, context};
+}
+
 void nd_text_free(nd_text *work)
 {
     if (work == NULL)

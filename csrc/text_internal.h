@@ -124,6 +124,7 @@ struct nd_text {
     size_t digest_size; /* 0: no digests */
     const struct nd_drain *drain; /* of nd_text_drain, NULL elsewhere */
     size_t drained;               /* tokens that are not here any more */
+    nd_watch watch;
 };
 
 /* ---- hashes in parts ------------------------------------------------------------------------------------------------- */

@@ -193,9 +193,22 @@ static int take_quickly(nd_text *work, const nd_rules *rules, const uint8_t *tex
     return status;
 }
 
+/* After a piece of the text that ends at `at`; *asked: where somebody was asked last whether to stop. */
+static int finish_piece(nd_text *work, const nd_rules *rules, size_t at, size_t *asked)
+{
+    if (at - *asked >= ND_SPAN_SIZE) {
+        const int status = nd_watched(&work->watch);
+        if (status != ND_OK)
+            return status;
+        *asked = at;
+    }
+    return nd_text_drain_if_full(work, rules);
+}
+
 int nd_text_each_span(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, const nd_sink *sink)
 {
     int status = ND_OK;
+    size_t asked = 0;
     size_t shortest = 0; /* grows where quick and slow would take turns every few bytes */
     for (size_t at = 0; at < size;) {
         const size_t start = at;
@@ -203,7 +216,7 @@ int nd_text_each_span(nd_text *work, const nd_rules *rules, const uint8_t *text,
             const size_t before = at;
             status = take_quickly(work, rules, text, size, sink, &at);
             if (status == ND_OK)
-                status = nd_text_drain_if_full(work, rules);
+                status = finish_piece(work, rules, at, &asked);
             if (status != ND_OK || at == size)
                 return status;
             if (at == before)
@@ -218,7 +231,7 @@ int nd_text_each_span(nd_text *work, const nd_rules *rules, const uint8_t *text,
         const size_t end = find_span_end(rules, text, size, at, shortest);
         status = process_span(work, rules, text + at, end - at, sink);
         if (status == ND_OK)
-            status = nd_text_drain_if_full(work, rules);
+            status = finish_piece(work, rules, end, &asked);
         if (status != ND_OK)
             return status;
         at = end;

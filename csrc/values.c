@@ -67,6 +67,11 @@ nd_values *nd_values_new(void)
     return calloc(1, sizeof(nd_values));
 }
 
+void nd_values_watch(nd_values *values, int (*stopped)(void *context), void *context)
+{
+    values->scratch.watch = (nd_watch){stopped, context};
+}
+
 void nd_values_free(nd_values *values)
 {
     if (values == NULL)
@@ -130,6 +135,11 @@ void nd_values_truncate(nd_values *values, size_t count)
 nd_keys *nd_keys_new(void)
 {
     return calloc(1, sizeof(nd_keys));
+}
+
+void nd_keys_watch(nd_keys *keys, int (*stopped)(void *context), void *context)
+{
+    keys->scratch.watch = (nd_watch){stopped, context};
 }
 
 void nd_keys_free(nd_keys *keys)

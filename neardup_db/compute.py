@@ -7,7 +7,7 @@ plain lists of int, or of bytes for digests, do as well. Wrong types and values 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, overload
@@ -268,20 +268,25 @@ def jaccard_pairs(
     >>> jaccard_pairs([[1, 2, 3], [1, 2]], 0.5, others=[[7, 8], [1, 2, 4]])[0].tolist()
     [[0, 1], [1, 1]]
     """
+    pieces = list(jaccard_pieces(fingerprints, threshold, others=others))
+    if len(pieces) == 1:
+        return pieces[0]
+    return np.empty((0, 2), np.int64), np.empty(0, np.float64)
+
+
+def jaccard_pieces(
+    fingerprints: Any, threshold: float, most: int = 2**64 - 1, *, others: Any = None
+) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]]:
+    """What `jaccard_pairs` returns, in pieces of about `most` pairs, each ascending for itself: memory does not grow with their
+    number."""
     bound = fraction("threshold", threshold)
     values, ends = _joined_sets("fingerprints", fingerprints)
-    split = len(ends)
+    split = None if others is None else len(ends)
     if others is not None:
         more, more_ends = _joined_sets("others", others)
         values, ends = np.concatenate([values, more]), np.concatenate([ends, more_ends + np.uint64(len(values))])
-    count = len(ends)
-    values = values if len(values) else np.zeros(1, np.uint64)
-    ends = ends if count else np.zeros(1, np.uint64)
-    data = native.pointer(values, "uint64_t[]"), native.pointer(ends, "uint64_t[]"), count
-    if others is None:
-        return native.pairs(lambda out: native.lib.nd_jaccard_pairs(*data, bound, out), measured=True)
-    ids, similarities = native.pairs(lambda out: native.lib.nd_jaccard_pairs_between(*data, split, bound, out), measured=True)
-    return ids - np.array([0, split]), similarities
+    for ids, similarities in native.set_pairs(values, ends, split, bound, most):
+        yield (ids if split is None else ids - np.array([0, split])), similarities
 
 
 def find_all(codes: Any, max_distance: int, blocks: int | None = None, *, others: Any = None) -> npt.NDArray[np.int64]:

@@ -75,8 +75,17 @@ LISTED_PAGE = 500
 PAIRS_WANTED = 50_000
 """Pairs of fingerprints that a range should have: what bounds the memory of a join, and the time of one transaction."""
 
-SET_BLOCK = 1 << 17
-"""Sets of hashes that are held at once, twice: with 128 hashes each and what joining them takes, about 700 MB."""
+MEMBERS_MOST = 1 << 19
+"""Documents that a range of more than one fingerprint may have."""
+
+COPIES_AT_ONCE = 1 << 13
+"""Sets whose documents are looked up together."""
+
+SET_BLOCK, SET_HASHES = 1 << 17, 1 << 24
+"""Sets, and hashes in them, that are held at once, twice: with 128 hashes each and what joining them takes, about 700 MB."""
+
+ASKED_BYTES = 1 << 26
+"""Of the values and the evidence of fingerprints that are asked for in another index."""
 
 RANGE_FIRST, RANGE_MOST = 1024, 1 << 18
 """Ids of fingerprints in the first range of a join, and in the largest one."""

@@ -7,7 +7,7 @@ rules and schemes are immutable and shared.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -417,6 +417,24 @@ def pairs(run: Any, measured: bool = False) -> tuple[Array, Array]:
     """What run(nd_pairs *) found: int64[m, 2], and float64[m] where the function measures similarities, else float64[0]."""
     handle = _owned(lib.nd_pairs_new(), lib.nd_pairs_free)
     check(run(handle), "all pairs")
+    return _listed(handle, measured)
+
+
+def set_pairs(values: Array, ends: Array, split: int | None, threshold: float, most: int) -> Iterator[tuple[Array, Array]]:
+    """What `nd_jaccard_pairs` finds, or `nd_jaccard_pairs_between` with a split, in pieces of about `most` pairs."""
+    count = len(ends)
+    values = values if len(values) else np.zeros(1, np.uint64)
+    ends = ends if count else np.zeros(1, np.uint64)
+    data = pointer(values, "uint64_t[]"), pointer(ends, "uint64_t[]"), count
+    join = _owned(lib.nd_set_join_new(), lib.nd_set_join_free)
+    handle = _owned(lib.nd_pairs_new(), lib.nd_pairs_free)
+    check(lib.nd_set_join_begin(join, *data, 2**64 - 1 if split is None else split, threshold), "all pairs")
+    while (status := lib.nd_set_join_next(join, most, handle)) != lib.ND_DONE:
+        check(status, "all pairs")
+        yield _listed(handle, measured=True)
+
+
+def _listed(handle: Any, measured: bool) -> tuple[Array, Array]:
     count = lib.nd_pairs_count(handle)
     ids = copied(lib.nd_pairs_ids(handle), 2 * count, np.int64).reshape(count, 2)
     return ids, copied(lib.nd_pairs_similarities(handle), count if measured else 0, np.float64)

@@ -31,8 +31,8 @@ def interrupted_at(moment: int, work: Callable[[], Any]) -> bool:
     """Whether there were so many moments in some work; at this one it was interrupted, though what is called back from C may
     have swallowed that.
 
-    CPython looks for signals when a function begins, and when a built-in one has returned; not where an exception is thrown into a
-    generator."""
+    CPython looks for signals when a function begins, and when a built-in one has returned; not where an exception is thrown
+    into a generator."""
     count = 0
 
     def look(frame: Any, event: str, argument: Any) -> None:

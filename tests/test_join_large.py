@@ -206,6 +206,21 @@ def test_pairs_between_two_collections_of_sets(longest: int, universe: int) -> N
         compute.jaccard_pairs([[1]], 0.5, others=[[1], [3, 2]])
 
 
+@pytest.mark.parametrize(("longest", "universe"), [(8, 40), (128, 5000)])
+@pytest.mark.parametrize("most", [1, 10, 100])
+def test_pairs_of_sets_in_pieces(longest: int, universe: int, most: int) -> None:
+    """Pieces of any size are together what all pairs are, each pair in one of them, and hold no more than one set goes beyond."""
+    sets = clustered_sets(1200, 1, longest, universe, universe)
+    for cut in (None, 500):
+        others = None if cut is None else sets[cut:]
+        pieces = list(compute.jaccard_pieces(sets[:cut], 0.5, most, others=others))
+        ids, similarities = compute.jaccard_pairs(sets[:cut], 0.5, others=others)
+        together = [(*pair, one) for pairs, alike in pieces for pair, one in zip(pairs.tolist(), alike.tolist(), strict=True)]
+        assert sorted(together) == [(*pair, one) for pair, one in zip(ids.tolist(), similarities.tolist(), strict=True)]
+        chains = max(np.unique([one.tobytes() for one in sets], return_counts=True)[1])
+        assert len(pieces) > 1 and max(len(pairs) for pairs, _ in pieces) < most + len(sets) * chains
+
+
 @pytest.mark.parametrize(("bits", "distance"), [(64, 3), (256, 31)])
 def test_pairs_between_two_collections_of_codes(bits: int, distance: int) -> None:
     """Wherever 4,000 codes are cut in two, the pairs between both parts are those that cross the cut."""

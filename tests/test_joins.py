@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import random
+import struct
+import tracemalloc
+from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +16,19 @@ import pytest
 from buckets import rows
 from support import CASES, PAST, Case, Model
 
-from neardup_db import BinaryCode, BottomK, Index, MinHash, ParameterError, SimHash, TextRules, limits
+from neardup_db import (
+    BinaryCode,
+    BitSampling,
+    BottomK,
+    CorruptIndexError,
+    Index,
+    MinHash,
+    ParameterError,
+    SimHash,
+    TextRules,
+    limits,
+)
+from neardup_db.store import joins
 
 WORDS = "oak elm ash fir yew box bay may ivy rue".split()  # noqa: SIM905
 
@@ -61,8 +77,10 @@ def test_pairs_of_two_indexes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n
     }
     assert expected
     with a, b:
-        for first in (1, 7, 1024):
+        for first, most in ((1, 1), (7, 3), (1024, 1 << 20)):
             monkeypatch.setattr(limits, "RANGE_FIRST", first)
+            monkeypatch.setattr(limits, "MEMBERS_MOST", most)
+            monkeypatch.setattr(limits, "ASKED_BYTES", most)
             assert sorted(map(tuple, ((p.key_a, p.key_b, p.similarity, p.distance) for p in a.pairs(b)))) == sorted(expected)
         above = {one for one in expected if one[2] >= 0.95}
         assert {(p.key_a, p.key_b, p.similarity, p.distance) for p in a.pairs(0.95, b)} == above
@@ -70,13 +88,14 @@ def test_pairs_of_two_indexes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n
 
 @pytest.mark.parametrize("name", CASES)
 def test_pairs_in_ranges_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """pairs() and clusters() are those of brute force whether a range holds one fingerprint or all."""
+    """pairs() and clusters() are those of brute force whether a range, a block or a piece holds one fingerprint or all."""
     index, model = fill(CASES[name], tmp_path / "a.db", 1)
     with index:
         for first, most in ((1, 1), (3, 5), (1024, 1024)):
             monkeypatch.setattr(limits, "RANGE_FIRST", first)
-            monkeypatch.setattr(limits, "RANGE_MOST", most)
-            monkeypatch.setattr(limits, "SET_BLOCK", most)
+            for constant in ("RANGE_MOST", "MEMBERS_MOST", "SET_BLOCK", "COPIES_AT_ONCE", "PAIRS_WANTED"):
+                monkeypatch.setattr(limits, constant, most)
+            monkeypatch.setattr(limits, "SET_HASHES", 9 * most)
             found = [(p.key_a, p.key_b, p.similarity, p.distance) for p in index.pairs()]
             assert len(found) == len(set(found)) and set(found) == model.pairs()
         assert [one.keys for one in index.clusters()] == model.clusters()
@@ -171,3 +190,94 @@ def test_more_pairs_than_a_range_may_hold() -> None:
         seen = {one.key_a * 1600 + one.key_b for one in index.pairs() if one.key_a < one.key_b}
         assert len(seen) == 1600 * 1599 // 2
         assert len(index.clusters()) == 1
+
+
+def near(number: int) -> str:
+    """A copy with ten words of its own."""
+    return f"{COPY} {' '.join(f'own{number}x{i}' for i in range(10))}"
+
+
+def traced(run: Callable[[], object]) -> tuple[object, float]:
+    """What run() returns, and the most megabytes that were held meanwhile."""
+    tracemalloc.start()
+    try:
+        return run(), tracemalloc.get_traced_memory()[1] / 1e6
+    finally:
+        tracemalloc.stop()
+
+
+COPY = " ".join(f"word{i}" for i in range(300))
+SCHEMES = [SimHash(max_distance=20), MinHash(), MinHash(exact=True), BottomK(), BottomK(measure="estimate"), BitSampling()]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_pairs_of_many_groups_take_no_memory(scheme: Any) -> None:
+    """2,000 groups of one equal text each have no pair, and none is held on the way to that."""
+    with Index(":memory:", scheme, record_matches=False) as index:
+        index.add_many({"key": i, "text": COPY, "group": i} for i in range(2000))
+        found, megabytes = traced(lambda: list(index.pairs()))
+    assert found == [] and megabytes < 16
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_the_first_pairs_of_many_need_little_memory(scheme: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 2,000 near-copies, 1,999,000 pairs, some hundred thousand are held at most, and each comes once."""
+    with Index(":memory:", scheme, record_matches=False) as index:
+        index.add_many((i, near(i)) for i in range(2000))
+        if not index.scheme.is_set:
+            monkeypatch.setattr(limits, "RANGE_FIRST", 50)
+        pairs = index.pairs()
+        first, megabytes = traced(lambda: list(islice(pairs, 10)))
+        assert len(first) == 10 and megabytes < 60
+        rest, megabytes = traced(lambda: sum(1 for _ in islice(pairs, 300_000)))
+        assert rest == 300_000 and megabytes < 60
+
+
+def test_every_pair_of_many_sets_comes_once() -> None:
+    """600 near-copies in a group and 600 in another: 359,400 pairs, in pieces, each once and none of two groups."""
+    with Index(":memory:", BottomK(), record_matches=False) as index:
+        index.add_many({"key": i, "text": near(i), "group": i % 2} for i in range(1200))
+        found = [(one.key_a, one.key_b) for one in index.pairs()]
+        pieces = [len(one.found) for one in joins.set_blocks(index._views.joins, None, lambda: 0)]
+    assert len(found) == len(set(found)) == 2 * (600 * 599 // 2)
+    assert all(a < b and (b - a) % 2 == 0 for a, b in found)
+    assert len(pieces) > 7 and sum(pieces) > 350_000 and max(pieces) < limits.PAIRS_WANTED + 1200
+
+
+def test_pairs_with_another_index_leave_nothing_behind() -> None:
+    """pairs(other), read to its end, given up or failed, leaves no table on either connection."""
+    texts = [(i, f"{COPY} {i}") for i in range(40)]
+    with Index(":memory:", MinHash()) as a, Index(":memory:", MinHash()) as b:
+        for index in (a, b):
+            index.add_many(texts)
+        assert len(list(a.pairs(b))) == 1600
+        next(iter(a.pairs(b)))
+        a.connection.execute("UPDATE neardup_fingerprint SET value = x'00' WHERE id = 3")
+        with pytest.raises(CorruptIndexError):
+            list(a.pairs(b))
+        for index in (a, b):
+            assert index.connection.execute("SELECT name FROM temp.sqlite_schema").fetchall() == []
+
+
+def test_fingerprints_asked_for_must_be_whole() -> None:
+    """neardup_join refuses fingerprints of another index that are cut off, out of order or no fingerprints at all."""
+    with Index(":memory:", MinHash()) as index:
+        index.add("a", COPY)
+        value = index.connection.execute("SELECT value FROM neardup_fingerprint").get
+        sql = "SELECT fingerprint_id, other_id, similarity FROM neardup_join('neardup', 1, 9, 2, 0, ?)"
+
+        def asked(number: int, size: int = len(value), evidence: int = -1) -> bytes:
+            return struct.pack("<qqqq", number, 0, size, evidence) + value
+
+        good = asked(5) + asked(7)
+        assert index.connection.execute(sql, (good,)).fetchall() == [(5, 1, 1.0), (7, 1, 1.0)]
+        assert index.connection.execute(sql, (b"",)).fetchall() == []
+        wrong = [good[:cut] for cut in (1, 31, 32, 33, len(good) // 2 - 1, len(good) - 1)]
+        wrong += [asked(7) + asked(7), asked(0), asked(10), asked(5, 0), asked(5, -1), asked(5, 2**63 - 1), asked(5, 8)]
+        wrong += [asked(5, evidence=one) for one in (-2, 1, 2**63 - 1)]
+        for one in wrong:
+            with pytest.raises(apsw.SQLError, match="neardup_join: "):
+                index.connection.execute(sql, (one,)).fetchall()
+        for one in (None, "text", 5):
+            with pytest.raises(apsw.SQLError, match="asked must be a blob"):
+                index.connection.execute(sql, (one,)).fetchall()

@@ -427,3 +427,41 @@ def test_stock_shell_loads_it() -> None:
     assert code is not None
     assert done.stdout.splitlines() == [f"{code.hex().upper()}|2", "the quick brown", "quick brown fox"]
     assert 'no index named "nothing"' in done.stderr
+
+
+LONG = " ".join(f"word{i}" for i in range(20_000))
+SHORT = " ".join(f"word{i}" for i in range(4_000))
+NUMBERS = numbers(*range(1 << 20))
+
+
+@pytest.mark.parametrize(
+    "sql, value",
+    [
+        ("SELECT seen(neardup_simhash(stop(?)))", LONG),
+        ("SELECT seen(neardup_minhash(stop(?), 8))", LONG),
+        ("SELECT seen(neardup_minhash(stop(?), 65536))", SHORT),
+        ("SELECT seen(shingle) FROM neardup_shingles(stop(?), 2)", LONG),
+        ("SELECT seen(neardup_jaccard(stop(?1), ?1))", NUMBERS),
+        ("SELECT seen(neardup_containment_estimate(stop(?1), ?1, 9))", NUMBERS),
+        ("SELECT seen(neardup_similarity('neardup', 'one two three', stop(?)))", LONG),
+        ("SELECT seen(neardup_text_jaccard('neardup', stop(?), x'', 0.5))", LONG),
+        ("SELECT seen(neardup_text_containment('neardup', stop(?), x''))", LONG),
+        ("SELECT seen(key) FROM neardup_search('neardup', stop(?))", LONG),
+        ("SELECT seen(low) FROM neardup_keys('neardup', stop(?))", numbers(*range(4_000))),
+    ],
+)
+def test_an_interrupted_connection_ends_a_long_function(sql: str, value: object) -> None:
+    """A function that works on something large ends with SQLITE_INTERRUPT while it works; the next one runs as ever."""
+    with Index(":memory:", MinHash(num_perm=65536, exact=True)) as index:
+        db, seen = index.connection, []
+
+        def stop(given: object) -> object:
+            db.interrupt()
+            return given
+
+        db.create_scalar_function("stop", stop, 1)
+        db.create_scalar_function("seen", seen.append, 1)
+        with pytest.raises(apsw.InterruptError):
+            db.execute(sql, (value,)).fetchall()
+        assert not seen
+        assert db.execute("SELECT length(neardup_minhash('one two three', 8))").get == 16

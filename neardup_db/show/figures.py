@@ -255,8 +255,7 @@ def curve_points(settings: Mapping[str, Any]) -> tuple[Point, ...]:
         chances = chances_of(settings)
     except ParameterError:
         return ()
-    steps = 25 if settings["scheme"] == "bottomk" else 50  # drawn at random, which takes time
-    places = {place / steps for place in range(steps + 1)}
+    places = {place / 50 for place in range(51)}
     if settings.get("threshold") is not None:  # where an exact rule jumps
         places |= {float(settings["threshold"]), math.nextafter(float(settings["threshold"]), 0.0)}
     return tuple((place, *chances(place)) for place in sorted(places))

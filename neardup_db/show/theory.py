@@ -2,12 +2,17 @@
 
 Two texts of many shingles and equal length with Jaccard similarity J are assumed. A slot of a MinHash signature is equal with
 probability J, a bit of a one-bit sample differs with (1 - J) / 2, and a bit of a SimHash with arccos(2J / (1 + J)) / pi
-(Charikar, "Similarity estimation techniques from rounding algorithms", 2002). Those of bottom-k are drawn at random.
+(Charikar, "Similarity estimation techniques from rounding algorithms", 2002). A hash that either text has belongs to both with
+probability J, else to one of them: a bottom-k fingerprint has room for enough shared hashes or not.
+
+All chances are sums of probabilities, within 1e-8 of the exact ones, and a curve takes a fraction of a second whatever the
+parameters are.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -20,18 +25,45 @@ from ..errors import ParameterError
 Chances = Callable[[float], tuple[float, float]]
 """P(candidate) and P(returned) at a Jaccard similarity."""
 
-TRIALS = 4000
+SPREAD = 20
+"""Standard deviations, and one more, from the mean beyond which nothing is added up: the rest is below 1e-8."""
 
 
-def binomial(count: int, chance: float) -> npt.NDArray[np.float64]:
-    """P(k successes) for k = 0 .. count."""
-    k = np.arange(count + 1)
+@lru_cache(maxsize=4)
+def _factorials(most: int) -> npt.NDArray[np.float64]:
+    """Logarithms of the factorials of 0 .. most."""
+    return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, most + 1)), dtype=np.longdouble)]).astype(np.float64)
+
+
+def _choose(n: npt.NDArray[np.int64] | int, k: npt.NDArray[np.int64] | int, most: int) -> npt.NDArray[np.float64]:
+    """Logarithms of the binomial coefficients of numbers up to `most`."""
+    factorials = _factorials(1 << most.bit_length())
+    return np.asarray(factorials[n] - factorials[k] - factorials[n - k], dtype=np.float64)
+
+
+def _least(similarities: npt.NDArray[np.float64], threshold: float) -> int:
+    """The first of ascending similarities that reaches the threshold."""
+    return int(np.argmax(similarities >= threshold))
+
+
+def binomial(count: int, chance: float, first: int = 0, last: int | None = None) -> npt.NDArray[np.float64]:
+    """P(k successes) for k = first .. last, the count if None."""
+    k = np.arange(first, (count if last is None else last) + 1)
     if chance <= 0.0 or chance >= 1.0:
         return np.asarray(k == (count if chance >= 1.0 else 0), dtype=np.float64)
-    steps = np.log(np.arange(1, count + 1))
-    factorial = np.concatenate([[0.0], np.cumsum(steps)])
-    logs = factorial[count] - factorial[k] - factorial[count - k] + k * math.log(chance) + (count - k) * math.log1p(-chance)
+    logs = _choose(count, k, count) + k * math.log(chance) + (count - k) * math.log1p(-chance)
     return np.asarray(np.exp(logs), dtype=np.float64)
+
+
+def _between(count: int, chance: float, first: int, last: int) -> float:
+    """P(first .. last successes)."""
+    low, high = _around(count * chance, math.sqrt(count * chance * (1 - chance)))
+    return min(1.0, float(binomial(count, chance, max(first, low), min(last, high)).sum()))
+
+
+def _around(mean: float, deviation: float) -> tuple[int, int]:
+    """The least and the largest number to be added up."""
+    return math.floor(mean - SPREAD * (deviation + 1)), math.ceil(mean + SPREAD * (deviation + 1))
 
 
 def chances_of(settings: Mapping[str, Any]) -> Chances:
@@ -40,7 +72,7 @@ def chances_of(settings: Mapping[str, Any]) -> Chances:
     if kind == "minhash":
         return lambda similarity: _minhash(settings, similarity)
     if kind == "bottomk":
-        return lambda similarity: _bottomk(settings, similarity)
+        return _bottomk(settings)
     if kind == "simhash":
         return lambda similarity: _codes(settings, math.acos(min(1.0, 2 * similarity / (1 + similarity))) / math.pi)
     if kind == "bitsampling":
@@ -54,23 +86,33 @@ def _minhash(settings: Mapping[str, Any], similarity: float) -> tuple[float, flo
     """Bands meet where all their slots are equal; with exact=False enough of all slots must be equal besides."""
     slots, bands, rows = int(settings["num_perm"]), int(settings["bands"]), int(settings["rows"])
     threshold = float(settings["threshold"])
-    band = binomial(rows, similarity)
-    band[rows] = 0.0  # a band that does not meet
-    unmet = binomial(slots - bands * rows, similarity)
-    for _ in range(bands):
-        unmet = np.convolve(unmet, band)
-    candidate = 1.0 - float(unmet.sum())
+    candidate = -math.expm1(bands * math.log1p(-(similarity**rows))) if similarity < 1.0 else 1.0
     if settings.get("exact") or settings.get("evidence") not in (None, "none"):
         return candidate, candidate if similarity >= threshold else 0.0
-    enough = next(count for count in range(slots + 2) if count / slots >= threshold)
-    met = binomial(slots, similarity)[: len(unmet)] - unmet
-    return candidate, max(0.0, float(met[enough:].sum()))
+    enough = _least(np.arange(slots + 1) / slots, threshold)
+    returned = _between(slots, similarity, enough, slots) - _unmet(slots, bands, rows, similarity, enough)
+    return candidate, max(0.0, returned)
+
+
+def _unmet(slots: int, bands: int, rows: int, similarity: float, enough: int) -> float:
+    """P(no band meets, and `enough` slots or more are equal).
+
+    How many are equal without a band that meets has the generating function ((1 - J + Jz)^rows - (Jz)^rows)^bands times
+    (1 - J + Jz) for each slot beside the bands. Its values at the roots of unity give the probabilities; numbers that differ by a
+    multiple of `size` share one, and all but one of them are too far from the mean to count."""
+    low, high = _around(slots * similarity, math.sqrt(slots * similarity * (1 - similarity)))
+    first, last = max(0, low), min(slots, high)
+    size = 1 << (last - first + 1).bit_length()
+    roots = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
+    one = 1 - similarity + similarity * roots
+    chances = np.fft.irfft((one**rows - (similarity * roots) ** rows) ** bands * one ** (slots - bands * rows), size)
+    return float(chances[np.arange(max(first, enough), last + 1) % size].sum())
 
 
 def _codes(settings: Mapping[str, Any], differs: float) -> tuple[float, float]:
     """Codes whose bits differ independently: the radius decides what is returned, the blocks or chunks what is looked at."""
     bits, radius = int(settings["bits"]), int(settings["max_distance"])
-    returned = float(binomial(bits, differs)[: radius + 1].sum())
+    returned = _between(bits, differs, 0, radius)
     plan = settings.get("plan")
     if plan == "blocks":
         blocks = int(settings["blocks"])
@@ -78,14 +120,12 @@ def _codes(settings: Mapping[str, Any], differs: float) -> tuple[float, float]:
         for width in _widths(bits, blocks):
             same = (1 - differs) ** width
             changed = np.convolve(changed, [same, 1 - same])
-        return float(changed[: radius + 1].sum()), returned
+        return min(1.0, float(changed[: radius + 1].sum())), returned
     if plan == "chunks":
         chunks = int(settings["chunks"])
         more, part = radius % chunks, radius // chunks
-        missed = 1.0
-        for place, width in enumerate(_widths(bits, chunks)):
-            reach = part if place <= more else part - 1
-            missed *= 1.0 - float(binomial(width, differs)[: reach + 1].sum())
+        alike = Counter((width, part if place <= more else part - 1) for place, width in enumerate(_widths(bits, chunks)))
+        missed = math.prod((1.0 - _between(width, differs, 0, reach)) ** number for (width, reach), number in alike.items())
         return 1.0 - missed, returned
     return 1.0, returned
 
@@ -94,27 +134,34 @@ def _widths(bits: int, parts: int) -> list[int]:
     return [(i + 1) * bits // parts - i * bits // parts for i in range(parts)]
 
 
-def _bottomk(settings: Mapping[str, Any], similarity: float) -> tuple[float, float]:
-    """Draws which of the smallest hashes of the union belong to both texts, and compares the two fingerprints."""
+def _bottomk(settings: Mapping[str, Any]) -> Chances:
+    """Fingerprints meet in a hash that both file, and are similar enough where they share enough hashes: then they do meet."""
     k, threshold = int(settings["k"]), float(settings["threshold"])
-    length = 2 * k + 8 * math.isqrt(2 * k) + 8
-    draw = _draw(length)
-    both = draw < similarity
-    in_a, in_b = draw < (1 + similarity) / 2, both | (draw >= (1 + similarity) / 2)
-    rank_a, rank_b = (np.cumsum(one, axis=1, dtype=np.int32) for one in (in_a, in_b))
+    overlap = _least(np.arange(k + 1) / k, threshold)
+    met = _shared(1, k - overlap)
     if settings.get("measure") == "estimate":
-        similar = both[:, :k].sum(axis=1) / k
-    else:
-        shared = (both & (rank_a <= k) & (rank_b <= k)).sum(axis=1)
-        similar = shared / (2 * k - shared)
-    overlap = next(count for count in range(k + 2) if count / k >= threshold)
-    prefix = k - overlap + 1
-    met = (both & (rank_a <= prefix) & (rank_b <= prefix)).any(axis=1)
-    return float(met.mean()), float((met & (similar >= threshold)).mean())
+        return lambda similarity: (met(similarity), _between(k, similarity, overlap, k))
+    shared = _least(np.arange(k + 1) / np.arange(2 * k, k - 1, -1), threshold)
+    similar = _shared(shared, k - shared)
+    return lambda similarity: (met(similarity), similar(similarity))
 
 
-@lru_cache(maxsize=1)
-def _draw(length: int) -> npt.NDArray[np.float32]:
-    """Where in the union each of its smallest hashes falls, for every trial; the same for all similarities, so that curves are
-    smooth."""
-    return np.random.default_rng(1).random((TRIALS, length), dtype=np.float32)
+def _shared(count: int, others: int) -> Callable[[float], float]:
+    """P(the first `count` shared hashes have at most so many `others` of either text before the last of them).
+
+    All others before it have the negative binomial distribution, those of one text half of them the binomial one: that text has
+    too many of n with the probability of the sum over v < n of C(v, others) / 2^(v + 1)."""
+    most = 2 * others
+    halves = np.arange(others, most + 1)
+    too_many = np.cumsum(np.exp(_choose(halves, others, count + most) - (halves + 1) * math.log(2)))
+    fit = np.concatenate([np.ones(others + 1), 1 - 2 * too_many[:-1]])
+
+    def chance(similarity: float) -> float:
+        if not 0.0 < similarity < 1.0:
+            return similarity
+        low, high = _around(count * (1 - similarity) / similarity, math.sqrt(count * (1 - similarity)) / similarity)
+        n = np.arange(max(0, low), min(most, high) + 1)
+        logs = _choose(n + count - 1, n, count + most) + count * math.log(similarity) + n * math.log1p(-similarity)
+        return min(1.0, float((np.exp(logs) * fit[n]).sum()))
+
+    return chance

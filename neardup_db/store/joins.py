@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import apsw
 import numpy as np
+import numpy.typing as npt
 
 from .. import limits
-from ..compute import jaccard_pairs
+from ..compute import jaccard_pieces
 from ..values import Key
 from .documents import Documents
 from .search import Search
 from .state import Store
+from .tables import MAX_ID
 
 
 class Member(NamedTuple):
@@ -60,10 +64,10 @@ class RangePairs:
 
 
 class Block(NamedTuple):
-    """Fingerprints in the order of their ids: id, group, hashes (uint64[n]) of each."""
+    """Fingerprints in the order of their ids: id, group, hashes (uint64[n]) of each, moved so that groups have none in common."""
 
-    ids: list[int]
-    groups: list[int]
+    ids: npt.NDArray[np.int64]
+    groups: npt.NDArray[np.int64]
     values: list[Any]
 
 
@@ -74,6 +78,12 @@ class Asked(NamedTuple):
     group: Key | None
     value: bytes | None
     evidence: bytes | None
+
+    def packed(self, group_id: int) -> bytes:
+        """As neardup_join takes it, with the number that the group has in the index which is asked."""
+        value, evidence = self.value or b"", self.evidence or b""
+        size = -1 if self.evidence is None else len(evidence)
+        return struct.pack("<qqqq", self.id, group_id, len(value), size) + value + evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +100,6 @@ class Between:
             for a in self.members.get(fingerprint_id, ()):
                 for b in self.others[other_id]:
                     yield DocumentPair(a, b, similarity, distance)
-
-
-_ASKED = "CREATE TEMP TABLE IF NOT EXISTS {index}_asked (id INTEGER PRIMARY KEY, group_id INTEGER, value BLOB, evidence BLOB)"
 
 
 class Joins:
@@ -114,29 +121,25 @@ class Joins:
 
     def _block(self, first_id: int) -> Block:
         sql = """SELECT id, group_id, value, value_hash FROM {index}_fingerprint WHERE id >= ? ORDER BY id LIMIT +?"""
-        block = Block([], [], [])
+        ids, groups, values, hashes = [], [], [], 0
         for number, group_id, value, value_hash in self.db.stream(self.store.sql(sql), (first_id, limits.SET_BLOCK)):
             if not self.documents.is_sound(value, value_hash):
                 self.documents.value(number)  # raises, and says what to do
-            block.ids.append(number)
-            block.groups.append(group_id)
-            block.values.append(np.frombuffer(value, "<u8"))
-        return block
+            ids.append(number)
+            groups.append(group_id)
+            values.append(_moved(np.frombuffer(value, "<u8"), group_id))
+            hashes += len(values[-1])
+            if hashes >= limits.SET_HASHES:
+                break
+        return Block(np.array(ids, np.int64), np.array(groups, np.int64), values)
 
-    def _set_pairs(self, block: Block, other: Block | None, threshold: float | None, now: int) -> RangePairs:
-        bound, _ = self.store.scheme.query_bounds(threshold, None)
-        places, similarities = jaccard_pairs(block.values, bound, others=None if other is None else other.values)
-        second = block if other is None else other
-        found: list[tuple[int, int, float, int | None]] = [
-            (block.ids[i], second.ids[j], similarity, None)
-            for (i, j), similarity in zip(places.tolist(), similarities.tolist(), strict=True)
-            if block.groups[i] == second.groups[j]
-        ]
-        if other is not None:
-            members = self._members(((number, number) for row in found for number in row[:2]), now)
-            return RangePairs(0, -1, found, members, None)
-        first_id, last_id = block.ids[0], block.ids[-1]
-        return RangePairs(first_id, last_id, found, self._members([(first_id, last_id)], now), None)
+    def _copies(self, first_id: int, last_id: int, now: int) -> RangePairs:
+        """The pairs of equal sets."""
+        return RangePairs(first_id, last_id, [], self._members([(first_id, last_id)], now), None)
+
+    def _piece(self, found: list[tuple[int, int, float, int | None]], now: int) -> RangePairs:
+        """Pairs of sets that a join of blocks found."""
+        return RangePairs(0, -1, found, self._members(_runs(number for row in found for number in row[:2]), now), None)
 
     # ---- one range ---------------------------------------------------------------------------------------------------------
 
@@ -145,19 +148,22 @@ class Joins:
         bound, _ = self.store.scheme.query_bounds(threshold, None)
         sql = """SELECT fingerprint_id, other_id, similarity, distance FROM neardup_join('{index}', ?, ?, 1, ?)
                  WHERE similarity >= ?"""
+        members = self._members([(first_id, last_id)], now, None if first_id == last_id else limits.MEMBERS_MOST)
         found = self.search.rows(self.store.sql(sql), (first_id, last_id, now, bound))
-        others = [(number, number) for number in {row[1] for row in found} if number > last_id]
-        members = self._members([(first_id, last_id), *others], now)
+        members |= self._members(_runs(row[1] for row in found if row[1] > last_id), now)
         return RangePairs(first_id, last_id, found, members, 0 if self.store.scheme.takes_codes else None)
 
-    def _members(self, ranges: Iterable[tuple[int, int]], now: int) -> dict[int, list[Member]]:
-        """The visible documents of ranges of fingerprints, by fingerprint, in the order of insertion."""
+    def _members(self, ranges: Iterable[tuple[int, int]], now: int, most: int | None = None) -> dict[int, list[Member]]:
+        """The visible documents of ranges of fingerprints, by fingerprint, in the order of insertion. apsw.TooBigError where a
+        range has more than `most`."""
         sql = """SELECT fingerprint_id, id, key, ifnull(cluster_id, id + (1 << 62)) FROM {index}_document
                  WHERE fingerprint_id BETWEEN ? AND ?
-                 AND (expires_at IS NULL OR expires_at > ?) ORDER BY fingerprint_id, id"""
+                 AND (expires_at IS NULL OR expires_at > ?) ORDER BY fingerprint_id, id LIMIT ?"""
         members: dict[int, list[Member]] = {}
-        parameters = ((*one, now) for one in dict.fromkeys(ranges))
-        for number, *member in self.db.rows_of_many(self.store.sql(sql), parameters):
+        rows = self.db.rows_of_many(self.store.sql(sql), ((*one, now, -1 if most is None else most + 1) for one in ranges))
+        if most is not None and len(rows) > most:
+            raise apsw.TooBigError(f"more than {most} documents")
+        for number, *member in rows:
             members.setdefault(number, []).append(Member(*member))
         return members
 
@@ -169,32 +175,47 @@ class Joins:
                  WHERE f.id > ? AND EXISTS (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id
                      AND (d.expires_at IS NULL OR d.expires_at > ?)) ORDER BY f.id LIMIT +?"""
         rows = self.db.page(self.store.sql(sql), after, now, size)
-        members = self._members(((number, number) for number, _, _ in rows), now)
-        asked = []
+        ends = [(rows[0][0], rows[-1][0])] if rows else []
+        members = self._members(ends, now, None if len(rows) == 1 else limits.MEMBERS_MOST)
+        asked, held = [], 0
         for number, name, group_id in rows:
             sketch = self.search.stored_sketch(members[number][0].id, number)
             asked.append(Asked(number, name if group_id else None, sketch.value, sketch.evidence))
+            held += len(sketch.value or b"") + len(sketch.evidence or b"")
+            if held >= limits.ASKED_BYTES:
+                break
         return asked, members
 
     def _between(self, asked: list[Asked], members: dict[int, list[Member]], threshold: float | None, now: int) -> Between:
         bound, _ = self.store.scheme.query_bounds(threshold, None)
         groups = {name: self.documents.group_id(name) for name in {one.group for one in asked}}
-        self.db.execute(self.store.sql(_ASKED)).fetchall()
-        rows = [(one.id, groups[one.group], one.value, one.evidence) for one in asked]
-        self.db.execute_many(self.store.sql("INSERT INTO temp.{index}_asked VALUES (?, ?, ?, ?)"), rows)
-        sql = """SELECT other_id, fingerprint_id, similarity, distance FROM neardup_join('{index}', ?, ?, 2, ?)
+        packed = b"".join(one.packed(groups[one.group]) for one in asked)
+        sql = """SELECT other_id, fingerprint_id, similarity, distance FROM neardup_join('{index}', ?, ?, 2, ?, ?)
                  WHERE similarity >= ?"""
-        try:
-            found = self.search.rows(self.store.sql(sql), (asked[0].id, asked[-1].id, now, bound))
-        finally:  # it would stay as long as the connection is open
-            self.db.execute(self.store.sql("DELETE FROM temp.{index}_asked"))
-        return Between(found, self._members(((row[0], row[0]) for row in found), now), members)
+        found = self.search.rows(self.store.sql(sql), (asked[0].id, asked[-1].id, now, packed, bound))
+        return Between(found, self._members(_runs(row[0] for row in found), now), members)
 
     def connections(self, now: int) -> Iterator[tuple[int, int]]:
         """Pairs of fingerprints that connect those of every cluster of visible documents. Inside `reading`."""
         sql = self.store.sql("SELECT fingerprint_id, other_id FROM neardup_join('{index}', ?, ?, 0, ?)")
         for first, last in self.documents.fingerprint_ranges(4 * self.documents.filed_at_once):
             yield from self.search.rows(sql, (first, last, now))
+
+
+def _moved(hashes: npt.NDArray[np.uint64], group_id: int) -> npt.NDArray[np.uint64]:
+    """Ascending hashes of a group, each moved as far as all others of the group and none of another group: sets of one group have
+    as many hashes in common as before, those of two groups none but by chance."""
+    if not group_id:
+        return hashes
+    moved = hashes + np.uint64(group_id * 0x9E3779B97F4A7C15 % 2**64)
+    return np.roll(moved, -int(moved.argmin())) if len(moved) else moved
+
+
+def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """The first and the last of each run of successive numbers."""
+    distinct = np.unique(np.fromiter(numbers, np.int64))
+    firsts, lasts = (distinct[np.diff(distinct, **end) != 1] for end in ({"prepend": -2}, {"append": MAX_ID + 2}))
+    return list(zip(firsts.tolist(), lasts.tolist(), strict=True))
 
 
 # ---- lazily: each range in one state of the file, by whichever connection is free ------------------------------------
@@ -216,11 +237,12 @@ def ranges(reading: Reading, threshold: float | None, clock: Callable[[], int]) 
             try:
                 pairs = joins.range(first, end, threshold, clock())
             except apsw.TooBigError:
-                size = (end - first + 1) // 2
+                size = max(1, (end - first + 1) // 4)  # each try that fails keeps the first pair waiting
                 continue
         yield pairs
         first = end + 1
-        if 2 * len(pairs.found) <= limits.PAIRS_WANTED:
+        documents = sum(map(len, pairs.members.values()))
+        if 2 * len(pairs.found) <= limits.PAIRS_WANTED and 2 * documents <= limits.MEMBERS_MOST:
             size = min(2 * size, limits.RANGE_MOST)
         elif len(pairs.found) > 2 * limits.PAIRS_WANTED:
             size = max(1, size // 2)
@@ -228,24 +250,54 @@ def ranges(reading: Reading, threshold: float | None, clock: Callable[[], int]) 
 
 def set_blocks(reading: Reading, threshold: float | None, clock: Callable[[], int]) -> Iterator[RangePairs]:
     """What `ranges` gives, where values are sets of hashes: a block of fingerprints is joined with itself and every later
-    block, in memory."""
+    block, in memory, and the pairs come in pieces."""
     first = 1
     while True:
         with reading() as joins:
             block = joins._block(first)
-            if not block.ids:
-                return
-            pairs = joins._set_pairs(block, None, threshold, clock())
-        yield pairs
-        first = after = block.ids[-1] + 1
+        if not len(block.ids):
+            return
+        yield from _copies(reading, block, clock)
+        yield from _pieces(reading, block, None, threshold, clock)
+        first = after = int(block.ids[-1]) + 1
         while True:
             with reading() as joins:
                 other = joins._block(after)
-                if not other.ids:
-                    break
-                pairs = joins._set_pairs(block, other, threshold, clock())
-            yield pairs
-            after = other.ids[-1] + 1
+            if not len(other.ids):
+                break
+            yield from _pieces(reading, block, other, threshold, clock)
+            after = int(other.ids[-1]) + 1
+
+
+def _copies(reading: Reading, block: Block, clock: Callable[[], int]) -> Iterator[RangePairs]:
+    """Documents with one and the same set, of some thousand sets of a block after the other."""
+    ids = block.ids.tolist()
+    for start in range(0, len(ids), limits.COPIES_AT_ONCE):
+        part = ids[start : start + limits.COPIES_AT_ONCE]
+        with reading() as joins:
+            pairs = joins._copies(part[0], part[-1], clock())
+        yield pairs
+
+
+def _pieces(
+    reading: Reading, block: Block, other: Block | None, threshold: float | None, clock: Callable[[], int]
+) -> Iterator[RangePairs]:
+    """Pairs of different sets, of a block or of two. Sets are read once and never change; their documents are looked up for each
+    piece."""
+    with reading() as joins:
+        bound, _ = joins.store.scheme.query_bounds(threshold, None)
+    second = block if other is None else other
+    others = None if other is None else other.values
+    for places, similarities in jaccard_pieces(block.values, bound, limits.PAIRS_WANTED, others=others):
+        alike = block.groups[places[:, 0]] == second.groups[places[:, 1]]
+        a, b = block.ids[places[alike, 0]], second.ids[places[alike, 1]]
+        found: list[tuple[int, int, float, int | None]]
+        found = list(zip(a.tolist(), b.tolist(), similarities[alike].tolist(), repeat(None)))
+        if not found:
+            continue
+        with reading() as joins:
+            pairs = joins._piece(found, clock())
+        yield pairs
 
 
 def ranges_with(reading: Reading, other: Reading, threshold: float | None, clock: Callable[[], int]) -> Iterator[Between]:
@@ -254,9 +306,14 @@ def ranges_with(reading: Reading, other: Reading, threshold: float | None, clock
     while True:
         now = clock()
         with other() as theirs:
-            asked, members = theirs._page(after, size, now)
+            try:
+                asked, members = theirs._page(after, size, now)
+            except apsw.TooBigError:
+                size = max(1, size // 2)
+                continue
         if not asked:
             return
+        size = min(size, len(asked))
         with reading() as joins:
             try:
                 pairs = joins._between(asked, members, threshold, now)
