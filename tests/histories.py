@@ -1,0 +1,1034 @@
+"""Random histories of an index, played beside a plain dictionary with brute force.
+
+A history is a literal: a plan, where the index lives, and a list of operations, some of which hold further ones (a transaction,
+the generator of `add_many`). `make` draws one from a seed, `play` runs it, `shrunk` deletes what a difference does not need, and
+`printed` writes what is left as a test can replay it. Times are milliseconds from the present, of a clock that operations move.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from pprint import pformat
+from typing import Any, NamedTuple
+
+import apsw
+import numpy as np
+from support import Case, Model, containment, containment_estimate, estimate, hamming, jaccard
+
+from neardup_db import (
+    BinaryCode,
+    BitSampling,
+    BottomK,
+    DuplicateKeyError,
+    Index,
+    KeyNotFoundError,
+    MinHash,
+    SimHash,
+    TextRules,
+    limits,
+)
+from neardup_db.compute import shingles
+
+START = 1_700_000_000_000
+"""Of the clock, milliseconds since 1970."""
+
+Operation = tuple[str, int, dict[str, Any]]
+"""Its name, which of the two Index objects does it, and its arguments; those of _LISTS are lists that may be shortened."""
+
+_LISTS = ("operations", "then", "records", "keys")
+
+# ---- plans -----------------------------------------------------------------------------------------------------------------
+
+
+def _verdict(scheme: Any, a: Any, b: Any) -> tuple[float, int | None] | None:
+    if scheme.name in ("simhash", "bitsampling", "binarycode"):
+        distance, bits = hamming(a, b), 8 * len(a)
+        slope = 2.0 if scheme.name == "bitsampling" else 1.0
+        return (max(0.0, 1.0 - slope * distance / bits), distance) if distance <= scheme.max_distance else None
+    if scheme.name == "bottomk":
+        alike = jaccard(a, b) if scheme.measure == "fingerprint" else estimate(a, b, scheme.k)
+    elif scheme.exact:
+        alike = jaccard(a[0], b[0]) if (a[1] == b[1]).any() else 0.0
+    else:
+        alike = int(np.sum(a == b)) / len(a)
+    return (alike, None) if alike >= scheme.threshold else None
+
+
+def _case(scheme: Any, rules: TextRules) -> Case:
+    @functools.cache
+    def prepare(content: Any) -> Any:
+        if scheme.name == "binarycode":
+            return np.frombuffer(content, np.uint8)
+        sketch = scheme.fingerprint(content, rules)
+        if sketch is None or scheme.name in ("simhash", "bitsampling"):
+            return sketch
+        if scheme.name == "bottomk":
+            return set(sketch.tolist()) or None
+        return (set(shingles(content, rules)), sketch) if scheme.exact else sketch
+
+    def contains(a: Any, b: Any) -> float | None:
+        return containment_estimate(a, b, scheme.k) if scheme.name == "bottomk" else containment(a[0], b[0])
+
+    contained = scheme.name == "bottomk" and scheme.containment or scheme.name == "minhash" and scheme.exact
+    return Case(
+        scheme.name, scheme, rules, prepare, functools.partial(_verdict, scheme), scheme.name == "binarycode",
+        contains=contains if contained else None,
+    )  # fmt: skip
+
+
+_WORDS, _LETTERS = TextRules.words(shingle=1), TextRules.chars(shingle=2)
+_ROWS = {"num_perm": 24, "bands": 24, "rows": 1}
+"""Every equal slot makes a candidate, so that nothing is missed."""
+
+_SCHEMES: dict[str, tuple[str, list[Any]]] = {
+    "simhash-blocks": ("blocks", [SimHash(max_distance=12, blocks=14), SimHash(max_distance=9, blocks=11)]),
+    "simhash-chunks": ("chunks", [SimHash(max_distance=8), SimHash(max_distance=11)]),
+    "simhash-scan": ("scan", [SimHash(max_distance=20), SimHash(max_distance=3)]),
+    "minhash": ("bands", [MinHash(threshold=0.5, **_ROWS), MinHash(threshold=0.7, **_ROWS)]),
+    "minhash-exact": ("bands", [MinHash(threshold=0.5, exact=True, **_ROWS), MinHash(threshold=0.7, exact=True, **_ROWS)]),
+    "bottomk": ("prefix", [BottomK(k=6, threshold=0.5), BottomK(k=6, threshold=0.7)]),
+    "bottomk-estimate": (
+        "prefix",
+        [BottomK(k=6, threshold=0.6, measure="estimate"), BottomK(k=6, threshold=0.4, measure="estimate")],
+    ),
+    "bottomk-containment": (
+        "prefix",
+        [BottomK(k=4, threshold=0.6, containment=True), BottomK(k=4, threshold=0.4, containment=True)],
+    ),
+    "bitsampling-chunks": (
+        "chunks",
+        [BitSampling(bits=64, max_distance=17, chunks=8), BitSampling(bits=64, max_distance=12, chunks=8)],
+    ),
+    "bitsampling-scan": ("scan", [BitSampling(bits=64, max_distance=20), BitSampling(bits=64, max_distance=17, chunks=8)]),
+    "binarycode-64-blocks": ("blocks", [BinaryCode(64, 3), BinaryCode(64, 5)]),
+    "binarycode-64-chunks": ("chunks", [BinaryCode(64, 5), BinaryCode(64, 2)]),
+    "binarycode-64-scan": ("scan", [BinaryCode(64, 20), BinaryCode(64, 5)]),
+    "binarycode-256-blocks": ("blocks", [BinaryCode(256, 12), BinaryCode(256, 5)]),
+    "binarycode-256-chunks": ("chunks", [BinaryCode(256, 31), BinaryCode(256, 5)]),
+    "binarycode-256-scan": ("scan", [BinaryCode(256, 90), BinaryCode(256, 12)]),
+}
+
+
+@functools.cache
+def configurations(plan: str) -> list[Case]:
+    """What a rebuild may lead to: the plan itself, another threshold with the same values; from stored texts also other text
+    rules and another scheme."""
+    schemes = [scheme for scheme in _SCHEMES[plan][1]]
+    found = [_case(scheme, _WORDS) for scheme in schemes]
+    if not found[0].codes:
+        found.append(_case(schemes[0], _LETTERS))
+        other = "bottomk" if plan.startswith("minhash") else "minhash"
+        found.append(_case(_SCHEMES[other][1][0], _WORDS))
+    return found
+
+
+PLANS = tuple(_SCHEMES)
+"""Every scheme with every plan that it can have."""
+
+
+# ---- the model -------------------------------------------------------------------------------------------------------------
+
+
+class State(Model):
+    """The dictionary with documents that have expired too."""
+
+    def copy(self) -> State:
+        """A snapshot."""
+        made = State(self.case)
+        made.entries, made.counter = dict(self.entries), self.counter
+        return made
+
+    def visible(self, now: int) -> Model:
+        """The documents that have not expired."""
+        made = Model(self.case)
+        made.entries = {key: one for key, one in self.entries.items() if one.expires_at is None or one.expires_at > now}
+        return made
+
+    def rebuild(self, case: Case) -> None:
+        """Another scheme or other rules."""
+        self.case = case
+        self.entries = {key: replace(one, prepared=case.prepare(one.content)) for key, one in self.entries.items()}
+
+
+class _Raised(Exception):
+    """Of a transaction that is to be rolled back."""
+
+
+class Difference(AssertionError):
+    """The index and the model say different things: `kind` is the question."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(f"{kind}: {message}")
+        self.kind = kind
+
+
+class Clock:
+    """The present, moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> int:
+        return self.now
+
+    def patch(self, setattr_: Callable[[Any, str, Any], None]) -> None:
+        """Put it into the place of `now_ms` in every module that has it."""
+        for name, module in list(sys.modules.items()):
+            if name.startswith("neardup_db") and hasattr(module, "now_ms"):
+                setattr_(module, "now_ms", self)
+
+
+CLOCK = Clock()
+
+
+class History(NamedTuple):
+    """What is played. target: "path", "connection" (two Index objects on one apsw connection), "mixed" (one on a connection, one
+    on the path) or "memory"."""
+
+    plan: str
+    target: str
+    store_text: bool
+    record_matches: bool
+    operations: list[Operation]
+
+
+@dataclass
+class Counts:
+    """What was played."""
+
+    histories: int = 0
+    operations: Counter[str] = None  # type: ignore[assignment]
+    comparisons: int = 0
+
+    def __post_init__(self) -> None:
+        self.operations = Counter()
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{name} {number:,}" for name, number in self.operations.most_common())
+        total = sum(self.operations.values())
+        return f"{self.histories:,} histories, {total:,} operations, {self.comparisons:,} comparisons ({kinds})"
+
+
+# ---- playing ---------------------------------------------------------------------------------------------------------------
+
+
+def _tuples(matches: Any) -> list[tuple[Any, ...]]:
+    return [(one.key, one.similarity, one.distance) for one in matches]
+
+
+class Player:
+    """One history: the index, and what the model has committed and, for a connection with an open transaction, is about to."""
+
+    def __init__(self, history: History, path: Path, counts: Counts) -> None:
+        self.history, self.path, self.counts = history, path, counts
+        self.cases = configurations(history.plan)
+        self.codes = self.cases[0].codes
+        self.committed = State(self.cases[0])
+        self.open: dict[int, State] = {}
+        self.pinned: dict[int, State] = {}
+        self.loading = -1  # the Index object whose add_many is running
+        self.inside = [0, 0]  # `transaction()` blocks of each Index object
+        self.bound: set[int] = set()  # those that have rebuilt, and so refuse what another one makes of the file
+        self.connection: apsw.Connection | None = None
+        CLOCK.now = START
+        self._create()
+
+    def _create(self) -> None:
+        target = self.history.target
+        given: dict[str, Any] = {"scheme": self.cases[0].scheme, "record_matches": self.history.record_matches}
+        if not self.codes:
+            given |= {"text": self.cases[0].rules, "store_text": self.history.store_text}
+        if target == "memory":
+            self.connection = apsw.Connection(":memory:")
+        elif target != "path":
+            self.connection = apsw.Connection(str(self.path))
+            self.connection.pragma("journal_mode", "wal")
+            self.connection.pragma("synchronous", "off")
+        Index(self.connection or self.path, **given, **({} if self.connection else {"durability": "normal"})).close()
+        self.indexes = [self._opened(0), self._opened(1)]
+
+    def _opened(self, who: int) -> Index:
+        if self.connection is not None and self.place(who) == 0:
+            return Index(self.connection)
+        return Index(self.path, durability="normal", timeout=0.2)
+
+    def place(self, who: int) -> int:
+        """Which connection an Index object uses."""
+        return who if self.history.target in ("path", "mixed") else 0
+
+    def close(self) -> None:
+        """Close everything."""
+        for index in self.indexes:
+            index.close()
+        if self.connection is not None:
+            self.connection.close()
+
+    def play(self) -> None:
+        """All operations, and a comparison by both in the end."""
+        self.run([*self.history.operations, ("compare", 1, {}), ("compare", 0, {})])
+
+    def run(self, operations: Iterable[Operation]) -> None:
+        """One after another. Difference for any error that the model does not expect."""
+        for name, who, arguments in operations:
+            if self.loading not in (-1, who):
+                continue
+            self.counts.operations[name] += 1
+            try:
+                getattr(self, f"do_{name}")(who, **arguments)
+            except (Difference, _Raised):
+                raise
+            except Exception as error:
+                where = traceback.extract_tb(error.__traceback__)[-1]
+                what = f"{name} raised {type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
+                raise Difference(f"error {type(error).__name__}", what) from error
+
+    def view(self, who: int) -> State:
+        """What an Index object has to see."""
+        place = self.place(who)
+        return self.open.get(place) or self.pinned.get(place) or self.committed
+
+    def may_write(self, who: int) -> bool:
+        """Whether the file is free, so that nobody waits."""
+        place = self.place(who)
+        return not any(one != place for one in self.open) and place not in self.pinned
+
+    def same(self, kind: str, found: Any, expected: Any) -> None:
+        """One comparison."""
+        self.counts.comparisons += 1
+        if found != expected:
+            raise Difference(kind, f"\n    index: {found!r}\n    model: {expected!r}")
+
+    def when(self, offset: int | None) -> float | None:
+        """Unix seconds."""
+        return None if offset is None else (CLOCK.now + offset) / 1000
+
+    def moment(self, offset: int | None) -> int | None:
+        """Milliseconds, as the file has them."""
+        return None if offset is None else CLOCK.now + offset
+
+    # ---- asking ------------------------------------------------------------------------------------------------------
+
+    def ask(self, who: int) -> Callable[..., Any]:
+        """`query` or `query_code`."""
+        return self.indexes[who].query_code if self.codes else self.indexes[who].query
+
+    def do_query(self, who: int, content: Any, group: Any) -> None:
+        """One question."""
+        model = self.view(who).visible(CLOCK.now)
+        found = _tuples(self.ask(who)(content, group=group))
+        self.same("query", found, model.matches(content, group))
+
+    def do_contains(self, who: int, key: Any) -> None:
+        """`in`, and what a query for its text finds."""
+        model = self.view(who).visible(CLOCK.now)
+        self.same("in", key in self.indexes[who], key in model.entries)
+        if key in model.entries:
+            one = model.entries[key]
+            self.do_query(who, one.content, one.group)
+
+    def do_compare(self, who: int, part: str = "all") -> None:
+        """Everything, or one part of it."""
+        self.compare(who, part)
+
+    def compare(self, who: int, part: str = "all") -> None:
+        """What can be asked, by brute force."""
+        index, state = self.indexes[who], self.view(who)
+        model = state.visible(CLOCK.now)
+        if part in ("all", "documents"):
+            self.same("documents", list(index), model.in_order())
+            self.same("len", len(index), len(model.entries))
+        if part in ("all", "queries"):
+            for content, group in dict.fromkeys((one.content, one.group) for one in state.entries.values()):
+                expected = model.matches(content, group)
+                self.same("query", _tuples(self.ask(who)(content, group=group)), expected)
+                self.same("query limit", _tuples(self.ask(who)(content, group=group, limit=1)), expected[:1])
+                if state.case.contains is not None:
+                    found = _tuples(index.query(content, group=group, measure="containment", threshold=0.5))
+                    self.same("containment", found, model.containing(content, 0.5, group))
+        if part in ("all", "matches"):
+            for key, one in model.entries.items():
+                expected = model.matches(one.content, one.group, without=key)
+                self.same("matches", _tuples(index.matches(key)), expected)
+        if part in ("all", "pairs"):
+            pairs = [(one.key_a, one.key_b, one.similarity, one.distance) for one in index.pairs()]
+            self.same("pairs", sorted(pairs, key=repr), sorted(model.pairs(), key=repr))
+        if part in ("all", "clusters"):
+            expected = model.clusters()
+            self.same("clusters", [one.keys for one in index.clusters()], expected)
+            if self.history.record_matches:
+                stats = index.stats()
+                self.same("stats", (stats["documents"], stats["clusters"]), (len(model.entries), len(expected)))
+        if part in ("all", "check"):
+            self.same("check", index.check().problems, ())
+
+    # ---- single documents --------------------------------------------------------------------------------------------
+
+    def _put(self, state: State, record: Any, if_exists: str, only_new: bool) -> tuple[str, list[Any]]:
+        """What becomes of one record, and its matches among the earlier ones; KeyError where the key is there."""
+        key, content, group, expires_at = record
+        model = state.visible(CLOCK.now)
+        there = key in model.entries
+        if there and if_exists == "error":
+            raise KeyError(key)
+        if there and if_exists == "ignore":
+            return "ignored", []
+        found = model.matches(content, group, without=key) if self.history.record_matches or only_new else []
+        if only_new and found:
+            return "matched", found
+        state.put(key, content, group, expires_at)
+        return "replaced" if there else "added", found
+
+    def do_add(self, who: int, key: Any, content: Any, group: Any, expires: int | None, if_exists: str) -> None:
+        """`add` or `add_code`."""
+        self._add_one(who, key, content, group, expires, if_exists, False, None)
+
+    def do_add_if_new(
+        self, who: int, key: Any, content: Any, group: Any, expires: int | None, if_exists: str, touch: bool
+    ) -> None:
+        """`add_if_new`."""
+        if not self.codes:
+            self._add_one(who, key, content, group, expires, if_exists, True, "touch" if touch else None)
+
+    def _add_one(
+        self, who: int, key: Any, content: Any, group: Any, expires: int | None, if_exists: str, only_new: bool, touch: str | None
+    ) -> None:
+        if not self.may_write(who):
+            return
+        index, state = self.indexes[who], self.view(who)
+        more = {"group": group, "expires_at": self.when(expires), "if_exists": if_exists}
+        try:
+            outcome, expected = self._put(state, (key, content, group, self.moment(expires)), if_exists, only_new)
+        except KeyError:
+            outcome, expected = "error", []
+        try:
+            if only_new:
+                found = index.add_if_new(key, content, on_match=touch, **more)
+            else:
+                found = (index.add_code if self.codes else index.add)(key, content, **more)
+        except DuplicateKeyError:
+            self.same("add", "error", outcome)
+        else:
+            self._same_answer(_tuples(found), expected if outcome != "error" else "error", state.case)
+            if outcome == "matched" and touch and expires is not None:
+                best = found[0].key
+                state.entries[best] = replace(state.entries[best], expires_at=self.moment(expires))
+
+    def _same_answer(self, found: list[Any], expected: Any, case: Case) -> None:
+        """The ten best; of a large cluster, where its rows stand apart, some."""
+        if case.scheme.table != "code_bucket" and expected != "error":
+            few = [one for one in expected if one in found]
+            expected = few if few and len(expected) >= limits.CROWD else expected
+        self.same("add", found, expected if expected == "error" else expected[:10])
+
+    def do_delete(self, who: int, keys: list[Any]) -> None:
+        """`delete_many`."""
+        if self.may_write(who):
+            state = self.view(who)
+            expected = len(set(keys) & set(state.visible(CLOCK.now).entries))
+            for key in keys:
+                state.entries.pop(key, None)
+            self.same("delete", self.indexes[who].delete_many(keys), expected)
+
+    def do_update(self, who: int, key: Any, expires: int | None) -> None:
+        """A document gets another end."""
+        if self.may_write(who):
+            state = self.view(who)
+            there = key in state.visible(CLOCK.now).entries
+            if there:
+                state.entries[key] = replace(state.entries[key], expires_at=self.moment(expires))
+            try:
+                self.indexes[who].update(key, expires_at=self.when(expires))
+                found = True
+            except KeyNotFoundError:
+                found = False
+            self.same("update", found, there)
+
+    def do_expire(self, who: int, now: int | None) -> None:
+        """By the clock, or by another moment."""
+        if self.may_write(who):
+            state, moment = self.view(who), CLOCK.now + (now or 0)
+            gone = [key for key, one in state.entries.items() if one.expires_at is not None and one.expires_at <= moment]
+            for key in gone:
+                del state.entries[key]
+            self.same("expire", self.indexes[who].expire(self.when(now)), len(gone))
+
+    def do_keep_newest(self, who: int, n: int) -> None:
+        """`keep_newest`."""
+        if self.may_write(who):
+            state = self.view(who)
+            gone = list(reversed(state.visible(CLOCK.now).in_order()))[n:]
+            for key in gone:
+                del state.entries[key]
+            self.same("keep_newest", self.indexes[who].keep_newest(n), len(gone))
+
+    def do_clock(self, who: int, move: int) -> None:
+        """Time goes on, or back."""
+        CLOCK.now += move
+
+    # ---- many --------------------------------------------------------------------------------------------------------
+
+    def do_add_many(
+        self,
+        who: int,
+        records: list[Any],
+        inside: dict[int, list[Operation]],
+        reports: dict[int, list[Operation]],
+        if_exists: str,
+        on_error: str,
+        only_new: bool,
+        commit_every: int | None,
+        arrays: bool = False,
+    ) -> None:
+        """`add_many` or `add_codes`. inside: what is done before a record is given, or after the last; reports: at which call of
+        progress."""
+        if not self.may_write(who) or self.loading >= 0 and (inside or reports):
+            return
+        index, outer = self.indexes[who], self.loading
+        before = self.view(who).copy()
+        counts: Counter[str] = Counter()
+        waiting: list[Any] = []
+        taken, failed, called = 0, False, 0
+        complete = before
+        times = {number: CLOCK.now + number for number in {one[3] for one in records} - {None}}
+
+        def settle() -> None:
+            """What was given is in the index, as far as anybody can see."""
+            nonlocal taken, failed, complete
+            while waiting and not failed:
+                key, content, group, expires, own = waiting.pop(0)
+                record = key, content, group, None if expires is None else times[expires]
+                state = self.view(who)
+                try:
+                    outcome, found = self._put(state, record, own or if_exists, only_new)
+                except KeyError:
+                    failed = on_error == "raise"
+                    counts["skipped"] += not failed
+                    outcome, found = "", []
+                counts[outcome] += 1
+                counts["found"] += bool(found)
+                taken += not failed
+                if commit_every is not None and taken % commit_every == 0:
+                    complete = state.copy()
+
+        def do(operations: list[Operation]) -> None:
+            settle()
+            self.loading = who
+            self.run(operations)
+            self.loading = outer
+
+        def given() -> Iterator[Any]:
+            for i, record in enumerate(records):
+                if i in inside:
+                    do(inside[i])
+                waiting.append(record)
+                yield record
+            if len(records) in inside:
+                do(inside[len(records)])
+
+        def progress(_: int) -> None:
+            nonlocal called
+            called += 1
+            if called in reports:
+                do(reports[called])
+
+        more = {"if_exists": if_exists, "on_error": on_error, "only_new": only_new, "commit_every": commit_every}
+        raised = False
+        self.loading = who if inside or reports else outer
+        try:
+            report = self._load(index, given(), times, arrays, progress=progress if reports else None, **more)
+        except DuplicateKeyError:
+            raised = True
+        finally:
+            self.loading = outer
+        settle()
+        self.same("add_many", "raised" if raised else "done", "raised" if failed else "done")
+        if failed:
+            state = self.view(who)
+            state.entries, state.counter = complete.entries, complete.counter
+            return
+        found = report.added, report.replaced, report.ignored, report.skipped
+        self.same("report", found, tuple(counts[name] for name in ("added", "replaced", "ignored", "skipped")))
+        if not inside and not reports and all(one[3] is None or one[3] > 0 for one in records):
+            self.same("matched", report.matched, counts["found"])
+
+    def _load(self, index: Index, given: Iterator[Any], times: dict[int, int], arrays: bool, **more: Any) -> Any:
+        def at(expires: int | None) -> float | None:
+            return None if expires is None else times[expires] / 1000
+
+        if not self.codes:
+            names = ("key", "text", "group", "expires_at", "if_exists")
+            rows = ((key, text, group, at(expires), own) for key, text, group, expires, own in given)
+            return index.add_many(({n: v for n, v in zip(names, row, strict=True) if v is not None} for row in rows), **more)
+        if arrays:
+            whole = list(given)
+            bits = self.cases[0].scheme.bits // 8
+            codes = np.frombuffer(b"".join(one[1] for one in whole), np.uint8).reshape(-1, bits)
+            return index.add_codes([one[0] for one in whole], codes, **more)
+        held: list[Any] = []
+        records = iter(given)
+        first = next(records, None)
+        if first is None:
+            return index.add_codes([], [], **more)
+
+        def keys() -> Iterator[Any]:
+            held.append(first[1])
+            yield first[0]
+            for record in records:
+                held.append(record[1])
+                yield record[0]
+
+        def codes_of() -> Iterator[Any]:
+            while held:
+                yield held.pop()
+
+        return index.add_codes(keys(), codes_of(), group=first[2], expires_at=at(first[3]), **more)
+
+    # ---- transactions ------------------------------------------------------------------------------------------------
+
+    def _begin(self, place: int) -> State | None:
+        """What it was before; None where this is the outermost transaction."""
+        if place in self.open:
+            return self.open[place].copy()
+        self.open[place] = self.committed.copy()
+        return None
+
+    def _end(self, place: int, before: State | None, commit: bool) -> None:
+        if before is None:
+            state = self.open.pop(place)
+            if commit:
+                self.committed = state
+        elif not commit:
+            self.open[place] = before
+
+    def do_transaction(self, who: int, operations: list[Operation], raises: bool) -> None:
+        """`transaction()`, which an exception may end."""
+        if self.may_write(who):
+            place = self.place(who)
+            before = self._begin(place)
+            self.inside[who] += 1
+            with suppress(_Raised), self.indexes[who].transaction():
+                self.run(operations)
+                if raises:
+                    raise _Raised
+            self.inside[who] -= 1
+            self._end(place, before, not raises)
+
+    def do_sql(self, who: int, operations: list[Operation], then: list[Operation], savepoint: bool, end: str) -> None:
+        """A transaction of the caller's own SQL; `then` is done after ROLLBACK TO, and `end` is "commit" or "rollback"."""
+        place = self.place(who)
+        if not self.may_write(who) or self.loading >= 0:
+            return
+        connection = self.indexes[who].connection
+        savepoint = savepoint or place in self.open
+        before = self._begin(place)
+        start = self.open[place].copy()
+        connection.execute("SAVEPOINT mine" if savepoint else "BEGIN IMMEDIATE")
+        self.run(operations)
+        if savepoint and then:
+            connection.execute("ROLLBACK TO mine")
+            self.open[place] = start.copy()
+            self.run(then)
+        commit = end == "commit"
+        if savepoint:
+            connection.execute("RELEASE mine" if commit else "ROLLBACK TO mine; RELEASE mine")
+        else:
+            connection.execute("COMMIT" if commit else "ROLLBACK")
+        self._end(place, before, commit)
+
+    def do_pinned(self, who: int, operations: list[Operation]) -> None:
+        """A reader's transaction by SQL: what the other one writes meanwhile is not seen in it."""
+        place = self.place(who)
+        if self.open or self.pinned or self.loading >= 0 or self.place(1 - who) == place:
+            return
+        connection = self.indexes[who].connection
+        connection.execute("BEGIN")
+        self.compare(who, "documents")
+        self.pinned[place] = self.committed.copy()
+        self.run(operations)
+        self.compare(who)
+        del self.pinned[place]
+        connection.execute("COMMIT")
+
+    # ---- the whole index ---------------------------------------------------------------------------------------------
+
+    def do_rebuild(self, who: int, to: int) -> None:
+        """To one of `configurations`, by what is different there."""
+        state = self.view(who)
+        if not self.may_write(who) or self.loading >= 0 or to >= len(self.cases):
+            return
+        now, other = state.case, self.cases[to]
+        if not self.history.store_text and (to > 1 or other.scheme.name == "minhash" and other.scheme.exact and to > 1):
+            return
+        scheme = None if now.scheme is other.scheme else other.scheme
+        rules = None if now.rules is other.rules else other.rules
+        if scheme is not None or rules is not None:
+            if self.bound - {who}:
+                return
+            self.bound.add(who)
+        self.indexes[who].rebuild(scheme, rules)
+        state.rebuild(other)
+
+    def do_check(self, who: int, repair: bool) -> None:
+        """Nothing is found, nor repaired."""
+        if self.loading < 0 and (self.may_write(who) or not repair):
+            report = self.indexes[who].check(repair=repair)
+            self.same("check", (report.problems, report.repaired), ((), ()))
+
+    def do_reopen(self, who: int) -> None:
+        """A new Index object; on a connection of the caller's in the middle of a transaction too."""
+        place = self.place(who)
+        if self.loading >= 0 or self.inside[who] or self.connection is None and (place in self.open or place in self.pinned):
+            return
+        if place == 1 and (place in self.open or place in self.pinned):
+            return
+        self.bound.discard(who)
+        self.indexes[who].close()
+        self.indexes[who] = self._opened(who)
+
+
+_played = 0
+
+
+def play(history: History, folder: Path, counts: Counts | None = None) -> None:
+    """Play a history on a new file. Difference where the index and the model part."""
+    global _played
+    _played += 1
+    counts = counts if counts is not None else Counts()
+    counts.histories += 1
+    path = folder / f"{_played}.db"
+    player = Player(history, path, counts)
+    try:
+        player.play()
+    finally:
+        with suppress(Exception):
+            player.close()
+        for suffix in ("", "-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+# ---- drawing ---------------------------------------------------------------------------------------------------------------
+
+_WORD = ("oak", "elm", "ash", "fir", "yew", "box", "bay")
+_MORE = ("pine", "lime", "acer", "plum")
+_KEYS = ("a", "b", "c", "d", "e", "f", b"a", 1, "1", 2)
+_TIMES = (None, None, None, -1000, 1000, 1000, 5000, 50_000)
+_MOVES = (500, 1000, 2000, 6000, -500, -1500, -3000, -60_000)
+
+
+class Maker:
+    """Draws a history. without: kinds of operations, and the words "past" (expiry) and "back" (the clock), that are left out."""
+
+    def __init__(self, seed: int | str, plan: str, without: Iterable[str] = ()) -> None:
+        self.rng = random.Random(f"{plan} {seed}")
+        self.plan = plan
+        self.without = set(without)
+        self.codes = configurations(plan)[0].codes
+        self.theme = self.rng.choices(["family", "chain", "crowd"], [5, 3, 3])[0]
+        self.chained = self.theme != "family"
+        self.contents = self._chain() if self.chained else self._family()
+        self.keys = self.rng.sample(_KEYS, self.rng.randint(4, len(_KEYS))) if not self.chained else [*_KEYS, *range(100, 150)]
+        self.groups = self.rng.choice([[None], [None], [None, "g"], [None, None, 7, "g"]])
+        if self.theme == "crowd":
+            self.groups = [None]
+        self.fresh = 300
+        self.staying = self.rng.choice([None, 200_000]) if "past" not in self.without else None
+        self.times = _TIMES if self.rng.random() < 0.7 and "past" not in self.without else (None,)
+
+    def history(self) -> History:
+        """The whole of it."""
+        target = self.rng.choice(["path", "path", "connection", "mixed", "memory"])
+        operations = self._operations(self.rng.randint(4, {"family": 18, "chain": 24, "crowd": 8}[self.theme]), 0)
+        if self.theme == "crowd":
+            operations = self._crowded() + operations
+        return History(self.plan, target, not self.codes and self.rng.random() < 0.6, self.rng.random() < 0.85, operations)
+
+    def _crowded(self) -> list[Operation]:
+        """A crowd, of which one end passes and then comes again, while the rest of it grows."""
+
+        def added(content: Any, expires: int | None) -> Operation:
+            self.fresh += 1
+            more = {"group": None, "expires": expires, "if_exists": "error"}
+            return "add", self._who(None), {"key": self.fresh, "content": content, **more}
+
+        rng = self.rng
+        passing = self.contents[: rng.randint(1, 2)]
+        first = [one for one in rng.sample(self.contents, len(self.contents)) if rng.random() < 0.8]
+        operations = [added(one, 1000 if one in passing and len(self.times) > 1 else self.staying) for one in first]
+        operations += [("clock", 0, {"move": 2000}), added(passing[0], self.staying)]
+        again = [self._near(one) for one in rng.choices(self.contents[len(passing) :], k=rng.randint(2, 6))]
+        return operations + [added(one, self.staying) for one in again] + [("compare", 0, {"part": "all"})]
+
+    def _family(self) -> list[Any]:
+        """Some contents, and others near to them."""
+        found = [self._content() for _ in range(self.rng.randint(2, 4))]
+        for _ in range(self.rng.randint(2, 6)):
+            found.append(self._near(self.rng.choice(found)))
+        return found
+
+    def _chain(self) -> list[Any]:
+        """Each is near to the next one only, so that a document which goes splits a cluster."""
+        length, scheme = self.rng.randint(3, 8), configurations(self.plan)[0].scheme
+        if self.codes:
+            size, step = scheme.bits // 8, max(1, min(scheme.max_distance, scheme.bits // 8))
+            numbers = [(1 << min(step * i, scheme.bits)) - 1 for i in range(length)]
+            return [number.to_bytes(size, "big") for number in numbers]
+        words = self.rng.sample(_WORD + _MORE, length + 3)
+        windows = [" ".join(words[i : i + 4]) for i in range(length)]
+        return windows + [f"{self.rng.choice(windows[1:])} {self.rng.choice(_WORD)}" for _ in range(self.rng.randint(0, 5))]
+
+    def _content(self) -> Any:
+        if self.codes:
+            size = configurations(self.plan)[0].scheme.bits // 8
+            return self._flipped(self.rng.choice([bytes(size), bytes([255]) * size, bytes(range(size))]))
+        return " ".join(self.rng.choice(_WORD) for _ in range(self.rng.choice([0, 1, 2, 3, 4, 5, 6])))
+
+    def _flipped(self, content: bytes) -> bytes:
+        code = bytearray(content)
+        for _ in range(self.rng.choice([0, 1, 1, 2, 3, 5, 8])):
+            bit = self.rng.randrange(min(8 * len(code), 40))
+            code[bit // 8] ^= 128 >> bit % 8
+        return bytes(code)
+
+    def _near(self, content: Any) -> Any:
+        if self.codes:
+            return self._flipped(content)
+        words = content.split()
+        if words and self.rng.random() < 0.5:
+            words.pop(self.rng.randrange(len(words)))
+        else:
+            words.append(self.rng.choice(_WORD))
+        return " ".join(words)
+
+    def _operations(self, count: int, depth: int, who: int | None = None, loading: bool = False) -> list[Operation]:
+        made: list[Operation] = []
+        for _ in range(count):
+            made.append(self._operation(depth, who, loading))
+            if self.rng.random() < 0.3:
+                part = self.rng.choice(["all", "all", "queries", "matches", "pairs", "clusters", "check", "documents"])
+                made.append(("compare", self._who(who), {"part": part}))
+        return made
+
+    def _who(self, who: int | None) -> int:
+        return who if who is not None and self.rng.random() < 0.85 else self.rng.choice([0, 0, 0, 1])
+
+    def _operation(self, depth: int, who: int | None, loading: bool) -> Operation:
+        weights = {
+            "add": 10, "add_if_new": 3, "add_many": 6, "delete": 4, "update": 2, "expire": 3, "keep_newest": 1, "query": 2,
+            "contains": 1, "transaction": 3, "clock": 3,
+        }  # fmt: skip
+        if self.chained:
+            weights |= {"add": 16, "add_many": 8, "delete": 2, "clock": 5}
+        if self.theme == "crowd":
+            weights = {
+                "add": 24, "add_if_new": 1, "add_many": 4, "delete": 1, "update": 1, "expire": 1, "query": 1, "clock": 6,
+                "transaction": 1,
+            }  # fmt: skip
+        elif not loading:
+            weights |= {"sql": 3, "rebuild": 2, "check": 1, "reopen": 2, "pinned": 1}
+        if depth >= 3:
+            for name in ("transaction", "sql", "pinned"):
+                weights.pop(name, None)
+        if loading and depth > 1:
+            weights.pop("add_many")
+        if self.times == (None,):
+            for name in ("clock", "update", "expire"):
+                weights.pop(name, None)
+        for name in self.without:
+            weights.pop(name, None)
+        name = self.rng.choices(list(weights), list(weights.values()))[0]
+        chosen = self._who(who)
+        return name, chosen, getattr(self, f"_{name}")(depth, chosen, loading)
+
+    def _record(self) -> dict[str, Any]:
+        content, expires = self.rng.choice(self.contents), self.rng.choice(self.times)
+        return {"key": self.rng.choice(self.keys), "content": content, "group": self.rng.choice(self.groups), "expires": expires}
+
+    def _add(self, *_: Any) -> dict[str, Any]:
+        return {**self._record(), "if_exists": self.rng.choice(["error", "replace", "replace", "ignore"])}
+
+    def _add_if_new(self, *_: Any) -> dict[str, Any]:
+        return {**self._add(), "touch": self.rng.random() < 0.5}
+
+    def _add_many(self, depth: int, who: int, loading: bool) -> dict[str, Any]:
+        rng = self.rng
+        records = [(*self._record().values(), None) for _ in range(rng.randint(0, 9))]
+        if rng.random() < 0.5:  # keys that differ go in by the way of large batches
+            records = [(number + 100 * depth + 1000 * rng.randrange(3), *one[1:]) for number, one in enumerate(records)]
+        nested = "inside" not in self.without and rng.random() < 0.35
+        if self.codes:
+            records = [(one[0], one[1], records[0][2], records[0][3], None) for one in records]
+        elif rng.random() < 0.3:
+            records = [(*one[:4], rng.choice([None, "replace", "ignore"])) for one in records]
+        inside = {}
+        if nested:
+            for _ in range(rng.randint(1, 2)):
+                inside[rng.randint(0, len(records))] = self._operations(rng.randint(1, 3), depth + 1, who, True)
+        reports = {}
+        if nested and rng.random() < 0.4:
+            reports[rng.randint(1, 3)] = self._operations(rng.randint(1, 2), depth + 1, who, True)
+        sure = bool(inside or reports)
+        return {
+            "records": records,
+            "inside": inside,
+            "reports": reports,
+            "if_exists": rng.choice(["replace", "replace", "ignore"] if sure else ["error", "replace", "replace", "ignore"]),
+            "on_error": rng.choice(["raise", "raise", "skip"]),
+            "only_new": rng.random() < 0.25,
+            "commit_every": rng.choice([None, None, 1, 2, 4]),
+            "arrays": self.codes and not sure and records != [] and records[0][2:4] == (None, None) and rng.random() < 0.5,
+        }
+
+    def _delete(self, *_: Any) -> dict[str, Any]:
+        return {"keys": [self.rng.choice(self.keys) for _ in range(self.rng.choice([1, 1, 2, 4]))]}
+
+    def _update(self, *_: Any) -> dict[str, Any]:
+        return {"key": self.rng.choice(self.keys), "expires": self.rng.choice(self.times)}
+
+    def _expire(self, *_: Any) -> dict[str, Any]:
+        return {"now": self.rng.choice([None, None, -800, -1500, -5000, 1500, 6000] if "back" not in self.without else [None])}
+
+    def _keep_newest(self, *_: Any) -> dict[str, Any]:
+        return {"n": self.rng.choice([0, 2, 3, 5, 8])}
+
+    def _query(self, *_: Any) -> dict[str, Any]:
+        return {"content": self.rng.choice(self.contents), "group": self.rng.choice(self.groups)}
+
+    def _contains(self, *_: Any) -> dict[str, Any]:
+        return {"key": self.rng.choice(self.keys)}
+
+    def _clock(self, *_: Any) -> dict[str, Any]:
+        return {"move": self.rng.choice([one for one in _MOVES if one > 0 or "back" not in self.without])}
+
+    def _transaction(self, depth: int, who: int, loading: bool) -> dict[str, Any]:
+        operations = self._operations(self.rng.randint(1, 5), depth + 1, who, loading)
+        return {"operations": operations, "raises": self.rng.random() < 0.45}
+
+    def _sql(self, depth: int, who: int, loading: bool) -> dict[str, Any]:
+        goes_back = self.rng.random() < 0.3 and "rollback" not in self.without
+        then = self._operations(self.rng.randint(1, 3), depth + 1, who) if goes_back else []
+        operations = self._operations(self.rng.randint(1, 5), depth + 1, who)
+        if self.rng.random() < 0.3 and "rebuild" not in self.without:
+            operations.append(("rebuild", who, self._rebuild()))
+        return {
+            "operations": operations,
+            "then": then,
+            "savepoint": self.rng.random() < 0.5,
+            "end": self.rng.choice(["commit", "rollback"] if "rollback" not in self.without else ["commit"]),
+        }
+
+    def _pinned(self, depth: int, who: int, loading: bool) -> dict[str, Any]:
+        return {"operations": self._operations(self.rng.randint(1, 4), depth + 1, 1 - who)}
+
+    def _rebuild(self, *_: Any) -> dict[str, Any]:
+        return {"to": self.rng.choice([0, 0, 1, 2, 3])}
+
+    def _check(self, *_: Any) -> dict[str, Any]:
+        return {"repair": self.rng.random() < 0.5}
+
+    def _reopen(self, *_: Any) -> dict[str, Any]:
+        return {}
+
+
+def make(plan: str, seed: int | str, without: Iterable[str] = ()) -> History:
+    """The history of a seed."""
+    return Maker(seed, plan, without).history()
+
+
+# ---- shrinking -------------------------------------------------------------------------------------------------------------
+
+
+def _lists(operations: list[Operation]) -> Iterator[list[Any]]:
+    """All lists of a history that may be shortened, the outer ones first."""
+    yield operations
+    for _, _, arguments in operations:
+        for name in _LISTS:
+            if name in ("operations", "then") and name in arguments:
+                yield from _lists(arguments[name])
+            elif arguments.get(name):
+                yield arguments[name]
+        for name in ("inside", "reports"):
+            for nested in arguments.get(name, {}).values():
+                yield from _lists(nested)
+
+
+def _unwrapped(history: History) -> Iterator[History]:
+    """Histories without a layer: what a transaction holds in its place, no operations inside `add_many`, a plainer target."""
+    for which, operations in enumerate(_lists(history.operations)):
+        for place, one in enumerate(operations):
+            if not isinstance(one[-1], dict):
+                break
+            made = deepcopy(history)
+            copied = list(_lists(made.operations))[which]
+            _, _, arguments = copied[place]
+            if "operations" in arguments:
+                copied[place : place + 1] = arguments["operations"]
+                yield made
+            for part in ("inside", "reports"):
+                for key in arguments.get(part, {}):
+                    made = deepcopy(history)
+                    del list(_lists(made.operations))[which][place][2][part][key]
+                    yield made
+    for name, value in (("target", "memory"), ("target", "path"), ("store_text", False), ("record_matches", True)):
+        made = history._replace(**{name: value})
+        if made != history and not (history.target == "memory" and value == "path"):
+            yield made
+
+
+def difference(history: History, folder: Path) -> Difference | None:
+    """What playing it finds."""
+    try:
+        play(history, folder)
+    except Difference as error:
+        return error
+    return None
+
+
+def shrunk(history: History, folder: Path) -> History:
+    """The same difference with less."""
+    first = difference(history, folder)
+
+    def fails(candidate: History) -> bool:
+        error = difference(candidate, folder)
+        return first is not None and error is not None and error.kind == first.kind
+
+    before = None
+    while first is not None and history != before:
+        before = history
+        history = _shortened(history, fails)
+        history = next(filter(fails, _unwrapped(history)), history)
+    return history
+
+
+def _shortened(history: History, fails: Callable[[History], bool]) -> History:
+    """Without what can be left out of its lists, half of one, a quarter, ... at a time."""
+    which = 0
+    while which < len(lists := list(_lists(history.operations))):
+        length = len(lists[which])
+        while length > 0:
+            end = len(list(_lists(history.operations))[which])  # from the end on: what comes after the difference goes first
+            while end > 0:
+                made = deepcopy(history)
+                start = max(0, end - length)
+                del list(_lists(made.operations))[which][start:end]
+                if fails(made):
+                    history = made
+                end = start
+            length //= 2
+        which += 1
+    return history
+
+
+def printed(history: History) -> str:
+    """As a literal, one operation a line."""
+    lines = "".join(f"        {pformat(one, width=150, compact=True, sort_dicts=False)},\n" for one in history.operations)
+    head = ", ".join(repr(one) for one in history[:4])
+    return f"History(\n    {head},\n    [\n{lines}    ],\n)"
