@@ -1,9 +1,8 @@
 /* bottom_k.c: hashes of shingles -> the k smallest distinct ones (Cohen and Kaplan 2007), in one pass and fixed memory. */
 #include "internal.h"
 
-/* Hashes are looked at in blocks of this many; what passes waits with what passed before, in twice the room. */
-#define HASH_BLOCK 512
-#define WAITING_MOST (2 * HASH_BLOCK)
+/* Hashes are looked at in blocks; what passes waits with what passed before, in twice the room. */
+#define WAITING_MOST (2 * ND_HASH_BLOCK)
 
 /* kept[count] and fresh[fresh_count], both ascending and distinct: the k smallest of the two together, in kept, which has room
  * for k. Drops from fresh what kept has, then from the larger end of the two what is beyond k, then merges backwards. */
@@ -97,15 +96,15 @@ static size_t smallest_below(const uint64_t *hashes, size_t count, size_t k, uin
     const nd_kernels *kernels = nd_kernels_active();
     uint64_t waiting[WAITING_MOST];
     size_t waiting_count = 0, kept = 0;
-    for (size_t start = 0; start < count; start += HASH_BLOCK) {
-        size_t size = count - start < HASH_BLOCK ? count - start : HASH_BLOCK;
+    for (size_t start = 0; start < count; start += ND_HASH_BLOCK) {
+        size_t size = count - start < ND_HASH_BLOCK ? count - start : ND_HASH_BLOCK;
         if (limit == UINT64_MAX) {
             memcpy(waiting + waiting_count, hashes + start, size * sizeof *hashes);
             waiting_count += size;
         } else {
             waiting_count += kernels->keep_below(hashes + start, size, limit, waiting + waiting_count);
         }
-        if (waiting_count > WAITING_MOST - HASH_BLOCK) {
+        if (waiting_count > WAITING_MOST - ND_HASH_BLOCK) {
             kept = merge_smallest(out, kept, waiting, sort_waiting_distinct(waiting, waiting_count), k);
             waiting_count = 0;
             if (kept == k)

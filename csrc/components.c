@@ -38,7 +38,7 @@ static size_t place_of(const nd_components *components, int64_t member)
 
 static int grow(nd_components *components)
 {
-    nd_components larger = {.capacity = components->capacity == 0 ? 1024 : 2 * components->capacity};
+    nd_components larger = {.capacity = components->capacity == 0 ? ND_FIRST_CAPACITY : 2 * components->capacity};
     larger.members = malloc(larger.capacity * sizeof *larger.members);
     larger.parents = malloc(larger.capacity * sizeof *larger.parents);
     if (larger.members == NULL || larger.parents == NULL) {

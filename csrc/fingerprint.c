@@ -1,9 +1,6 @@
 /* fingerprint.c: hashes of shingles -> SimHash, MinHash, one-bit samples. */
 #include "internal.h"
 
-/* Hashes are taken in blocks of this many, so that what is made of them fits the stack and the first-level cache. */
-#define HASH_BLOCK 512
-
 /* ---- SimHash (Charikar 2002) --------------------------------------------------------------------------------------- */
 
 /* counters[i] > 0 sets bit i. */
@@ -55,8 +52,8 @@ int nd_simhash(const uint8_t *digests, size_t count, size_t digest_size, size_t 
     memset(counters, 0, bits * sizeof *counters);
     if (weights == NULL)
         kernels->count_bits(digests, count, digest_size, bits / 8, counters);
-    for (size_t start = 0; weights != NULL && start < count; start += HASH_BLOCK) {
-        size_t size = count - start < HASH_BLOCK ? count - start : HASH_BLOCK;
+    for (size_t start = 0; weights != NULL && start < count; start += ND_HASH_BLOCK) {
+        size_t size = count - start < ND_HASH_BLOCK ? count - start : ND_HASH_BLOCK;
         kernels->add_weights(digests + start * digest_size, size, digest_size, bits / 8, weights + start, (uint64_t *)counters);
     }
     balance(counters, bits, weights == NULL ? count : sum_of(weights, count));
@@ -73,11 +70,11 @@ int nd_simhash_u64(const uint64_t *hashes, size_t count, size_t hash_bits, size_
         return ND_ERROR_PARAMETER;
     const nd_kernels *kernels = nd_kernels_active();
     int64_t sums[64] = {0};
-    uint8_t digests[8 * HASH_BLOCK];
+    uint8_t digests[8 * ND_HASH_BLOCK];
     if (weights == NULL)
         kernels->count_bits64(hashes, count, sums);
-    for (size_t start = 0; weights != NULL && start < count; start += HASH_BLOCK) {
-        size_t size = count - start < HASH_BLOCK ? count - start : HASH_BLOCK;
+    for (size_t start = 0; weights != NULL && start < count; start += ND_HASH_BLOCK) {
+        size_t size = count - start < ND_HASH_BLOCK ? count - start : ND_HASH_BLOCK;
         for (size_t i = 0; i < size; i++)
             nd_store_big64(digests + 8 * i, hashes[start + i]);
         kernels->add_weights(digests, size, 8, 8, weights + start, (uint64_t *)sums);
@@ -159,9 +156,9 @@ void nd_minhash_add(int32_t family, const uint32_t *a, const uint32_t *b, size_t
     const nd_kernels *kernels = nd_kernels_active();
     /* Signed order is unsigned order of numbers moved by 2^31: one kernel for both families. */
     const uint32_t offset = family == ND_FAMILY_JAVA32 ? 0x80000000u : 0;
-    uint32_t x[HASH_BLOCK];
-    for (size_t start = 0; start < count; start += HASH_BLOCK) {
-        size_t size = count - start < HASH_BLOCK ? count - start : HASH_BLOCK;
+    uint32_t x[ND_HASH_BLOCK];
+    for (size_t start = 0; start < count; start += ND_HASH_BLOCK) {
+        size_t size = count - start < ND_HASH_BLOCK ? count - start : ND_HASH_BLOCK;
         if (family == ND_FAMILY_AFFINE32)
             kernels->premix(hashes + start, size, x);
         else

@@ -10,6 +10,7 @@
 #ifndef ND_OK
 #include "neardup_abi.h"
 #endif
+#include "neardup_limits.h"
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "the stored values are little-endian and are read in place: this CPU is not supported"

@@ -12,10 +12,7 @@
 
 #include "join.h"
 
-#define FOUND_BLOCK 1024
 #define PLANES_MAX 4
-#define BATCH 1024
-#define PART_BITS_MAX 9
 
 typedef struct mask {
     uint64_t bits, radius;
@@ -31,7 +28,7 @@ typedef struct code_join {
     mask masks[64]; /* the table's spans where bits <= 64 */
     size_t key_bits, part_bits;
     nd_record *parts; /* part after part: key = first word of the code, item = key of the bucket << 32 | which code */
-    size_t part_ends[1 << PART_BITS_MAX];
+    size_t part_ends[1 << ND_JOIN_PARTS];
     uint64_t *in_buckets; /* bucket after bucket, word w of a code at [w * count + place], */
     uint32_t *items;      /* and which code it is */
     uint32_t *ends;       /* of buckets */
@@ -39,7 +36,7 @@ typedef struct code_join {
     uint32_t *flips; /* differences of the keys of buckets that are looked at together */
     size_t flip_count;
     nd_near near;
-    uint64_t found[FOUND_BLOCK];
+    uint64_t found[ND_FOUND_BLOCK];
     nd_pairs *pairs;
 } code_join;
 
@@ -81,7 +78,7 @@ static void append_to_keys(const code_join *join, size_t first, size_t count, co
     }
 }
 
-/* First words and keys of up to BATCH codes; a key is the first key_bits bits of the meeting spans. */
+/* First words and keys of up to ND_JOIN_BATCH codes; a key is the first key_bits bits of the meeting spans. */
 static void load_batch(const code_join *join, size_t first, size_t count, uint64_t *words, uint32_t *keys)
 {
     const nd_span *span = join->table.spans;
@@ -121,18 +118,18 @@ static void sizes_to_starts(uint32_t *sizes, size_t count, size_t start)
 
 static void fill_parts(code_join *join)
 {
-    uint64_t words[BATCH];
-    uint32_t keys[BATCH], next[1 << PART_BITS_MAX] = {0};
+    uint64_t words[ND_JOIN_BATCH];
+    uint32_t keys[ND_JOIN_BATCH], next[1 << ND_JOIN_PARTS] = {0};
     size_t part_count = (size_t)1 << join->part_bits, low_bits = join->key_bits - join->part_bits;
-    for (size_t first = 0; first < join->count; first += BATCH) {
-        size_t size = join->count - first < BATCH ? join->count - first : BATCH;
+    for (size_t first = 0; first < join->count; first += ND_JOIN_BATCH) {
+        size_t size = join->count - first < ND_JOIN_BATCH ? join->count - first : ND_JOIN_BATCH;
         load_batch(join, first, size, words, keys);
         for (size_t i = 0; i < size; i++)
             next[keys[i] >> low_bits]++;
     }
     sizes_to_starts(next, part_count, 0);
-    for (size_t first = 0; first < join->count; first += BATCH) {
-        size_t size = join->count - first < BATCH ? join->count - first : BATCH;
+    for (size_t first = 0; first < join->count; first += ND_JOIN_BATCH) {
+        size_t size = join->count - first < ND_JOIN_BATCH ? join->count - first : ND_JOIN_BATCH;
         load_batch(join, first, size, words, keys);
         for (size_t i = 0; i < size; i++)
             join->parts[next[keys[i] >> low_bits]++] = (nd_record){words[i], (uint64_t)keys[i] << 32 | (first + i)};
@@ -229,7 +226,7 @@ static int join_buckets(code_join *join, size_t row, size_t row_end, size_t colu
     near->column = column;
     near->column_end = column_end;
     while (near->column < column_end) {
-        size_t count = kernels->near_pairs(near, join->found, FOUND_BLOCK);
+        size_t count = kernels->near_pairs(near, join->found, ND_FOUND_BLOCK);
         if (count == 0)
             continue;
         int status = nd_pairs_add_keys(join->pairs, join->found, keep_own(join, join->found, count));
@@ -330,7 +327,7 @@ static int join_table(code_join *join)
     for (size_t i = 0; i < table->meeting; i++)
         width += table->spans[i].width;
     join->key_bits = nd_plan_key_bits(join->plan.count, width, radius, &cost);
-    join->part_bits = join->key_bits < PART_BITS_MAX ? join->key_bits : PART_BITS_MAX;
+    join->part_bits = join->key_bits < ND_JOIN_PARTS ? join->key_bits : ND_JOIN_PARTS;
     join->flip_count = make_flips(join->key_bits, radius, NULL);
     int status = reserve_buckets(join, (size_t)1 << (radius == 0 ? join->key_bits - join->part_bits : join->key_bits));
     if (status != ND_OK)

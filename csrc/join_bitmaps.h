@@ -24,7 +24,6 @@ void nd_bitmaps_add(nd_bitmaps *bitmaps, size_t set, const uint64_t *values, siz
 
 /* Looks for those among the sets first .. set - 1 that may be similar enough to the set: up to ND_BITMAPS_STEP of them go to out,
  * ascending; *first becomes where to go on, set when done. */
-#define ND_BITMAPS_STEP 2048
 size_t nd_bitmaps_find(const nd_bitmaps *bitmaps, size_t set, size_t length, size_t *first, uint32_t *out);
 
 #endif

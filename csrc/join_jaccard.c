@@ -192,7 +192,6 @@ static int verify(nd_set_join *join, size_t s, size_t met)
 #define POSTING_NS 3.0
 #define VERDICT_NS 100.0
 /* Sets by which is judged how much bitmaps rule out. */
-#define SAMPLE 256
 
 /* The first set that is long enough to be a partner of set s, from `first` on. */
 static size_t first_partner(const nd_set_join *join, size_t s, size_t first)
@@ -229,7 +228,7 @@ static int lists_are_longer(const nd_set_join *join, size_t s, size_t first)
 static int sample_costs(const nd_set_join *join, size_t words, double *looking, double *verifying)
 {
     uint32_t found[ND_BITMAPS_STEP];
-    size_t step = (join->sets.count + SAMPLE - 1) / SAMPLE, count = (join->sets.count + step - 1) / step, left = 0;
+    size_t step = (join->sets.count + ND_JOIN_SAMPLE - 1) / ND_JOIN_SAMPLE, count = (join->sets.count + step - 1) / step, left = 0;
     nd_bitmaps sample;
     int status = nd_bitmaps_new(&sample, words, count, join->sets.lengths[(count - 1) * step], join->threshold);
     for (size_t i = 0; i < count && status == ND_OK; i++) {
@@ -249,7 +248,7 @@ static int sample_costs(const nd_set_join *join, size_t words, double *looking, 
 static int choose_words(const nd_set_join *join, size_t *words)
 {
     double looking, verifying, least;
-    if (join->sets.count < 4 * SAMPLE)
+    if (join->sets.count < 4 * ND_JOIN_SAMPLE)
         return ND_OK;
     int status = sample_costs(join, *words, &looking, &verifying);
     for (size_t more = 2 * *words; status == ND_OK && more <= ND_BITMAPS_WORDS_MAX && verifying > looking; more *= 2) {

@@ -37,7 +37,7 @@ int64_t nd_bucket_low(int64_t group_id, size_t table, uint64_t number, size_t wi
 {
     uint64_t bucket = number;
     if (width > ND_BUCKET_BITS || group_id != 0)
-        bucket = nd_xxh3_64((const uint8_t *)&number, sizeof number, (uint64_t)group_id) >> (64 - ND_BUCKET_BITS);
+        bucket = nd_xxh3_64((const uint8_t *)&number, sizeof number, (uint64_t)group_id) >> (64 - ND_HASHED_BITS);
     return ((int64_t)table << ND_BUCKET_BITS | (int64_t)bucket) << ND_PART_BITS;
 }
 

@@ -345,7 +345,6 @@ const uint8_t *nd_filing_code(const nd_filing *filing, size_t item);
  * Once all under the highest are deleted, new ones go on under the last that is left. */
 #define ND_BUCKET_BITS 30
 #define ND_PART_BITS 20 /* 2^20 rows of one bucket at most */
-#define ND_PART_BYTES 1900 /* of entries in a row, where they are more than one: two such rows fill a page */
 
 /* Entries: the low 4 bytes of XXH3-64 of what follows; a byte w; each code; each fingerprint's id, w bytes. All little-endian;
  * 1 <= w <= 8, one entry at least. */

@@ -26,8 +26,7 @@ int nd_scheme_slots(const nd_scheme *scheme, nd_scratch *scratch, const uint64_t
 /* The low slot_bits of each slot: a signature. */
 void nd_scheme_pack_slots(const nd_scheme *scheme, const uint32_t *slots, uint8_t *signature);
 
-/* Texts from this size on are worth a value part by part, where the scheme and the hash can be so taken. */
-#define ND_LARGE_TEXT ((size_t)1 << 19)
+/* Texts of ND_LARGE_TEXT bytes or more are worth a value part by part, where the scheme and the hash can be so taken. */
 int nd_scheme_streams(const nd_scheme *scheme, const nd_rules *rules);
 int nd_scheme_append_large(const nd_scheme *scheme, const nd_rules *rules, nd_text *work, const uint8_t *text, size_t size,
     nd_values *values);

@@ -1,9 +1,6 @@
 /* sort.c: radix sorts of 64-bit values, in place and without memory of their own, and of records. */
 #include "internal.h"
 
-/* Below so many values inserting one by one is faster than counting digits. */
-#define INSERTION_LIMIT 48
-
 static void insertion_sort(uint64_t *values, size_t count)
 {
     for (size_t i = 1; i < count; i++) {
@@ -45,7 +42,7 @@ static void sort_by_byte(uint64_t *values, size_t count, unsigned shift)
     start = 0;
     for (size_t digit = 0; digit < 256; digit++) {
         size_t size = end[digit] - start;
-        if (size > INSERTION_LIMIT)
+        if (size > ND_INSERTION_LIMIT)
             sort_by_byte(values + start, size, shift - 8);
         else
             insertion_sort(values + start, size);
@@ -55,7 +52,7 @@ static void sort_by_byte(uint64_t *values, size_t count, unsigned shift)
 
 void nd_sort64(uint64_t *values, size_t count)
 {
-    if (count > INSERTION_LIMIT)
+    if (count > ND_INSERTION_LIMIT)
         sort_by_byte(values, count, 56);
     else
         insertion_sort(values, count);
@@ -80,9 +77,9 @@ size_t nd_sort_distinct(uint64_t *hashes, size_t count)
  * the same that this would take long (they are no hashes of 64 bits), they are sorted as others are. */
 size_t nd_sorted_distinct(const uint64_t *from, size_t count, uint64_t *to)
 {
-    enum { BITS = 9, PLACES = 1 << BITS, FEWEST = 64, MOST = 4096, SAME = 32 };
+    enum { BITS = 9, PLACES = 1 << BITS };
     uint16_t places[PLACES] = {0}, largest = 0, start = 0;
-    if (count < FEWEST || count > MOST) {
+    if (count < ND_PLACED_FEWEST || count > ND_PLACED_MOST) {
         memcpy(to, from, count * sizeof *to);
         return nd_sort_distinct(to, count);
     }
@@ -96,7 +93,7 @@ size_t nd_sorted_distinct(const uint64_t *from, size_t count, uint64_t *to)
     }
     for (size_t i = 0; i < count; i++)
         to[places[from[i] >> (64 - BITS)]++] = from[i];
-    if (largest > SAME)
+    if (largest > ND_PLACED_SAME)
         return nd_sort_distinct(to, count);
     insertion_sort(to, count);
     return keep_distinct(to, count);
@@ -140,7 +137,7 @@ static void insert_records(nd_record *records, size_t count, unsigned low_bit, u
 
 nd_record *nd_sort_records(nd_record *records, nd_record *other, size_t count, unsigned low_bit, unsigned high_bit)
 {
-    if (low_bit < high_bit && count <= INSERTION_LIMIT) {
+    if (low_bit < high_bit && count <= ND_INSERTION_LIMIT) {
         insert_records(records, count, low_bit, high_bit);
         return records;
     }

@@ -84,7 +84,6 @@ static const sqlite3_module entries_module = {
 /* ---- neardup_near ---------------------------------------------------------------------------------------------------------------- */
 
 #define PAIR_BYTES 44 /* of two 64-bit numbers with brackets and commas */
-#define NEAR_ON_STACK 256
 
 static void give_near(sqlite3_context *context, const nd_entries *entries, const uint8_t *code, const uint32_t *places, size_t count)
 {
@@ -106,7 +105,7 @@ static void give_near(sqlite3_context *context, const nd_entries *entries, const
 static void sql_near(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;
-    uint32_t few[NEAR_ON_STACK], *places = few;
+    uint32_t few[ND_NEAR_ON_STACK], *places = few;
     nd_entries entries;
     for (int i = 0; i < 3; i++)
         if (sqlite3_value_type(argv[i]) == SQLITE_NULL)
@@ -128,7 +127,7 @@ static void sql_near(sqlite3_context *context, int argc, sqlite3_value **argv)
         nd_fail(context, "neardup_near: no entries of codes of %d bytes, or damaged ones", (int)code_size);
         return;
     }
-    if (entries.count > NEAR_ON_STACK) {
+    if (entries.count > ND_NEAR_ON_STACK) {
         places = sqlite3_malloc64(entries.count * sizeof *places);
         if (places == NULL) {
             sqlite3_result_error_nomem(context);

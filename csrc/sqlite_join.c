@@ -16,11 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CANDIDATES_MAX ((size_t)1 << 22)
-#define RESULTS_MAX ((size_t)1 << 20) /* of all pairs of several fingerprints: who asks can ask for fewer of them */
-#define CANDIDATES_ASKED ((size_t)1 << 16)
-#define ITEM_BITS 20
-#define GROUPED_FROM 2048 /* pairs of a bucket from which it pays to look at its parts */
 
 static nd_table_spec join_spec = {
     .name = "neardup_join",
@@ -57,7 +52,7 @@ typedef struct join_run {
     join_cursor *cursor;
     join_page page;
     nd_components *components;
-    int bounded; /* by RESULTS_MAX */
+    int bounded; /* by ND_RESULTS_MAX */
     uint64_t *candidates; /* other id above, number of the item below */
     size_t candidate_count, candidates_capacity;
     int walking; /* the table is read from end to end: row_key is where that stands */
@@ -83,9 +78,9 @@ typedef struct join_run {
 static int add_result(join_run *run, int64_t id, int64_t other, double similarity, int64_t distance)
 {
     join_cursor *cursor = run->cursor;
-    if (cursor->head.count >= RESULTS_MAX && run->bounded) {
+    if (cursor->head.count >= ND_RESULTS_MAX && run->bounded) {
         nd_table_fail(cursor->head.base.pVtab, "neardup_join: more than %lld pairs: ask for fewer fingerprints at once",
-                      (sqlite3_int64)RESULTS_MAX);
+                      (sqlite3_int64)ND_RESULTS_MAX);
         return SQLITE_TOOBIG;
     }
     int code = nd_table_reserve((void **)&cursor->results, &cursor->results_capacity, cursor->head.count + 1, sizeof(join_result));
@@ -152,13 +147,13 @@ static int try_pair(join_run *run, join_item *item, int64_t other, int *matched)
 
 static join_item *item_of(join_run *run, uint64_t candidate)
 {
-    return &run->page.items[candidate & (((uint64_t)1 << ITEM_BITS) - 1)];
+    return &run->page.items[candidate & (((uint64_t)1 << ND_ITEM_BITS) - 1)];
 }
 
 /* Asked of every candidate: whether the connection was interrupted, looked up for one in many. */
 static int is_stopped(const join_run *run, size_t number)
 {
-    return number % CANDIDATES_ASKED == 0 && nd_is_interrupted(run->reader->table->cache.db);
+    return number % ND_CANDIDATES_ASKED == 0 && nd_is_interrupted(run->reader->table->cache.db);
 }
 
 /* Compares candidates whose items are loaded. */
@@ -170,7 +165,7 @@ static int compare_candidates(join_run *run, const uint64_t *candidates, size_t 
     size_t size = 0;
     for (size_t i = 0; i < count && code == SQLITE_OK; i++) {
         const join_item *item = item_of(run, candidates[i]);
-        int64_t other = (int64_t)(candidates[i] >> ITEM_BITS);
+        int64_t other = (int64_t)(candidates[i] >> ND_ITEM_BITS);
         double similarity;
         int64_t distance;
         if (is_stopped(run, i))
@@ -211,15 +206,15 @@ static int add_candidate(join_run *run, size_t item, int64_t other)
 {
     if (is_stopped(run, run->candidate_count))
         return SQLITE_INTERRUPT;
-    if (run->candidate_count == CANDIDATES_MAX) {
+    if (run->candidate_count == ND_CANDIDATES_MAX) {
         run->candidate_count = nd_sort_distinct(run->candidates, run->candidate_count);
-        int code = 2 * run->candidate_count > CANDIDATES_MAX ? drain_candidates(run) : SQLITE_OK;
+        int code = 2 * run->candidate_count > ND_CANDIDATES_MAX ? drain_candidates(run) : SQLITE_OK;
         if (code != SQLITE_OK)
             return code;
     }
     int code = nd_table_reserve((void **)&run->candidates, &run->candidates_capacity, run->candidate_count + 1, sizeof(uint64_t));
     if (code == SQLITE_OK)
-        run->candidates[run->candidate_count++] = (uint64_t)other << ITEM_BITS | item;
+        run->candidates[run->candidate_count++] = (uint64_t)other << ND_ITEM_BITS | item;
     return code;
 }
 
@@ -324,7 +319,7 @@ static int connect_bucket(join_run *run)
 /* The finaliser of SplitMix64 over an item and a crowd, whose label is below 2^43 by its size: no two give the same. */
 static uint64_t mixed(size_t item, int64_t crowd)
 {
-    uint64_t hash = ((uint64_t)crowd << ITEM_BITS | item) + 0x9E3779B97F4A7C15u;
+    uint64_t hash = ((uint64_t)crowd << ND_ITEM_BITS | item) + 0x9E3779B97F4A7C15u;
     hash = (hash ^ hash >> 30) * 0xBF58476D1CE4E5B9u;
     hash = (hash ^ hash >> 27) * 0x94D049BB133111EBu;
     return hash ^ hash >> 31;
@@ -343,7 +338,7 @@ static size_t met_place(const join_run *run, uint64_t hash)
 static int find_met(join_run *run, size_t item, int64_t crowd, size_t *place)
 {
     if (4 * (run->met_count + 1) > 3 * run->met_capacity) {
-        size_t capacity = run->met_capacity == 0 ? 1024 : 2 * run->met_capacity;
+        size_t capacity = run->met_capacity == 0 ? ND_FIRST_CAPACITY : 2 * run->met_capacity;
         uint64_t *met = sqlite3_malloc64(capacity * sizeof *met);
         if (met == NULL)
             return SQLITE_NOMEM;
@@ -417,7 +412,7 @@ static int ask_crowds(join_run *run, const nd_filed *probe)
 
 static int add_other(join_run *run, int64_t id)
 {
-    if (id < 0 || id >= (int64_t)1 << (63 - ITEM_BITS))
+    if (id < 0 || id >= (int64_t)1 << (63 - ND_ITEM_BITS))
         return nd_table_fail(&run->reader->table->base, "neardup_join: fingerprint id %lld is out of range", (sqlite3_int64)id);
     int code = nd_table_reserve((void **)&run->others, &run->others_capacity, run->other_count + 1, sizeof(uint64_t));
     if (code == SQLITE_OK)
@@ -529,7 +524,7 @@ static int meet_counted(join_run *run, size_t item, int64_t other)
     (void)item;
     (void)other;
     run->met_pairs++;
-    return run->met_pairs > GROUPED_FROM ? SQLITE_DONE : SQLITE_OK;
+    return run->met_pairs > ND_GROUPED_FROM ? SQLITE_DONE : SQLITE_OK;
 }
 
 /* Every visible member with those of the entries that it may match, the newest first. */
@@ -545,7 +540,7 @@ static int meet_entries(join_run *run, const nd_entries *entries, join_meet *mee
         size_t count = nd_entries_near(entries, value, (uint64_t)run->reader->rule.max_distance, run->places);
         while (count > 0 && code == SQLITE_OK) {
             int64_t other = nd_entries_id(entries, run->places[--count]);
-            if (other < 0 || other >= (int64_t)1 << (63 - ITEM_BITS))
+            if (other < 0 || other >= (int64_t)1 << (63 - ND_ITEM_BITS))
                 return nd_table_fail(&run->reader->table->base, "neardup_join: fingerprint id %lld is out of range", other);
             if (run->reader->foreign || (complete ? other > item->id : other < item->id))
                 code = meet(run, run->members[i], other);
@@ -597,7 +592,7 @@ static int join_bucket(join_run *run, const nd_filed *probe)
     if (code != SQLITE_OK)
         return code;
     if (run->other_count > 0) {
-        int large = run->member_count > GROUPED_FROM / run->other_count;
+        int large = run->member_count > ND_GROUPED_FROM / run->other_count;
         code = large && !run->reader->complete ? connect_bucket(run) : add_all_candidates(run);
     }
     if (code == SQLITE_OK && run->reader->statements[JOIN_CROWD] != NULL)
@@ -699,7 +694,7 @@ static int join_filter(sqlite3_vtab_cursor *base, int given, const char *plan, i
     nd_table *table = (nd_table *)base->pVtab;
     char *message = NULL;
     join_reader reader;
-    const int64_t most = ((int64_t)1 << (63 - ITEM_BITS)) - 1;
+    const int64_t most = ((int64_t)1 << (63 - ND_ITEM_BITS)) - 1;
     int64_t first_id, last_id, complete, now;
     int code = nd_cursor_begin(&cursor->head, given, argc, argv);
     if (code == SQLITE_OK)

@@ -3,11 +3,7 @@
 
 #include <string.h>
 
-#define PAGE_BYTES ((size_t)192 << 20) /* what the probes of a page take: every page walks the table again */
 #define WALKED 8.0
-#define KEPT_BYTES ((size_t)64 << 20)
-#define KEPT_MAX ((size_t)1 << 19)
-#define PAGE_ITEMS ((size_t)1 << 20)
 #define PROBE_BYTES ((size_t)64) /* of a page from the candidate table: what one probe takes, sorting included */
 
 int nd_join_fail(join_reader *reader, int code)
@@ -229,15 +225,15 @@ static int is_intact(sqlite3_stmt *statement, int value, int hash)
 
 static size_t kept_place(const join_reader *reader, int64_t id)
 {
-    size_t place = (size_t)((uint64_t)id * 0x9E3779B97F4A7C15u >> 40) & (KEPT_MAX - 1);
+    size_t place = (size_t)((uint64_t)id * 0x9E3779B97F4A7C15u >> 40) & (ND_KEPT_MAX - 1);
     while (reader->kept.ids[place] >= 0 && reader->kept.ids[place] != id)
-        place = (place + 1) & (KEPT_MAX - 1);
+        place = (place + 1) & (ND_KEPT_MAX - 1);
     return place;
 }
 
 static void forget_kept(join_reader *reader)
 {
-    for (size_t i = 0; i < KEPT_MAX; i++)
+    for (size_t i = 0; i < ND_KEPT_MAX; i++)
         reader->kept.ids[i] = -1;
     reader->kept.used = reader->kept.count = 0;
 }
@@ -246,10 +242,10 @@ static int begin_keeping(join_reader *reader)
 {
     if (reader->kept.arena != NULL)
         return SQLITE_OK;
-    reader->kept.ids = sqlite3_malloc64(KEPT_MAX * sizeof *reader->kept.ids);
-    reader->kept.offsets = sqlite3_malloc64(KEPT_MAX * sizeof *reader->kept.offsets);
-    reader->kept.sizes = sqlite3_malloc64(KEPT_MAX * sizeof *reader->kept.sizes);
-    reader->kept.arena = sqlite3_malloc64(KEPT_BYTES);
+    reader->kept.ids = sqlite3_malloc64(ND_KEPT_MAX * sizeof *reader->kept.ids);
+    reader->kept.offsets = sqlite3_malloc64(ND_KEPT_MAX * sizeof *reader->kept.offsets);
+    reader->kept.sizes = sqlite3_malloc64(ND_KEPT_MAX * sizeof *reader->kept.sizes);
+    reader->kept.arena = sqlite3_malloc64(ND_KEPT_BYTES);
     if (reader->kept.ids == NULL || reader->kept.offsets == NULL || reader->kept.sizes == NULL || reader->kept.arena == NULL)
         return SQLITE_NOMEM;
     forget_kept(reader);
@@ -268,9 +264,9 @@ int nd_join_keep_value(join_reader *reader, int64_t id, const uint8_t **bytes, s
         return SQLITE_OK;
     }
     code = nd_join_read_value(reader, id, bytes, size);
-    if (code != SQLITE_OK || *size + 8 > KEPT_BYTES)
+    if (code != SQLITE_OK || *size + 8 > ND_KEPT_BYTES)
         return code;
-    if (reader->kept.used + *size + 8 > KEPT_BYTES || 2 * (reader->kept.count + 1) > KEPT_MAX) {
+    if (reader->kept.used + *size + 8 > ND_KEPT_BYTES || 2 * (reader->kept.count + 1) > ND_KEPT_MAX) {
         forget_kept(reader);
         place = kept_place(reader, id);
     }
@@ -376,7 +372,7 @@ static int take_item(join_reader *reader, join_page *page, sqlite3_stmt *stateme
 
 static int is_full(const join_page *page)
 {
-    return nd_filing_memory(page->probes) + page->arena_size >= PAGE_BYTES || page->count >= PAGE_ITEMS;
+    return nd_filing_memory(page->probes) + page->arena_size >= ND_PAGE_BYTES || page->count >= ND_PAGE_ITEMS;
 }
 
 static int read_values(join_reader *reader, join_page *page, int64_t first_id, int64_t last_id, int64_t *next_id)
@@ -481,8 +477,8 @@ static int read_table(join_reader *reader, join_page *page, int64_t first_id, in
 {
     sqlite3_stmt *statement = reader->statements[JOIN_WALK];
     join_bucket_ids bucket = {0};
-    int64_t most = (int64_t)(PAGE_BYTES / (PROBE_BYTES * (size_t)reader->rule.bands)), end = last_id;
-    most = most < (int64_t)PAGE_ITEMS ? most : (int64_t)PAGE_ITEMS;
+    int64_t most = (int64_t)(ND_PAGE_BYTES / (PROBE_BYTES * (size_t)reader->rule.bands)), end = last_id;
+    most = most < (int64_t)ND_PAGE_ITEMS ? most : (int64_t)ND_PAGE_ITEMS;
     if (last_id - first_id >= most)
         end = first_id + most - 1;
     *next_id = last_id + 1;
@@ -535,7 +531,7 @@ int nd_join_load_item(join_reader *reader, join_page *page, join_item *item)
 
 int nd_join_is_full(const join_page *page)
 {
-    return page->listed && page->arena_size >= PAGE_BYTES;
+    return page->listed && page->arena_size >= ND_PAGE_BYTES;
 }
 
 void nd_join_forget_items(join_page *page)

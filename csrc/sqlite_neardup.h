@@ -12,6 +12,7 @@
 #include <sqlite3ext.h>
 
 #include "neardup_abi.h"
+#include "neardup_limits.h"
 
 #ifndef ND_SQLITE_ENTRY
 SQLITE_EXTENSION_INIT3

@@ -7,8 +7,7 @@
 #include "utf8.h"
 #include "xxh3_inline.h"
 
-#define KEPT_SIZE ((size_t)4 << 20) /* a buffer up to this size stays from run to run */
-#define KEPT_FACTOR 16              /* and so does one of up to this many bytes for each byte of the next text */
+#define KEPT_FACTOR 16 /* a larger buffer stays where it is up to this many bytes for each byte of the next text */
 
 /* ---- memory --------------------------------------------------------------------------------------------------------- */
 
@@ -31,7 +30,7 @@ void *nd_grow(void *items, size_t *capacity, size_t count, size_t more, size_t e
 static void *shrink(void *items, size_t *capacity, size_t element_size, size_t text_size)
 {
     const size_t size = *capacity * element_size;
-    if (size <= KEPT_SIZE || size / KEPT_FACTOR <= text_size)
+    if (size <= ND_KEPT_SIZE || size / KEPT_FACTOR <= text_size)
         return items;
     free(items);
     *capacity = 0;

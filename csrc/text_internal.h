@@ -23,8 +23,6 @@
 #define ND_POINT_CUT (1u << 26)        /* text may be cut before it */
 #define ND_POINT_ODD (1u << 31)        /* in need of all steps */
 #define ND_POINT_TABLE 0x800           /* code points in nd_rules.points; those that are not ODD there are all CUT */
-#define ND_POINT_BATCH 2048
-#define ND_TWO_BYTE_BATCH 65536 /* bytes */
 
 struct nd_rules {
     nd_rules_spec spec; /* joiner and stopwords point into `joiner`; the stop words of the spec are not kept */
@@ -130,8 +128,6 @@ struct nd_text {
 };
 
 /* ---- hashes in parts ------------------------------------------------------------------------------------------------- */
-
-#define ND_DRAIN_SIZE ((size_t)1 << 17) /* bytes of tokens with which a part is full */
 
 typedef struct nd_drain {
     int (*take)(void *context, const uint64_t *hashes, size_t count);

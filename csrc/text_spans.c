@@ -11,7 +11,6 @@
 #include "unicode_internal.h"
 #include "utf8.h"
 
-#define SPAN_SIZE 65536
 #define ALTERNATING_SIZE 32
 
 #define DECOMPOSED_MAX 32 /* code points of the longest decomposition, which has 18 */
@@ -177,7 +176,7 @@ static int take_quickly(nd_text *work, const nd_rules *rules, const uint8_t *tex
 {
     int status = ND_OK;
     const size_t start = *at;
-    const size_t end = nd_ascii_end(text, size - start > SPAN_SIZE ? start + SPAN_SIZE + 1 : size, start);
+    const size_t end = nd_ascii_end(text, size - start > ND_SPAN_SIZE ? start + ND_SPAN_SIZE + 1 : size, start);
     if (end == size || end - start >= ND_ASCII_RUN) {
         *at = end == size ? end : end - 1; /* the last one may take a mark, or it is the one beyond the span */
         return sink->ascii(work, rules, text + start, *at - start);
@@ -197,7 +196,7 @@ static int take_quickly(nd_text *work, const nd_rules *rules, const uint8_t *tex
 /* After a piece of the text that ends at `at`; *asked: where somebody was asked last whether to stop. */
 static int finish_piece(nd_text *work, const nd_rules *rules, size_t at, size_t *asked)
 {
-    if (at - *asked >= SPAN_SIZE) {
+    if (at - *asked >= ND_SPAN_SIZE) {
         const int status = nd_watched(&work->watch);
         if (status != ND_OK)
             return status;
@@ -226,9 +225,9 @@ int nd_text_each_span(nd_text *work, const nd_rules *rules, const uint8_t *text,
         if (at - start >= ALTERNATING_SIZE)
             shortest = 0;
         else if (start > 0)
-            shortest = shortest < SPAN_SIZE / 2 ? 2 * shortest + ALTERNATING_SIZE : SPAN_SIZE;
+            shortest = shortest < ND_SPAN_SIZE / 2 ? 2 * shortest + ALTERNATING_SIZE : ND_SPAN_SIZE;
         if (rules->spec.strip_accents)
-            shortest = SPAN_SIZE;
+            shortest = ND_SPAN_SIZE;
         const size_t end = find_span_end(rules, text, size, at, shortest);
         status = process_span(work, rules, text + at, end - at, sink);
         if (status == ND_OK)

@@ -26,7 +26,7 @@ from .native import lib, text_of
 from .schemes import BinaryCode, BitSampling, BottomK, MinHash, SimHash
 from .store.connection import extension_path, load
 from .text import TextRules
-from .values import AddReport, CheckReport, Cluster, Document, Key, Match, Pair, Stats
+from .values import AddReport, CheckReport, Cluster, Document, Key, Match, Pair, Skipped, Stats
 
 __version__: str = text_of(lib.nd_version())
 
@@ -54,6 +54,7 @@ __all__ = [
     "ParameterError",
     "ReadOnlyError",
     "SimHash",
+    "Skipped",
     "Stats",
     "TextRules",
     "__version__",

@@ -12,6 +12,7 @@ from typing import Any
 
 import apsw
 
+from . import limits
 from . import records as checks
 from .errors import NearDupError, ParameterError
 from .reader import Reader, sketch_of
@@ -24,15 +25,12 @@ from .store.connection import translated
 from .store.documents import Record
 from .store.ingest import Columns, Ingest, IngestOptions
 from .store.opening import open_store, require_unicode
-from .store.rebuild import rebuild
+from .store.rebuild import Changes, rebuild
 from .store.repair import Repair
 from .store.state import Sketch, Store
 from .store.writer import Writer
 from .text import TextRules
 from .values import AddReport, CheckReport, Key, Match
-
-LIGHT_MAX = 1 << 20
-"""Length of a text from which on adding it inside a transaction has a savepoint."""
 
 _CODE = object()
 """Stands for the text of a document that is a code."""
@@ -161,7 +159,7 @@ class Index(Reader):
     def _add(self, record: Record, make: Callable[[Store], Sketch], if_exists: str, limit: int) -> list[Match]:
         checks.check_choice("if_exists", if_exists, checks.IF_EXISTS)
         checks.check_count("limit", limit)
-        with self._sketched(make, record) as sketch:
+        with self._to_write(make, record) as sketch:
             return self._writer.add(record, sketch, checks.now_ms(), if_exists=if_exists, limit=limit)[1]
 
     def add_if_new(
@@ -185,7 +183,7 @@ class Index(Reader):
         checks.check_choice("if_exists", if_exists, checks.IF_EXISTS)
         checks.check_choice("on_match", on_match, (None, "touch"))
         checks.check_count("limit", limit, 1)
-        with self._sketched(lambda store: sketch_of(store, text), record) as sketch:
+        with self._to_write(lambda store: sketch_of(store, text), record) as sketch:
             now = checks.now_ms()
             return self._writer.add_if_new(record, sketch, now, if_exists=if_exists, limit=limit, on_match=on_match)[1]
 
@@ -228,7 +226,7 @@ class Index(Reader):
         checks.check_many("codes", codes)
         if isinstance(keys, Sized) and isinstance(codes, Sized) and len(keys) != len(codes):
             raise ParameterError(f"{len(keys)} keys for {len(codes)} codes: give one key for each code")
-        rows = self._store.scheme.code_rows(codes)
+        rows = self._looked_at().scheme.code_rows(codes)
         records: Iterable[Any] = zip(keys, rows, strict=True)
         if group is not None or expires_at is not None:
             records = ({"key": key, "code": code, "group": group, "expires_at": expires_at} for key, code in records)
@@ -251,7 +249,7 @@ class Index(Reader):
         if commit_every is not None:
             checks.check_count("commit_every", commit_every, 1)
         checks.check_callable("progress", progress)
-        self._store.db.require_open()
+        self._looked_at()
         options = IngestOptions(content, if_exists, on_error, bool(only_new), commit_every, progress)
         with self._store.db.large_cache():
             report = Ingest(self._store, self._views.own.documents, self._writer, options).run(records)
@@ -261,7 +259,7 @@ class Index(Reader):
     def _checkpoint(self) -> None:
         """Give the disk space of a long write-ahead log back."""
         db = self._store.db
-        with db.lock, translated():
+        with db.hold(), translated():
             if db.owned and not db.connection.in_transaction:
                 db.truncate_log()
 
@@ -296,9 +294,10 @@ class Index(Reader):
         """Remove every document whose time has come by `now` (aware datetime or Unix seconds; None = the clock)."""
         given = checks.check_expiry(now)
         with self._store.writing():
-            moment = checks.now_ms() if given is None else given
+            clock = checks.now_ms()
             sql = self._store.sql("SELECT id FROM {index}_document WHERE expires_at <= ? ORDER BY id")
-            return self._views.own.clusters.remove([row[0] for row in self._store.db.rows(sql, (moment,))], moment)
+            rows = self._store.db.rows(sql, (clock if given is None else given,))
+            return self._views.own.clusters.remove([row[0] for row in rows], clock)
 
     def keep_newest(self, n: int) -> int:
         """Remove all but the newest `n` documents; returns how many were removed."""
@@ -332,22 +331,30 @@ class Index(Reader):
             raise
 
     def rebuild(
-        self, scheme: Scheme | None = None, text: TextRules | None = None, *, progress: Callable[[int], Any] | None = None
+        self,
+        scheme: Scheme | None = None,
+        text: TextRules | None = None,
+        *,
+        store_text: bool | None = None,
+        record_matches: bool | None = None,
+        progress: Callable[[int], Any] | None = None,
     ) -> None:
-        """Build tables, matches and clusters anew, with another scheme or other text rules where given; one transaction.
+        """Build tables, matches and clusters anew, changing what is given; one transaction.
 
-        Raises ParameterError where new fingerprints are needed and the texts are not stored.
+        scheme, text: other ones. store_text=False drops the stored texts; True is possible where no text is lacking, so in an
+        empty index. record_matches: seek and record matches from now on, among what is there too, or drop them. Raises
+        ParameterError where new fingerprints are needed, or texts, and the texts are not stored.
         """
-        for label, value, kind in (("scheme", scheme, Scheme), ("text", text, TextRules)):
+        kinds = (("scheme", scheme, Scheme), ("text", text, TextRules))
+        flags = (("store_text", store_text, bool), ("record_matches", record_matches, bool))
+        for label, value, kind in (*kinds, *flags):
             if value is not None and not isinstance(value, kind):
                 raise ParameterError(f"{label}={value!r}: it is a {kind.__name__}")
         checks.check_callable("progress", progress)
         self._store.db.require_open()
         with self._store.db.large_cache(), self._store.writing():
-            rules = text if text is not None else self._store.rules
-            chosen = (scheme if scheme is not None else self._store.scheme).for_index(rules, self._store.store_text)
-            rebuild(self._store, self._writer, chosen, rules, checks.now_ms(), progress or (lambda done: None))
-            self._store.adopt(scheme, text)
+            changes = Changes(scheme, text, store_text, record_matches)
+            rebuild(self._store, self._writer, changes, checks.now_ms(), progress or (lambda done: None))
         self._checkpoint()
 
     def check(self, repair: bool = False) -> CheckReport:
@@ -360,13 +367,13 @@ class Index(Reader):
         checker = Checker(self._store, self._writer, self._views.own.clusters)
         db = self._store.db
         db.require_open()
-        with db.lock, translated():
+        with db.hold(), translated():
             db.require_open()
             report = checker.pages()
         if not report.ok:  # nothing can be read or mended with certainty
             return report
         with self._store.reading():
-            report = checker.run(checks.now_ms())
+            report = checker.run()
         if report.ok or not repair:
             return report
         with self._store.writing():
@@ -374,7 +381,7 @@ class Index(Reader):
             done = mender.indexes()
             found, lost = mender.run(checks.now_ms(), checker.damaged())
             self._store.refresh()
-            return CheckReport((*lost, *checker.run(checks.now_ms()).problems), (*done, *found))
+            return CheckReport((*lost, *checker.run().problems), (*done, *found))
 
     def compact(self) -> int:
         """Give unused space of the file back (VACUUM); returns the bytes by which the file shrank.
@@ -382,7 +389,7 @@ class Index(Reader):
         The names of groups in which no document is left go as well."""
         db = self._store.db
         db.require_open()
-        with db.lock, translated():
+        with db.hold(), translated():
             db.require_open()
             if db.connection.in_transaction:
                 raise NearDupError("compact() cannot run inside a transaction: leave it first")
@@ -399,7 +406,7 @@ class Index(Reader):
         require_unicode(os.fsdecode(path))
         db = self._store.db
         db.require_open()
-        with db.lock, translated():
+        with db.hold(), translated():
             db.require_open()
             if db.connection.in_transaction:
                 raise NearDupError("backup() cannot run inside a transaction: leave it first")
@@ -408,10 +415,10 @@ class Index(Reader):
     # ---- helpers -----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _sketched(self, make: Callable[[Store], Sketch], record: Record) -> Iterator[Sketch]:
+    def _to_write(self, make: Callable[[Store], Sketch], record: Record) -> Iterator[Sketch]:
         """A fingerprint to write, made outside the transaction, and again inside it if a rebuild came between."""
         self._store.db.require_open()
-        sketch = make(self._store)
+        sketch = self._sketched(make)
         with self._store.writing(light=_is_light(record)):
             yield sketch if sketch.epoch == self._store.epoch else make(self._store)
 
@@ -433,4 +440,4 @@ class Index(Reader):
 def _is_light(record: Record) -> bool:
     """Whether nothing of a record can turn out to be longer than SQLite allows, when some of it has been written."""
     parts = record.key, record.text, record.metadata
-    return all(part is None or isinstance(part, int) or len(part) <= LIGHT_MAX for part in parts)
+    return all(part is None or isinstance(part, int) or len(part) <= limits.LIGHT_MAX for part in parts)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from . import limits
 from ._core import ffi, lib
 from ._texts import locate
 from .errors import CorruptIndexError, ParameterError
@@ -26,10 +27,7 @@ __all__ = [
 
 Array = npt.NDArray[Any]
 
-_SLICE_TEXTS = 4096  # texts handed to C in one call: between two calls Ctrl-C is heard
-_SLICE_BYTES = 8 << 20
 _SIZE_BYTES: int = ffi.sizeof("size_t")
-_KEPT_BYTES = 32 << 20  # a thread's list of values that grew beyond this is given back
 
 
 def check(status: int, subject: str = "") -> None:
@@ -268,7 +266,7 @@ def _taken(values: Any) -> Values:
 
 def _append(scheme: Any, rules: Any, mine: _Thread, texts: list[Any], start: int, subject: str) -> int:
     """Appends the values of some texts from `start` on to the thread's list; returns how many."""
-    addresses, sizes, owners = locate(texts, start, _SLICE_BYTES, text_bytes)
+    addresses, sizes, owners = locate(texts, start, limits.SLICE_BYTES, text_bytes)
     count = len(sizes) // _SIZE_BYTES
     pointers = ffi.cast("const uint8_t *const *", ffi.from_buffer(addresses))
     size_data = ffi.cast("const size_t *", ffi.from_buffer(sizes))
@@ -282,13 +280,13 @@ def values_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes]) -> Va
     texts = texts if isinstance(texts, list) else list(texts)
     mine = _mine()
     lib.nd_values_clear(mine.values)
-    for first in range(0, len(texts), _SLICE_TEXTS):
-        part = texts[first : first + _SLICE_TEXTS]  # a list of our own keeps the texts alive, whatever other threads do
+    for first in range(0, len(texts), limits.SLICE_TEXTS):
+        part = texts[first : first + limits.SLICE_TEXTS]  # a list of our own keeps the texts alive, whatever other threads do
         start = 0
         while start < len(part):
             start += _append(scheme, rules, mine, part, start, "fingerprints of texts")
     taken = _taken(mine.values)
-    if len(taken.data) > _KEPT_BYTES:
+    if len(taken.data) > limits.KEPT_BYTES:
         mine.values = _owned(lib.nd_values_new(), lib.nd_values_free)
     return taken
 
@@ -302,7 +300,7 @@ def value_of_text(scheme: Any, rules: Any, text: str | bytes) -> tuple[bytes | N
     size = lib.nd_values_ends(values)[0]
     value = ffi.buffer(lib.nd_values_bytes(values), size)[:] if size else None
     token_count = lib.nd_values_tokens(values)[0]
-    if size > _KEPT_BYTES:
+    if size > limits.KEPT_BYTES:
         mine.values = _owned(lib.nd_values_new(), lib.nd_values_free)
     return value, token_count
 

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
 
 import apsw
 
+from . import limits
 from . import records as checks
-from .errors import ParameterError
+from .errors import MismatchError, NearDupError, ParameterError
 from .schemes.base import Scheme
 from .store import statistics
 from .store.explain import Explanation, MatchExplanation, explain_pair, explain_query
-from .store.joins import ranges, ranges_with, set_blocks
-from .store.state import Sketch, Store
+from .store.joins import Joins, ranges, ranges_with, set_blocks
+from .store.state import Basis, Sketch, Store
 from .store.views import View, Views
 from .text import TextRules
 from .values import Cluster, Document, Key, Match, Pair, Stats
 
-PAGE = 500
-"""Documents that a lazy listing reads in one transaction."""
+Made = TypeVar("Made")
 
 
 class Reader:
@@ -35,22 +37,27 @@ class Reader:
         """The connection below, with the SQL functions loaded. Raises ClosedError."""
         db = self._store.db
         db.require_open()
-        if db.lock.acquire(blocking=False):  # only whoever holds the transaction has anything at work in the background
-            try:
+        if db.is_attended:  # records in hand are written first
+            with db.hold():
                 db.settle()
-            finally:
-                db.lock.release()
         return db.connection
 
     @property
     def scheme(self) -> Scheme:
-        """The scheme, complete with what was chosen for it."""
-        return self._store.scheme
+        """The scheme, complete with what was chosen for it, as the file has it now; of a closed index as it had it last."""
+        return self._looked_at().scheme
 
     @property
     def text_rules(self) -> TextRules:
-        """The text rules."""
-        return self._store.rules
+        """The text rules, as the file has them now; of a closed index as it had them last."""
+        return self._looked_at().rules
+
+    def _looked_at(self) -> Store:
+        """What is known of the file, after a look at it."""
+        if self._store.db.is_closed:
+            return self._store
+        with self._views.reading() as view:
+            return view.store
 
     @property
     def name(self) -> str:
@@ -115,7 +122,7 @@ class Reader:
     ) -> list[list[Match]]:
         """`query` for each of many texts, all in one consistent state; one list of matches each."""
         checked = [checks.check_text(text) for text in checks.check_many("texts", texts)]
-        sketches = self._store.sketch_texts(checked, evidence=True)
+        sketches = self._sketched(lambda store: store.sketch_texts(checked, evidence=True))
         with self._views.reading() as view:
             if sketches.epoch != view.store.epoch:
                 sketches = view.store.sketch_texts(checked, evidence=True)
@@ -132,8 +139,8 @@ class Reader:
         group: Key | None,
         measure: str | None = None,
     ) -> list[Match]:
-        sketch = make(self._store)
-        view = self._views.take()
+        sketch = self._sketched(make)
+        loan, view = self._views.take()
         store = view.store
 
         def ask() -> list[Match]:
@@ -142,13 +149,18 @@ class Reader:
                 sketch = make(store)
             return _matches(view, sketch, threshold, max_distance, limit, first, group, measure)
 
-        try:
+        with loan:
             if group is None:
                 return store.at_once(ask)
             with store.reading():  # its number is another statement, which has to see the same state
                 return ask()
-        finally:
-            self._views.give_back(view)
+
+    def _sketched(self, make: Callable[[Store], Made]) -> Made:
+        """What `make` makes with the settings at hand; where these refuse it, with those that the file has now."""
+        try:
+            return make(self._store)
+        except NearDupError:
+            return make(self._looked_at())
 
     def matches(
         self, key: Key, *, threshold: float | None = None, measure: str | None = None, limit: int | None = None
@@ -158,11 +170,9 @@ class Reader:
         threshold, measure: as of `query`.
         """
         checks.check_measure(measure)
-        view = self._views.take()
-        try:
+        loan, view = self._views.take()
+        with loan:
             return view.store.at_once(lambda: _matches_of(view, key, threshold, measure, limit))
-        finally:
-            self._views.give_back(view)
 
     def pairs(self, threshold: float | Reader | None = None, other: Reader | None = None) -> Iterator[Pair]:
         """All pairs of near-duplicates, lazily; `key_a` is the earlier document.
@@ -173,36 +183,54 @@ class Reader:
         The candidate table is joined with itself, or with the other's fingerprints, a range of documents at a time; each range
         sees one state of the index.
         """
-        self._store.db.require_open()
         if isinstance(threshold, Reader):
             threshold, other = None, threshold
-        self._store.scheme.query_bounds(threshold, None)
+        begun = self._begin_pairs(threshold, other)
+        return self._pairs(begun, threshold, other)
+
+    def _begin_pairs(self, threshold: float | None, other: Reader | None) -> tuple[Basis, Basis | None]:
+        """What the index is, and the other one, now: the file is looked at first. ParameterError for what cannot be asked."""
+        with self._views.reading() as view:
+            mine = view.store.basis
+            mine.scheme.query_bounds(threshold, None)
         if other is None:
-            return self._pairs(threshold)
-        other._store.db.require_open()
-        self._require_alike(other)
-        return self._pairs_with(other, threshold)
+            return mine, None
+        with other._views.reading() as view:
+            theirs = view.store.basis
+        _require_alike(mine, theirs)
+        return mine, theirs
 
-    def _pairs(self, threshold: float | None) -> Iterator[Pair]:
-        parts = set_blocks if self._store.scheme.is_set else ranges
-        for pairs in parts(self._views.joins, threshold, checks.now_ms):
-            for one in pairs.documents():
-                yield Pair(one.a.key, one.b.key, one.similarity, one.distance)
+    def _pairs(self, begun: tuple[Basis, Basis | None], threshold: float | None, other: Reader | None) -> Iterator[Pair]:
+        """The pairs; from the beginning where the index is rebuilt before there was one."""
+        listed = False
+        while True:
+            try:
+                for pairs in self._parts(*begun, threshold, other):
+                    for one in pairs.documents():
+                        listed = True
+                        yield Pair(one.a.key, one.b.key, one.similarity, one.distance)
+                return
+            except MismatchError:
+                if listed or (now := self._begin_pairs(threshold, other)) == begun:
+                    raise
+                begun = now
 
-    def _pairs_with(self, other: Reader, threshold: float | None) -> Iterator[Pair]:
-        for pairs in ranges_with(self._views.joins, other._views.joins, threshold, checks.now_ms):
-            for one in pairs.documents():
-                yield Pair(one.a.key, one.b.key, one.similarity, one.distance)
+    def _parts(self, mine: Basis, theirs: Basis | None, threshold: float | None, other: Reader | None) -> Iterator[Any]:
+        joins = partial(self._joins, mine)
+        if other is not None and theirs is not None:
+            return ranges_with(joins, partial(other._joins, theirs), threshold, checks.now_ms)
+        return (set_blocks if mine.scheme.is_set else ranges)(joins, threshold, checks.now_ms)
 
-    def _require_alike(self, other: Reader) -> None:
-        """ParameterError where the fingerprints of two indexes cannot be compared."""
-        mine, theirs = self._store, other._store
-        if mine.scheme.reads_values_of(theirs.scheme) and mine.rules.settings() == theirs.rules.settings():
-            return
-        raise ParameterError(
-            f"the other index has {theirs.scheme!r} under {theirs.rules!r}, this one {mine.scheme!r} under {mine.rules!r}: their "
-            "fingerprints cannot be compared; rebuild() one of them like the other"
-        )
+    @contextmanager
+    def _joins(self, begun: Basis) -> Iterator[Joins]:
+        """Joins, in one state of the file; of a listing that was begun when the index was `begun`."""
+        with self._views.reading() as view:
+            if view.store.epoch != begun.epoch:
+                raise MismatchError(
+                    f"index {self.name!r} was rebuilt while its pairs were listed, and pairs of before and after do not go "
+                    "together: begin again with pairs()"
+                )
+            yield view.joins
 
     def clusters(self, min_size: int = 2) -> list[Cluster]:
         """Connected components of the graph of pairs, largest first; without `record_matches` they are computed now."""
@@ -245,7 +273,7 @@ class Reader:
         after = 0
         while True:
             with self._views.reading() as view:
-                page = view.documents.page(after, checks.now_ms(), PAGE)
+                page = view.documents.page(after, checks.now_ms(), limits.LISTED_PAGE)
             if not page:
                 return
             yield from [row[1] for row in page]
@@ -262,7 +290,7 @@ class Reader:
         """
         checks.check_measure(measure)
         start = time.perf_counter()
-        sketch = sketch_of(self._store, text)
+        sketch = self._sketched(lambda store: sketch_of(store, text))
         fingerprint_s = time.perf_counter() - start
         with self._views.reading() as view:
             if sketch.epoch != view.store.epoch:
@@ -300,6 +328,16 @@ class Reader:
             if figures["expired"] and view.store.record_matches:  # labels do not tell what only these connected
                 figures["clusters"] = len(view.clusters.listing(2, now))
             return figures
+
+
+def _require_alike(mine: Basis, theirs: Basis) -> None:
+    """ParameterError where the fingerprints of two indexes cannot be compared."""
+    if mine.scheme.reads_values_of(theirs.scheme) and mine.rules.settings() == theirs.rules.settings():
+        return
+    raise ParameterError(
+        f"the other index has {theirs.scheme!r} under {theirs.rules!r}, this one {mine.scheme!r} under {mine.rules!r}: their "
+        "fingerprints cannot be compared; rebuild() one of them like the other"
+    )
 
 
 def sketch_of(store: Store, text: str | bytes) -> Sketch:

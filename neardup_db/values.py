@@ -129,13 +129,27 @@ def _utc(seconds: float) -> str:
         return f"{seconds:,} s"
 
 
+MOST_PROBLEMS = 100
+"""Skipped records that an AddReport names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A record that was left out: its place in the input from 0, its key (None where it has none that can be used), and why."""
+
+    record: int
+    key: Key | None
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class AddReport:
     """What `add_many` did with its records.
 
     added: stored as new documents; replaced: stored in the place of an older document of the same key; ignored: left out because
     the key was there; skipped: left out because the record was wrong (`on_error="skip"`); matched: records with at least one
-    near-duplicate among the earlier documents (with `only_new=True` these were not stored).
+    near-duplicate among the earlier documents (with `only_new=True` these were not stored); problems: the skipped records, the
+    first MOST_PROBLEMS of them. Reports are equal if their counts are.
     """
 
     added: int = 0
@@ -143,6 +157,7 @@ class AddReport:
     ignored: int = 0
     skipped: int = 0
     matched: int = 0
+    problems: tuple[Skipped, ...] = field(default=(), compare=False)
 
     @property
     def total(self) -> int:

@@ -1,4 +1,4 @@
-"""The switch for long runs, and indexes that several test files use."""
+"""The switch for long runs, tiny limits, and indexes that several test files use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,21 @@ import pytest
 from crash_writer import Writers
 from support import SETS, WORDS
 
-from neardup_db import BinaryCode, Index
+from neardup_db import BinaryCode, Index, limits
+
+SMALL_LIMITS = {
+    "BATCH_RECORDS": 3, "BATCH_SIZE": 60, "WORTH_THREADS": 2, "WORTH_THREADS_SIZE": 40, "WAITING_MAX": 2, "WAITING_BYTES": 400,
+    "SEEN_FROM": 2, "SEEN_SLOTS": 4, "ASIDE_MAX": 6, "VALUE_HASHES": 2, "UNCONNECTED_MAX": 3, "FILING_BYTES": 100,
+    "LIGHT_MAX": 8, "SLICE_TEXTS": 2, "SLICE_BYTES": 30, "KEPT_BYTES": 64,
+    "EXTRA_EDGES": 1, "CROWD": 2, "FROM_CROWD": 1, "SIZE_KNOWN": 2,
+    "LISTED_PAGE": 2, "PAIRS_WANTED": 2, "SET_BLOCK": 2, "SET_HASHES": 20, "MEMBERS_MOST": 3, "COPIES_AT_ONCE": 2,
+    "ASKED_BYTES": 500, "RANGE_FIRST": 1, "RANGE_MOST": 3, "READERS_MAX": 2,
+    "REBUILT_PAGE": 2, "CHECKED_PAGE": 2, "CHECKED_VALUES": 2, "CHECKED_TEXTS": 2,
+    "CACHE_KIB": 40, "CACHE_KIB_MOST": 60, "CACHE_KIB_MANY": 80, "SPILL_KIB": 20,
+    "LOG_PAGES": 20, "LOG_PAGES_MAX": 60, "LOG_LITTLE": 5,
+    "PIECE_RECORDS": 3, "PIECE_BYTES": 100, "COMMIT_BYTES": 300, "DEDUP_COMMIT_EVERY": 7, "LINE_BYTES": 8,
+}  # fmt: skip
+"""Values of `neardup_db.limits` with which a handful of documents comes to every place where work is cut."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -20,6 +34,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def long_run(request: pytest.FixtureRequest) -> bool:
     """Whether `--long` was given."""
     return bool(request.config.getoption("--long"))
+
+
+@pytest.fixture
+def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All numbers that decide how work is cut are tiny."""
+    assert set(SMALL_LIMITS) == {name for name in vars(limits) if name.isupper()}, "a limit has no tiny value here"
+    for name, value in SMALL_LIMITS.items():
+        monkeypatch.setattr(limits, name, value)
 
 
 @pytest.fixture

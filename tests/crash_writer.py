@@ -13,17 +13,15 @@ import subprocess
 import sys
 import time
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from disks import Disk, DiskFile
 from support import WORDS
 
-import neardup_db.store.ingest as ingest
-import neardup_db.store.log as log
 import neardup_db.store.schema as schema
-import neardup_db.store.writer as writer
-from neardup_db import Index, MinHash
+from neardup_db import Index, MinHash, limits
 
 Operation = list[Any]
 """A name, and its arguments as `apply` takes them."""
@@ -47,7 +45,7 @@ class DeadlyDisk(Disk):
 
 
 def apply(index: Index, operation: Operation) -> None:
-    """Do to an index what `Model.apply` in test_crash.py does to a dictionary."""
+    """Do to an index what `Model.apply` in test_crash.py, or `effects` in processes.py, does to a dictionary."""
     name, *arguments = operation
     if name == "add":
         key, text, expires_at = arguments
@@ -77,7 +75,7 @@ def work(job: dict[str, Any]) -> None:
     if "migrations" in job:
         schema.SCHEMA_VERSION, schema.MIGRATIONS = job["version"], Path(job["migrations"])
     if job.get("beside"):  # a second thread moves the log often
-        log.LOG_PAGES, log.LOG_PAGES_MAX, log.LITTLE = 30, 120, 6
+        limits.LOG_PAGES, limits.LOG_PAGES_MAX, limits.LOG_LITTLE = 30, 120, 6
     with DeadlyDisk(job["countdown"]), Index(job["path"], **({} if job.get("beside") else {"text": WORDS})) as index:
         if job.get("small"):  # the log goes into the file often, and pages into the log before the commit
             index.connection.execute("PRAGMA cache_size = 10; PRAGMA cache_spill = 1; PRAGMA wal_autocheckpoint = 30")
@@ -96,20 +94,34 @@ class Writers:
         self.acknowledged = 0
         """Operations of the writer at work, for whoever looks from another thread."""
 
-    def run(self, job: dict[str, Any], kill_after: float | None) -> int:
-        """Let a writer do its job, and kill it so many seconds after it has begun. Returns how many operations it has done."""
+    def start(self, job: dict[str, Any]) -> int:
+        """Let a writer begin its job; its process's number."""
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(json.dumps(job) + "\n")
         self.process.stdin.flush()
         word, _, rest = self.process.stdout.readline().partition(" ")
         assert word == "ready", rest
+        return int(rest)
+
+    def lines(self) -> Iterator[str]:
+        """What it says, until it is dead. The last one, where it was killed, may be part of a line."""
+        assert self.process.stdout is not None
+        while not (line := self.process.stdout.readline().strip()).endswith("dead"):
+            assert line, "the process that forks writers has ended"
+            yield line
+        if line != "dead":
+            yield line.removesuffix("dead")
+
+    def run(self, job: dict[str, Any], kill_after: float | None) -> int:
+        """Let a writer do its job, and kill it so many seconds after it has begun. Returns how many operations it has done."""
+        number = self.start(job)
         if kill_after is not None:
             time.sleep(kill_after)
-            os.kill(int(rest), signal.SIGKILL)
+            os.kill(number, signal.SIGKILL)
         lines: list[str] = []
         self.acknowledged = 0
-        while (line := self.process.stdout.readline().strip()) != "dead":
-            assert line and not line.startswith("failed"), line
+        for line in self.lines():
+            assert not line.startswith("failed"), line
             lines.append(line)
             self.acknowledged = len(lines)
         finished = lines[-1:] == ["end"]
@@ -126,7 +138,9 @@ class Writers:
 
 def main() -> None:
     """Fork a writer for each line. Its batches are small."""
-    ingest.BATCH_RECORDS, ingest.WORTH_THREADS, writer.SEEN_FROM = 25, 1, 30
+    import processes  # which imports this one
+
+    limits.BATCH_RECORDS, limits.WORTH_THREADS, limits.SEEN_FROM = 25, 1, 30
     child = 0
     for line in sys.stdin:
         if child:
@@ -134,7 +148,8 @@ def main() -> None:
         child = os.fork()
         if child == 0:
             try:
-                work(json.loads(line))
+                job = json.loads(line)
+                (processes.live if "role" in job else work)(job)
             except BaseException:
                 say(f"failed {json.dumps(traceback.format_exc())}")
             finally:

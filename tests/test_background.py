@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from neardup_db import Index, MinHash, TextRules
-from neardup_db.store import background, ingest
+from neardup_db import Index, MinHash, TextRules, limits
+from neardup_db.store import ingest
 from neardup_db.store.background import Lane
 from neardup_db.store.state import Store
 
@@ -18,8 +18,8 @@ from neardup_db.store.state import Store
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of ten records, each worth the threads."""
-    monkeypatch.setattr(ingest, "BATCH_RECORDS", 10)
-    monkeypatch.setattr(ingest, "WORTH_THREADS", 1)
+    monkeypatch.setattr(limits, "BATCH_RECORDS", 10)
+    monkeypatch.setattr(limits, "WORTH_THREADS", 1)
 
 
 def texts(count: int, first: int = 0) -> list[tuple[int, str]]:
@@ -166,8 +166,8 @@ def test_few_texts_are_in_memory(
 ) -> None:
     """While writing is held up, no more records are read than three batches and what may wait: by number, or by what the stored
     texts in them take."""
-    monkeypatch.setattr(background, "WAITING_MAX", most)
-    monkeypatch.setattr(background, "WAITING_BYTES", most_bytes)
+    monkeypatch.setattr(limits, "WAITING_MAX", most)
+    monkeypatch.setattr(limits, "WAITING_BYTES", most_bytes)
     go, taken = threading.Event(), ingest.Ingest._take
 
     def slow(self: ingest.Ingest, *args: Any) -> None:

@@ -18,10 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import neardup_db
-from neardup_db import BinaryCode, CorruptIndexError, Index, native
+from neardup_db import BinaryCode, CorruptIndexError, Index, limits, native
 from neardup_db.datasette import scalars
 from neardup_db.native import ffi, lib
-from neardup_db.store import documents
 
 TIERS = [ffi.string(lib.nd_isa_at(i)).decode() for i in range(lib.nd_isa_count())]
 
@@ -432,7 +431,7 @@ def test_a_load_in_segments_is_one_by_one(scheme: Any, monkeypatch: pytest.Monke
                     for key, code in enumerate(codes):
                         index.add_code(key, code)
             else:
-                monkeypatch.setattr(documents, "FILING_BYTES", size * scheme.filing_bytes if size < 1000 else size)
+                monkeypatch.setattr(limits, "FILING_BYTES", size * scheme.filing_bytes if size < 1000 else size)
                 for start in range(0, 900, 450):
                     index.add_codes(range(start, start + 450), codes[start : start + 450])
             assert index.check().ok

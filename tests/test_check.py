@@ -198,6 +198,12 @@ CASES: dict[str, tuple[str, list[str], bool]] = {
         ["fingerprints in a crowd that is not their cluster: 2"],
         True,
     ),
+    "crowd without all of its cluster": (
+        "UPDATE neardup_setting SET value = 1 WHERE name = 'crowds'; UPDATE neardup_document SET cluster_id = 2 WHERE id = 3; "
+        f"UPDATE neardup_fingerprint SET crowd = 2 WHERE id = 2; {FILED_AGAIN}",
+        ["fingerprints that are not in the crowd of their cluster: 1"],
+        True,
+    ),
     "ids counted too low": (
         "UPDATE sqlite_sequence SET seq = 2 WHERE name = 'neardup_document'",
         ["ids of neardup_document above the highest one ever given: 5"],

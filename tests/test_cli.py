@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import functools
 import gzip
+import io
 import json
+import os
+import re
+import signal
+import sqlite3
+import stat
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -15,9 +24,13 @@ from typing import Any
 import pytest
 import zstandard
 from click.testing import CliRunner, Result
+from rich.table import Table
 
-from neardup_db import Index, TextRules
+import neardup_db
+from neardup_db import AddReport, Index, MinHash, Skipped, TextRules
 from neardup_db.cli import main
+from neardup_db.cli.output import GuardedStream, Meter, Screen
+from neardup_db.cli.wording import worded
 from neardup_db.compute import shingles
 from neardup_db.demo import documents
 from neardup_db.show.theory import binomial, chances_of
@@ -151,6 +164,196 @@ def test_bad_usage_is_one_sentence() -> None:
     assert "--file and --key" in refused("query", "x.db", "text", "--key", "a")
 
 
+# ---- what a terminal sees ------------------------------------------------------------------------------------------------
+
+WILD = "red\x1b[31m \x9b2J \u202eevil\u2066 \r\x07"
+"""Sequences of a terminal, as C0 and as C1, and characters that turn the line round."""
+
+
+def is_harmless(text: str) -> bool:
+    """Whether nothing in a text moves the cursor, rings or turns a line round."""
+    return all(line.isprintable() for line in text.replace("\t", " ").split("\n"))
+
+
+def test_names_of_a_strangers_file_reach_the_terminal_as_escapes(tmp_path: Path) -> None:
+    """A file, a folder or a table whose name holds control characters is named in errors without them."""
+    path = tmp_path / f"{WILD}.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute(f'CREATE TABLE "{WILD}" (x)')
+    connection.close()
+    wrong = lines(tmp_path / f"{WILD}.jsonl", [{"id": 1}])
+    (tmp_path / WILD).mkdir()
+    for name in ("a", "b.jsonl"):
+        (tmp_path / WILD / f"{WILD}{name}").write_text("{}")
+    for arguments in (
+        ("stats", path),
+        ("sql", path, f'SELECT "{WILD}" FROM "{WILD}2"'),
+        ("serve", path),
+        ("add", tmp_path / "i.db", wrong),
+        ("dedup", wrong, "-o", tmp_path / "o.jsonl"),
+        ("dedup", tmp_path / WILD, "-o", tmp_path / "out"),
+    ):
+        told = run(*arguments).output
+        assert is_harmless(told) and "\\u001b[31m" in told, told
+    result = run("add", tmp_path / "i.db", wrong, "--on-error", "skip")
+    assert result.exit_code == 0 and is_harmless(result.output) and "\\u001b[31m" in result.stderr
+
+
+def test_json_holds_no_control_characters_and_the_same_values(tmp_path: Path) -> None:
+    """What is not printable is escaped, and decodes to what it was: C1 and bidi controls, and characters beyond 16 bits."""
+    key = f"{WILD}\U000e0041 \u00e9\u65e5"
+    source = lines(tmp_path / "in.jsonl", [{"id": key, "text": FOX}, {"id": "b", "text": FOX}])
+    good("add", tmp_path / "i.db", source)
+    pairs = tmp_path / "pairs.jsonl"
+    good("dedup", source, "-o", tmp_path / "o.jsonl", "--pairs", pairs)
+    for told in (good("pairs", tmp_path / "i.db", "--json"), pairs.read_text(encoding="utf-8")):
+        assert told.rstrip("\n").isprintable() and "\u00e9\u65e5" in told
+        assert key in json.loads(told).values()
+    assert is_harmless(good("pairs", tmp_path / "i.db"))
+
+
+def test_what_rich_prints_is_harmless_too() -> None:
+    """A console's own colours pass, those of the values do not, in a table either."""
+    file = io.StringIO()
+    screen = Screen(file=file, force_terminal=True, width=200)
+    table = Table(WILD)
+    table.add_row(WILD)
+    screen.print(table)
+    screen.print(f"{WILD} [bold]x[/]")
+    text = re.sub(r"\x1b\[1m|\x1b\[0m", "", file.getvalue())
+    assert "\x1b[1m" in file.getvalue() and "\\u001b[31m" in text and is_harmless(text)
+    guarded = io.StringIO()
+    GuardedStream(guarded).write("\x1b[1mbold\x1b[0m \x1b[2J \x9b\n")  # type: ignore[arg-type]
+    assert guarded.getvalue() == "\x1b[1mbold\x1b[0m \\u001b[2J \\u009b\n"
+
+
+def test_records_on_standard_output_are_data(tmp_path: Path) -> None:
+    """dedup -o - copies bytes, whatever they are."""
+    data = '{"text": "\x9b2J \u202e words"}\n'.encode()
+    (tmp_path / "in.jsonl").write_bytes(data)
+    assert run("dedup", tmp_path / "in.jsonl", "-o", "-").stdout_bytes == data
+
+
+def test_errors_advise_in_options(tmp_path: Path, source: Path, index: Path) -> None:
+    """A remedy is one of the command line, and the file is named: no argument of Python's is advised."""
+    foreign = tmp_path / "foreign.db"
+    with sqlite3.connect(foreign) as connection:
+        connection.execute("CREATE TABLE t (x)")
+    connection.close()
+    (tmp_path / "empty.db").touch()
+    for arguments, remedy in (
+        (("add", index, source), "--if-exists ignore"),
+        (("add", index, source, "--threshold", 0.5), "neardup rebuild"),
+        (("add", foreign, source), "give another path"),
+        (("stats", foreign), "give another path"),
+        (("stats", tmp_path / "empty.db"), "neardup add"),
+        (("stats", index, "--name", "other"), "--name"),
+        (("query", index, FOX, "--threshold", 0.5), "--threshold"),
+    ):
+        told = refused(*arguments)
+        assert remedy in told and re.search(r"/(index|foreign|empty)\.db'?:? |/in\.jsonl, line 1: ", told), told
+        assert not re.search(r"\w=|\w\(\)|True|None", told), told
+
+
+def test_no_message_of_the_package_keeps_advice_for_python() -> None:
+    """Every text of the package that names an argument of Index, or a method, is put into the words of commands."""
+    advice = re.compile(
+        r"\b(read_only|attach|if_exists|store_text|record_matches|name)=|\b(check|rebuild|MinHash|BottomK)\("
+        "|same object|larger timeout"
+    )
+    root = Path(neardup_db.__file__).parent
+    looked_at = 0
+    for path in sorted([*root.glob("*.py"), *root.glob("store/**/*.py"), *root.glob("schemes/*.py")]):
+        for message in messages(path.read_text(encoding="utf-8")):
+            if advice.search(message):
+                looked_at += 1
+                assert not advice.search(worded(message)), f"{path.name}: {message}"
+    assert looked_at > 10
+
+
+def messages(code: str) -> list[str]:
+    """The texts of a module from which errors are made: what stands in a `raise`, or is returned as an error."""
+    found: list[str] = []
+
+    def collect(node: ast.AST) -> None:
+        if isinstance(node, ast.JoinedStr):
+            found.append("".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values))
+        elif isinstance(node, ast.Constant):
+            found.append(str(node.value))
+        else:
+            for part in ast.iter_child_nodes(node):
+                collect(part)
+
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Raise) or (isinstance(node, ast.Return) and "Error(" in ast.unparse(node)):
+            collect(node)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("key 'k=5' is wrong", "key 'k=5' is wrong"),
+        ("the index's threshold=0.8 is above", "the index's --threshold 0.8 is above"),
+        ("store_text=True, the file has False", "--store-text, the file is otherwise"),
+        ("num_perm must be at least 1, not 0", "--num-perm must be at least 1, not 0"),
+        ("damaged: run check(repair=True), or restore a backup", "damaged: run neardup check --repair, or restore a backup"),
+        ("make it with MinHash(exact=True) or BottomK(containment=True)", "make it with --scheme minhash --exact or --scheme "
+         "bottomk --containment"),
+    ],
+)  # fmt: skip
+def test_arguments_become_options(message: str, said: str) -> None:
+    """Only what is an argument is changed, not what stands in quotation marks."""
+    assert worded(message) == said
+
+
+def test_an_option_given_twice_is_an_error(tmp_path: Path, source: Path) -> None:
+    """Of any command: where one value is taken, the second one is not taken in silence."""
+    assert "--text-field is given 2 times" in refused("add", "i.db", source, "--text-field", "a", "--text-field", "b")
+    assert "--exact/--estimate is given 2 times" in refused("add", "i.db", source, "--exact", "--estimate")
+    for command in main.commands.values():
+        for option in command.params:
+            if option.param_type_name == "option" and not option.is_flag and option.opts[0].startswith("--"):  # type: ignore[attr-defined]
+                assert f"{option.opts[0]} is given 3 times" in refused(str(command.name), *[f"{option.opts[0]}=1"] * 3)
+    good("add", tmp_path / "i.db", source, "--metadata", "--metadata")
+
+
+# ---- the end of a program ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
+    """After SIGTERM or SIGHUP no temporary file is left, the old output stands, and the exit code tells the signal."""
+    source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    os.mkfifo(source)
+    out.write_text("old")
+    code = "from neardup_db.cli import main; main()"
+    command = [sys.executable, "-c", code, "dedup", str(source), "-o", str(out), "--force"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, cwd=tmp_path) as program, open(source, "wb", 0) as pipe:
+        assert program.stderr is not None
+        pipe.write(b'{"text": "x"}\n')  # it reads, so its folder is there
+        assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".neardup-")]
+        program.send_signal(number)
+        pipe.close()  # a signal just before a read would only be heard after it
+        told = program.stderr.read().decode()
+    assert (program.returncode, told) == (128 + number, f"neardup: ended by {number.name}\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.jsonl"] and out.read_text() == "old"
+
+
+def test_a_hangup_that_is_ignored_stays_so(tmp_path: Path) -> None:
+    """Under nohup a command goes on."""
+    source = tmp_path / "in.jsonl"
+    os.mkfifo(source)
+    code = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); from neardup_db.cli import main; main()"
+    command = [sys.executable, "-c", code, "dedup", str(source), "-o", "out.jsonl"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=tmp_path) as program:
+        with open(source, "wb") as pipe:
+            program.send_signal(signal.SIGHUP)
+            pipe.write(b'{"text": "x"}\n')
+        program.communicate()
+    assert program.returncode == 0 and (tmp_path / "out.jsonl").read_bytes() == b'{"text": "x"}\n'
+
+
 # ---- add -----------------------------------------------------------------------------------------------------------------
 
 
@@ -236,7 +439,8 @@ def test_containment_is_asked_for_with_a_measure(tmp_path: Path) -> None:
     assert [(match["key"], match["similarity"]) for match in told] == [("long", 1.0), ("part", 2 / 3)]
     assert good("query", path, "--key", "part", "--measure", "containment").split() == ["1.0000", "long"]
     assert "prefix_containment" in good("explain", path, "three four five six", "--measure", "containment", "--threshold", 1)
-    assert "containment=True" in refused("query", plain, "two three four five", "--measure", "containment")
+    told = refused("query", plain, "two three four five", "--measure", "containment")
+    assert "--scheme bottomk --containment, or neardup rebuild --scheme bottomk --k 128 --threshold 0.5 --containment" in told
     assert "goes with texts" in refused("query", codes, "00" * 32, "--measure", "containment")
     assert "not with two KEYs" in refused("explain", path, "long", "part", "--measure", "containment")
 
@@ -284,6 +488,164 @@ def test_add_reads_standard_input(tmp_path: Path, source: Path) -> None:
 def test_durations_are_checked(tmp_path: Path, source: Path, duration: str) -> None:
     """What is no duration is named with an example of one."""
     assert "30d" in refused("add", tmp_path / "i.db", source, f"--expires-in={duration}")
+
+
+def test_files_without_ids_do_not_collide(tmp_path: Path) -> None:
+    """Keys are file and line, so two files go into one index; the same file again is an error that says so, and goes on."""
+    for name in ("a", "b"):
+        lines(tmp_path / f"{name}.jsonl", [{"text": f"{name} {word}"} for word in ("one", "two")])
+    path = tmp_path / "i.db"
+    good("add", path, tmp_path / "a.jsonl")
+    good("add", path, tmp_path / "b.jsonl")
+    good("add", path, tmp_path / "b.jsonl", "--source", "other")
+    good("add", path, "-", "--format", "jsonl", stdin='{"text": "x"}')
+    with Index(path) as made:
+        assert list(made) == ["a.jsonl:1", "a.jsonl:2", "b.jsonl:1", "b.jsonl:2", "other:1", "other:2", "stdin:1"]
+    told = refused("add", path, tmp_path / "a.jsonl")
+    assert "'a.jsonl:1' is already in the index: was this file added before?" in told and "--source NAME" in told
+    with open(tmp_path / "a.jsonl", "a") as file:
+        file.write('{"text": "a three"}\n')
+    assert json.loads(good("add", path, tmp_path / "a.jsonl", "--if-exists", "ignore", "--json"))["added"] == 1
+
+
+def test_a_folder_of_shards_is_read_record_by_record(tmp_path: Path) -> None:
+    """Shards are read in the order of their paths; dedup puts their records into one file; a mixture names the remedy."""
+    folder = tmp_path / "shards"
+    (folder / "b").mkdir(parents=True)
+    (folder / "a.jsonl").write_bytes(b'\xef\xbb\xbf{"text": "one"}\n{"text": "%s"}' % FOX.encode())
+    (folder / "b" / "0.jsonl.gz").write_bytes(gzip.compress(b'\xef\xbb\xbf{"text": "two"}\n{"text": "%s!"}\n' % FOX.encode()))
+    good("add", tmp_path / "i.db", folder)
+    with Index(tmp_path / "i.db") as made:
+        assert list(made) == ["a.jsonl:1", "a.jsonl:2", "b/0.jsonl.gz:1", "b/0.jsonl.gz:2"]
+    assert "must end in .jsonl" in refused("dedup", folder, "-o", tmp_path / "out")
+    assert "lie one in the other" in refused("dedup", folder, "-o", folder / "out.jsonl")
+    good("dedup", folder, "-o", tmp_path / "out.jsonl")
+    expected = b'\xef\xbb\xbf{"text": "one"}\n{"text": "%s"}\n{"text": "two"}\n' % FOX.encode()
+    assert (tmp_path / "out.jsonl").read_bytes() == expected
+    assert run("dedup", folder, "-o", "-").stdout_bytes == expected
+    (folder / "README").write_text("a text")
+    told = refused("add", tmp_path / "j.db", folder)
+    assert "README and a.jsonl" in told and "--glob '*.jsonl'" in told and "--format" in told
+    assert "4 added" in good("add", tmp_path / "j.db", folder, "--glob", "*.jsonl*")
+    assert "README, line 1: no JSON" in refused("add", tmp_path / "k.db", folder, "--format", "jsonl")
+
+
+def test_shards_of_csv_have_one_header(tmp_path: Path) -> None:
+    """dedup writes the header once; shards with other columns do not go into one file, but into an index."""
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    (folder / "a.csv").write_text("id,text\n1,one")
+    (folder / "b.csv").write_text("id,text\n2,two\n")
+    good("dedup", folder, "-o", tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text() == "id,text\n1,one\n2,two\n"
+    (folder / "c.csv").write_text("text,id\nthree,3\n")
+    assert "c.csv, line 1: the columns are 'text', 'id'" in refused("dedup", folder, "-o", tmp_path / "out.csv", "--force")
+    assert "3 added" in good("add", tmp_path / "i.db", folder)
+
+
+@pytest.mark.parametrize("every", [1, 7, 4096, 5000])
+def test_transactions_hold_exactly_as_many_records_as_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int) -> None:
+    """With --commit-every N what another connection sees grows by N; after an error the command says where it stands."""
+    count = min(3 * every + 1, 10_001)
+    source = lines(tmp_path / "in.jsonl", [{"id": str(i), "text": f"text number {i}"} for i in range(count)])
+    with open(source, "a") as file:
+        file.write("broken\n")
+    path = tmp_path / "i.db"
+    told = refused("add", path, source, "--commit-every", every, "--no-record-matches")
+    with Index(path) as made:
+        assert len(made) == count // every * every
+    done = count // every * every
+    assert f"{done:,} records are committed, and the same command with --if-exists ignore goes on" in told
+    told = refused("add", path, source, "--commit-every", every, "--if-exists", "ignore", "--on-error", "raise")
+    assert "the same command again goes on" in told
+
+
+def test_an_interrupted_add_says_how_to_go_on(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in the third transaction leaves the records of two, and the message says so; with --one-transaction none."""
+    calls: list[int] = []
+
+    def advance(meter: Meter, position: int, records: int, duplicates: int) -> None:
+        calls.append(records)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Meter, "advance", advance)
+    result = run("add", tmp_path / "i.db", source, "--commit-every", 1)
+    assert result.exit_code == 130
+    going_on = "2 records are committed, and the same command with --if-exists ignore goes on"
+    assert result.stderr.strip() == f"neardup: interrupted; {going_on}"
+    with Index(tmp_path / "i.db") as made:
+        assert list(made) == ["a", "b"]
+    calls.clear()
+    result = run("add", tmp_path / "j.db", source, "--commit-every", 1, "--one-transaction")
+    assert result.stderr.strip() == "neardup: interrupted; nothing was added"
+
+
+def test_records_left_out_are_named(tmp_path: Path) -> None:
+    """Each with its line and the reason: the first few on standard error, 100 in JSON, and all in the count."""
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"id": "a", "text": "one"}\n' + "broken\n" * 120 + '{"id": "b"}\n')
+    result = run("add", tmp_path / "i.db", source, "--on-error", "skip", "--json")
+    told = json.loads(result.stdout)
+    assert (told["records"], told["added"], told["skipped"], len(told["problems"])) == (122, 1, 121, 100)
+    assert told["problems"][0]["line"] == 2 and told["problems"][0]["reason"].startswith("no JSON")
+    assert "121 records left out" in result.stderr and result.stderr.count(", line ") == 5
+    assert "1 added, 121 left out" in run("add", tmp_path / "j.db", source, "--on-error", "skip").stdout
+    removed = run("dedup", source, "-o", tmp_path / "o.jsonl", "--on-error", "skip")
+    assert "121 left out" in removed.stdout and "line 2: no JSON" in removed.stderr
+
+
+def test_what_the_index_skips_is_named_by_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record that the index left out is named by the line that it stands in, in the words of commands."""
+    source = tmp_path / "in.jsonl"
+    source.write_text("".join(f'{{"id": "{i}", "text": "x"}}\n\n' for i in range(5000)))
+
+    def skipping(index: Index, records: list[Any], **options: Any) -> AddReport:
+        reason = "key is already in the index: delete it first, or give if_exists='replace' or 'ignore'"
+        return AddReport(added=len(records) - 1, skipped=1, problems=(Skipped(1, records[1]["key"], reason),))
+
+    monkeypatch.setattr(Index, "add_many", skipping)
+    told = json.loads(run("add", tmp_path / "i.db", source, "--on-error", "skip", "--json").stdout)
+    assert [(one["line"], one["key"]) for one in told["problems"]] == [(3, "1"), (2 * 4097 + 1, "4097")]
+    assert "--if-exists replace" in told["problems"][0]["reason"] and told["skipped"] == 2
+
+
+def test_an_id_that_stands_twice_is_named_with_both_lines(tmp_path: Path) -> None:
+    """The second of two records with one id is an error that names its line and that of the first; skipped, it is counted."""
+    source = lines(tmp_path / "in.jsonl", [{"id": "a", "text": "x"}, {"id": "b", "text": "y"}, {"id": "a", "text": "z"}])
+    assert "line 3: key 'a' stands in line 1 already" in refused("add", tmp_path / "i.db", source)
+    assert "2 added, 1 left out" in run("add", tmp_path / "i.db", source, "--on-error", "skip").stdout
+
+
+def test_a_wrong_code_is_named_by_its_line(tmp_path: Path) -> None:
+    """What the index refuses is told by file and line, not by its place in a batch."""
+    source = lines(tmp_path / "in.jsonl", [{"id": 1, "text": "00" * 8}, {"id": 2, "text": "00"}])
+    told = refused("add", tmp_path / "i.db", source, "--scheme", "binarycode", "--bits", 64)
+    assert "in.jsonl, line 2: " in told and "record 1" not in told
+
+
+def test_texts_without_a_word_are_told(tmp_path: Path) -> None:
+    """They match nothing: the summary of add counts them, and a query for one says why it finds nothing."""
+    source = lines(tmp_path / "in.jsonl", [{"id": 1, "text": "!!!"}, {"id": 2, "text": "!!!"}, {"id": 3, "text": "a word"}])
+    path = tmp_path / "i.db"
+    assert "2 without a word" in good("add", path, source)
+    more = lines(tmp_path / "more.jsonl", [{"id": 4, "text": ""}])
+    assert json.loads(good("add", path, more, "--json"))["without_words"] == 1
+    result = run("query", path, "!!!")
+    assert (result.exit_code, result.stdout) == (1, "") and "holds no word" in result.stderr
+    assert run("query", path, "no such words").stderr == ""
+
+
+@pytest.mark.parametrize("command", ["add", "dedup"])
+def test_a_pipe_is_an_input(tmp_path: Path, source: Path, command: str) -> None:
+    """What cannot be read twice is copied first, packed or not: a FIFO, or what a shell makes of <(...)."""
+    pipe = tmp_path / "pipe.jsonl"
+    os.mkfifo(pipe)
+    threading.Thread(target=pipe.write_bytes, args=(gzip.compress(source.read_bytes()),)).start()
+    if command == "dedup":
+        assert "4 records: 3 kept" in good("dedup", pipe, "-o", tmp_path / "out.jsonl")
+    else:
+        assert "4 added" in good("add", tmp_path / "i.db", pipe)
 
 
 # ---- asking ----------------------------------------------------------------------------------------------------------------
@@ -627,3 +989,121 @@ def test_dedup_can_keep_its_index(source: Path, tmp_path: Path) -> None:
     with Index(tmp_path / "kept.db") as made:
         assert made.get(2).metadata == {"id": "b", "line": 2}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "kept.db", "out.jsonl"]
+
+
+# ---- outputs -----------------------------------------------------------------------------------------------------------------
+
+
+def writers(source: Path, index: Path) -> dict[str, Callable[[Path], tuple[object, ...]]]:
+    """Commands that write a file, by what they write."""
+    other = source.parent / "other.jsonl"
+    dedup = ("dedup", source, "--force")
+    return {
+        "-o": lambda path: (*dedup, "-o", path),
+        "--pairs": lambda path: (*dedup, "-o", other, "--pairs", path),
+        "--clusters": lambda path: (*dedup, "-o", other, "--clusters", path),
+        "--index": lambda path: (*dedup, "-o", other, "--index", path),
+        "--html": lambda path: ("explain", index, "a", "b", "--html", path),
+        "report": lambda path: ("report", index, "-o", path),
+    }
+
+
+WRITERS = ["-o", "--pairs", "--clusters", "--index", "--html", "report"]
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_what_is_replaced_keeps_its_mode_and_links_stay(tmp_path: Path, source: Path, index: Path, writer: str) -> None:
+    """A new file has the mode that the umask leaves, a replaced one its own; of a link its target is replaced."""
+    path, link = tmp_path / "out.jsonl", tmp_path / "link.jsonl"
+    before = os.umask(0o002)
+    try:
+        assert run(*writers(source, index)[writer](path)).exit_code == 0
+        assert stat.S_IMODE(path.stat().st_mode) == 0o664
+        written = path.stat().st_size
+        path.write_bytes(b"")
+        path.chmod(0o640)
+        link.symlink_to("out.jsonl")
+        assert run(*writers(source, index)[writer](link)).exit_code == 0
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640 and path.stat().st_size == written
+    assert link.is_symlink() and os.readlink(link) == "out.jsonl"
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_pipe_is_written_into(tmp_path: Path, source: Path, index: Path, writer: str) -> None:
+    """A FIFO as an output stays one, and who reads it gets what a file would hold; an index refuses it."""
+    command = writers(source, index)[writer]
+    good_file = run(*command(tmp_path / "file.jsonl"))
+    assert good_file.exit_code == 0
+    pipe = tmp_path / "pipe.jsonl"
+    os.mkfifo(pipe)
+    if writer == "--index":
+        assert "an index is a file" in refused(*command(pipe))
+        return
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
+    reader.start()
+    assert run(*command(pipe)).exit_code == 0
+    reader.join()
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert strip_times(read[0]) == strip_times((tmp_path / "file.jsonl").read_bytes())
+
+
+def strip_times(page: bytes) -> bytes:
+    return re.sub(rb"as of [0-9: -]+ UTC", b"", page)
+
+
+@pytest.mark.skipif(not hasattr(os, "mknod") or os.geteuid() != 0, reason="only root makes devices")
+def test_a_device_is_not_replaced(tmp_path: Path, source: Path, index: Path) -> None:
+    """As root, too, a null device stays a device."""
+    device = tmp_path / "null"
+    os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    try:
+        os.close(os.open(device, os.O_WRONLY))
+    except OSError:
+        pytest.skip("devices cannot be opened here")
+    for writer, command in writers(source, index).items():
+        result = run(*command(device))
+        assert result.exit_code == (2 if writer == "--index" else 0), result.output
+        assert stat.S_ISCHR(device.stat().st_mode) and not list(tmp_path.glob(".neardup-*"))
+
+
+def test_tables_go_to_standard_output(tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--pairs - and --clusters - print JSON lines, the summary stands apart; two outputs there are refused."""
+    monkeypatch.chdir(tmp_path)
+    result = run("dedup", source, "-o", "o.jsonl", "--pairs", "-")
+    assert result.exit_code == 0 and "3 kept" in result.stderr
+    assert [(row["id_a"], row["id_b"]) for row in map(json.loads, result.stdout.splitlines())] == [("a", "b")]
+    rows = run("dedup", source, "-o", "o.jsonl", "--force", "--clusters", "-").stdout.splitlines()
+    assert [json.loads(row)["id"] for row in rows] == ["a", "b"]
+    for both in (("-o", "-", "--pairs", "-"), ("-o", "p.jsonl", "--pairs", "-", "--json"), ("-o", "p", "--index", "-")):
+        refused("dedup", source, *both)
+    assert not (tmp_path / "-").exists() and not (tmp_path / "p.jsonl").exists()
+
+
+def test_pages_go_to_standard_output(index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`report -o -` and `explain --html -` print the page."""
+    monkeypatch.chdir(tmp_path)
+    assert good("report", index, "-o", "-").rstrip().endswith("</html>")
+    assert good("explain", index, "a", "b", "--html", "-").rstrip().endswith("</html>")
+    assert not (tmp_path / "-").exists()
+
+
+def test_a_folder_is_not_replaced_by_a_file(tmp_path: Path, source: Path) -> None:
+    """--force replaces a file by a file: a folder and what is in it stay."""
+    kept = tmp_path / "folder" / "kept"
+    kept.parent.mkdir()
+    kept.write_text("kept")
+    for writer in ("-o", "--pairs", "--clusters", "--index"):
+        others = () if writer == "-o" else ("-o", tmp_path / "o.jsonl")
+        assert "is a folder" in refused("dedup", source, writer, kept.parent, *others, "--force")
+    assert kept.read_text() == "kept"
+
+
+def test_an_index_in_use_is_not_replaced(tmp_path: Path, source: Path) -> None:
+    """The log of another index would be taken for that of the new one."""
+    with Index(tmp_path / "used.db", MinHash()) as made:
+        made.add("a", "x")
+        told = refused("dedup", source, "-o", tmp_path / "o.jsonl", "--index", tmp_path / "used.db", "--force")
+        assert "is in use" in told

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
-from support import CASES, PAST, Model
+from support import CASES, PAST, SETS, Model
+from support import WORDS as SINGLE_WORDS
 from test_state_machine import IndexMachine
 
-from neardup_db import BottomK, Index, TextRules
-from neardup_db.store import clusters
+from neardup_db import BottomK, Index, TextRules, limits
 
 CROWDED = ["minhash", "minhash-exact", "minhash-exact-text", "bottomk", "bottomk-estimate"]
 WORDS = """oak elm ash fir yew box bay may ivy rue nut fig pea rye oat hop tea hay reed moss fern weed root leaf twig""".split()  # noqa: SIM905
@@ -47,7 +47,7 @@ def agree(index: Index, model: Model) -> None:
 @pytest.mark.parametrize("name", [*CROWDED, "simhash", "bitsampling"])
 def test_large_batches_of_near_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, crowd: int) -> None:
     """Adding in two batches and one by one, deleting and expiring leave the clusters of brute force."""
-    monkeypatch.setattr(clusters, "CROWD", crowd)
+    monkeypatch.setattr(limits, "CROWD", crowd)
     case = CASES[name]
     model = Model(case)
     texts = families(3, 60, 30)
@@ -77,7 +77,7 @@ def test_large_batches_of_near_copies(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("name", CROWDED)
 def test_histories_in_which_every_pair_is_a_crowd(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """The state machine of all schemes, with rows that stand apart from two matches on."""
-    monkeypatch.setattr(clusters, "CROWD", 2)
+    monkeypatch.setattr(limits, "CROWD", 2)
     machine: Any = type("CrowdMachine", (IndexMachine,), {"case": CASES[name]})
     run_state_machine_as_test(
         machine,
@@ -89,7 +89,7 @@ def test_histories_in_which_every_pair_is_a_crowd(monkeypatch: pytest.MonkeyPatc
 
 def test_rows_of_a_large_cluster_stand_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cluster of so many fingerprints has one crowd in the file, a small one and single documents none."""
-    monkeypatch.setattr(clusters, "CROWD", 20)
+    monkeypatch.setattr(limits, "CROWD", 20)
     case = CASES["minhash"]
     with Index(tmp_path / "index.db", case.scheme, text=case.rules) as index:
         index.add_many(families(1, 60, 5))
@@ -104,7 +104,7 @@ def test_rows_of_a_large_cluster_stand_together(tmp_path: Path, monkeypatch: pyt
 
 def test_a_fingerprint_that_expired_documents_left_in_a_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy of a text whose own cluster has expired is not in its crowd any more, and is found beside that."""
-    monkeypatch.setattr(clusters, "CROWD", 2)
+    monkeypatch.setattr(limits, "CROWD", 2)
     letters = "abcdefghijklmnopqrstuvwxyz"
     apart, between, other = letters[:8], letters[2:10], letters[4:12]
     for many in (True, False):
@@ -129,3 +129,51 @@ def test_a_fingerprint_that_expired_documents_left_in_a_crowd(monkeypatch: pytes
                     index.add(key, text)
             assert [set(one.keys) for one in index.clusters()] == [{"other", "more", "most", "again", "joins"}]
             assert index.check().ok, index.check().problems
+
+
+def numbered(letter: str, first: int, last: int) -> str:
+    """So many words that nothing else has."""
+    return " ".join(f"{letter}{i}" for i in range(first, last))
+
+
+def test_a_text_that_only_expired_documents_have_in_a_crowd() -> None:
+    """A document with the text of an expired one joins the cluster of what matches it and a crowd, before expire() and after."""
+    near, other = numbered("c", 0, 20), numbered("d", 0, 12)
+    with Index(":memory:", SETS, text=SINGLE_WORDS) as index:
+        index.add_many((i, f"{near} u{i}") for i in range(200))
+        index.add("bridge", f"{near} {other}")
+        index.add("before", f"{other} c0 c1 c2 c3 c4 c5 c6 c7")
+        assert len(index.clusters()[0].keys) == 202
+        for key in ("bridge", "before"):
+            index.update(key, expires_at=PAST)
+        assert index.add("same", f"{other} c0 c1 c2 c3 c4 c5 c6 c7") == []
+        index.add_many((i, f"{near} u{i}") for i in range(200, 300))
+        index.add(300, f"{near} u300")
+        assert sorted(len(one.keys) for one in index.clusters()) == [301]
+        index.add("both", f"{near} {other} x")
+        assert {"same", 0, 300} < {match.key for match in index.matches("both")}
+        for _ in range(2):
+            assert [set(one.keys) for one in index.clusters()] == [{*range(301), "same", "both"}]
+            assert index.check().problems == ()
+            index.expire()
+
+
+def test_a_crowd_of_expired_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """add and add_if_new see nothing of a crowd that has expired, and everything of the one that follows it."""
+    monkeypatch.setattr(limits, "CROWD", 3)
+    near = numbered("c", 0, 20)
+    for at_once in (True, False):
+        with Index(":memory:", SETS, text=SINGLE_WORDS) as index:
+            index.add_many((i, f"{near} u{i}") for i in range(8))
+            for key in range(8):
+                index.update(key, expires_at=PAST)
+            later = [(f"later {i}", f"{near} u{i}") for i in range(4, 12)]
+            if at_once:
+                assert index.add_many(later).matched == 7
+            else:
+                assert index.add_if_new(*later[0]) == []
+                assert all(index.add(*record) for record in later[1:])
+            for _ in range(2):
+                assert [one.keys for one in index.clusters()] == [tuple(f"later {i}" for i in range(4, 12))]
+                assert index.check().problems == ()
+                index.expire()

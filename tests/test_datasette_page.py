@@ -16,6 +16,7 @@ from datasette.app import Datasette
 from pages import LOW, NEAR, OTHER, SCRIPT, TEXT, make
 
 from neardup_db import BinaryCode, Index, SimHash, TextRules
+from neardup_db.show.report import report_page
 
 
 @pytest.fixture
@@ -405,3 +406,19 @@ def test_simhash_shows_distances(tmp_path: Path) -> None:
     """A scheme of distances shows them beside the similarity."""
     path = make(tmp_path / "articles.db", scheme=SimHash(max_distance=20))
     assert "distance 0" in get(path, f"{PAGE}/search", sent=ASKED).text
+
+
+def test_expired_documents_are_on_no_page(tmp_path: Path) -> None:
+    """A document whose time is over is not named before it is removed either: not as a member, a match or an answer."""
+    path = tmp_path / "articles.db"
+    with Index(path, LOW, store_text=True) as index:
+        for key in ("secret", "first", "second"):
+            index.add(key, TEXT, expires_at=4_000_000_000)
+        index.update("secret", expires_at=1_000_000_000)
+        report = report_page(index, "A report")
+    cluster = get(path, f"{PAGE}/clusters/2")
+    assert "first" in cluster.text and "second" in cluster.text
+    pages = [cluster, get(path, PAGE), get(path, f"{PAGE}/search", sent=ASKED)]
+    assert [page.status_code for page in pages] == [200, 200, 200]
+    assert not [page.text for page in pages if "secret" in page.text]
+    assert "first" in report and "secret" not in report

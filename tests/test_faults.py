@@ -19,9 +19,7 @@ import pytest
 from disks import DISK_FULL, IO_ERROR, REAL, FailingDisk, copy_files
 from support import FAR, SETS, SOON, WORDS
 
-import neardup_db.store.ingest as ingest
-import neardup_db.store.writer as writer
-from neardup_db import BinaryCode, Index, MinHash, NearDupError
+from neardup_db import BinaryCode, Index, MinHash, NearDupError, limits
 
 TEXTS = ["one two three", "one two three four", "five six seven", "five six seven", "eight nine ten"]
 KEYS = "abcde"
@@ -125,9 +123,9 @@ def faults() -> Iterator[list[str]]:
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[FailingDisk]:
     """A disk that can fail; `add_many` makes small batches, writes them in the background, and takes them for large ones."""
-    monkeypatch.setattr(ingest, "BATCH_RECORDS", 12)
-    monkeypatch.setattr(ingest, "WORTH_THREADS", 1)
-    monkeypatch.setattr(writer, "SEEN_FROM", 15)
+    monkeypatch.setattr(limits, "BATCH_RECORDS", 12)
+    monkeypatch.setattr(limits, "WORTH_THREADS", 1)
+    monkeypatch.setattr(limits, "SEEN_FROM", 15)
     with FailingDisk() as failing:
         yield failing
 

@@ -28,8 +28,9 @@ from neardup_db import (
     ParameterError,
     SimHash,
     TextRules,
+    records,
 )
-from neardup_db.store.connection import CACHE_KIB, CACHE_KIB_MANY
+from neardup_db.limits import CACHE_KIB, CACHE_KIB_MANY
 from neardup_db.store.documents import Documents
 
 # ---- query -------------------------------------------------------------------------------------------------------------
@@ -244,6 +245,63 @@ def test_expire_removes_what_has_had_its_time(codes: Index) -> None:
     assert list(codes) == ["d"] and codes.check().ok
 
 
+def test_expire_before_now_leaves_what_has_expired_since_invisible(codes: Index) -> None:
+    """expire(a moment that is past) mends clusters for good: what has expired since, or before it came, connects nobody."""
+    for key, code, expires_at in (("a", 0, None), ("r", 0b111, None), ("c", 0b111111, None), ("e", 1 << 40, PAST)):
+        codes.add_code(key, code, expires_at=expires_at)
+    assert codes.clusters() == [Cluster("a", ("a", "r", "c"))]
+    codes.update("r", expires_at=PAST - 1000)
+    for moment, removed in ((PAST - 500, 1), (None, 1)):
+        assert codes.expire(moment) == removed
+        assert codes.clusters() == [] and codes.stats()["clusters"] == 0 and codes.check().problems == ()
+
+
+class Clock:
+    """The time of an index, in seconds since 1970."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seconds = 0
+        monkeypatch.setattr(records, "now_ms", lambda: self.seconds * 1000)
+
+
+def test_a_clock_that_is_set_back(codes: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document that a clock set back shows again is in its cluster at once, however it was stored, and when it is revived."""
+    clock = Clock(monkeypatch)
+    clock.seconds = 100
+    codes.add_code("a", 0)
+    codes.add_code("bridge", 0b111, expires_at=1000)
+    clock.seconds = 2000
+    codes.add_code("over", 1, expires_at=1000)
+    codes.add_codes(["also over"], [0b11], expires_at=1000)
+    codes.add_code("c", 0b111111)
+    assert codes.clusters() == [] and codes.check().problems == ()
+    clock.seconds = 500
+    shown = [Cluster("a", ("a", "bridge", "over", "also over", "c"))]
+    assert codes.clusters() == shown and codes.stats()["clusters"] == 1 and codes.check().problems == ()
+    codes.update("bridge", expires_at=None)
+    clock.seconds = 2000
+    assert codes.clusters() == [Cluster("a", ("a", "bridge", "c"))] and codes.check().problems == ()
+    assert codes.expire() == 2
+    assert codes.clusters() == [Cluster("a", ("a", "bridge", "c"))] and codes.check().problems == ()
+
+
+def test_add_if_new_where_what_it_matches_has_expired(texts: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text is new where only expired documents match it, and is in one cluster with them where a clock set back shows them; a
+    touch that moves an expiry moves it for clusters too."""
+    clock = Clock(monkeypatch)
+    clock.seconds = 100
+    texts.add("a", "v w x y", expires_at=1000)
+    texts.add("b", "v w x z")
+    clock.seconds = 2000
+    assert texts.add_if_new("c", "w x y u") == []
+    assert texts.clusters() == []
+    clock.seconds = 500
+    assert texts.clusters() == [Cluster("a", ("a", "b", "c"))] and texts.check().problems == ()
+    assert keys(texts.add_if_new("d", "v w x y", on_match="touch", expires_at=3000)) == ["a", "b", "c"]
+    clock.seconds = 2000
+    assert texts.clusters() == [Cluster("a", ("a", "b", "c"))] and texts.check().problems == ()
+
+
 def test_keep_newest_removes_the_oldest(codes: Index) -> None:
     """keep_newest(n) leaves the n documents added last, and counts what it removed."""
     codes.add_codes(range(10), [0] * 10)
@@ -367,7 +425,7 @@ def test_transactions_nest(codes: Index) -> None:
 def test_an_add_that_fails_inside_a_transaction(texts: Index, monkeypatch: pytest.MonkeyPatch, long: bool) -> None:
     """Before its first change: the transaction goes on without it. After it: the whole transaction has ended, whoever catches the
     error; but what is so long that SQLite may refuse it has a savepoint."""
-    monkeypatch.setattr("neardup_db.index.LIGHT_MAX", 10 if long else 1000)
+    monkeypatch.setattr("neardup_db.limits.LIGHT_MAX", 10 if long else 1000)
     insert = Documents.insert
 
     def failing(self: Documents, row: tuple[Any, ...]) -> None:

@@ -26,6 +26,7 @@ from neardup_db import (
     ParameterError,
     SimHash,
     TextRules,
+    limits,
 )
 from neardup_db.store import joins
 
@@ -77,9 +78,9 @@ def test_pairs_of_two_indexes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n
     assert expected
     with a, b:
         for first, most in ((1, 1), (7, 3), (1024, 1 << 20)):
-            monkeypatch.setattr(joins, "RANGE_FIRST", first)
-            monkeypatch.setattr(joins, "MEMBERS_MOST", most)
-            monkeypatch.setattr(joins, "PAGE_BYTES", most)
+            monkeypatch.setattr(limits, "RANGE_FIRST", first)
+            monkeypatch.setattr(limits, "MEMBERS_MOST", most)
+            monkeypatch.setattr(limits, "ASKED_BYTES", most)
             assert sorted(map(tuple, ((p.key_a, p.key_b, p.similarity, p.distance) for p in a.pairs(b)))) == sorted(expected)
         above = {one for one in expected if one[2] >= 0.95}
         assert {(p.key_a, p.key_b, p.similarity, p.distance) for p in a.pairs(0.95, b)} == above
@@ -91,10 +92,10 @@ def test_pairs_in_ranges_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyP
     index, model = fill(CASES[name], tmp_path / "a.db", 1)
     with index:
         for first, most in ((1, 1), (3, 5), (1024, 1024)):
-            monkeypatch.setattr(joins, "RANGE_FIRST", first)
+            monkeypatch.setattr(limits, "RANGE_FIRST", first)
             for constant in ("RANGE_MOST", "MEMBERS_MOST", "SET_BLOCK", "COPIES_AT_ONCE", "PAIRS_WANTED"):
-                monkeypatch.setattr(joins, constant, most)
-            monkeypatch.setattr(joins, "SET_HASHES", 9 * most)
+                monkeypatch.setattr(limits, constant, most)
+            monkeypatch.setattr(limits, "SET_HASHES", 9 * most)
             found = [(p.key_a, p.key_b, p.similarity, p.distance) for p in index.pairs()]
             assert len(found) == len(set(found)) and set(found) == model.pairs()
         assert [one.keys for one in index.clusters()] == model.clusters()
@@ -224,7 +225,7 @@ def test_the_first_pairs_of_many_need_little_memory(scheme: Any, monkeypatch: py
     with Index(":memory:", scheme, record_matches=False) as index:
         index.add_many((i, near(i)) for i in range(2000))
         if not index.scheme.is_set:
-            monkeypatch.setattr(joins, "RANGE_FIRST", 50)
+            monkeypatch.setattr(limits, "RANGE_FIRST", 50)
         pairs = index.pairs()
         first, megabytes = traced(lambda: list(islice(pairs, 10)))
         assert len(first) == 10 and megabytes < 60
@@ -237,10 +238,10 @@ def test_every_pair_of_many_sets_comes_once() -> None:
     with Index(":memory:", BottomK(), record_matches=False) as index:
         index.add_many({"key": i, "text": near(i), "group": i % 2} for i in range(1200))
         found = [(one.key_a, one.key_b) for one in index.pairs()]
-        pieces = [len(one.found) for one in joins.set_blocks(index._views.joins, None, lambda: 0)]
+        pieces = [len(one.found) for one in joins.set_blocks(index._views.own.joins.reading, None, lambda: 0)]
     assert len(found) == len(set(found)) == 2 * (600 * 599 // 2)
     assert all(a < b and (b - a) % 2 == 0 for a, b in found)
-    assert len(pieces) > 7 and sum(pieces) > 350_000 and max(pieces) < joins.PAIRS_WANTED + 1200
+    assert len(pieces) > 7 and sum(pieces) > 350_000 and max(pieces) < limits.PAIRS_WANTED + 1200
 
 
 def test_pairs_with_another_index_leave_nothing_behind() -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neardup_db import BinaryCode, Index
+from neardup_db import BinaryCode, Index, limits
 from neardup_db.errors import DuplicateKeyError
-from neardup_db.store import ingest, writer
+from neardup_db.store import writer
 from neardup_db.store.seen import HashedIds
 from neardup_db.store.state import Sketches
 
@@ -23,8 +23,8 @@ COUNT = 400
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of ten records, of which the second one is large already."""
-    monkeypatch.setattr(ingest, "BATCH_RECORDS", 10)
-    monkeypatch.setattr(writer, "SEEN_FROM", 20)
+    monkeypatch.setattr(limits, "BATCH_RECORDS", 10)
+    monkeypatch.setattr(limits, "SEEN_FROM", 20)
 
 
 def records(seed: int, first: int = 0, count: int = COUNT) -> list[dict[str, Any]]:
@@ -37,8 +37,8 @@ def records(seed: int, first: int = 0, count: int = COUNT) -> list[dict[str, Any
 
 
 def index_sql(index: Index) -> Any:
-    """How the index over the hashes of values is declared."""
-    return index.connection.execute("SELECT sql FROM sqlite_schema WHERE name = 'neardup_fingerprint_value'").get
+    """How the index over the hashes of values is declared; asked in the midst of a load, which it does not settle."""
+    return index._store.db.connection.execute("SELECT sql FROM sqlite_schema WHERE name = 'neardup_fingerprint_value'").get
 
 
 def stored(index: Index) -> set[tuple[Any, ...]]:
@@ -94,7 +94,7 @@ def test_the_index_is_set_aside(tmp_path: Path) -> None:
 
 def test_the_index_is_back_before_it_takes_much_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From so many fingerprints on a load goes on with the index, and values stay stored once."""
-    monkeypatch.setattr(writer, "ASIDE_MAX", 100)
+    monkeypatch.setattr(limits, "ASIDE_MAX", 100)
     there: list[bool] = []
     with Index(tmp_path / "a.db", SCHEME) as index, Index(":memory:", SCHEME) as single:
 

@@ -16,7 +16,7 @@ from disks import IO_ERROR, Disk, DiskFile, FailingDisk
 from load import in_child, run_threads, story
 
 import neardup_db.store.log as log
-from neardup_db import ClosedError, Index, MinHash
+from neardup_db import ClosedError, Index, MinHash, limits
 
 FRAME = 4096 + 24
 
@@ -24,9 +24,9 @@ FRAME = 4096 + 24
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A log of 40 pages is long already."""
-    monkeypatch.setattr(log, "LOG_PAGES", 40)
-    monkeypatch.setattr(log, "LOG_PAGES_MAX", 160)
-    monkeypatch.setattr(log, "LITTLE", 8)
+    monkeypatch.setattr(limits, "LOG_PAGES", 40)
+    monkeypatch.setattr(limits, "LOG_PAGES_MAX", 160)
+    monkeypatch.setattr(limits, "LOG_LITTLE", 8)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import pytest
 from load import run_threads, story
 
 from neardup_db import BinaryCode, Index, KeyNotFoundError, MinHash
-from neardup_db.store.views import READERS_MAX
+from neardup_db.limits import READERS_MAX
 
 KEPT = 1500
 """Documents that the mixed load leaves."""

@@ -13,9 +13,8 @@ import apsw
 import pytest
 from load import run_threads, story
 
-from neardup_db import BinaryCode, ClosedError, Index, MinHash, ReadOnlyError, SimHash, TextRules
-from neardup_db.store import views
-from neardup_db.store.views import READERS_MAX
+from neardup_db import BinaryCode, ClosedError, Index, MinHash, MismatchError, ReadOnlyError, SimHash, TextRules
+from neardup_db.limits import READERS_MAX
 
 PATIENCE = 10
 """Seconds after which a thread that should have gone on is given up."""
@@ -156,7 +155,8 @@ def test_a_rebuild_is_followed(tmp_path: Path) -> None:
             while not done.is_set():
                 assert len(index.query("one two three four")) in (1, 2)
                 assert len(index.query_many(["ONE TWO THREE FOUR"])[0]) in (0, 2)
-                assert {(pair.key_a, pair.key_b) for pair in index.pairs()} <= {("a", "b")}
+                with suppress(MismatchError):  # rebuilt between the pair and the end of the listing
+                    assert {(pair.key_a, pair.key_b) for pair in index.pairs()} <= {("a", "b")}
 
         def rebuild() -> None:
             try:
@@ -324,4 +324,4 @@ def test_a_reader_that_cannot_be_opened(index: Index, monkeypatch: pytest.Monkey
     with in_another_thread(index.transaction()):
         assert asked_meanwhile(lambda: len(index), 0.1) == []
     run_threads(*[lambda: len(index)] * 6)
-    assert index._views._readers == [] and views.READERS_MAX >= 4
+    assert index._views._readers == [] and READERS_MAX >= 4

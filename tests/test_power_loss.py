@@ -14,8 +14,7 @@ import pytest
 from disks import ForgettingDisk
 from support import SETS, WORDS
 
-import neardup_db.store.log as log
-from neardup_db import FormatError, Index, ParameterError
+from neardup_db import FormatError, Index, ParameterError, limits
 
 NOTHING = "no index"
 """The state before the first one: the file is missing, empty, or a database without tables."""
@@ -78,8 +77,8 @@ def test_power_cuts(durability: str, beside: bool, tmp_path: Path, long_run: boo
     holds all acknowledged operations ("full") or all up to one of them ("normal"), and perhaps the one that was at work. beside:
     another thread moves the log into the file all the time."""
     if beside:
-        for name, pages in (("LOG_PAGES", 20), ("LOG_PAGES_MAX", 80), ("LITTLE", 5)):
-            monkeypatch.setattr(log, name, pages)
+        for name, pages in (("LOG_PAGES", 20), ("LOG_PAGES_MAX", 80), ("LOG_LITTLE", 5)):
+            monkeypatch.setattr(limits, name, pages)
     cuts, lost = 0, []
     for seed in range(25 if long_run else 2):
         folder = tmp_path / str(seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -86,13 +87,18 @@ def test_a_folder_gives_its_files(tmp_path: Path) -> None:
     assert read(tmp_path / "in", glob="b/*") == [("b/1.txt", "one")]
 
 
-def test_records_without_an_id_are_numbered(tmp_path: Path) -> None:
-    """Where there is no id or key, the running number is the key, as text or as an integer."""
+def test_records_without_an_id_are_called_by_file_and_line(tmp_path: Path) -> None:
+    """Where there is no id or key, the key is the file's name, or the one given, and the line; integer keys are not made up."""
     path = write(tmp_path / "in.jsonl", '{"text": "one"}\n\n{"key": "k", "text": "two"}\n{"text": "three"}\n')
-    assert [key for key, _ in read(path)] == ["1", "k", "3"]
-    path = write(tmp_path / "in2.jsonl", '{"text": "one"}\n{"id": 17, "text": "two"}\n{"id": "18", "text": "x"}\n')
-    assert [key for key, _ in read(path, integer_keys=True)] == [1, 17, 18]
-    assert [key for key, _ in read(path)] == ["1", "17", "18"]
+    assert [key for key, _ in read(path)] == ["in.jsonl:1", "k", "in.jsonl:4"]
+    assert [key for key, _ in read(path, source_name="2025/in")] == ["2025/in:1", "k", "2025/in:4"]
+    rows = write(tmp_path / "in.csv", 'text\n"one\ntwo"\nthree\n')
+    assert [key for key, _ in read(rows)] == ["in.csv:2", "in.csv:4"]
+    path = write(tmp_path / "in2.jsonl", '{"id": 17, "text": "two"}\n{"id": "18", "text": "x"}\n{"text": "one"}\n')
+    assert [key for key, _ in read(path)] == ["17", "18", "in2.jsonl:3"]
+    with pytest.raises(RecordError, match="line 3: no id, as --key-type int needs; name its field with --id-field"):
+        read(path, integer_keys=True)
+    assert [key for key, _ in read(path, integer_keys=True, on_error="skip")] == [17, 18]
 
 
 def test_fields_can_be_named(tmp_path: Path) -> None:
@@ -121,7 +127,7 @@ def test_a_broken_line_is_named(tmp_path: Path, line: str, message: str) -> None
     assert message in str(caught.value)
     source = RecordSource(path, ReadOptions(on_error="skip"))
     assert [record.key for record in source] == ["a", "c"]
-    assert source.skipped == 1 and "line 2" in str(source.first_skipped)
+    assert source.skipped == 1 and [problem.line for problem in source.problems] == [2]
 
 
 def test_a_key_that_is_no_integer_is_an_error(tmp_path: Path) -> None:
@@ -139,7 +145,7 @@ def test_a_line_beyond_the_limit_is_an_error_and_not_memory(tmp_path: Path) -> N
     assert len(read(path, max_bytes=len(line))) == 2
     with pytest.raises(RecordError, match="line 1: longer than"):
         read(path, max_bytes=len(line) - 1)
-    assert read(path, max_bytes=len(line) - 1, on_error="skip") == [("1", "y")]
+    assert read(path, max_bytes=len(line) - 1, on_error="skip") == [("in.jsonl:2", "y")]
 
 
 def test_a_csv_row_beyond_the_limit_is_an_error(tmp_path: Path) -> None:
@@ -237,6 +243,21 @@ def test_an_output_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     with replacing(path) as new:
         new.write_text(json.dumps("new"))
     assert path.read_text() == '"new"' and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_is_replaced_is_never_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the end comes between moving the old folder away and the new one there, the old one is put back."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+    write(folder / "kept", "old")
+
+    def ended(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", ended)
+    with pytest.raises(KeyboardInterrupt), replacing(folder) as new:
+        new.mkdir()
+    assert (folder / "kept").read_text() == "old" and list(tmp_path.iterdir()) == [folder]
 
 
 def test_outputs_are_checked_before_the_work(tmp_path: Path) -> None:

@@ -11,11 +11,10 @@ from typing import Any
 
 import click
 
-from ..errors import ParameterError
 from ..index import Index
 from ..values import AddReport
+from .command import command
 from .feed import feed
-from .files import packing_by_content, spool_stdin
 from .options import (
     index_argument,
     input_options,
@@ -28,11 +27,14 @@ from .options import (
     text_options,
     text_rules,
 )
-from .output import Meter, counted, emit, emit_json, note
-from .records import FORMATS, Record, RecordSource
+from .output import Meter, add_afterword, counted, emit, emit_json, note, note_problems, plain
+from .records import Record, RecordSource, open_source
+from .wording import about
+
+COMMIT_EVERY = 50_000
 
 
-@click.command()
+@command()
 @index_argument
 @click.argument("source", metavar="IN", type=click.Path(path_type=Path, allow_dash=True))
 @name_option
@@ -52,37 +54,47 @@ from .records import FORMATS, Record, RecordSource
 )
 @click.option("--only-new", is_flag=True, help="Leave out records that have a near-duplicate in the index.")
 @click.option("--no-record-matches", is_flag=True, help="Seek no matches on the way: faster; clusters are found when asked for.")
-@click.option("--commit-every", type=click.IntRange(min=1), default=50_000, show_default=True, help="Records in a transaction.")
+@click.option("--source", "source_name", help="What IN is called in the keys of records without an id.  [default: its name]")
+@click.option(
+    "--commit-every", type=click.IntRange(min=1), help="Records in a transaction.  [default: 50,000, or 64 MB of text if fewer]"
+)
 @click.option("--one-transaction", is_flag=True, help="All records or none.")
 @input_options
 @json_option
 def add(index_path: Path, source: Path, as_json: bool, **options: Any) -> None:
     """Add the records of IN to INDEX.
 
-    INDEX is created if it is not there. IN is a file of JSON lines, CSV or TSV (.gz and .zst too), a folder of text files, or -
-    for standard input (with --format). Scheme and text rules are stored in a new index; with an index that exists they are only
-    checked. For --scheme binarycode the text is the code in hexadecimal.
+    INDEX is created if it is not there. IN is a file of JSON lines, CSV or TSV (.gz and .zst too), a folder of such files or of
+    texts, or - for standard input (with --format). Scheme and text rules are stored in a new index; with an index that exists
+    they are only checked. For --scheme binarycode the text is the code in hexadecimal.
+
+    The key of a record is its id; of one without an id it is file and line (posts.jsonl:17), of a text its path in the folder.
+    So a file that is added again is an error, and so is another one of the same name: --source gives it another one. After an
+    error or Ctrl-C, add --if-exists ignore to go on with the records that are not in the index yet.
 
     \b
     neardup add articles.db articles.jsonl
     neardup add articles.db more.csv --text-field body --id-field url --if-exists replace --metadata
     neardup add names.db names.csv --tokens chars --shingle 3 --threshold 0.7 --store-text
+    neardup add crawl.db 2025/part-0.jsonl --source 2025/part-0
+    neardup add crawl.db shards --glob '*.jsonl.gz' --on-error skip --commit-every 10000
     """
     started = time.monotonic()
     scheme, rules, reading = scheme_of(options), text_rules(options), read_options(options, options["key_type"])
     lifetime_s = parse_duration(options["expires_in"]) if options["expires_in"] else None
     with contextlib.ExitStack() as stack:
-        opened = _source(source, reading, stack)
+        opened = open_source(source, reading, Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="neardup-"))))
         known: dict[str, Any] = {"store_text": True} if options["store_text"] else {}
         if options["no_record_matches"]:
             known["record_matches"] = False
         if scheme is None and _is_new(index_path):
             scheme = scheme_of({**_no_scheme(), "scheme": "minhash"})
+        stack.enter_context(about(index_path))
         index = stack.enter_context(Index(index_path, scheme, text=rules, name=options["name"], **known))
         meter = stack.enter_context(Meter("Add", opened.size_bytes))
-        report = _add(index, opened, meter, options, lifetime_s)
+        report, wordless = _add(index, opened, meter, options, lifetime_s)
     seconds = time.monotonic() - started
-    _report(report, opened, meter.records, seconds, as_json)
+    _report(report, wordless, opened, meter.records, seconds, as_json)
 
 
 def _no_scheme() -> dict[str, Any]:
@@ -93,16 +105,10 @@ def _is_new(path: Path) -> bool:
     return not path.exists() or path.stat().st_size == 0
 
 
-def _source(source: Path, reading: Any, stack: contextlib.ExitStack) -> RecordSource:
-    if str(source) != "-":
-        return RecordSource(source, reading)
-    if reading.format is None:
-        raise ParameterError(f"standard input has no name that tells its format; add --format {'|'.join(FORMATS)}")
-    path = spool_stdin(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="neardup-"))))
-    return RecordSource(path, reading, name="standard input", packing=packing_by_content(path))
-
-
-def _add(index: Index, source: RecordSource, meter: Meter, options: dict[str, Any], lifetime_s: float | None) -> AddReport:
+def _add(
+    index: Index, source: RecordSource, meter: Meter, options: dict[str, Any], lifetime_s: float | None
+) -> tuple[AddReport, int]:
+    """Adds the records; returns what became of them, and how many of the new documents have no word."""
     common: dict[str, Any] = {}
     if options["group"] is not None:
         common["group"] = options["group"]
@@ -117,23 +123,45 @@ def _add(index: Index, source: RecordSource, meter: Meter, options: dict[str, An
             found["metadata"] = record.fields
         return found
 
-    how = {"if_exists": options["if_exists"], "only_new": options["only_new"], "on_error": source.options.on_error}
-    if not options["one_transaction"]:
-        return feed(index, source, meter, arguments, commit_every=options["commit_every"], **how)
-    with index.transaction():
-        return feed(index, source, meter, arguments, commit_every=options["commit_every"], **how)
+    how: dict[str, Any] = {name: options[name] for name in ("if_exists", "only_new")}
+    how["on_error"] = source.options.on_error
+    how["exactly"] = options["commit_every"] is not None
+    how["commit_every"] = options["commit_every"] or COMMIT_EVERY
+    newest = index.connection.execute(f"SELECT coalesce(max(id), 0) FROM {index.name}_document").get
+    ended: list[int] = []
+    try:
+        with index.transaction() if options["one_transaction"] else contextlib.nullcontext():
+            report = feed(index, source, meter, arguments, committed=ended.append, **how)
+    except BaseException as error:
+        add_afterword(error, _how_to_go_on(0 if options["one_transaction"] else sum(ended), options["if_exists"]))
+        raise
+    wordless = f"SELECT count(*) FROM {index.name}_document WHERE id > ? AND token_count = 0"
+    return report, index.connection.execute(wordless, (newest,)).get
 
 
-def _report(report: AddReport, source: RecordSource, records: int, seconds: float, as_json: bool) -> None:
+def _how_to_go_on(committed: int, if_exists: str) -> str:
+    if not committed:
+        return "nothing was added"
+    again = "the same command again goes on" if if_exists != "error" else "the same command with --if-exists ignore goes on"
+    return f"{counted(committed, 'record')} {'is' if committed == 1 else 'are'} committed, and {again}"
+
+
+def _report(report: AddReport, wordless: int, source: RecordSource, records: int, seconds: float, as_json: bool) -> None:
     if source.replaced:
         note(f"{source.name}: {counted(source.replaced, 'line')} with invalid UTF-8, read with U+FFFD in its place")
-    if source.first_skipped:
-        note(f"{counted(source.skipped, 'record')} left out; the first: {source.first_skipped}")
+    skipped = report.skipped + source.skipped
+    note_problems(source.name, skipped, source.problems)
     if as_json:
         rate = {"seconds": seconds, "records_per_second": records / max(seconds, 1e-9)}
-        emit_json({"records": records, **asdict(report), "skipped": report.skipped + source.skipped, **rate})
+        counts = {**asdict(report), "skipped": skipped, "without_words": wordless, "problems": plain(source.problems)}
+        emit_json({"records": records + source.skipped, **counts, **rate})
         return
-    parts = [f"{report.added:,} added", f"{report.replaced:,} replaced", f"{report.ignored:,} ignored"]
+    parts = [f"{report.added:,} added", f"{report.replaced:,} replaced", f"{report.ignored:,} ignored", f"{skipped:,} left out"]
     shown = [part for part in parts if not part.startswith("0 ")] or ["nothing added"]
-    emit(f"{counted(records, 'record')}: {', '.join(shown)}; {report.matched:,} with a near-duplicate among the earlier ones")
+    emit(
+        f"{counted(records + source.skipped, 'record')}: {', '.join(shown)}; {report.matched:,} with a near-duplicate among the "
+        "earlier ones"
+    )
+    if wordless:
+        emit(f"{wordless:,} without a word, which match nothing, not even each other")
     emit(f"{seconds:.1f} s, {records / max(seconds, 1e-9):,.0f} records/s")

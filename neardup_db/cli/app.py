@@ -1,11 +1,14 @@
-"""The command `neardup`: its subcommands, and errors as one sentence."""
+"""The command `neardup`: its subcommands, errors as one sentence, and an orderly end where a signal ends it."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
-from collections.abc import Sequence
-from typing import Any, NoReturn
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import apsw
 import click
@@ -18,6 +21,7 @@ from .dedup import dedup
 from .demo import demo
 from .explain import explain
 from .look import clusters, pairs, query, stats
+from .output import afterword, emit, fail
 from .plot import curve
 from .report import report
 from .serve import serve
@@ -41,18 +45,21 @@ class Program(click.Group):
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         try:
-            code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+            with _ended_by_signals():
+                code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         except click.UsageError as error:
             command = error.ctx.command_path if error.ctx else "neardup"
-            _fail(f"{error.format_message().rstrip('.')}. See: {command} --help")
+            fail(f"{error.format_message().rstrip('.')}. See: {command} --help", ERROR)
         except click.ClickException as error:
-            _fail(error.format_message())
-        except click.exceptions.Abort:
-            _fail("interrupted", INTERRUPTED)
+            fail(error.format_message(), ERROR)
+        except click.exceptions.Abort as error:
+            fail("interrupted" + afterword(error.__cause__), INTERRUPTED)
+        except Ended as error:
+            fail(f"ended by {signal.Signals(error.number).name}{afterword(error)}", 128 + error.number)
         except OSError as error:
-            _fail(_told(error))
+            fail(_told(error) + afterword(error), ERROR)
         except (NearDupError, apsw.Error) as error:
-            _fail(str(error))
+            fail(f"{error}{afterword(error)}", ERROR)
         sys.exit(code or FOUND)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -70,9 +77,34 @@ class Program(click.Group):
         return list(self.commands)
 
 
-def _fail(message: str, code: int = ERROR) -> NoReturn:
-    click.echo(f"neardup: {message}", err=True)
-    sys.exit(code)
+class Ended(BaseException):
+    """A signal asked the program to end; raised where it is at work, so that it removes its temporary files."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP raise Ended, once; a SIGHUP that is ignored, as under nohup, stays so."""
+    names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in numbers}
+    before = {number: handler for number, handler in before.items() if handler == signal.SIG_DFL}
+
+    def end(number: int, frame: object) -> None:
+        for other in before:
+            signal.signal(other, signal.SIG_IGN)  # the tidying up is not disturbed by the next one
+        raise Ended(number)
+
+    for number in before:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _told(error: OSError) -> str:
@@ -96,7 +128,8 @@ def main(context: click.Context) -> None:
     line; messages go to standard error.
     """
     if context.invoked_subcommand is None:
-        click.echo(context.get_help())
+        for line in context.get_help().split("\n"):
+            emit(line)
 
 
 for _command in (

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from .command import command
 from .options import (
     index_argument,
     json_option,
@@ -22,7 +23,7 @@ from .options import (
 from .output import counted, emit, emit_json, note, shown
 
 
-@click.command()
+@command()
 @index_argument
 @click.argument("keys", metavar="KEY...", nargs=-1)
 @click.option(
@@ -54,7 +55,7 @@ def delete(index_path: Path, keys: tuple[str, ...], file: Any, name: str, key_ty
     return 0 if count else 1
 
 
-@click.command()
+@command()
 @index_argument
 @name_option
 @click.option("--keep-newest", type=click.IntRange(min=0), help="Also delete all but the newest so many documents.")
@@ -77,7 +78,7 @@ def expire(index_path: Path, name: str, keep_newest: int | None, as_json: bool) 
     return 0 if expired or older else 1
 
 
-@click.command()
+@command()
 @index_argument
 @name_option
 @scheme_options
@@ -104,7 +105,7 @@ def rebuild(index_path: Path, name: str, compact: bool, as_json: bool, **options
         emit(f"rebuilt: {counted(documents, 'document')}, {index_path.stat().st_size:,} bytes")
 
 
-@click.command()
+@command()
 @index_argument
 @name_option
 @click.option("--repair", is_flag=True, help="Build anew what can be built from the rest.")
@@ -124,9 +125,9 @@ def check(index_path: Path, name: str, repair: bool, as_json: bool) -> int:
         emit_json({"ok": report.ok, "problems": list(report.problems), "repaired": list(report.repaired)})
     else:
         for problem in report.problems:
-            emit(problem)
+            emit(shown(problem))
         for repaired in report.repaired:
-            emit(f"repaired: {repaired}")
+            emit(shown(f"repaired: {repaired}"))
         emit("in order" if report.ok else _problems(len(report.problems), repair))
     return 0 if report.ok else 1
 

@@ -10,38 +10,37 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-import json
+import os
 import shutil
-import sys
 import tempfile
 import time
 from array import array
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import click
 
+from .. import limits
 from ..errors import ParameterError
 from ..index import Index
 from ..schemes import MinHash
 from ..text import TextRules
+from .command import command
 from .feed import feed
-from .files import InputError, check_output, open_output, packing_by_content, packing_of, replacing, spool_stdin
+from .files import STDOUT, InputError, check_kind, check_output, is_stream, open_output, packing_of, replacing
 from .options import input_options, json_option, read_options, text_options, text_rules
-from .output import Meter, bytes_text, counted, emit, emit_json, note
-from .records import FORMATS, ReadOptions, Record, RecordSource, format_of
-
-COMMIT_EVERY = 20_000
+from .output import Meter, bytes_text, counted, emit, emit_json, json_line, note, note_problems, plain
+from .records import BOM, Problem, Record, RecordSource, format_of, open_source
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What `deduplicate` is asked to do. `output` None is standard output; `folder` holds the temporary files."""
+    """What `deduplicate` is asked to do. One of the outputs may be - for standard output; `folder` holds the temporary files."""
 
     source: RecordSource
-    output: Path | None
+    output: Path
     folder: Path
     threshold: float = 0.8
     recall: float = 0.99
@@ -72,6 +71,7 @@ class Summary:
     skipped: int = 0
     invalid_utf8: int = 0
     input_bytes: int = 0
+    problems: list[Problem] = field(default_factory=list)
     seconds: float = 0.0
     records_per_second: float = 0.0
     mb_per_second: float = 0.0
@@ -86,8 +86,10 @@ def deduplicate(plan: Plan) -> Summary:
         def place(path: Path | None) -> Path | None:
             return None if path is None else stack.enter_context(replacing(path))
 
-        output, pairs, clusters = place(plan.output), place(plan.pairs), place(plan.clusters)
+        output = stack.enter_context(replacing(plan.output))
+        pairs, clusters = place(plan.pairs), place(plan.clusters)
         path = place(plan.index) or plan.folder / "index.db"
+        path.touch()  # with the mode of any new file
         scheme = MinHash(threshold=plan.threshold, recall=plan.recall, exact=True)
         with Index(path, scheme, text=plan.rules, durability="normal") as index:
             lengths = _first_pass(plan, index, summary)
@@ -116,9 +118,9 @@ def _first_pass(plan: Plan, index: Index, summary: Summary) -> array[int]:
         return found
 
     with Meter("Compare", plan.source.size_bytes) as meter:
-        feed(index, plan.source, meter, arguments, commit_every=COMMIT_EVERY)
+        feed(index, plan.source, meter, arguments, commit_every=limits.DEDUP_COMMIT_EVERY)
         summary.records, summary.input_bytes = meter.records, meter.record_bytes
-    summary.skipped, summary.invalid_utf8 = plan.source.skipped, plan.source.replaced
+    summary.skipped, summary.problems, summary.invalid_utf8 = plan.source.skipped, plan.source.problems, plan.source.replaced
     return lengths
 
 
@@ -145,7 +147,7 @@ def _choose(plan: Plan, index: Index, lengths: array[int], summary: Summary) -> 
 # ---- the outputs -------------------------------------------------------------------------------------------------------
 
 
-def _second_pass(plan: Plan, leaves: bytearray, output: Path | None, summary: Summary) -> None:
+def _second_pass(plan: Plan, leaves: bytearray, output: Path, summary: Summary) -> None:
     source = plan.source
     with Meter("Write", source.size_bytes) as meter, _record_writer(source, plan.output, output) as write:
         for record in source:
@@ -159,9 +161,9 @@ def _second_pass(plan: Plan, leaves: bytearray, output: Path | None, summary: Su
 
 
 @contextlib.contextmanager
-def _record_writer(source: RecordSource, target: Path | None, output: Path | None) -> Iterator[Callable[[Record], None]]:
+def _record_writer(source: RecordSource, target: Path, output: Path) -> Iterator[Callable[[Record], None]]:
     """A function that writes one record: a file's copy in a folder, or the bytes of a line or row."""
-    if source.folder and output is not None:
+    if source.format == "folder":
         output.mkdir()
 
         def copy(record: Record) -> None:
@@ -171,23 +173,23 @@ def _record_writer(source: RecordSource, target: Path | None, output: Path | Non
 
         yield copy
         return
-    with contextlib.ExitStack() as stack:
-        file: IO[bytes] = sys.stdout.buffer
-        if output is not None and target is not None:
-            file = stack.enter_context(open_output(output, packing_of(target)))
+    with open_output(output, packing_of(target)) as file:
         header_due = True
+        last = b"\n"
 
         def write(record: Record) -> None:
-            nonlocal header_due
+            nonlocal header_due, last
+            raw = record.raw if header_due or record.line > 1 else record.raw.removeprefix(BOM)  # of a later shard
             if header_due:
                 file.write(source.header)
+                last = source.header or last
                 header_due = False
-            file.write(record.raw)
+            file.write(raw if last.endswith(b"\n") else b"\n" + raw)  # a shard may end without the end of its last line
+            last = raw
 
         yield write
         if header_due:
             file.write(source.header)
-        file.flush()
 
 
 def _names(index: Index, number: int) -> tuple[Any, int]:
@@ -200,21 +202,23 @@ def _names(index: Index, number: int) -> tuple[Any, int]:
 def _table_writer(path: Path, target: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
     """A function that writes one row, as JSON lines or as CSV or TSV with a header, by the target's name."""
     kind = format_of(target)
-    with open_output(path, packing_of(target)) as raw, io.TextIOWrapper(raw, encoding="utf-8", newline="") as file:
-        if kind in (None, "jsonl"):
-            yield lambda row: print(json.dumps(row, ensure_ascii=False), file=file)
-            return
+    with open_output(path, packing_of(target)) as raw:
+        file = io.TextIOWrapper(raw, encoding="utf-8", newline="")
         writer = csv.writer(file, delimiter="\t" if kind == "tsv" else ",", lineterminator="\n")
         header_due = True
 
         def write(row: dict[str, Any]) -> None:
             nonlocal header_due
+            if kind in (None, "jsonl"):
+                file.write(json_line(row) + "\n")
+                return
             if header_due:
                 writer.writerow(row)
                 header_due = False
             writer.writerow(row.values())
 
         yield write
+        file.detach()  # after writing what it holds: standard output stays open
 
 
 def _write_pairs(index: Index, path: Path, target: Path | None) -> None:
@@ -244,15 +248,15 @@ _above_0 = click.FloatRange(0, 1, min_open=True)
 _between = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
-@click.command()
+@command()
 @click.argument("source", metavar="IN", type=_place)
 @click.option("-o", "--output", required=True, type=_place, help="Where the rest goes; - is standard output.")
 @click.option("--threshold", type=_above_0, default=0.8, show_default=True, help="Least Jaccard similarity of near-duplicates.")
 @click.option("--recall", type=_between, default=0.99, show_default=True, help="Share of the pairs at the threshold found.")
 @click.option("--keep", type=click.Choice(["first", "longest"]), default="first", show_default=True, help="What stays.")
 @click.option("--drop-empty", is_flag=True, help="Leave out records without a word; otherwise all of them stay.")
-@click.option("--pairs", type=_path, help="Also write the pairs found (.jsonl, .csv or .tsv).")
-@click.option("--clusters", type=_path, help="Also write the clusters found, a member a row.")
+@click.option("--pairs", type=_place, help="Also write the pairs found (.jsonl, .csv or .tsv; - is standard output).")
+@click.option("--clusters", type=_place, help="Also write the clusters found, a member a row.")
 @click.option("--index", "index_path", type=_path, help="Keep the index in this file; its keys are running numbers.")
 @click.option("--tmp", type=_folder, help="Folder for temporary files.  [default: that of the output]")
 @click.option("--force", is_flag=True, help="Replace outputs that exist.")
@@ -264,70 +268,86 @@ def dedup(
 ) -> None:
     """Copy the records of IN without near-duplicates.
 
-    IN is a file of JSON lines, CSV or TSV (.gz and .zst too), a folder of text files, or - for standard input (with --format).
-    Texts are near-duplicates if they share enough of their runs of three words; each such pair was compared exactly. Of every
-    cluster of near-duplicates one record stays, its bytes unchanged and the order kept. Neither memory nor a transaction grows
-    with the input; the temporary index needs about as much disk as the texts.
+    IN is a file of JSON lines, CSV or TSV (.gz and .zst too), a folder of such files, whose records go into one file, a folder of
+    texts, which becomes a folder, or - for standard input (with --format). Texts are near-duplicates if they share enough of
+    their runs of three words; each such pair was compared exactly. Of every cluster of near-duplicates one record stays, its
+    bytes unchanged and the order kept. Neither memory nor a transaction grows with the input; the temporary index needs about as
+    much disk as the texts.
 
     \b
     neardup dedup posts.jsonl -o unique.jsonl
     neardup dedup posts.csv.gz -o unique.csv.gz --text-field body --keep longest --pairs pairs.csv
+    neardup dedup shards --glob '*.jsonl.gz' -o unique.jsonl.gz
     zcat dump.gz | neardup dedup - --format jsonl -o -
     """
-    to_stdout = str(output) == "-"
-    if to_stdout and as_json:
-        raise click.UsageError("--json and -o - both write to standard output; name a file for one of them")
-    rules, reading = text_rules(options), read_options(options)
-    pairs, clusters = options["pairs"], options["clusters"]
-    files = [path for path in (None if to_stdout else output, pairs, clusters, index_path) if path is not None]
+    rules, reading = text_rules(options), replace(read_options(options), one_header=True)
+    outputs = [path for path in (output, options["pairs"], options["clusters"], index_path) if path is not None]
+    to_stdout = STDOUT in outputs
+    if outputs.count(STDOUT) + as_json > 1:
+        raise click.UsageError(
+            "Only one of -o, --pairs, --clusters and --json can write to standard output; name a file for each of the others"
+        )
+    files = [path for path in outputs if path != STDOUT]
+    if len({os.path.realpath(path) for path in files}) != len(files):
+        raise ParameterError("two outputs have the same name; give each its own")
     for path in files:
         check_output(path, force, (source,))
-    if len({path.absolute() for path in files}) != len(files):
-        raise ParameterError("two outputs have the same name; give each its own")
-    beside = tmp or (Path.cwd() if to_stdout else output.absolute().parent)
+        if path != output:
+            check_kind(path, folder=False)
+    if index_path is not None:
+        _check_index(index_path)
+    beside = tmp or (Path.cwd() if output == STDOUT or is_stream(output) else output.absolute().parent)
     with tempfile.TemporaryDirectory(prefix=".neardup-", dir=beside) as folder:
-        opened = _open(source, reading, Path(folder))
-        _check_kinds(opened, None if to_stdout else output)
-        summary = deduplicate(Plan(opened, None if to_stdout else output, Path(folder), rules=rules, index=index_path, **options))
+        opened = open_source(source, reading, Path(folder))
+        _check_kinds(opened, output)
+        summary = deduplicate(Plan(opened, output, Path(folder), rules=rules, index=index_path, **options))
     _report(summary, opened, as_json, to_stdout)
 
 
-def _open(source: Path, reading: ReadOptions, folder: Path) -> RecordSource:
-    if str(source) != "-":
-        return RecordSource(source, reading)
-    if reading.format is None:
-        raise ParameterError(f"standard input has no name that tells its format; add --format {'|'.join(FORMATS)}")
-    path = spool_stdin(folder)
-    return RecordSource(path, reading, name="standard input", packing=packing_by_content(path))
+def _check_index(path: Path) -> None:
+    """An index is a file, and the log of the one that it replaces must not be taken for its own."""
+    if path == STDOUT or is_stream(path):
+        raise ParameterError(f"--index {path}: an index is a file; name one")
+    for log in (Path(f"{path}-wal"), Path(f"{path}-journal")):
+        if log.exists() and log.stat().st_size:
+            raise ParameterError(f"{path} is in use, or was not closed ({log} is there): close it, or name another file")
 
 
-def _check_kinds(source: RecordSource, output: Path | None) -> None:
+def _check_kinds(source: RecordSource, output: Path) -> None:
     """Records are copied as they are, so the output's name must fit the input's format."""
-    if source.folder:
-        if output is None:
-            raise ParameterError("a folder cannot go to standard output; name an output folder")
+    if source.format == "folder" and (output == STDOUT or is_stream(output)):
+        raise ParameterError(f"a folder of texts cannot go to {output}; name an output folder")
+    if output == STDOUT:
+        return
+    check_kind(output, folder=source.format == "folder")
+    if source.path.is_dir():
         here, there = source.path.resolve(), output.resolve()
         if here in there.parents or there in here.parents:
-            raise ParameterError(f"{output} and {source.path} lie one in the other; name an output folder elsewhere")
+            raise ParameterError(f"{output} and {source.path} lie one in the other; name an output elsewhere")
+    kind = format_of(output)
+    if source.format == "folder" or is_stream(output) or kind == source.format:
         return
-    kind = None if output is None else format_of(output)
-    if kind is not None and kind != source.format:
+    if source.path.is_dir():
+        raise ParameterError(f"{output}: the records of all files go into one, so its name must end in .{source.format}")
+    if kind is not None:
         raise ParameterError(f"{output}: records are copied as they are, so its name must end in .{source.format}")
 
 
 def _report(summary: Summary, source: RecordSource, as_json: bool, to_stdout: bool) -> None:
     if summary.invalid_utf8:
         note(f"{source.name}: {counted(summary.invalid_utf8, 'line')} with invalid UTF-8, compared with U+FFFD in its place")
-    if source.first_skipped:
-        note(f"{counted(summary.skipped, 'record')} left out; the first: {source.first_skipped}")
+    note_problems(source.name, summary.skipped, summary.problems)
     if as_json:
-        emit_json(asdict(summary))
+        emit_json(plain(summary))
         return
     tell = note if to_stdout else emit
     tell(
         f"{counted(summary.records, 'record')}: {summary.kept:,} kept, {counted(summary.duplicates, 'near-duplicate')} removed"
         + (f", {summary.empty_dropped:,} empty dropped" if summary.empty_dropped else "")
+        + (f", {summary.skipped:,} left out" if summary.skipped else "")
     )
+    if summary.empty > summary.empty_dropped:
+        tell(f"{summary.empty:,} without a word, which are kept: they match nothing, not even each other (--drop-empty)")
     if summary.clusters:
         tell(f"{counted(summary.clusters, 'cluster')}, the largest of {counted(summary.largest_cluster, 'record')}")
     tell(

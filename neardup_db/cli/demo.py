@@ -20,9 +20,10 @@ from ..errors import ParameterError
 from ..index import Index
 from ..schemes import MinHash
 from ..values import Cluster, Match
+from .command import command
 from .difference import ADDED, REMOVED, change_text, changes, has_colours
 from .options import json_option
-from .output import bytes_text, counted, emit_json, plain, shown
+from .output import Screen, bytes_text, counted, emit_json, plain, shown
 
 THRESHOLD = 0.8
 SHOWN_CLUSTERS, SHOWN_CHANGES = 3, 5
@@ -186,14 +187,14 @@ def _next(console: Console, path: Path | None) -> None:
         (f"neardup clusters {name}", "what is in it"),
         (f"neardup sql {name}", "and everything else, in SQL"),
     ]
-    width = max(len(command) for command, _ in commands)
-    for command, what in commands:
-        console.print(Text.assemble((f"{command:<{width}}", "bold"), (f"  {what}", "dim")), soft_wrap=True)
+    width = max(len(line) for line, _ in commands)
+    for line, what in commands:
+        console.print(Text.assemble((f"{line:<{width}}", "bold"), (f"  {what}", "dim")), soft_wrap=True)
     if path is None:
         console.print("[dim]The index of this demo was temporary; --keep DIR keeps it.[/]")
 
 
-@click.command()
+@command()
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="Keep the index in this folder, as demo.db.")
 @json_option
 def demo(keep: Path | None, as_json: bool) -> None:
@@ -215,7 +216,7 @@ def demo(keep: Path | None, as_json: bool) -> None:
         path = folder / "demo.db"
         if path.exists():
             raise ParameterError(f"{path} exists already: name another folder with --keep, or remove the file")
-        console = Console(width=WIDTH, quiet=as_json, highlight=False)
+        console = Screen(width=WIDTH, quiet=as_json, highlight=False)
         figures = Demo(path, console).run()
     if as_json:
         emit_json(figures)

@@ -13,9 +13,11 @@ from rich.text import Text
 from ..show.explanation import verdict, where_met
 from ..store.explain import MatchExplanation
 from ..values import flat_rows
+from .command import command
 from .difference import ADDED, REMOVED, has_colours, mark, show_side_by_side
+from .files import STDOUT
 from .options import index_argument, json_option, key_type_option, measure_option, name_option, open_index, parse_key
-from .output import columns, counted, emit, emit_json, plain, shown
+from .output import Screen, columns, counted, emit, emit_json, plain, shown
 from .report import write_page
 
 MOST = 12
@@ -24,14 +26,18 @@ MOST = 12
 text_file = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
-@click.command()
+@command()
 @index_argument
 @click.argument("asked", metavar="TEXT | KEY KEY", nargs=-1, required=True)
 @click.option("--threshold", type=float, help="Of a query: least similarity, at or above that of the index.")
 @measure_option
 @click.option("--text-a", type=text_file, help="The first document's text, where the index does not store texts: a file.")
 @click.option("--text-b", type=text_file, help="The second one's.")
-@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a page about the two documents.")
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    help="Write a page about the two documents; - is standard output.",
+)
 @name_option
 @key_type_option
 @json_option
@@ -65,6 +71,8 @@ def explain(
         raise click.UsageError("--threshold and --measure go with TEXT, not with two KEYs")
     if len(asked) == 1 and (text_a or text_b or html):
         raise click.UsageError("--text-a, --text-b and --html go with two KEYs, not with TEXT")
+    if html == STDOUT and as_json:
+        raise click.UsageError("--json and --html - both write to standard output; name a file for the page")
     with open_index(index_path, name) as index:
         if len(asked) == 1:
             query = plain(index.explain(_argument(asked[0]), threshold=threshold, measure=measure))
@@ -81,7 +89,7 @@ def explain(
     if as_json:
         emit_json({**plain(found), "jaccard": found.jaccard})
     elif html is None:
-        show(found, Console(highlight=False))
+        show(found, Screen(highlight=False))
 
 
 def _argument(text: str) -> str:

@@ -2,39 +2,45 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import chain, islice
 from typing import Any
 
+from .. import limits
+from ..errors import DuplicateKeyError, NearDupError
 from ..index import Index
-from ..values import AddReport
+from ..values import MOST_PROBLEMS, AddReport, Key
 from .output import Meter
-from .records import Record, RecordSource
-
-PIECE_RECORDS, PIECE_BYTES = 4096, 8 * 1024 * 1024
-"""What is held at a time: enough for sorted writes to pay, little enough for the progress bar to move."""
-
-COMMIT_BYTES = 64 * 1024 * 1024
-"""Text in a transaction at most, whatever its number of records."""
+from .records import Record, RecordError, RecordSource
+from .wording import worded
 
 
-def pieces(records: Iterable[Record], most_records: int) -> Iterator[list[Record]]:
-    """The records in lists of at most so many records and, but for the last record, PIECE_BYTES."""
+def pieces(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """The records in lists of at most `limits.PIECE_RECORDS` and, but for the last record, `limits.PIECE_BYTES`."""
     piece: list[Record] = []
     size_bytes = 0
     for record in records:
         piece.append(record)
         size_bytes += len(record.raw)
-        if len(piece) >= most_records or size_bytes >= PIECE_BYTES:
+        if len(piece) >= limits.PIECE_RECORDS or size_bytes >= limits.PIECE_BYTES:
             yield piece
             piece, size_bytes = [], 0
     if piece:
         yield piece
 
 
-def added(first: AddReport, second: AddReport) -> AddReport:
-    """The sum of two reports."""
+def added(first: AddReport, second: AddReport, before: int) -> AddReport:
+    """The sum of two reports, the second of which is about the records after the first `before`."""
+    later = (replace(problem, record=before + problem.record) for problem in second.problems)
     return AddReport(
-        *(getattr(first, name) + getattr(second, name) for name in ("added", "replaced", "ignored", "skipped", "matched"))
+        added=first.added + second.added,
+        replaced=first.replaced + second.replaced,
+        ignored=first.ignored + second.ignored,
+        skipped=first.skipped + second.skipped,
+        matched=first.matched + second.matched,
+        problems=(*first.problems, *later)[:MOST_PROBLEMS],
     )
 
 
@@ -45,35 +51,76 @@ def feed(
     arguments: Callable[[Record], dict[str, Any]],
     *,
     commit_every: int,
+    exactly: bool = False,
+    committed: Callable[[int], None] = lambda records: None,
     **options: Any,
 ) -> AddReport:
-    """Adds what a source holds, one transaction every `commit_every` records or COMMIT_BYTES; returns what became of them.
+    """Adds what a source holds, one transaction every `commit_every` records, or, unless `exactly`, sooner after
+    `limits.COMMIT_BYTES`; returns what became of them.
 
-    `arguments` makes of a record the arguments of `Index.add`; `options` go to `Index.add_many`.
+    `arguments` makes of a record the arguments of `Index.add`; `committed` is told the records of each transaction that has
+    ended; `options` go to `Index.add_many`.
     """
     report = AddReport()
-    most = min(commit_every, PIECE_RECORDS)
-    waiting = pieces(source, most)
-    piece = next(waiting, None)
-    while piece is not None:
-        records = size_bytes = 0
+    records = iter(source)
+    for first in records:  # outside of a transaction: the next record may be long in coming, or wrong
+        taken = size_bytes = 0
         with index.transaction():
-            while True:
-                report = added(report, _add(index, [arguments(record) for record in piece], options))
-                records += len(piece)
+            for piece in pieces(chain([first], islice(records, commit_every - 1))):
+                told = _add(index, source, piece, [arguments(record) for record in piece], options)
+                report = added(report, told, meter.records)
+                taken += len(piece)
                 piece_bytes = sum(len(record.raw) for record in piece)
                 size_bytes += piece_bytes
                 meter.record_bytes += piece_bytes
                 meter.advance(source.position, len(piece), report.matched)
-                full = records + most > commit_every or size_bytes >= COMMIT_BYTES
-                piece = None if full else next(waiting, None)
-                if piece is None:
+                if size_bytes >= limits.COMMIT_BYTES and not exactly:
                     break
-        piece = next(waiting, None)  # after the commit: an error of the next record undoes nothing of this transaction
+        committed(taken)
     return report
 
 
-def _add(index: Index, records: list[dict[str, Any]], options: dict[str, Any]) -> AddReport:
-    if index.scheme.takes_text:
-        return index.add_many(records, **options)
-    return index.add_codes([record["key"] for record in records], [record["text"] for record in records], **options)
+_PLACE = re.compile(r"record (\d+): ")
+
+
+def _add(
+    index: Index, source: RecordSource, piece: list[Record], records: list[dict[str, Any]], options: dict[str, Any]
+) -> AddReport:
+    """Adds a piece. Errors, and records that were skipped, are named by file and line."""
+    try:
+        if index.scheme.takes_text:
+            report = index.add_many(records, **options)
+        else:
+            report = index.add_codes([record["key"] for record in records], [record["text"] for record in records], **options)
+    except DuplicateKeyError as error:
+        found = _taken(index, piece)
+        if found is None:
+            raise
+        raise RecordError(source.problem(*found)) from error
+    except NearDupError as error:
+        place = _PLACE.match(str(error))
+        if place is None:
+            raise
+        raise RecordError(source.problem(piece[int(place[1])], worded(str(error)[place.end() :]))) from error
+    for problem in report.problems:
+        source.keep(source.problem(piece[problem.record], worded(problem.reason)))
+    return report
+
+
+def _taken(index: Index, piece: list[Record]) -> tuple[Record, str] | None:
+    """The first record of a piece that was not added whose key is in the index, or earlier in the piece, with what to do."""
+    lines: dict[Key, int] = {}
+    for record in piece:
+        if record.key in lines:
+            return record, f"key {record.key!r} stands in line {lines[record.key]} already: {_REMEDY}"
+        if record.key in index:
+            return record, f"key {record.key!r} is already in the index: {_REMEDY_NAMED if record.named else _REMEDY}"
+        lines[record.key] = record.line
+    return None
+
+
+_REMEDY = "add --if-exists ignore to keep the first, --if-exists replace to keep the last, or --on-error skip"
+_REMEDY_NAMED = (
+    "was this file added before? Add --if-exists ignore to add only what is missing or, if it is another file of the same name, "
+    "--source NAME to tell them apart"
+)

@@ -7,10 +7,11 @@ import gzip
 import io
 import os
 import shutil
+import stat
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import IO, Any, BinaryIO, cast
@@ -19,6 +20,9 @@ from ..errors import ParameterError
 
 PACKED_SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
 """What the end of a file's name says about its packing."""
+
+STDIN = STDOUT = Path("-")
+"""How the command line names standard input and standard output."""
 
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
@@ -112,13 +116,21 @@ class InputFile:
         self.close()
 
 
-def open_output(path: Path, packing: str | None) -> IO[bytes]:
-    """A new file for writing bytes, packed as `packing` says. The same bytes always give the same file."""
+@contextlib.contextmanager
+def open_output(path: Path, packing: str | None) -> Iterator[IO[bytes]]:
+    """A new file for writing bytes, packed as `packing` says; - is standard output. The same bytes always give the same file."""
+    if path == STDOUT:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    with cast(IO[bytes], _opened(path, packing)) as file:
+        yield file
+
+
+def _opened(path: Path, packing: str | None) -> Any:
     if packing == "gzip":
-        return cast(IO[bytes], _GzipOutput(path))
-    if packing == "zstd":
-        return cast(IO[bytes], _zstandard(path).open(path, "wb"))
-    return open(path, "wb")
+        return _GzipOutput(path)
+    return _zstandard(path).open(path, "wb") if packing == "zstd" else open(path, "wb")
 
 
 class _GzipOutput(gzip.GzipFile):
@@ -133,37 +145,87 @@ class _GzipOutput(gzip.GzipFile):
         self._file.close()
 
 
-def check_output(path: Path, force: bool, inputs: tuple[Path, ...] = ()) -> None:
-    """Refuses an output that is one of the inputs, exists (unless `force`), or has no folder to be in."""
-    for other in inputs:
-        if path.exists() and other.exists() and path.samefile(other):
+def check_output(path: Path, force: bool, inputs: Iterable[Path] = ()) -> None:
+    """Refuses an output that is one of the inputs, exists (unless `force`), or has no folder to be in. A stream, which is written
+    into, needs no `force`."""
+    if path.exists():
+        if any(other.exists() and path.samefile(other) for other in inputs):
             raise ParameterError(f"{path} is the input: name another output")
-    if path.exists() and not force:
-        raise ParameterError(f"{path} exists already: name another output, or add --force to replace it")
+        if is_stream(path):
+            return
+        if not (path.is_dir() or path.is_file()):
+            raise ParameterError(f"{path} is neither a file nor a folder: name another output")
+        if not force:
+            raise ParameterError(f"{path} exists already: name another output, or add --force to replace it")
     if not path.absolute().parent.is_dir():
         raise ParameterError(f"{path}: the folder {path.absolute().parent} does not exist; create it first")
+
+
+def check_kind(path: Path, folder: bool) -> None:
+    """Refuses an output that is there as a file and is to be a folder, or the other way round."""
+    if path.exists() and path.is_dir() != folder:
+        raise ParameterError(f"{path} is no folder: name one" if folder else f"{path} is a folder: name a file in it")
+
+
+def is_stream(path: Path) -> bool:
+    """Whether a path leads to a character device or a pipe: what is written into as it is, and cannot be read twice."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
 
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary path beside `path` that takes its place when the block ends well, and is removed when it does not.
 
-    The block may create a file or a folder there.
+    The block may create a file or a folder there. What is replaced keeps its mode and, where that is allowed, its owner; of a
+    symbolic link the file that it points to is replaced. A stream, and standard output, is written into: the path is its own.
     """
-    scratch = Path(tempfile.mkdtemp(prefix=".neardup-", dir=path.absolute().parent))
+    if path == STDOUT or is_stream(path):
+        yield path
+        return
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path
+    scratch = Path(tempfile.mkdtemp(prefix=".neardup-", dir=target.absolute().parent))
+    replaced = scratch / "replaced"
     try:
-        new = scratch / path.name
+        new = scratch / f"new-{target.name}"
         yield new
-        if path.is_dir() and not path.is_symlink():
-            os.rename(path, scratch / "replaced")
-        os.replace(new, path)
+        if target.exists():
+            _take_mode(target, new)
+        if target.is_dir():
+            os.rename(target, replaced)
+        os.replace(new, target)
     finally:
+        if replaced.exists() and not target.exists():  # ended between the two steps
+            os.rename(replaced, target)
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def spool_stdin(folder: Path) -> Path:
-    """Copies standard input to a file in `folder`, for commands that must read it twice or know its packing."""
-    path = folder / "stdin"
-    with open(path, "wb") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
+def _take_mode(old: Path, new: Path) -> None:
+    """Owner, group and mode of a file for another, as far as the system allows it."""
+    before = old.stat()
+    if hasattr(os, "chown"):
+        for owner, group in ((-1, before.st_gid), (before.st_uid, -1)):
+            with contextlib.suppress(OSError):
+                os.chown(new, owner, group)
+    new.chmod(stat.S_IMODE(before.st_mode))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a text as a file, whole or not at all; - is standard output."""
+    if path == STDOUT:
+        sys.stdout.write(text)
+        return
+    with replacing(path) as new:
+        new.write_text(text, encoding="utf-8")
+
+
+def spool(source: Path, folder: Path) -> Path:
+    """Copies standard input (-), or another stream, to a file in `folder`: commands read it twice, or must know its packing."""
+    path = folder / "input"
+    with contextlib.ExitStack() as stack:
+        stream = sys.stdin.buffer if source == STDIN else stack.enter_context(open(source, "rb"))
+        shutil.copyfileobj(stream, stack.enter_context(open(path, "wb")), 1 << 20)
     return path

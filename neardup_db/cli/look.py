@@ -10,8 +10,10 @@ from typing import Any
 
 import click
 
+from ..compute import shingles
 from ..index import Index
 from ..values import Match, flat_rows
+from .command import command
 from .options import (
     group_option,
     index_argument,
@@ -23,10 +25,10 @@ from .options import (
     open_index,
     parse_key,
 )
-from .output import columns, emit, emit_json, json_key, match_json, measure, plain, shown
+from .output import columns, emit, emit_json, json_key, match_json, measure, note, plain, shown
 
 
-@click.command()
+@command()
 @index_argument
 @click.argument("text", required=False)
 @click.option("--file", "file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Read the text from a file.")
@@ -54,7 +56,11 @@ def query(index_path: Path, text: str | None, file: Path | None, key: str | None
     if sum(source is not None for source in (text, file, key)) != 1:
         raise click.UsageError("Give one of TEXT, --file and --key")
     with open_index(index_path, options["name"]) as index:
-        found = _ask(index, text, file, key, options)
+        content = b"" if key is not None else _content(text, file)
+        found = _ask(index, content, key, options)
+        wordless = not found and key is None and index.scheme.takes_text and not shingles(content, index.text_rules)
+    if wordless:
+        note("the text holds no word, so nothing matches it, not even the same text")
     if options["as_json"]:
         emit_json({"matches": [match_json(match) for match in found]})
     else:
@@ -63,15 +69,17 @@ def query(index_path: Path, text: str | None, file: Path | None, key: str | None
     return 0 if found else 1
 
 
-def _ask(index: Index, text: str | None, file: Path | None, key: str | None, options: dict[str, Any]) -> list[Match]:
+def _content(text: str | None, file: Path | None) -> str | bytes:
+    return file.read_bytes() if file is not None else sys.stdin.buffer.read() if text == "-" else text or ""
+
+
+def _ask(index: Index, content: str | bytes, key: str | None, options: dict[str, Any]) -> list[Match]:
     limit = options["limit"]
     if key is not None:
         if options["max_distance"] is not None or options["any_"] or options["group"] is not None:
             raise click.UsageError("--key goes with --threshold, --measure and --limit only; its group is the document's own")
         stored = parse_key(key, options["key_type"])
         return index.matches(stored, threshold=options["threshold"], measure=options["measure"], limit=limit)
-    content: str | bytes
-    content = file.read_bytes() if file is not None else sys.stdin.buffer.read() if text == "-" else text or ""
     how = {name: options[name] for name in ("threshold", "max_distance", "limit", "group")}
     if index.scheme.takes_text:
         return list(index.query(content, measure=options["measure"], any=options["any_"], **how))
@@ -81,7 +89,7 @@ def _ask(index: Index, text: str | None, file: Path | None, key: str | None, opt
     return list(index.query_code(code.strip(), any=options["any_"], **how))
 
 
-@click.command()
+@command()
 @index_argument
 @name_option
 @click.option("--threshold", type=float, help="Least similarity, at or above that of the index.")
@@ -109,7 +117,7 @@ def pairs(index_path: Path, name: str, threshold: float | None, limit: int | Non
     return 0 if count else 1
 
 
-@click.command()
+@command()
 @index_argument
 @name_option
 @click.option("--min-size", type=click.IntRange(min=2), default=2, show_default=True, help="Smallest cluster.")
@@ -146,7 +154,7 @@ def _indented(lines: Iterable[str]) -> None:
         emit(f"        {line}")
 
 
-@click.command()
+@command()
 @index_argument
 @name_option
 @json_option

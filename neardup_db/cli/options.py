@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from ..errors import FormatError, ParameterError
+from ..errors import ParameterError
 from ..index import Index
 from ..schemes import BinaryCode, BitSampling, BottomK, MinHash, SimHash
 from ..schemes.base import Scheme
 from ..text import TextRules
 from ..values import Key
 from .records import FORMATS, ReadOptions
+from .wording import about, in_options
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -61,8 +63,13 @@ key_type_option = click.option(
 )
 
 input_options = _all(
-    click.option("--format", "format_", type=click.Choice(FORMATS), help="Format of the input, if its name does not tell it."),
-    click.option("--id-field", help="Field that holds the id.  [default: id, else key, else the running number]"),
+    click.option(
+        "--format",
+        "format_",
+        type=click.Choice(FORMATS),
+        help="Format of the input, or of a folder's files, if no name tells it.",
+    ),
+    click.option("--id-field", help="Field that holds the id.  [default: id, else key, else file and line: posts.jsonl:17]"),
     click.option("--text-field", default="text", show_default=True, help="Field that holds the text."),
     click.option("--glob", default="*", show_default=True, help="Which files of a folder: a pattern for name or path."),
     click.option(
@@ -126,7 +133,8 @@ def text_rules(options: dict[str, Any]) -> TextRules | None:
     for name in ("normalize", "case"):
         if given.get(name) == "none":
             given[name] = None
-    return TextRules.chars(**given) if given.pop("tokens", "words") == "chars" else TextRules.words(**given)
+    with in_options():
+        return TextRules.chars(**given) if given.pop("tokens", "words") == "chars" else TextRules.words(**given)
 
 
 def scheme_of(options: dict[str, Any]) -> Scheme | None:
@@ -140,7 +148,8 @@ def scheme_of(options: dict[str, Any]) -> Scheme | None:
         if parameter not in allowed:
             known = ", ".join("--" + other.replace("_", "-") for other in allowed)
             raise ParameterError(f"--{parameter.replace('_', '-')} does not go with --scheme {name}, which has {known}")
-    return kind(**given)
+    with in_options():
+        return kind(**given)
 
 
 def read_options(options: dict[str, Any], key_type: str = "text") -> ReadOptions:
@@ -154,11 +163,13 @@ def read_options(options: dict[str, Any], key_type: str = "text") -> ReadOptions
         on_error=taken["on_error"],
         max_bytes=int(taken["max_record_mb"] * 1_000_000),
         glob=taken["glob"],
+        source_name=options.pop("source_name", None),
     )
 
 
-def open_index(path: Path, name: str, *, write: bool = False) -> Index:
-    """An index that must be there.
+@contextlib.contextmanager
+def open_index(path: Path, name: str, *, write: bool = False) -> Iterator[Index]:
+    """An index that must be there; errors of the block are about it.
 
     Where the file can be written it is opened so even for reading: the last connection to close takes -wal and -shm away, which
     one that may only read cannot.
@@ -166,10 +177,8 @@ def open_index(path: Path, name: str, *, write: bool = False) -> Index:
     if not path.exists():
         raise ParameterError(f"{path}: no such file; create an index with: neardup add {path} RECORDS")
     writable = os.access(path, os.W_OK) and os.access(path.absolute().parent, os.W_OK)
-    try:
-        return Index(path, name=name, read_only=not (write or writable))
-    except FormatError as error:
-        raise FormatError(f"{path}: {error}") from error
+    with about(path), Index(path, name=name, read_only=not (write or writable)) as index:
+        yield index
 
 
 def parse_key(text: str, key_type: str) -> Key:

@@ -1,35 +1,117 @@
-"""What commands print: JSON for machines, aligned lines for people, progress on standard error."""
+"""What commands print: JSON for machines, aligned lines for people, progress on standard error.
+
+All that a terminal may see goes through this module, which writes each character that is not printable as an escape: a file, a
+table or a key of a stranger's may hold what moves the cursor, turns the line round or answers for the user. Records and pages
+that a command copies to standard output are data, and pass unchanged.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn, TextIO
 
 import click
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
 
 from ..values import Key, Match
 
 _ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
+_COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
 def emit_json(value: Any) -> None:
     """One JSON document on one line of standard output."""
-    click.echo(json.dumps(value, ensure_ascii=False, default=str))
+    click.echo(json_line(value))
+
+
+def json_line(value: Any) -> str:
+    """A value as JSON on one line, in which only printable characters stand for themselves."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
 def emit(line: str = "") -> None:
-    """One line of standard output."""
-    click.echo(line)
+    """One line of standard output; its tabs stay."""
+    click.echo(harmless(line, "\t"))
+
+
+def emit_coloured(text: str) -> None:
+    """Lines of standard output in which sequences that only choose a colour stay."""
+    click.echo(_coloured(text))
 
 
 def note(line: str) -> None:
     """One line of standard error, for what is no result."""
-    click.echo(f"neardup: {line}", err=True)
+    click.echo(f"neardup: {harmless(line)}", err=True)
+
+
+def fail(message: str, code: int) -> NoReturn:
+    """Ends the program with one sentence on standard error."""
+    note(message)
+    sys.exit(code)
+
+
+def add_afterword(error: BaseException, text: str) -> None:
+    """Has the program end with this, too, where it ends with that error."""
+    error.neardup_afterword = text  # type: ignore[attr-defined]
+
+
+def afterword(error: BaseException | None) -> str:
+    """What `add_afterword` added, to follow the sentence about the error."""
+    text = getattr(error, "neardup_afterword", None)
+    return f"; {text}" if text else ""
+
+
+def harmless(text: str, keep: str = "") -> str:
+    """The text with an escape in the place of each character that is not printable, but for those to keep.
+
+    >>> from neardup_db.cli.output import harmless
+    >>> print(harmless("red: \x1b[31m, C1: \x9b, right to left: \u202e"))
+    red: \\u001b[31m, C1: \\u009b, right to left: \\u202e
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else _escape(c) for c in text)
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    return _ESCAPES.get(character) or (f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")
+
+
+def _coloured(text: str) -> str:
+    return "".join(piece if place % 2 else harmless(piece, "\n\t") for place, piece in enumerate(_COLOUR.split(text)))
+
+
+class Screen(Console):
+    """A console on which only printable characters, and the colours that the program chose, appear."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """The segments of what is to be shown."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=harmless(segment.text, "\n\t"))
+
+
+class GuardedStream:
+    """A terminal's stream for programs that print by themselves: all but text and colours is escaped."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Writes text; returns its length."""
+        self._stream.write(_coloured(text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def json_key(key: Key | None) -> Any:
@@ -39,12 +121,7 @@ def json_key(key: Key | None) -> Any:
 
 def shown(value: object) -> str:
     """A value on one line, with nothing in it that moves the cursor of a terminal; bytes as x'6869'."""
-    if isinstance(value, bytes):
-        return f"x'{value.hex()}'"
-    text = str(value)
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else _ESCAPES.get(c, f"\\u{ord(c):04x}") for c in text)
+    return f"x'{value.hex()}'" if isinstance(value, bytes) else harmless(str(value))
 
 
 def plain(value: Any) -> Any:
@@ -91,6 +168,21 @@ def bytes_text(size_bytes: float) -> str:
     return f"{size_bytes:.1f} TB"
 
 
+def note_problems(name: str, total: int, problems: Sequence[object]) -> None:
+    """Says on standard error how many records of an input were left out, and of the first ones which and why."""
+    if not total:
+        return
+    note(f"{name}: {counted(total, 'record')} left out")
+    for problem in problems[:FIRST_PROBLEMS]:
+        note(f"  {problem}")
+    if len(problems) > FIRST_PROBLEMS:
+        note(f"  ... --json names the first {len(problems):,}" if total > len(problems) else "  ... --json names all of them")
+
+
+FIRST_PROBLEMS = 5
+"""Records left out that are named on standard error."""
+
+
 class Meter:
     """A progress bar on standard error with rates; silent where that is no terminal.
 
@@ -98,7 +190,7 @@ class Meter:
     """
 
     def __init__(self, title: str, total_bytes: int) -> None:
-        console = Console(stderr=True)
+        console = Screen(stderr=True)
         self._progress = Progress(
             TextColumn("{task.description:<8}"),
             BarColumn(bar_width=14),

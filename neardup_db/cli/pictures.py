@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ParameterError
 from ..show.charts import BLUE, ORANGE, size_label
 from ..show.figures import Figures
+from .files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +31,8 @@ def draw(figures: Figures, folder: Path) -> Iterator[Path]:
         if fill(axes, figures):
             axes.spines[["top", "right"]].set_visible(False)
             path = folder / f"{name}.png"
-            picture.savefig(path, dpi=150)
+            with replacing(path) as new:
+                picture.savefig(new, dpi=150, format="png")
             yield path
 
 

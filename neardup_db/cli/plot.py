@@ -9,13 +9,14 @@ import click
 
 from ..show.theory import chances_of
 from ..text import TextRules
+from .command import command
 from .options import json_option, name_option, open_index, scheme_of, scheme_options
 from .output import emit, emit_json
 
 BAR = 40
 
 
-@click.command()
+@command()
 @click.argument("index_path", metavar="[INDEX]", required=False, type=click.Path(path_type=Path))
 @name_option
 @scheme_options

@@ -1,6 +1,7 @@
 """Records in: JSON lines, CSV, TSV and folders of text files, one record at a time, with file and line in every error.
 
 A `RecordSource` can be read more than once and gives the same records each time. Memory is bounded by the longest record.
+A folder is read as its files' names tell: as texts, a file each, or as shards of one format, one after another.
 """
 
 from __future__ import annotations
@@ -10,34 +11,55 @@ import fnmatch
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .files import InputError, InputFile
+from .. import limits
+from ..values import MOST_PROBLEMS, Key
+from .files import STDIN, InputError, InputFile, is_stream, packing_by_content, spool
 
 FORMATS = ("jsonl", "csv", "tsv")
-"""Formats of a file with many records; a folder of text files needs no name."""
+"""Formats of a file with many records; a folder of texts has none."""
 
 DEFAULT_MAX_BYTES = 64_000_000
 """Longest line, CSV row or text file unless the caller says otherwise."""
 
 _SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".tab": "tsv"}
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
+"""The mark that some programs put before the first line of a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A record that was left out: the file, the line where it begins (0 of a file that is one text), its key where that is known,
+    and why."""
+
+    file: str
+    line: int
+    key: Key | None
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.line}: {self.reason}" if self.line else f"{self.file}: {self.reason}"
 
 
 class RecordError(InputError):
     """One record cannot be used; the records after it can still be read."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
     """One record of an input.
 
-    key: the id as the input has it, or the running number of the record where it has none; text: what is compared; raw: the
-    record's bytes as they stand in the input, line end included (of a folder: the file's); number: 1, 2, ... in the order of the
-    input, counting only usable records; line: where it begins (1 for a file of a folder); fields: the other fields; path: the
-    file that it stands in.
+    key: the id as the input has it, or file and line where it has none ("posts.jsonl:17"); named: whether it is the latter; text:
+    what is compared; raw: the record's bytes as they stand in the input, line end included (of a folder of texts: the file's);
+    number: 1, 2, ... in the order of the input, counting only usable records; line: where it begins (1 for a file of text);
+    fields: the other fields; path: the file that it stands in.
     """
 
     key: str | int
@@ -47,6 +69,7 @@ class Record:
     line: int
     fields: dict[str, Any]
     path: Path
+    named: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +77,9 @@ class ReadOptions:
     """How an input is read.
 
     format: one of FORMATS, None to go by the file's name; id_field and text_field: names of the fields, id_field None for "id",
-    else "key", else the running number; integer_keys: ids are integers; on_error: "raise", or "skip" to leave out records that
-    cannot be used; max_bytes: longest record; glob: which files of a folder.
+    else "key", else file and line; integer_keys: ids are integers; on_error: "raise", or "skip" to leave out records that cannot
+    be used; max_bytes: longest record; glob: which files of a folder; source_name: what the input is called in the keys of
+    records without an id, None for the file's name; one_header: shards of CSV or TSV must have the same columns.
     """
 
     format: str | None = None
@@ -65,6 +89,8 @@ class ReadOptions:
     on_error: str = "raise"
     max_bytes: int = DEFAULT_MAX_BYTES
     glob: str = "*"
+    source_name: str | None = None
+    one_header: bool = False
 
 
 def format_of(path: Path) -> str | None:
@@ -75,34 +101,62 @@ def format_of(path: Path) -> str | None:
     return _SUFFIXES.get(suffixes[-1]) if suffixes else None
 
 
+def open_source(source: Path, options: ReadOptions, folder: Path) -> RecordSource:
+    """The input that the command line names. Standard input (-) and other streams are first copied into `folder`."""
+    if source != STDIN and not is_stream(source):
+        return RecordSource(source, options)
+    name = "standard input" if source == STDIN else str(source)
+    if source == STDIN or Path("/dev") in source.absolute().parents:  # 63 of /dev/fd/63 is the name of nothing
+        options = replace(options, source_name=options.source_name or "stdin")
+    if options.format is None and format_of(source) is None:
+        raise InputError(f"{name} has no name that tells its format; add --format {'|'.join(FORMATS)}")
+    options = replace(options, format=options.format or format_of(source), source_name=options.source_name or source.name)
+    path = spool(source, folder)
+    return RecordSource(path, options, name=name, packing=packing_by_content(path))
+
+
 class RecordSource:
     """An input of records: iterate it for its `Record`s; every iteration starts at the beginning.
 
-    `skipped`, `first_skipped` and `replaced` tell of the last iteration: records left out because of an error, what the first of
-    them was, and records in which invalid UTF-8 was read as U+FFFD. `header` is the header row of a CSV or TSV file as it stands.
+    `format` is one of FORMATS, or "folder" for a folder of texts; `files` is what is read, one after another. `skipped`,
+    `problems` and `replaced` tell of the last iteration: records left out because of an error, the first MOST_PROBLEMS of them
+    and why, and records in which invalid UTF-8 was read as U+FFFD. `header` is the first header row of a CSV or TSV input as it
+    stands.
     """
 
     def __init__(self, path: Path, options: ReadOptions, *, name: str | None = None, packing: str | None = None) -> None:
         self.path = path
         self.options = options
         self.name = name or str(path)
-        self.folder = path.is_dir()
         self._packing = packing
         if not path.exists():
             raise InputError(f"{self.name}: no such file or folder")
-        self.format = "folder" if self.folder else options.format or format_of(path)
-        if self.format is None:
-            raise InputError(f"{self.name}: its name does not tell the format; add --format {'|'.join(FORMATS)}")
-        self.files: list[Path] = _text_files(path, options.glob) if self.folder else []
-        self.size_bytes = sum(file.stat().st_size for file in self.files) if self.folder else path.stat().st_size
+        self.files = _files(path, options.glob) if path.is_dir() else [path]
+        self.format = options.format or self._format_of_files()
+        self.size_bytes = sum(file.stat().st_size for file in self.files)
         self._start()
+
+    def _format_of_files(self) -> str:
+        """What the names of the files tell."""
+        examples = {format_of(file): file for file in reversed(self.files)}
+        if not self.path.is_dir() and None in examples:
+            raise InputError(f"{self.name}: its name does not tell the format; add --format {'|'.join(FORMATS)}")
+        if len(examples) > 1:
+            listed = " and ".join(sorted(file.relative_to(self.path).as_posix() for file in examples.values()))
+            raise InputError(
+                f"{self.name}: the folder holds files of different kinds ({listed}): choose some, as with --glob "
+                f"'*.jsonl', or say with --format {'|'.join(FORMATS)} what all of them are"
+            )
+        return next(iter(examples), None) or "folder"
 
     def _start(self) -> None:
         self.header = b""
         self.skipped = 0
-        self.first_skipped: RecordError | None = None
+        self.problems: list[Problem] = []
         self.replaced = 0
+        self._columns: Sequence[str] | None = None
         self._number = 0
+        self._file, self._called = self.path, self.name
         self._input: InputFile | None = None
         self._done_bytes = 0
 
@@ -113,12 +167,33 @@ class RecordSource:
 
     def __iter__(self) -> Iterator[Record]:
         self._start()
-        if self.folder:
-            yield from self._folder()
-            return
-        with InputFile(self.path, self.name, self._packing) as file:
+        for path in self.files:
+            self._file = path
+            self._called = str(path) if self.path.is_dir() else self.name
+            if self.format == "folder":
+                record = self._guarded(self._file_record, path)
+                if isinstance(record, Record):
+                    yield record
+            else:
+                yield from self._records(path)
+
+    def _records(self, path: Path) -> Iterator[Record]:
+        """The records of one file."""
+        with InputFile(path, self._called, self._packing) as file:
             self._input = file
             yield from self._json_lines(file) if self.format == "jsonl" else self._rows(file)
+            self._input = None
+            self._done_bytes += file.size_bytes
+
+    def problem(self, record: Record, reason: str) -> Problem:
+        """What is wrong with a record that was read."""
+        file = str(record.path) if self.path.is_dir() else self.name
+        return Problem(file, 0 if self.format == "folder" else record.line, record.key, reason)
+
+    def keep(self, problem: Problem) -> None:
+        """Adds to `problems`, where there is room."""
+        if len(self.problems) < MOST_PROBLEMS:
+            self.problems.append(problem)
 
     # ---- the three kinds -----------------------------------------------------------------------------------------------
 
@@ -146,7 +221,7 @@ class RecordSource:
         names = rows.next()
         if not isinstance(names, list):
             return
-        self.header = bytes(rows.raw)
+        self.header = self.header or bytes(rows.raw)
         self._check_header(names)
         while (row := self._guarded(rows.next)) is not _END:
             if isinstance(row, list) and row:
@@ -157,33 +232,40 @@ class RecordSource:
     def _check_header(self, names: Sequence[str]) -> None:
         for field in (self.options.text_field, self.options.id_field):
             if field is not None and field not in names:
-                raise InputError(f"{self.name}, line 1: no column {field!r}; the header has {_listed(names)}. {_REMEDY}")
+                raise InputError(f"{self._called}, line 1: no column {field!r}; the header has {_listed(names)}. {_REMEDY}")
+        self._columns = self._columns or names
+        if self.options.one_header and names != self._columns:
+            raise InputError(
+                f"{self._called}, line 1: the columns are {_listed(names)}, those of {self.files[0]} {_listed(self._columns)}: "
+                "files with different columns do not go into one; choose some with --glob"
+            )
 
     def _row_record(self, names: Sequence[str], row: Sequence[str], rows: _Rows) -> Record:
         if len(row) != len(names):
             raise self._error(rows.line, f"{len(row)} columns, the header has {len(names)}")
         return self._record(dict(zip(names, row, strict=True)), bytes(rows.raw), rows.line)
 
-    def _folder(self) -> Iterator[Record]:
-        for path in self.files:
-            record = self._guarded(self._file_record, path)
-            if isinstance(record, Record):
-                yield record
-
     def _file_record(self, path: Path) -> Record:
-        name = path.relative_to(self.path).as_posix()
         try:
             with InputFile(path) as file:
                 raw = file.read(self.options.max_bytes + 1)
                 size_bytes = file.size_bytes
         except (InputError, OSError) as error:
-            raise RecordError(str(error)) from error
+            raise self._error(0, str(error).removeprefix(f"{path}: ")) from error
         self._done_bytes += size_bytes
         if len(raw) > self.options.max_bytes:
-            raise RecordError(f"{path}: {_too_long(self.options.max_bytes)}")
+            raise self._error(0, _too_long(self.options.max_bytes))
         text = self._decode(raw)
         self._number += 1
-        return Record(_clean(name), text, raw, self._number, 1, {}, path)
+        return Record(self._below(path), text, raw, self._number, 1, {}, path)
+
+    def _below(self, path: Path) -> str:
+        """What a file is called in keys."""
+        named = self.options.source_name
+        if not self.path.is_dir():
+            return _clean(path.name if named is None else named)
+        below = path.relative_to(self.path).as_posix()
+        return _clean(below if named is None else f"{named}/{below}")
 
     # ---- one record ----------------------------------------------------------------------------------------------------
 
@@ -195,10 +277,9 @@ class RecordSource:
             raise self._error(line, f"field {self.options.text_field!r} must be text, it is {_kind(text)}")
         key = self._key(fields, line)
         self._number += 1
-        return Record(key if key is not None else self._numbered(), text, raw, self._number, line, fields, self.path)
-
-    def _numbered(self) -> str | int:
-        return self._number if self.options.integer_keys else str(self._number)
+        if key is not None:
+            return Record(key, text, raw, self._number, line, fields, self._file)
+        return Record(f"{self._below(self._file)}:{line}", text, raw, self._number, line, fields, self._file, True)
 
     def _key(self, fields: dict[str, Any], line: int) -> str | int | None:
         """The record's id, taken out of its fields; None where it has none."""
@@ -207,6 +288,8 @@ class RecordSource:
         if name is None:
             if self.options.id_field is not None:
                 raise self._error(line, f"no field {self.options.id_field!r}; it has {_listed(fields)}. {_REMEDY}")
+            if self.options.integer_keys:
+                raise self._error(line, "no id, as --key-type int needs; name its field with --id-field, or use --key-type text")
             return None
         value = fields.pop(name)
         if isinstance(value, bool) or not isinstance(value, (str, int)):
@@ -224,13 +307,13 @@ class RecordSource:
     def _decode(self, raw: bytes) -> str:
         """Text of UTF-8 bytes; every invalid sequence becomes U+FFFD and is counted, once a piece."""
         try:
-            return raw.decode("utf-8-sig" if raw.startswith(_BOM) else "utf-8")
+            return raw.decode("utf-8-sig" if raw.startswith(BOM) else "utf-8")
         except UnicodeDecodeError:
             self.replaced += 1
-            return raw.removeprefix(_BOM).decode("utf-8", "replace")
+            return raw.removeprefix(BOM).decode("utf-8", "replace")
 
     def _error(self, line: int, what: str) -> RecordError:
-        return RecordError(f"{self.name}, line {line}: {what}")
+        return RecordError(Problem(self._called, line, None, what))
 
     def _guarded(self, read: Callable[..., Any], *arguments: Any) -> Any:
         """read(*arguments), or None where the record is wrong and wrong records are skipped."""
@@ -240,7 +323,7 @@ class RecordSource:
             if self.options.on_error != "skip":
                 raise
             self.skipped += 1
-            self.first_skipped = self.first_skipped or error
+            self.keep(error.problem)
             return None
 
 
@@ -263,8 +346,8 @@ class _Lines:
         if len(line) <= self.limit:
             return line
         while line and not line.endswith(b"\n"):
-            line = self.file.readline(1 << 20)
-        raise RecordError(f"{self.file.name}, line {self.number}: {_too_long(self.limit)}")
+            line = self.file.readline(limits.LINE_BYTES)
+        raise RecordError(Problem(self.file.name, self.number, None, _too_long(self.limit)))
 
 
 class _Rows:
@@ -311,7 +394,7 @@ class _Rows:
             yield self._decode(line)
 
 
-def _text_files(folder: Path, pattern: str) -> list[Path]:
+def _files(folder: Path, pattern: str) -> list[Path]:
     """Files below a folder whose name or relative path fits the pattern, in the order of their paths; hidden ones left out."""
     found = []
     for parent, folders, names in os.walk(folder):

@@ -8,14 +8,21 @@ import click
 
 from ..errors import ParameterError
 from ..show.report import figures_of, report_page
+from .command import command
+from .files import STDOUT, write_text
 from .options import index_argument, name_option, open_index
 from .output import note
 from .pictures import draw
 
 
-@click.command()
+@command()
 @index_argument
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="The HTML file to write.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    help="The HTML file to write; - is standard output.",
+)
 @click.option("--png", type=click.Path(path_type=Path, file_okay=False), help="Write each chart as a PNG into this folder.")
 @click.option(
     "--clusters", type=click.IntRange(min=0), default=20, show_default=True, help="Show so many of the largest clusters."
@@ -47,8 +54,9 @@ def report(
 
 
 def write_page(path: Path, html: str, index_path: Path) -> None:
-    """Writes a page, but not over the index that it is about."""
+    """Writes a page, - to standard output, but not over the index that it is about."""
     if path.exists() and path.samefile(index_path):
         raise ParameterError(f"{path} is the index itself; name another file for the page")
-    path.write_text(html, encoding="utf-8")
-    note(f"wrote {path}")
+    write_text(path, html)
+    if path != STDOUT:
+        note(f"wrote {path}")

@@ -8,10 +8,13 @@ from pathlib import Path
 import click
 
 from ..errors import ParameterError
+from .command import command
 from .options import index_argument
+from .output import emit, note
+from .wording import about
 
 
-@click.command()
+@command()
 @index_argument
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8001, show_default=True, help="Port; 0 takes a free one.")
@@ -32,11 +35,12 @@ def serve(index_path: Path, host: str, port: int) -> None:
             raise
         raise ParameterError("neardup serve needs Datasette: pip install 'neardup-db[datasette]'") from error
     with serving.listen(host, port) as listener:
-        app, addresses = serving.application(index_path, host, listener.getsockname()[1])
+        with about(index_path):
+            app, addresses = serving.application(index_path, host, listener.getsockname()[1])
         for address in addresses:
-            click.echo(address)
+            emit(address)
         if not serving.is_local(host):
-            click.echo(f"Whoever can reach {host} can read the whole file.", err=True)
-        click.echo("Ctrl-C ends it.", err=True)
+            note(f"whoever can reach {host} can read the whole file")
+        note("Ctrl-C ends it")
         with suppress(KeyboardInterrupt):  # how it is meant to end
             serving.run(app, listener)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import apsw
 import click
 
 from ..errors import ReadOnlyError
+from .command import command
 from .options import index_argument, json_option, name_option, open_index
-from .output import emit, emit_json, plain, shown
+from .output import GuardedStream, emit, emit_coloured, emit_json, harmless, plain, shown
 
 
-@click.command()
+@command()
 @index_argument
 @click.argument("statement", required=False)
 @name_option
@@ -31,14 +34,7 @@ def sql(index_path: Path, statement: str | None, name: str, write: bool, as_json
     neardup sql articles.db "SELECT * FROM neardup_clusters LIMIT 20"
     neardup sql articles.db "SELECT key, similarity FROM neardup_search('neardup', 'some text', 0.8, 10)"
     """
-    try:
-        _run(index_path, statement, name, write, as_json)
-    except apsw.ReadOnlyError as error:
-        raise ReadOnlyError(f"{index_path} is open for reading only; add --write to let the statement change it") from error
-
-
-def _run(index_path: Path, statement: str | None, name: str, write: bool, as_json: bool) -> None:
-    with open_index(index_path, name, write=write) as index:
+    with open_index(index_path, name, write=write) as index, _told_of_write(index_path):
         connection = index.connection
         if not write:
             connection.execute("PRAGMA query_only = 1").fetchall()
@@ -47,7 +43,8 @@ def _run(index_path: Path, statement: str | None, name: str, write: bool, as_jso
                 raise click.UsageError("--json needs a STATEMENT; in the shell, use .mode json")
             import apsw.shell  # here, since it takes as long to import as all the rest
 
-            apsw.shell.Shell(stdin=sys.stdin, stdout=sys.stdout, stderr=sys.stderr, db=connection).cmdloop()  # type: ignore[no-untyped-call]
+            stdout, stderr = (_guarded(stream) for stream in (sys.stdout, sys.stderr))
+            apsw.shell.Shell(stdin=sys.stdin, stdout=stdout, stderr=stderr, db=connection).cmdloop()  # type: ignore[no-untyped-call]
         elif as_json:
             for names, row in _rows(connection, statement):
                 emit_json(dict(zip(names, map(plain, row), strict=True)))
@@ -55,6 +52,18 @@ def _run(index_path: Path, statement: str | None, name: str, write: bool, as_jso
             _table(connection, statement)
         else:
             _lines(connection, statement)
+
+
+def _guarded(stream: TextIO) -> Any:
+    return GuardedStream(stream) if stream.isatty() else stream
+
+
+@contextlib.contextmanager
+def _told_of_write(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except apsw.ReadOnlyError as error:
+        raise ReadOnlyError(f"{path} is open for reading only; add --write to let the statement change it") from error
 
 
 def _rows(connection: Any, statement: str) -> Any:
@@ -70,7 +79,13 @@ def _rows(connection: Any, statement: str) -> Any:
 def _table(connection: Any, statement: str) -> None:
     import apsw.ext
 
-    emit(apsw.ext.format_query_table(connection, statement, colour=True, text_width=100, use_unicode=True).rstrip())
+    def clean(text: str) -> str:
+        return harmless(text, "\n\t")
+
+    table = apsw.ext.format_query_table(
+        connection, statement, colour=True, string_sanitize=clean, text_width=100, use_unicode=True
+    )
+    emit_coloured(table.rstrip())
 
 
 def _lines(connection: Any, statement: str) -> None:

@@ -78,7 +78,7 @@ class ForeignDatabase(Database):
 
     @contextmanager
     def reading(self) -> Iterator[bool]:
-        with self.lock, self._translated():
+        with self.hold(), self._translated():
             began = not self.connection.in_transaction
             try:
                 if began:
@@ -127,7 +127,7 @@ class ForeignStore(Store):
     """An index inside a foreign connection."""
 
     def __init__(self, db: ForeignDatabase, name: str) -> None:
-        super().__init__(db, name, Common(Given()))
+        super().__init__(db, name, Common((Given(),)))
         self.bound = not db.has_extension()
         """Whether keys are bound, since `neardup_probe` is not there."""
 

@@ -168,17 +168,19 @@ def cluster(db: ForeignDatabase, name: str, label: int, first: int, beside: int)
 def _entries(db: ForeignDatabase, name: str, ids: list[int]) -> dict[int, Entry]:
     """Visible documents by id, with the matches that were recorded when each was added."""
     entries = {}
+    now = now_ms()
     for number in ids:
         sql = (
             f"SELECT key, cluster_id, added_at, times_seen, substr(metadata, 1, {LONGEST_METADATA + 1}), "
             f"substr(text, 1, {LONGEST_COMPARED + 1}) FROM {name}_document WHERE id = ? "
             "AND (expires_at IS NULL OR expires_at > ?)"
         )
-        for key, label, added, times, metadata, text in db.rows(sql, (number, now_ms())):
+        for key, label, added, times, metadata, text in db.rows(sql, (number, now)):
             edges = db.rows(
                 f"SELECT d.key, m.similarity, m.distance FROM {name}_match AS m JOIN {name}_document AS d ON d.id = m.other_id "
-                "WHERE m.document_id = ? ORDER BY m.similarity DESC, d.id LIMIT 4",
-                (number,),
+                "WHERE m.document_id = ? AND (d.expires_at IS NULL OR d.expires_at > ?) "
+                "ORDER BY m.similarity DESC, d.id LIMIT 4",
+                (number, now),
             )
             entries[number] = Entry(
                 id=number,

@@ -1,6 +1,6 @@
--- The verified fingerprints and, of each, the newest visible document before :before_id: what an added document is connected to.
--- Documents of one fingerprint are in one cluster, so that one of them stands for all. The second column of one in no cluster: see
--- `clusters.ALONE`.
+-- The verified fingerprints and, of each, the newest document before :before_id: what an added document is connected to.
+-- Documents of one fingerprint are in one cluster, expired ones too, so that one of them stands for all. The second column of one
+-- in no cluster: see `clusters.ALONE`.
 SELECT d.id, ifnull(d.cluster_id, d.id + (1 << 62)), v.similarity, v.distance, v.fingerprint_id, :before_id
 FROM ({verified} LIMIT -1) AS v
 CROSS JOIN {index}_document AS d
@@ -8,6 +8,5 @@ WHERE v.similarity >= :threshold
     AND d.id = (
         SELECT max(x.id) FROM {index}_document AS x
         WHERE x.fingerprint_id = v.fingerprint_id AND x.id < :before_id
-            AND (x.expires_at IS NULL OR x.expires_at > :now)
     )
 ORDER BY v.similarity DESC, d.id DESC

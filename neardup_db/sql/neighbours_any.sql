@@ -1,4 +1,5 @@
--- The first verified fingerprints that turn up, each with its newest visible document: enough to connect an added document.
+-- The first verified fingerprints that turn up, each with its newest visible document: enough to connect an added document. With
+-- a :now before every expiry all documents are visible.
 SELECT d.id, ifnull(d.cluster_id, d.id + (1 << 62)), v.similarity, v.distance, v.fingerprint_id
 FROM ({verified} LIMIT -1) AS v
 CROSS JOIN {index}_document AS d

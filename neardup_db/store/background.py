@@ -7,15 +7,14 @@ C code and statements run without Python's lock, so that what else there is to d
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 
+from .. import limits
 from .connection import Database
-
-WAITING_MAX = 16
-WAITING_BYTES = 96 << 20
-"""Pieces of work that may wait to be written, and what they may hold: what bounds the memory of them."""
 
 Work = Callable[[], None]
 
@@ -31,7 +30,9 @@ class Lane:
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
         self._waiting: deque[tuple[Work, int]] = deque()
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        """Entered by itself, not through the condition: what is raised between two steps of a condition leaves it taken."""
+        self._changed = threading.Condition(self._lock)
         self._ended = False
 
     @property
@@ -41,7 +42,7 @@ class Lane:
 
     def start(self, work: Work, size: int) -> None:
         """Give it something to do that holds `size` bytes; waits while too much is waiting. Raises what went wrong earlier."""
-        with self._changed:
+        with self._lock:
             while self._is_full(size) and self._error is None and not self._ended:
                 self._changed.wait()
             self._raise()
@@ -51,7 +52,10 @@ class Lane:
             self._changed.notify_all()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=self.name)
-                self._thread.start()
+                try:
+                    self._thread.start()
+                except RuntimeError as error:  # what Python makes of an interrupt while it waits for the thread to begin
+                    raise (error.__context__ or error) from None
 
     def _is_full(self, size: int) -> bool:
         waiting = len(self._waiting)
@@ -59,7 +63,7 @@ class Lane:
 
     def wait(self) -> None:
         """Until nothing is at work; raises what went wrong there, again each time: the thread has ended."""
-        with self._changed:
+        with self._lock:
             while (self._waiting or self.working) and self._error is None:
                 self._changed.wait()
             self._raise()
@@ -71,7 +75,7 @@ class Lane:
 
     def end(self) -> None:
         """Begin nothing more, and drop what waits."""
-        with self._changed:
+        with self._lock:
             self._ended = True
             self._waiting.clear()
             self._changed.notify_all()
@@ -79,11 +83,12 @@ class Lane:
     def join(self) -> None:
         """Until the thread has ended, after `end`."""
         if self._thread is not None:
-            self._thread.join()
+            with suppress(RuntimeError):  # an interrupt came before it was started: if it is yet, it ends by itself
+                self._thread.join()
 
     def _run(self) -> None:
         while True:
-            with self._changed:
+            with self._lock:
                 while not self._waiting and not self._ended:
                     self._changed.wait()
                 if self._ended:
@@ -97,7 +102,7 @@ class Lane:
             except BaseException as caught:
                 error = caught
             del work
-            with self._changed:
+            with self._lock:
                 self.working = False
                 self._error = error
                 self._changed.notify_all()
@@ -106,17 +111,17 @@ class Lane:
 
 
 class Background:
-    """Prepares and writes inside a transaction that the caller's thread holds, in the order given.
-
-    Whoever comes to the database through `Database.reading` or `writing` in the meantime waits until all of it is done."""
+    """Prepares and writes inside a transaction that the caller's thread holds, in the order given. Nothing else may use the
+    database before `wait` has come back."""
 
     def __init__(self, db: Database) -> None:
         self.db = db
         self._preparing = Lane("neardup_db prepare", 1, 0)
-        self._writing = Lane("neardup_db write", WAITING_MAX, WAITING_BYTES)
+        self._writing = Lane("neardup_db write", limits.WAITING_MAX, limits.WAITING_BYTES)
+        for lane in (self._preparing, self._writing):  # where an interrupt comes before `_end`
+            weakref.finalize(self, lane.end).atexit = False
 
     def __enter__(self) -> Background:
-        self.db.settle = self.wait
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -125,7 +130,6 @@ class Background:
                 self.wait()
         finally:
             self._end()
-            self.db.settle = _nothing
 
     def prepare(self, make: Callable[[], tuple[Work, int]]) -> None:
         """Let a piece of work, and how many bytes it holds, be made and then written; waits while another one is waiting. `make`
@@ -162,7 +166,3 @@ class Background:
             self.db.connection.interrupt()
         self._preparing.join()
         self._writing.join()
-
-
-def _nothing() -> None:
-    return None

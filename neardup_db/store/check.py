@@ -8,23 +8,18 @@ from itertools import pairwise
 
 import apsw
 
-from .. import native
+from .. import limits, native
 from ..errors import CorruptIndexError
 from ..values import CheckReport
 from . import checksums, definitions, tables
 from .clusters import Clusters, UnionFind
+from .documents import EVER
 from .joins import RangePairs, ranges
 from .state import Store
 from .writer import Writer
 
 SHOWN = 5
 """Problems of one kind that a report names."""
-
-PAGE = 20_000
-"""Fingerprints whose rows are compared at once."""
-
-TEXTS = 500
-"""Stored texts that are fingerprinted at once."""
 
 
 class Checker:
@@ -41,7 +36,7 @@ class Checker:
         damaged = checksums.damaged_pages(self.db.connection)
         return CheckReport(tuple(_shown("pages with a wrong checksum (restore a backup)", damaged)))
 
-    def run(self, now: int) -> CheckReport:
+    def run(self) -> CheckReport:
         """Every invariant, in the order in which later ones rely on earlier ones."""
         problems = [*_reported(self._integrity()), *_reported(self._definitions())]
         if problems:  # what SQLite cannot read is looked at no further
@@ -49,13 +44,13 @@ class Checker:
         damaged = self.damaged()
         problems += _shown("fingerprints whose value is damaged", damaged)
         for part in (self._fingerprints, self._documents, self._letters, self._counters, self._crowds):
-            problems += _reported(part(now))
+            problems += _reported(part())
         if not damaged:  # rows and labels follow from values: with damaged ones there is nothing to compare them with
             problems += _reported(self._candidates())
             problems += _reported(self._texts())
         problems += _reported(self._matches())
         if not problems and self.store.record_matches:
-            problems += _reported(self._labels(now))
+            problems += _reported(self._labels())
         return CheckReport(tuple(problems))
 
     def _few(self, sql: str, message: str, **parameters: int) -> Iterator[str]:
@@ -79,13 +74,13 @@ class Checker:
         """Ids of fingerprints whose value is none of the scheme's, or not the one that was written."""
         damaged: list[int] = []
         last = 0
-        sql = self.store.sql("SELECT id, value, value_hash FROM {index}_fingerprint WHERE id > ? ORDER BY id LIMIT 5000")
-        while rows := self.db.page(sql, last):
+        sql = self.store.sql("SELECT id, value, value_hash FROM {index}_fingerprint WHERE id > ? ORDER BY id LIMIT ?")
+        while rows := self.db.page(sql, last, limits.CHECKED_VALUES):
             damaged += [number for number, value, value_hash in rows if not self.writer.documents.is_sound(value, value_hash)]
             last = rows[-1][0]
         return damaged
 
-    def _fingerprints(self, now: int) -> Iterator[str]:
+    def _fingerprints(self) -> Iterator[str]:
         yield from self._few(
             """SELECT min(id) FROM {index}_fingerprint GROUP BY group_id, value_hash, value HAVING count(*) > 1 LIMIT :limit""",
             "fingerprints stored more than once",
@@ -96,7 +91,7 @@ class Checker:
             "fingerprints that no document has",
         )
 
-    def _documents(self, now: int) -> Iterator[str]:
+    def _documents(self) -> Iterator[str]:
         yield from self._few(
             """SELECT d.id FROM {index}_document AS d LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
                WHERE d.fingerprint_id IS NOT NULL AND (f.id IS NULL OR f.group_id <> d.group_id) LIMIT :limit""",
@@ -118,14 +113,14 @@ class Checker:
                 "documents whose text is missing",
             )
 
-    def _letters(self, now: int) -> Iterator[str]:
+    def _letters(self) -> Iterator[str]:
         """Text is Unicode: reading one that is not raises CorruptIndexError."""
         for sql in ("SELECT key, metadata FROM {index}_document", "SELECT name FROM {index}_group"):
             for _ in self.db.stream(self.store.sql(sql)):
                 pass
         yield from ()
 
-    def _counters(self, now: int) -> Iterator[str]:
+    def _counters(self) -> Iterator[str]:
         """An id or a label that is used twice would join what has nothing to do with each other."""
         yield from self._few(
             """SELECT name || ' ' || quote(seq) FROM sqlite_sequence WHERE name IN ('{index}_document', '{index}_fingerprint')
@@ -154,15 +149,20 @@ class Checker:
             "documents with a cluster label that was never given",
         )
 
-    def _crowds(self, now: int) -> Iterator[str]:
-        """What is asked for in a crowd stands for all of it: it is of one cluster. Expired documents may have left theirs."""
+    def _crowds(self) -> Iterator[str]:
+        """What is asked for in a crowd stands for all of it: it is of one cluster, and the whole of that."""
         yield from self._few(
             """SELECT f.id FROM {index}_fingerprint AS f WHERE f.crowd <> 0 AND (
                    0 = (SELECT value FROM {index}_setting WHERE name = 'crowds')
                    OR EXISTS (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id
-                       AND d.cluster_id IS NOT f.crowd AND (d.expires_at IS NULL OR d.expires_at > :now))) LIMIT :limit""",
+                       AND d.cluster_id IS NOT f.crowd)) LIMIT :limit""",
             "fingerprints in a crowd that is not their cluster",
-            now=now,
+        )
+        yield from self._few(
+            """WITH crowds(label) AS MATERIALIZED (SELECT DISTINCT crowd FROM {index}_fingerprint WHERE crowd <> 0)
+               SELECT f.id FROM crowds AS c CROSS JOIN {index}_document AS d CROSS JOIN {index}_fingerprint AS f
+               WHERE d.cluster_id = c.label AND f.id = d.fingerprint_id AND f.crowd = 0 LIMIT :limit""",
+            "fingerprints that are not in the crowd of their cluster",
         )
 
     # ---- what follows from fingerprints and texts ----------------------------------------------------------------------
@@ -177,7 +177,7 @@ class Checker:
         expected, lacking = 0, 0
         lack: list[int] = []
         sql = self.store.sql(tables.missing_sql(table))
-        for first, end in self.writer.documents.fingerprint_ranges(PAGE):
+        for first, end in self.writer.documents.fingerprint_ranges(limits.CHECKED_PAGE):
             there, missing, ids = self.db.rows(sql, {"first_id": first, "last_id": end})[0]
             expected += there
             lacking += missing
@@ -211,7 +211,7 @@ class Checker:
                LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
                WHERE d.id > ? AND d.text IS NOT NULL ORDER BY d.id LIMIT +?"""
         )
-        while rows := self.db.page(sql, last, TEXTS):
+        while rows := self.db.page(sql, last, limits.CHECKED_TEXTS):
             made = self.store.scheme.values([row[1] for row in rows], self.store.rules).values
             others += [row[0] for row, value in zip(rows, made, strict=True) if row[2] != value]
             last = rows[-1][0]
@@ -228,8 +228,9 @@ class Checker:
             "recorded matches that do not join two documents of one cluster",
         )
 
-    def _labels(self, now: int) -> Iterator[str]:
-        """Recorded edges are real pairs, and the labels are the components of the graph of all pairs."""
+    def _labels(self) -> Iterator[str]:
+        """Recorded edges are real pairs, and the labels are the components of the graph of all pairs, those of expired documents
+        too."""
         recorded = UnionFind()
         for document_id, other_id in self.db.stream(self.store.sql("SELECT document_id, other_id FROM {index}_match")):
             recorded.union(document_id, other_id)
@@ -244,10 +245,10 @@ class Checker:
         unreal: set[int] = set()
         unlike: set[int] = set()
         unjoined: set[int] = set()
-        for pairs in ranges(self.clusters.joins.reading, None, lambda: now):
+        for pairs in ranges(self.clusters.joins.reading, None, lambda: EVER):
             real = {row[:2]: row[2:] for row in pairs.found}
             unjoined.update(self._unjoined(pairs))
-            for document_id, a, b, *measured in self._recorded(pairs.first_id, pairs.last_id, now):
+            for document_id, a, b, *measured in self._recorded(pairs.first_id, pairs.last_id):
                 found = (1.0, pairs.copies_distance) if a == b else real.get((a, b))
                 if found is None:
                     unreal.add(document_id)
@@ -265,15 +266,14 @@ class Checker:
             for a in pairs.members.get(fingerprint_id, ())[:1]:
                 yield from (min(a, b).id for b in pairs.members.get(other_id, ())[:1] if a.cluster_id != b.cluster_id)
 
-    def _recorded(self, first_id: int, last_id: int, now: int) -> Iterator[tuple[int, int, int, float, int | None]]:
-        """(document, the lower fingerprint, the higher one, similarity, distance) of recorded matches between visible documents,
-        the lower fingerprint being of the range."""
+    def _recorded(self, first_id: int, last_id: int) -> Iterator[tuple[int, int, int, float, int | None]]:
+        """(document, the lower fingerprint, the higher one, similarity, distance) of recorded matches, the lower fingerprint
+        being of the range."""
         sql = """SELECT m.document_id, a.fingerprint_id, b.fingerprint_id, m.similarity, m.distance FROM {index}_document AS a
                  CROSS JOIN {index}_match AS m CROSS JOIN {index}_document AS b
-                 WHERE a.fingerprint_id BETWEEN :first_id AND :last_id AND (a.expires_at IS NULL OR a.expires_at > :now)
-                     AND m.{mine} = a.id AND b.id = m.{other} AND b.fingerprint_id >= a.fingerprint_id
-                     AND (b.expires_at IS NULL OR b.expires_at > :now)"""
-        parameters = {"first_id": first_id, "last_id": last_id, "now": now}
+                 WHERE a.fingerprint_id BETWEEN :first_id AND :last_id
+                     AND m.{mine} = a.id AND b.id = m.{other} AND b.fingerprint_id >= a.fingerprint_id"""
+        parameters = {"first_id": first_id, "last_id": last_id}
         for mine, other in (("document_id", "other_id"), ("other_id", "document_id")):
             text = sql.replace("{mine}", mine).replace("{other}", other)
             yield from self.db.rows(self.store.sql(text), parameters)

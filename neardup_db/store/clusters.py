@@ -1,7 +1,8 @@
 """Recorded matches and clusters.
 
 A cluster is a connected component of the graph of pairs that queries return. The match table holds enough edges to connect each
-cluster, never a wrong one; `cluster_id` labels the components of two documents and more. Adding joins, removing may split: then
+cluster, never a wrong one; `cluster_id` labels the components of two documents and more. Both are of all documents, expired ones
+too, so that neither depends on the time; `listing` looks for the visible parts. Adding joins, removing may split: then
 the parts that the remaining edges leave ask again by their stored fingerprints, all but the largest, since any edge between two
 parts has an end in one that asks.
 """
@@ -14,22 +15,14 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from .. import limits
 from ..values import Cluster, Key
 from . import tables
-from .documents import Documents
+from .documents import EVER, Documents
 from .joins import Joins
 from .schema import sql_text
 from .search import Neighbour, Search
 from .state import Store
-
-EXTRA_EDGES = 3
-"""Edges recorded for an added document beside the one to each cluster that it touches."""
-
-CROWD = 256
-"""Verified fingerprints in one answer from which on the rows of their cluster stand apart."""
-
-SIZE_KNOWN = 1000
-"""Clusters are counted up to this size."""
 
 ALONE = tables.MAX_ID
 """ALONE + its id is the label of a document that is in no cluster, where one is wanted; in the file it has none. No other label
@@ -83,7 +76,7 @@ def choose_edges(document_id: int, neighbours: Sequence[Neighbour], label: Calla
         if cluster not in seen:
             seen.add(cluster)
             edges.append(edge)
-        elif len(spare) < EXTRA_EDGES:
+        elif len(spare) < limits.EXTRA_EDGES:
             spare.append(edge)
     return edges + spare
 
@@ -113,7 +106,7 @@ class Clusters:
         if not neighbours:
             return
         self.record(choose_edges(document_id, neighbours, lambda label: label), now)
-        self.join({one.cluster_id for one in neighbours} | {ALONE + document_id}, large=len(neighbours) >= CROWD)
+        self.join({one.cluster_id for one in neighbours} | {ALONE + document_id}, large=len(neighbours) >= limits.CROWD)
 
     def join(self, labels: set[int], *, large: bool = False) -> None:
         """Make one cluster of several, one of them at least an added document: the smaller ones take the largest one's label, and
@@ -137,9 +130,9 @@ class Clusters:
         self.db.execute_many(sql, [(label, document_id) for document_id in document_ids])
 
     def _size(self, label: int) -> int:
-        """Documents of a cluster, SIZE_KNOWN at most: to count a large one would take longer than to join it."""
+        """Documents of a cluster, `limits.SIZE_KNOWN` at most: to count a large one would take longer than to join it."""
         sql = "SELECT count(*) FROM (SELECT 1 FROM {index}_document WHERE cluster_id = ? LIMIT +?)"
-        size: int = self.db.value(self.store.sql(sql), (label, SIZE_KNOWN))
+        size: int = self.db.value(self.store.sql(sql), (label, limits.SIZE_KNOWN))
         return size
 
     # ---- crowds: clusters so large that their rows stand apart in the candidate table ------------------------------------
@@ -156,25 +149,12 @@ class Clusters:
         """Let the rows of all fingerprints of some clusters, or documents, stand together."""
         if not self.store.crowds:
             self.store.set(crowds=1)
-            self.store.bump_generation()
-            self.store.crowds = True
+            self.store.new_generation()
         of_cluster = self.store.sql("SELECT DISTINCT fingerprint_id FROM {index}_document WHERE cluster_id = ?")
         of_one = self.store.sql("SELECT fingerprint_id FROM {index}_document WHERE id = ?")
         for label in labels:
             rows = self.db.rows(of_cluster, (label,)) if label < ALONE else self.db.rows(of_one, (label - ALONE,))
             self.documents.set_crowd([row[0] for row in rows], crowd)
-
-    def settle_crowds(self, document_ids: Iterable[int]) -> None:
-        """Take the fingerprints of added documents out of a crowd that these have not come into: documents that have expired may
-        have left a fingerprint there."""
-        if not self.store.crowds:
-            return
-        sql = self.store.sql(
-            """SELECT f.id FROM {index}_document AS d JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
-               WHERE d.id = ? AND f.crowd <> 0 AND f.crowd IS NOT d.cluster_id"""
-        )
-        astray = {row[0] for row in self.db.rows_of_many(sql, [(document_id,) for document_id in document_ids])}
-        self.documents.set_crowd(astray, 0)
 
     # ---- removing ----------------------------------------------------------------------------------------------------
 
@@ -213,7 +193,7 @@ class Clusters:
     def _mend(self, label: int, seeds: set[int], now: int) -> None:
         """Split a cluster if removing documents left it unconnected. `seeds` were neighbours of the removed ones."""
         parts = self._loose_parts(seeds)
-        groups, edges = self._reconnect(parts, now)
+        groups, edges = self._reconnect(parts, EVER)
         self.record(edges, now)
         for group in groups:
             self._part(group)
@@ -232,13 +212,13 @@ class Clusters:
             self._leave_crowd(group, label or 0)
 
     def _leave_crowd(self, documents: Sequence[int], label: int) -> None:
-        """Take the fingerprints of documents out of their crowd, or make them one of their own; equal copies go along."""
+        """Take the fingerprints of documents out of their crowd, or make them one of their own: no other document has them."""
         sql = self.store.sql(
             """SELECT f.id FROM {index}_document AS d JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
                WHERE d.id = ? AND f.crowd <> 0"""
         )
         apart = {row[0] for row in self.db.rows_of_many(sql, [(document_id,) for document_id in documents])}
-        self.documents.set_crowd(apart, label if len(apart) >= CROWD else 0)
+        self.documents.set_crowd(apart, label if len(apart) >= limits.CROWD else 0)
 
     def _loose_parts(self, seeds: set[int]) -> list[set[int]]:
         """The parts that the recorded edges leave of a component, all but one, which is never walked to its end.
@@ -273,7 +253,7 @@ class Clusters:
         return finished
 
     def _reconnect(self, parts: list[set[int]], now: int) -> tuple[list[list[int]], list[Edge]]:
-        """Ask for the parts whether they belong to each other or to the rest of their cluster.
+        """Ask for the parts whether they belong to each other or to the rest of their cluster, by documents visible at `now`.
 
         Returns the groups that stay apart from the rest, and the edges found."""
         rest = len(parts)
@@ -295,10 +275,9 @@ class Clusters:
         return list(groups.values()), edges
 
     def _edges_of(self, document_id: int, now: int) -> Iterator[Edge]:
-        """All pairs of a visible document, by its stored fingerprint."""
-        sql = """SELECT fingerprint_id, group_id FROM {index}_document
-                 WHERE id = ? AND fingerprint_id IS NOT NULL AND (expires_at IS NULL OR expires_at > ?)"""
-        row = self.db.row(self.store.sql(sql), (document_id, now))
+        """All pairs of a document with visible ones, by its stored fingerprint."""
+        sql = "SELECT fingerprint_id, group_id FROM {index}_document WHERE id = ? AND fingerprint_id IS NOT NULL"
+        row = self.db.row(self.store.sql(sql), (document_id,))
         if row is None:
             return
         sketch = self.search.stored_sketch(document_id, row[0])
@@ -376,11 +355,11 @@ class Links:
         self.large: set[int] = set()
         self.copies: set[int] = set()
 
-    def fingerprints(self, ids: tuple[int, int]) -> Iterator[tuple[int, int]]:
-        """Link the documents of fingerprints ids[0] to ids[1] by what `neardup_join` finds. Yields (the first visible document of
-        the fingerprint, the first of the one that it matches)."""
+    def fingerprints(self, ids: tuple[int, int]) -> Iterator[tuple[int, int | None]]:
+        """Link the documents of fingerprints ids[0] to ids[1] by what `neardup_join` finds. Yields (the first document of the
+        fingerprint, the first visible one of that which it matches, if there is one)."""
         store = self.clusters.store
-        parameters = {"first_id": ids[0], "last_id": ids[1], "now": self.now}
+        parameters = {"first_id": ids[0], "last_id": ids[1], "now": self.now, "ever": EVER}
         rows = self.clusters.search.rows(store.sql(sql_text("join_documents")), parameters)
         for (document_id, label), found in groupby(rows, itemgetter(0, 1)):
             taken = list(found)
@@ -392,7 +371,7 @@ class Links:
         self.edges += choose_edges(document_id, neighbours, self.labels.find)
         for one in neighbours:
             self.labels.union(one.cluster_id, label)
-        if len(neighbours) >= CROWD:
+        if len(neighbours) >= limits.CROWD:
             self.large.add(label)
 
     def copy(self, document_id: int, other_id: int, label: int) -> None:
@@ -407,5 +386,5 @@ class Links:
         self.clusters.record(self.edges, self.now)
         for group in self.labels.sets():
             labels = set(group)
-            large = len(labels - self.copies) >= CROWD or not self.large.isdisjoint(labels)
+            large = len(labels - self.copies) >= limits.CROWD or not self.large.isdisjoint(labels)
             self.clusters.join(labels, large=large)

@@ -6,39 +6,28 @@ import atexit
 import os
 import shutil
 import sqlite3
+import sys
 import tempfile
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 import apsw
 
+from .. import limits
+from .._turns import Loan, Turn
 from ..errors import BusyError, ClosedError, CorruptIndexError, FormatError, NearDupError, ParameterError, ReadOnlyError
 from . import checksums, forks
-from .log import LOG_PAGES, OF_CHECKPOINT, Log
+from .log import OF_CHECKPOINT, Log
 
 APPLICATION_ID = 0x4E445550
 """Of a file that this package created ("NDUP")."""
-
-CACHE_KIB, CACHE_KIB_MOST = 6 << 10, 16 << 10
-"""Pages that a connection of our own keeps at most: a hundredth of the file, within these bounds.
-
-What is asked for, or added, one by one touches pages all over the tables, of which only the inner ones, a few in a thousand, are
-met again soon. A larger cache holds hardly more of the others, and is itself in none of the CPU's: with 16 MB a query of a
-million texts takes 65 us, with 6 MB 59. SQLite also walks through all of it at each commit in which a page was split, in files
-below 1 GB."""
-
-SPILL_KIB = 16 << 10
-"""What a transaction has changed is kept, whatever the size of the cache, until all pages are this much."""
-
-CACHE_KIB_MANY = 32 << 10
-"""The same, while many documents are written: a large transaction touches pages all over the tables, and with SQLite's 2 MB each
-of them is written, and read again, many times over."""
 
 MAP_BYTES = 2**31 - 2**16
 """Of a file that is read through a memory map, the most that SQLite maps: the beginning; the rest is read as usual."""
@@ -102,7 +91,8 @@ def _unknown(error: apsw.Error) -> NearDupError:
 
 def _lost() -> NearDupError:
     return NearDupError(
-        "the transaction was rolled back by an error inside it: leave it, nothing of it is stored, and begin again"
+        "the transaction was rolled back by an error inside it, or ended by SQL on the connection: leave it, nothing that was "
+        "rolled back is stored, and begin again"
     )
 
 
@@ -216,8 +206,8 @@ def _configured(connection: apsw.Connection, durability: str, timeout: float, me
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # plans do not depend on values: nothing is planned twice
         connection.execute(
             f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}; PRAGMA temp_store = {_temp_store()}; "
-            f"PRAGMA cache_size = {_cache_size(connection)}; PRAGMA cache_spill = -{SPILL_KIB}; "
-            f"PRAGMA wal_autocheckpoint = {LOG_PAGES}; PRAGMA cell_size_check = ON; "
+            f"PRAGMA cache_size = {_cache_size(connection)}; PRAGMA cache_spill = -{limits.SPILL_KIB}; "
+            f"PRAGMA wal_autocheckpoint = {limits.LOG_PAGES}; PRAGMA cell_size_check = ON; "
             f"PRAGMA mmap_size = {MAP_BYTES if memory_map else 0}"
         ).fetchall()  # to the last statement: some give a row
     except apsw.Error as error:
@@ -229,7 +219,7 @@ def _configured(connection: apsw.Connection, durability: str, timeout: float, me
 def _cache_size(connection: apsw.Connection) -> int:
     """As the pragma takes it, for a file of the present size."""
     size: int = connection.pragma("page_count") * connection.pragma("page_size")
-    return -max(CACHE_KIB, min(size // 100 >> 10, CACHE_KIB_MOST))
+    return -max(limits.CACHE_KIB, min(size // 100 >> 10, limits.CACHE_KIB_MOST))
 
 
 def _temp_store() -> str:
@@ -260,15 +250,61 @@ def _as_it_is(cursor: apsw.Cursor, row: Any) -> Any:
     return row
 
 
-class _Level(NamedTuple):
-    """One of the nested transactions."""
+def current_task() -> object | None:
+    """The asyncio task that is running in this thread, if there is one."""
+    asyncio = sys.modules.get("asyncio")  # to import it takes longer than to open an index
+    if asyncio is None or asyncio._get_running_loop() is None:
+        return None
+    task: object | None = asyncio.current_task()
+    return task
 
-    began: bool
-    """Whether it is the outermost one."""
-    savepoint: str | None
-    """Of an inner one."""
-    changes: int
-    """Rows that the connection had changed before."""
+
+def _nothing() -> None:
+    return None
+
+
+class _Level:
+    """One of the nested transactions. Its block alone has it: a level that nobody has any more has lost its block."""
+
+    __slots__ = ("began", "depth", "savepoint", "changes", "mark", "outermost", "__weakref__")
+
+    def __init__(self, began: bool, depth: int, savepoint: str | None, changes: int) -> None:
+        self.began = began
+        """Whether it is the outermost one."""
+        self.depth = depth
+        """How many there are around it."""
+        self.savepoint = savepoint
+        """Of an inner one."""
+        self.changes = changes
+        """Rows that the connection had changed before."""
+        self.mark: Callable[[], None] = partial(_nothing)
+        """Stands in `Database.undo` as long as the same transaction is open."""
+        self.outermost: weakref.ref[_Level] | None = None
+        """Of its transaction, where that was begun here."""
+
+
+class Undo(list[Callable[[], None]]):
+    """What is to be forgotten if the open transaction, whoever began it, is rolled back. SQLite itself says how it ended."""
+
+    def watch(self, connection: Any) -> None:
+        """Be told of the ends of a connection's transactions. The hooks have a name of their own: those of its owner stay."""
+        if isinstance(connection, apsw.Connection):
+            connection.set_commit_hook(self._committed, id=id(self))
+            connection.set_rollback_hook(self._rolled_back, id=id(self))
+
+    def unwatch(self, connection: Any) -> None:
+        """Be told no more."""
+        if isinstance(connection, apsw.Connection):
+            connection.set_commit_hook(None, id=id(self))
+            connection.set_rollback_hook(None, id=id(self))
+
+    def _committed(self) -> bool:
+        self.clear()
+        return False  # True would roll back
+
+    def _rolled_back(self) -> None:
+        while self:
+            self.pop()()
 
 
 class Database:
@@ -285,14 +321,19 @@ class Database:
         self.timeout = timeout
         self.owned = owned
         self.read_only = read_only
-        self.lock = threading.RLock()
+        self.turn = Turn()
+        """Of the thread that uses the connection."""
+        self._attending: dict[int, list[weakref.WeakMethod[Callable[[], None]]]] = {}
+        """By thread: what has records in hand that are to be written before the thread goes on to use the connection."""
+        self.undo = Undo()
+        self.undo.watch(connection)
+        self._task: object | None = None
+        """The asyncio task that is inside `writing`."""
         self._cache_size: int = connection.pragma("cache_size") if owned else 0
         """As it was set for a connection of our own."""
-        self.settle: Callable[[], None] = lambda: None
-        """Called before the connection is used: waits for work that a transaction of this thread does in the background."""
         self._depth = 0
-        self._began = False
-        """Whether the open transaction was begun here."""
+        self._outermost: weakref.ref[_Level] | None = None
+        """Of the transaction that was begun here, while it is open."""
         self._joined = False
         """Whether what was done last belonged to one that was not."""
         self._uncertain: apsw.Error | None = None
@@ -312,10 +353,69 @@ class Database:
         if self._uncertain is not None:
             raise _unknown(self._uncertain) from self._uncertain
 
+    def hold(self) -> Loan:
+        """This thread's turn to use the connection, which ends with the loan. Raises BusyError after the timeout."""
+        loan = self.turn.take(self.timeout)
+        if loan is None:
+            raise BusyError(
+                f"another thread has been inside a transaction, or a call like add_many, for {self.timeout:g} s: try "
+                "again, give Index a larger timeout, or let that thread come out before it waits for this one"
+            )
+        self._recover()
+        return loan
+
+    @property
+    def is_task(self) -> bool:
+        """Whether no other asyncio task of this thread is inside a transaction."""
+        return self._depth == 0 or self._task is current_task()
+
+    def require_task(self) -> None:
+        """Raise BusyError where another asyncio task of this thread is inside a transaction."""
+        if not self.is_task:
+            raise BusyError(
+                "another asyncio task of this thread is inside a transaction of this index, and nothing was done: "
+                "let tasks take turns (an asyncio.Lock around each transaction), or give each task an Index of its own"
+            )
+
+    # ---- records in hand -----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def attended(self, settle: Callable[[], None]) -> Iterator[None]:
+        """This thread has records in hand meanwhile: `settle` writes them, and is called before the thread uses the connection
+        for anything else."""
+        thread = threading.get_ident()
+        before = [one for one in self._attending.get(thread, ()) if one() is not None]
+        try:
+            self._attending[thread] = [*before, weakref.WeakMethod(settle)]
+            yield
+        finally:
+            if before:
+                self._attending[thread] = before
+            else:
+                self._attending.pop(thread, None)
+
+    @property
+    def is_attended(self) -> bool:
+        """Whether this thread has records in hand."""
+        return bool(self._attending) and threading.get_ident() in self._attending
+
+    def settle(self) -> None:
+        """Let what this thread has in hand be written, before the connection is used."""
+        if self._attending:
+            for attending in self._attending.get(threading.get_ident(), ()):
+                settle = attending()
+                if settle is not None:  # its load was not interrupted where it was to end
+                    settle()
+
     @property
     def forked(self) -> bool:
         """Whether this process is a child of the one that opened it."""
         return os.getpid() != self._process_id
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
 
     @property
     def in_own_transaction(self) -> bool:
@@ -397,20 +497,21 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[bool]:
         """One consistent state for everything inside. Yields True where this began a transaction."""
-        with self.lock:
+        with self.hold():
             self.require_open()
+            self.require_task()
             try:
                 self.settle()
-                began = self._begins()
+                level = self._level()
                 try:
-                    if began:
+                    if level.began:
                         self.connection.execute("BEGIN")
-                    yield began
+                    yield level.began
                 finally:
-                    if began:
+                    if level.began:
                         if self.connection.in_transaction and not self.forked:
                             self.connection.execute("COMMIT")
-                        self._began = False
+                        self._outermost = None
             except apsw.Error as error:
                 raise translate(error) from error
 
@@ -420,68 +521,89 @@ class Database:
 
         light: inside another one without a savepoint, for which SQLite copies every page before it changes. Then an error is that
         of the outermost transaction, and ends it, if there were changes before it: for what finds its own errors before those."""
-        with self.lock:
+        with self.hold():
             self.require_open()
+            self.require_task()
             if self.read_only:
                 raise ReadOnlyError("the index was opened with read_only=True: open it without, to write")
             with translated():
                 self.settle()
-                began = self._begins()
-                level = _Level(
-                    began, None if light and self._began else f"neardup_{self._depth}", self.connection.total_changes()
-                )
-                self._depth += 1
+                level = self._level(light=light)
                 try:
+                    self._depth += 1
                     self._begin(level)
-                    yield began
+                    yield level.began
+                    self._commit(level)
                 except BaseException:
                     self._roll_back(level)
                     raise
-                else:
-                    self._commit(level)
                 finally:
-                    self._depth -= 1
-                    self._began = self._began and not began
+                    # without a call: behind each an interrupt can come
+                    if level.began:
+                        self._depth = 0
+                        if not self.connection.in_transaction:
+                            self._outermost = None
+                    elif level.outermost is self._outermost:
+                        self._depth -= 1
 
-    def _begins(self) -> bool:
-        """Whether a transaction is to begin here. After some errors SQLite rolls back all of it, outer levels too: what follows
-        inside them must not be stored alone."""
-        if self.connection.in_transaction:
-            self._joined = not self._began
-            return False
-        if self._depth:
+    def _level(self, *, light: bool = False) -> _Level:
+        """A new level. After some errors SQLite rolls back all of a transaction, outer levels too: what follows inside them must
+        not be stored alone."""
+        began = not self.connection.in_transaction
+        if began and self._depth:
             raise _lost()
-        self._began, self._joined = True, False
-        return True
+        savepoint = None if light and self._began else f"neardup_{self._depth}"
+        level = _Level(began, self._depth, savepoint, self.connection.total_changes())
+        self._joined = not began and not self._began
+        if began:
+            self._task = current_task()
+            self._outermost = weakref.ref(level)
+        level.outermost = self._outermost
+        return level
+
+    @property
+    def _began(self) -> bool:
+        """Whether the open transaction was begun here."""
+        return self._outermost is not None
+
+    def _recover(self) -> None:
+        """Roll back a transaction that was begun here and whose block is gone, interrupted where it was to end it."""
+        if self._outermost is not None and self._outermost() is None and not self.forked:
+            self._outermost, self._depth = None, 0
+            if self.connection.in_transaction:
+                with translated():
+                    self.connection.execute("ROLLBACK")
 
     def _begin(self, level: _Level) -> None:
         """Inside the try: waiting for another writer can take long, and Ctrl-C then comes right after the transaction began."""
         if level.began:
             self.connection.execute("BEGIN IMMEDIATE")
+            self.undo.append(level.mark)
         elif level.savepoint is not None:
             self.connection.execute(f"SAVEPOINT {level.savepoint}")
 
     def _commit(self, level: _Level) -> None:
         self.require_open()  # not in a child that was forked inside
-        if not self.connection.in_transaction:
+        if not self.connection.in_transaction or (level.began and level.mark not in self.undo):
             raise _lost()
+        if self._depth != level.depth + 1:
+            raise NearDupError(
+                "a transaction that began inside this one has not ended, and nothing of both is stored: end transactions in the "
+                "reverse order of their beginnings"
+            )
         try:
             if level.began:
                 self.connection.execute("COMMIT")
             elif level.savepoint is not None:
                 self.connection.execute(f"RELEASE {level.savepoint}")
         except apsw.IOError as error:
-            self._roll_back(level)
             if not level.began:
                 raise
             self._uncertain = error
             raise _unknown(error) from error
-        except BaseException:
-            self._roll_back(level)
-            raise
 
     def _roll_back(self, level: _Level) -> None:
-        if self.forked:  # it is the parent's, in memory that both share
+        if self.forked or level.outermost is not self._outermost:  # the parent's, in memory that both share; or over already
             return
         if not self.connection.in_transaction:  # it did not begin, was committed, or SQLite has rolled back by itself
             return
@@ -498,15 +620,15 @@ class Database:
     @contextmanager
     def large_cache(self) -> Iterator[None]:
         """Keep more pages meanwhile, for writing many documents; a size that is not ours stays as it is."""
-        with self.lock, translated():
+        with self.hold(), translated():
             ours = self.owned and self.connection.pragma("cache_size") == self._cache_size
             if ours:
-                self.connection.pragma("cache_size", -CACHE_KIB_MANY)
+                self.connection.pragma("cache_size", -limits.CACHE_KIB_MANY)
         try:
             yield
         finally:
             if ours and not self._closed and not self.forked:
-                with self.lock:
+                with self.hold():
                     with suppress(apsw.Error):
                         self._cache_size = _cache_size(self.connection)
                     with suppress(apsw.Error):
@@ -534,12 +656,14 @@ class Database:
         if self.forked:
             self._closed = True
             return
-        with self.lock:
+        with self.hold():
             if self._closed:
                 return
-            if self.owned and self._depth:
+            if self._depth:
                 raise NearDupError("the index cannot be closed inside its own transaction: leave the transaction first")
             self._closed = True
+            with suppress(apsw.ConnectionClosedError):  # by its owner
+                self.undo.unwatch(self.connection)
             if self.log is not None:
                 self.log.close()
             if self.owned:

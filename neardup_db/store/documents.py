@@ -11,12 +11,16 @@ from typing import Any, NamedTuple, TypeVar
 import apsw
 import numpy as np
 
-from .. import native
+from .. import limits, native
 from ..errors import CorruptIndexError
 from ..native import signed_hash
 from ..values import Document, Key
 from . import definitions, tables
 from .state import Store
+
+EVER = -(2**63)
+"""A time before every expiry, at which all documents are visible. Edges, labels and crowds are of all of them, so that nothing
+has to be stored when a document expires, or when a clock set back shows it again."""
 
 
 class Found(NamedTuple):
@@ -41,9 +45,6 @@ class Record(NamedTuple):
     group: Key | None
     expires_at: int | None
 
-
-FILING_BYTES = 192 << 20
-"""Memory in which the rows of many fingerprints are sorted. The more at once, the less often the table is walked through."""
 
 _NO_NUMBER = -(2**63)
 
@@ -218,7 +219,7 @@ class Documents:
     def value_hashes(self) -> Iterator[tuple[Any, Any]]:
         """The hashes of all stored values and the fingerprints' ids, int64[n] each, some at a time."""
         cursor = self.db.stream(self.store.sql("SELECT value_hash, id FROM {index}_fingerprint"))
-        while rows := list(islice(cursor, 10_000)):
+        while rows := list(islice(cursor, limits.VALUE_HASHES)):
             page = np.array(rows, np.int64)
             yield page[:, 0], page[:, 1]
 
@@ -280,7 +281,7 @@ class Documents:
     @property
     def filed_at_once(self) -> int:
         """Fingerprints whose rows may be sorted together."""
-        return FILING_BYTES // self.store.scheme.filing_bytes
+        return max(1, limits.FILING_BYTES // self.store.scheme.filing_bytes)
 
     def fingerprint_ranges(self, size: int) -> Iterator[tuple[int, int]]:
         """Ranges of `size` ids, first and last, that hold all fingerprints; where none are for long, none are given."""
@@ -317,19 +318,17 @@ class Documents:
             f"{what} of index {self.store.name!r} is missing or damaged, {why}: run check(repair=True), or restore a backup"
         )
 
-    def group_of(self, fingerprint_id: int) -> int:
-        """The group that a fingerprint belongs to."""
-        number: int = self.db.value(self.store.sql("SELECT group_id FROM {index}_fingerprint WHERE id = ?"), (fingerprint_id,))
-        return number
-
-    def older_copies(self, asked: Sequence[tuple[int, int, bool]], now: int) -> list[tuple[int, int] | None]:
-        """(document, its label) of the newest visible document with the fingerprint before each (document, fingerprint, _)."""
-        sql = """SELECT :id, id, ifnull(cluster_id, id + (1 << 62)) FROM {index}_document
-                 WHERE fingerprint_id = +:fingerprint_id AND id < :id
-                 AND (expires_at IS NULL OR expires_at > :now) ORDER BY id DESC LIMIT 1"""
+    def older_copies(self, asked: Sequence[tuple[int, int]], now: int) -> list[tuple[int, int, int, bool]]:
+        """(document, the newest one with its fingerprint before it, the label of that, whether any before it is visible) for each
+        (document, fingerprint)."""
+        sql = """SELECT :id, d.id, ifnull(d.cluster_id, d.id + (1 << 62)), EXISTS (
+                     SELECT 1 FROM {index}_document WHERE fingerprint_id = +:fingerprint_id AND id < :id
+                     AND (expires_at IS NULL OR expires_at > :now))
+                 FROM {index}_document AS d WHERE d.id = (
+                     SELECT max(id) FROM {index}_document WHERE fingerprint_id = +:fingerprint_id AND id < :id)"""
         parameters = ({"id": one[0], "fingerprint_id": one[1], "now": now} for one in asked)
-        found = {row[0]: (row[1], row[2]) for row in self.db.rows_of_many(self.store.sql(sql), parameters)}
-        return [found.get(one[0]) for one in asked]
+        rows = self.db.rows_of_many(self.store.sql(sql), parameters)
+        return [(document_id, other_id, label, bool(visible)) for document_id, other_id, label, visible in rows]
 
     def set_crowd(self, fingerprint_ids: Iterable[int], crowd: int) -> None:
         """Let the rows of fingerprints stand with those of a crowd, 0 = with no other."""

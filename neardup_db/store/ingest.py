@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+from .. import limits
+from .. import records as checks
 from ..errors import DuplicateKeyError, NearDupError
-from ..records import incoming, is_plain_key, now_ms
-from ..values import AddReport, Key
+from ..records import incoming, is_plain_key
+from ..values import MOST_PROBLEMS, AddReport, Key, Skipped
 from .background import Background, Work
 from .documents import Documents
 from .state import Sketches, Store
 from .writer import Batch, Writer
-
-BATCH_RECORDS = 8192
-BATCH_SIZE = 16 << 20
-"""Characters of text in a batch: what bounds the memory that a batch needs."""
-
-WORTH_THREADS = 1000
-WORTH_THREADS_SIZE = 1 << 20
-"""Records of a batch, or their characters, from which on it is fingerprinted and written in other threads."""
 
 
 class Columns(NamedTuple):
@@ -33,8 +29,8 @@ class Columns(NamedTuple):
 
     def batches(self) -> Iterator[tuple[Sequence[Any], Sequence[bytes]]]:
         """So many at a time as a batch has."""
-        for start in range(0, len(self.keys), BATCH_RECORDS):
-            yield self.keys[start : start + BATCH_RECORDS], self.codes[start : start + BATCH_RECORDS]
+        for start in range(0, len(self.keys), limits.BATCH_RECORDS):
+            yield self.keys[start : start + limits.BATCH_RECORDS], self.codes[start : start + limits.BATCH_RECORDS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +46,11 @@ class IngestOptions:
 
 
 class Ingest:
-    """One run of `add_many`."""
+    """One run of `add_many`.
+
+    Records are collected in a batch, which is handed over when it is large enough: fingerprinted and written, in other threads,
+    while the next records are read. What uses the index in the midst of reading them, the records' own iterator or `progress`,
+    comes through `settle`: it finds all records that were taken before, whole, and what it writes stands between two records."""
 
     def __init__(self, store: Store, documents: Documents, writer: Writer, options: IngestOptions) -> None:
         self.store = store
@@ -58,86 +58,97 @@ class Ingest:
         self.writer = writer
         self.options = options
         self.counts = dict.fromkeys(("added", "replaced", "ignored", "skipped", "matched"), 0)
+        self.problems: list[Skipped] = []
         self.taken = 0
         self.reported = 0
-        self.wrong = 0
+        self._batch = Batch(0, store.epoch)
+        self._left = options.commit_every
+        """Records until the transaction is full."""
+        self._open: tuple[ExitStack, Background] | None = None
+        """The transaction."""
+        self._busy = False
+        self._is_settled = True
+        self._error: BaseException | None = None
+        """What a record that was read before could not be written for: raised again, since it came out where the index was used,
+        inside the records' iterator or `progress`, which may pass over it."""
 
     def run(self, records: Iterable[Any]) -> AddReport:
         """Take all records; one transaction, or one for every `commit_every` of them."""
-        batches = self._batches(records)
-        batch = next(batches, None)
-        while batch is not None:
+        with self.store.db.attended(self.settle):
             try:
-                with self.store.writing():
-                    self._transaction(batch, batches)
+                self._read(records)
+                self._hand_over()
+                self._commit()
             except BaseException:
-                self.writer.forget()
+                self._roll_back(*sys.exc_info())
                 raise
-            batch = next(batches, None)  # only now, when what was taken is safe: the next record may be long in coming, or wrong
-        self.counts["skipped"] += self.wrong
-        return AddReport(**self.counts)
+        return AddReport(**self.counts, problems=tuple(self.problems))
 
-    def _transaction(self, batch: Batch | None, batches: Iterator[Batch]) -> None:
-        """Write batches until a transaction is full: each while the next one is fingerprinted, and the one after that read."""
-        left = self.options.commit_every
-        with Background(self.store.db) as background:
-            while batch is not None:
-                if len(batch) < WORTH_THREADS and batch.size < WORTH_THREADS_SIZE:
-                    background.wait()
-                    self._take(batch, self._sketch(batch))
-                elif self.store.rules.custom:  # functions of the caller's, which may know only its own thread
-                    background.start(*self._prepared(batch))
-                else:
-                    background.prepare(partial(self._prepared, batch))
-                self._report()
-                left = None if left is None else left - len(batch)
-                batch = None if left == 0 else next(batches, None)
-            background.start(self._flush)
-            background.wait()
-        self.writer.end_batches()
-        self._report()
+    def settle(self) -> None:
+        """Let all records that were taken be written, filed and connected: somebody is about to use the index."""
+        if self._busy or (self._is_settled and not self._batch):
+            return
+        try:
+            self._hand_over()
+            with self._at_work():
+                self._flush()
+        except BaseException as error:
+            self._error = error
+            raise
 
     # ---- reading the records -----------------------------------------------------------------------------------------
 
-    def _batches(self, records: Iterable[Any]) -> Iterator[Batch]:
-        """Checked records, so many that a batch pays and so few that its memory is bounded."""
-        every = self.options.commit_every
-        if isinstance(records, Columns) and every is None and not self.store.store_text:
-            yield from self._column_batches(records)
-            return
+    def _read(self, records: Iterable[Any]) -> None:
+        """Checked records into batches, so many that a batch pays and so few that its memory is bounded."""
         if isinstance(records, Columns):
+            if self.options.commit_every is None and not self.store.store_text:
+                return self._read_columns(records)
             records = (pair for keys, codes in records.batches() for pair in zip(keys, codes, strict=True))
-        left = every  # of a transaction: a batch ends where it does
-        batch = Batch()
+        most, most_size = limits.BATCH_RECORDS, limits.BATCH_SIZE
         for number, record in enumerate(records):
-            self._append_checked(batch, record, number)
-            if len(batch) >= BATCH_RECORDS or len(batch) == left or batch.size >= BATCH_SIZE:
-                if every is not None and left is not None:
-                    left = left - len(batch) or every
-                yield batch
-                batch = Batch()
-        if len(batch):
-            yield batch
+            self._append_checked(record, number)
+            batch = self._batch
+            if len(batch) >= most or len(batch) == self._left or batch.size >= most_size:
+                self._hand_over()
+                if self._left == 0:
+                    self._commit()
+        return None
 
-    def _column_batches(self, columns: Columns) -> Iterator[Batch]:
-        for number, (keys, codes) in enumerate(columns.batches()):
-            batch = Batch()
+    def _read_columns(self, columns: Columns) -> None:
+        for keys, codes in columns.batches():
+            batch = self._batch
             if all(map(is_plain_key, keys)):
                 batch.keys, batch.contents = list(keys), list(codes)
             else:
                 for i, record in enumerate(zip(keys, codes, strict=True)):
-                    self._append_checked(batch, record, number * BATCH_RECORDS + i)
-            if len(batch):
-                yield batch
+                    self._append_checked(record, batch.first + i)
+            self._hand_over()
 
-    def _append_checked(self, batch: Batch, record: Any, number: int) -> None:
+    def _append_checked(self, record: Any, number: int) -> None:
         """`_append`, which may skip a wrong record, and names it where it may not."""
         try:
-            self._append(batch, record)
+            try:
+                self._append(self._batch, record)
+            except NearDupError:
+                if not self._is_rebuilt():
+                    raise
+                self._append(self._batch, record)
         except NearDupError as error:
             if self.options.on_error != "skip":
                 raise type(error)(f"record {number}: {error}") from error
-            self.wrong += 1
+            self._batch.skipped.append(number)
+            self._skip(number, None, error)
+
+    def _is_rebuilt(self) -> bool:
+        """Whether the file has other settings than those by which records are checked, which are its own from now on."""
+        epoch = self.store.epoch
+        with self._at_work(), self.store.reading():
+            return self.store.epoch != epoch
+
+    def _skip(self, number: int, key: Key | None, why: NearDupError) -> None:
+        self.counts["skipped"] += 1
+        if len(self.problems) < MOST_PROBLEMS:
+            self.problems.append(Skipped(number, key, str(why)))
 
     def _append(self, batch: Batch, record: Any) -> None:
         """Check a record and add it to the batch."""
@@ -157,6 +168,92 @@ class Ingest:
         if one.if_exists != self.options.if_exists:
             batch.if_exists[len(batch) - 1] = one.if_exists
 
+    # ---- the transaction ---------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """What is done inside does not settle first."""
+        before, self._busy = self._busy, True
+        try:
+            yield
+        finally:
+            self._busy = before
+
+    def _hand_over(self) -> None:
+        """Let the batch be written, and begin the next one. The first one of a transaction begins it: the record before it may
+        have been long in coming."""
+        if self._error is not None:
+            raise self._error
+        batch = self._batch
+        self._batch = Batch(batch.first + len(batch) + len(batch.skipped), self.store.epoch)
+        if not len(batch):
+            return
+        with self._at_work():
+            background = self._background()
+            if batch.epoch != self.store.epoch:  # the index was rebuilt since the first of its records was checked
+                self._check_again(batch)
+            self._batch.epoch = self.store.epoch
+            self._is_settled = False
+            if len(batch) < limits.WORTH_THREADS and batch.size < limits.WORTH_THREADS_SIZE:
+                background.wait()
+                self._take(batch, self._sketch(batch))
+            elif self.store.rules.custom:  # functions of the caller's, which may know only its own thread
+                background.start(*self._prepared(batch))
+            else:
+                background.prepare(partial(self._prepared, batch))
+            if self._left is not None:
+                self._left -= len(batch)
+        self._report()
+
+    def _background(self) -> Background:
+        """The threads of the open transaction; begins one where none is."""
+        if self._open is None:
+            stack = ExitStack()
+            stack.enter_context(self.store.writing())
+            self._open = stack, stack.enter_context(Background(self.store.db))
+        return self._open[1]
+
+    def _check_again(self, batch: Batch) -> None:
+        """What was checked by the settings of before."""
+        if self.options.content == "code":
+            batch.contents = [self.store.scheme.code_value(code) for code in batch.contents]
+            return
+        for i, text in enumerate(batch.contents):
+            stored = checks.storable(text) if self.store.store_text else None
+            if stored is not None or i in batch.more:
+                batch.more[i] = batch.record(i)._replace(text=stored)
+
+    def _commit(self) -> None:
+        if self._open is not None:
+            with self._at_work():
+                self._flush()
+                self._open[0].close()
+            self._open = None
+        self._left = self.options.commit_every
+        self._report()
+
+    def _roll_back(self, *error: Any) -> None:
+        """Raises what the error of the transaction is for the caller, where that is another one."""
+        opened, self._open, self._busy, self._error = self._open, None, True, None
+        if opened is not None:
+            try:
+                opened[0].__exit__(*error)
+            finally:
+                self.writer.forget()
+
+    def _flush(self) -> None:
+        """All that was handed over is written, filed and connected when this comes back."""
+        if self._open is not None and not self._is_settled:
+            self._open[1].start(self._file)
+            self._open[1].wait()
+            self.writer.end_batches()
+            self._is_settled = True
+
+    def _report(self) -> None:
+        if self.options.progress is not None and self.taken > self.reported:
+            self.reported = self.taken
+            self.options.progress(self.taken + self.counts["skipped"])
+
     # ---- writing a batch ---------------------------------------------------------------------------------------------
 
     def _prepared(self, batch: Batch) -> tuple[Work, int]:
@@ -173,17 +270,12 @@ class Ingest:
         evidence = self.store.record_matches or self.options.only_new
         return self.store.sketch_texts(contents, evidence=evidence, to_file=not self.options.only_new)
 
-    def _flush(self) -> None:
-        self.counts["matched"] += self.writer.flush(now_ms())
-
-    def _report(self) -> None:
-        if self.options.progress is not None and self.taken > self.reported:
-            self.reported = self.taken
-            self.options.progress(self.taken + self.wrong)
+    def _file(self) -> None:
+        self.counts["matched"] += self.writer.flush(checks.now_ms())
 
     def _take(self, batch: Batch, sketches: Sketches) -> None:
         """Write a batch: runs of records with new keys at once, the others one by one between them."""
-        now = now_ms()
+        now = checks.now_ms()
         taken: set[Key] = set() if self.options.only_new else self.documents.taken(batch.keys)
         if not taken and not self.options.only_new and len(set(batch.keys)) == len(batch):
             self._write_run(batch, sketches, range(len(batch)), now)
@@ -191,7 +283,7 @@ class Ingest:
             self._take_in_runs(batch, sketches, taken, now)
         self.taken += len(batch)
         if self.writer.is_full:
-            self._flush()
+            self._file()
 
     def _take_in_runs(self, batch: Batch, sketches: Sketches, taken: set[Key], now: int) -> None:
         run: list[int] = []
@@ -222,10 +314,11 @@ class Ingest:
                 outcome, matches = self.writer.add_if_new(record, sketch, now, if_exists=if_exists, limit=1, on_match=None)
             else:
                 outcome, matches = self.writer.add(record, sketch, now, if_exists=if_exists, limit=1)
-        except DuplicateKeyError:
+        except DuplicateKeyError as error:
             if self.options.on_error != "skip":
                 raise
-            outcome, matches = "skipped", []
+            self._skip(batch.number(i), record.key, error)
+            return
         if outcome != "matched":
             self.counts[outcome] += 1
         self.counts["matched"] += bool(matches)

@@ -13,29 +13,13 @@ import apsw
 import numpy as np
 import numpy.typing as npt
 
+from .. import limits
 from ..compute import jaccard_pieces
 from ..values import Key
 from .documents import Documents
 from .search import Search
 from .state import Store
 from .tables import MAX_ID
-
-PAIRS_WANTED = 50_000
-"""Pairs of fingerprints that a range should have: what bounds the memory of a join, and the time of one transaction."""
-
-MEMBERS_MOST = 1 << 19
-"""Documents that a range of more than one fingerprint may have."""
-
-COPIES_AT_ONCE = 1 << 13
-"""Sets whose documents are looked up together."""
-
-SET_BLOCK, SET_HASHES = 1 << 17, 1 << 24
-"""Sets, and hashes in them, that are held at once, twice: with 128 hashes each and what joining them takes, about 700 MB."""
-
-PAGE_BYTES = 1 << 26
-"""Of the values and the evidence of fingerprints that are asked for in another index."""
-
-RANGE_FIRST, RANGE_MOST = 1024, 1 << 18
 
 
 class Member(NamedTuple):
@@ -138,14 +122,14 @@ class Joins:
     def _block(self, first_id: int) -> Block:
         sql = """SELECT id, group_id, value, value_hash FROM {index}_fingerprint WHERE id >= ? ORDER BY id LIMIT +?"""
         ids, groups, values, hashes = [], [], [], 0
-        for number, group_id, value, value_hash in self.db.stream(self.store.sql(sql), (first_id, SET_BLOCK)):
+        for number, group_id, value, value_hash in self.db.stream(self.store.sql(sql), (first_id, limits.SET_BLOCK)):
             if not self.documents.is_sound(value, value_hash):
                 self.documents.value(number)  # raises, and says what to do
             ids.append(number)
             groups.append(group_id)
             values.append(_moved(np.frombuffer(value, "<u8"), group_id))
             hashes += len(values[-1])
-            if hashes >= SET_HASHES:
+            if hashes >= limits.SET_HASHES:
                 break
         return Block(np.array(ids, np.int64), np.array(groups, np.int64), values)
 
@@ -164,7 +148,7 @@ class Joins:
         bound, _ = self.store.scheme.query_bounds(threshold, None)
         sql = """SELECT fingerprint_id, other_id, similarity, distance FROM neardup_join('{index}', ?, ?, 1, ?)
                  WHERE similarity >= ?"""
-        members = self._members([(first_id, last_id)], now, None if first_id == last_id else MEMBERS_MOST)
+        members = self._members([(first_id, last_id)], now, None if first_id == last_id else limits.MEMBERS_MOST)
         found = self.search.rows(self.store.sql(sql), (first_id, last_id, now, bound))
         members |= self._members(_runs(row[1] for row in found if row[1] > last_id), now)
         return RangePairs(first_id, last_id, found, members, 0 if self.store.scheme.takes_codes else None)
@@ -192,13 +176,13 @@ class Joins:
                      AND (d.expires_at IS NULL OR d.expires_at > ?)) ORDER BY f.id LIMIT +?"""
         rows = self.db.page(self.store.sql(sql), after, now, size)
         ends = [(rows[0][0], rows[-1][0])] if rows else []
-        members = self._members(ends, now, None if len(rows) == 1 else MEMBERS_MOST)
+        members = self._members(ends, now, None if len(rows) == 1 else limits.MEMBERS_MOST)
         asked, held = [], 0
         for number, name, group_id in rows:
             sketch = self.search.stored_sketch(members[number][0].id, number)
             asked.append(Asked(number, name if group_id else None, sketch.value, sketch.evidence))
             held += len(sketch.value or b"") + len(sketch.evidence or b"")
-            if held >= PAGE_BYTES:
+            if held >= limits.ASKED_BYTES:
                 break
         return asked, members
 
@@ -243,7 +227,7 @@ Reading = Callable[[], AbstractContextManager[Joins]]
 def ranges(reading: Reading, threshold: float | None, clock: Callable[[], int]) -> Iterator[RangePairs]:
     """The pairs of one range of fingerprints after the other. A range grows while its pairs are few, and is halved where they
     are too many to hold."""
-    first, size = 1, RANGE_FIRST
+    first, size = 1, limits.RANGE_FIRST
     while True:
         with reading() as joins:
             following = joins.documents.next_fingerprint_id(first)
@@ -258,9 +242,9 @@ def ranges(reading: Reading, threshold: float | None, clock: Callable[[], int]) 
         yield pairs
         first = end + 1
         documents = sum(map(len, pairs.members.values()))
-        if 2 * len(pairs.found) <= PAIRS_WANTED and 2 * documents <= MEMBERS_MOST:
-            size = min(2 * size, RANGE_MOST)
-        elif len(pairs.found) > 2 * PAIRS_WANTED:
+        if 2 * len(pairs.found) <= limits.PAIRS_WANTED and 2 * documents <= limits.MEMBERS_MOST:
+            size = min(2 * size, limits.RANGE_MOST)
+        elif len(pairs.found) > 2 * limits.PAIRS_WANTED:
             size = max(1, size // 2)
 
 
@@ -288,8 +272,8 @@ def set_blocks(reading: Reading, threshold: float | None, clock: Callable[[], in
 def _copies(reading: Reading, block: Block, clock: Callable[[], int]) -> Iterator[RangePairs]:
     """Documents with one and the same set, of some thousand sets of a block after the other."""
     ids = block.ids.tolist()
-    for start in range(0, len(ids), COPIES_AT_ONCE):
-        part = ids[start : start + COPIES_AT_ONCE]
+    for start in range(0, len(ids), limits.COPIES_AT_ONCE):
+        part = ids[start : start + limits.COPIES_AT_ONCE]
         with reading() as joins:
             pairs = joins._copies(part[0], part[-1], clock())
         yield pairs
@@ -304,7 +288,7 @@ def _pieces(
         bound, _ = joins.store.scheme.query_bounds(threshold, None)
     second = block if other is None else other
     others = None if other is None else other.values
-    for places, similarities in jaccard_pieces(block.values, bound, PAIRS_WANTED, others=others):
+    for places, similarities in jaccard_pieces(block.values, bound, limits.PAIRS_WANTED, others=others):
         alike = block.groups[places[:, 0]] == second.groups[places[:, 1]]
         a, b = block.ids[places[alike, 0]], second.ids[places[alike, 1]]
         found: list[tuple[int, int, float, int | None]]
@@ -318,7 +302,7 @@ def _pieces(
 
 def ranges_with(reading: Reading, other: Reading, threshold: float | None, clock: Callable[[], int]) -> Iterator[Between]:
     """Pairs of a document of this index and one of another, a page of the other's fingerprints at a time."""
-    after, size = 0, RANGE_FIRST
+    after, size = 0, limits.RANGE_FIRST
     while True:
         now = clock()
         with other() as theirs:
@@ -338,4 +322,4 @@ def ranges_with(reading: Reading, other: Reading, threshold: float | None, clock
                 continue
         yield pairs
         after = asked[-1].id
-        size = min(2 * size, RANGE_MOST) if 2 * len(pairs.found) <= PAIRS_WANTED else max(1, size // 2)
+        size = min(2 * size, limits.RANGE_MOST) if 2 * len(pairs.found) <= limits.PAIRS_WANTED else max(1, size // 2)

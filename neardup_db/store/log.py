@@ -15,17 +15,8 @@ from importlib.resources import files
 
 import apsw
 
+from .. import limits
 from . import forks
-
-LOG_PAGES = 8000
-"""Pages of the log from which on they are moved. An added document changes about 20, all over the tables: with SQLite's 1,000 it
-would begin at every fiftieth one."""
-
-LOG_PAGES_MAX = 4 * LOG_PAGES
-"""Pages of the log at which a commit waits until they are moved."""
-
-LITTLE = LOG_PAGES // 4
-"""Pages that a commit moves by itself."""
 
 OF_CHECKPOINT = (apsw.IOError, apsw.FullError)
 """What moving the log may fail with, and is no failure of the call that does it: all of it is still in the log, and the next one
@@ -44,7 +35,7 @@ class Log:
         self._alone = False
         """Whether something is wrong with the second connection: all is moved within commits then."""
         self._pages = 0
-        self._due = LOG_PAGES
+        self._due = limits.LOG_PAGES
         """Pages of the log from which on something is to be done."""
         forks.watch(self)
         forks.watch_thread(self)
@@ -52,11 +43,11 @@ class Log:
     def committed(self, connection: apsw.Connection, database: str, pages: int) -> int:
         """SQLite's hook: a commit has made the log so many pages long. What goes wrong here is no failure of the commit."""
         if database != "main":
-            if pages >= LOG_PAGES:
+            if pages >= limits.LOG_PAGES:
                 _move(connection, database)
             return apsw.SQLITE_OK
         if pages < self._pages:  # the log was begun anew
-            self._due = LOG_PAGES
+            self._due = limits.LOG_PAGES
         self._pages = pages
         if pages >= self._due:
             self._continue(connection)
@@ -64,12 +55,12 @@ class Log:
 
     def _continue(self, connection: apsw.Connection) -> None:
         """Begin, leave it to the thread, or end what it has left over."""
-        thread, short = self._thread, self._pages < LOG_PAGES_MAX
+        thread, short = self._thread, self._pages < limits.LOG_PAGES_MAX
         if short and (self._start() if thread is None else thread.is_alive()):
             return
         self._join()
         _move(connection, "main")
-        self._due = self._pages + LOG_PAGES  # where somebody reads an older state, and the log goes on, after as much again
+        self._due = self._pages + limits.LOG_PAGES  # where somebody reads an older state, after as much again
 
     def stop(self) -> None:
         """Come back when nothing is being moved."""
@@ -118,10 +109,10 @@ class Log:
             if self.connection is None:
                 self.connection = self._another()
                 _prepare(self.connection)
-            while not self._stopping and self._pages - moved > LITTLE:
+            while not self._stopping and self._pages - moved > limits.LOG_LITTLE:
                 before, moved = moved, self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)[1]
                 self.connection.execute("SELECT neardup_sync()").fetchall()
-                if moved - before <= LITTLE:  # somebody reads an older state
+                if moved - before <= limits.LOG_LITTLE:  # somebody reads an older state
                     break
         except (apsw.BusyError, apsw.InterruptError):  # another connection does it; it is to end
             pass

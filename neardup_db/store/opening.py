@@ -45,7 +45,7 @@ def open_store(
     if isinstance(target, apsw.Connection):
         if memory_map:
             raise ParameterError("memory_map=True is for files that are opened here: set PRAGMA mmap_size on your own connection")
-        db = Database(target, owned=False, read_only=read_only)
+        db = Database(target, owned=False, read_only=read_only, timeout=timeout)
         return _open_in(db, given, name, attach=True)
     path = _path(target)
     new_file = path != ":memory:" and (not os.path.exists(path) or os.path.getsize(path) == 0)
@@ -75,6 +75,7 @@ def open_store(
                     db.connection = open_file(
                         path, read_only=read_only, durability=durability, timeout=timeout, memory_map=memory_map
                     )
+                    db.undo.watch(db.connection)
         store = _open_in(db, given, name, attach=attach)
     except BaseException:
         if ours:
@@ -201,7 +202,7 @@ def require_unicode(path: str) -> None:
 def _open_in(db: Database, given: Given, name: str, *, attach: bool) -> Store:
     with translated():
         load(db.connection)
-    store = Store(db, name, Common(given))
+    store = Store(db, name, Common((given,)))
     with db.reading():
         found = schema.stored_name(db, name) is not None
         if not found:
@@ -221,7 +222,7 @@ def _open_in(db: Database, given: Given, name: str, *, attach: bool) -> Store:
                 store.load()
     elif outdated:
         raise FormatError(f"index {name!r} has an older schema version: open it once without read_only, to migrate it")
-    with db.reading():
+    with store.reading():  # with the tables that it has now: it may have been rebuilt meanwhile
         definitions.require_tables(db, store.name, store.scheme.table)
     return store
 

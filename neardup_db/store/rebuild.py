@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, fields
 from typing import Any
 
+from .. import limits
 from ..errors import ParameterError
 from ..native import signed_hash
 from ..schemes.base import Scheme
@@ -13,37 +15,58 @@ from . import schema
 from .state import Store
 from .writer import Writer
 
-PAGE = 2000
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a rebuild is to change; None = stays as it is."""
+
+    scheme: Scheme | None = None
+    rules: TextRules | None = None
+    store_text: bool | None = None
+    record_matches: bool | None = None
+
+    def given(self) -> dict[str, Any]:
+        """What is not None."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name) is not None}
 
 
-def rebuild(store: Store, writer: Writer, scheme: Scheme, rules: TextRules, now: int, step: Callable[[int], None]) -> None:
-    """Everything that follows from the documents, for `scheme` and `rules`; inside a write transaction.
+def rebuild(store: Store, writer: Writer, changes: Changes, now: int, step: Callable[[int], None]) -> None:
+    """Everything that follows from the documents, with what is to be changed; inside a write transaction.
 
     Stored values are kept where the new scheme reads them as they are; else texts are fingerprinted again."""
     db = store.db
+    rules = changes.rules if changes.rules is not None else store.rules
+    store_text = store.store_text if changes.store_text is None else changes.store_text
+    record_matches = store.record_matches if changes.record_matches is None else changes.record_matches
+    scheme = (changes.scheme if changes.scheme is not None else store.scheme).for_index(rules, store_text)
     keep_values = scheme.reads_values_of(store.scheme) and rules.settings() == store.rules.settings()
     if not keep_values:
-        _require_texts(store)
+        _require_texts(store, "the new scheme or text rules need new fingerprints")
+    if store_text and not store.store_text:
+        _require_texts(store, "store_text=True needs the texts")
     db.execute(f"DROP TABLE {store.name}_{store.scheme.table}")
     schema.create_candidate_table(db, store.name, scheme.table)
-    old = {*store.scheme.settings(), *store.rules.settings()}
     new: dict[str, Any] = {**scheme.settings(), **rules.settings()}
-    for name in old - set(new):
+    for name in {*store.scheme.settings(), *store.rules.settings()} - set(new):
         db.execute(store.sql("DELETE FROM {index}_setting WHERE name = ?"), (name,))
-    store.set(**new)
-    store.bump_generation()
-    store.scheme, store.rules = scheme, rules
+    store.set(**new, store_text=int(store_text), record_matches=int(record_matches))
+    if not keep_values:
+        store.set(fingerprints=schema.random_number())
+    store.adopt(**changes.given())
     if not keep_values:
         _fingerprint_again(store, step)
+    if not store_text:
+        db.execute(store.sql("UPDATE {index}_document SET text = NULL WHERE text IS NOT NULL"))
     writer.refile_all(now, step)
 
 
-def _require_texts(store: Store) -> None:
+def _require_texts(store: Store, why: str) -> None:
+    """ParameterError where the text of a document is not stored."""
     lacking = store.db.value(store.sql("SELECT count(*) FROM {index}_document WHERE text IS NULL"))
     if lacking:
         raise ParameterError(
-            f"the new scheme or text rules need new fingerprints, but {lacking} documents have no stored text: "
-            "build a new index from the texts (store_text=True keeps them in the file)"
+            f"{why}, but {lacking} documents have no stored text: build a new index from the texts (store_text=True keeps them "
+            "in the file)"
         )
 
 
@@ -56,7 +79,7 @@ def _fingerprint_again(store: Store, step: Callable[[int], None]) -> None:
     point = store.sql("UPDATE {index}_document SET fingerprint_id = ?, token_count = ? WHERE id = ?")
     page_sql = store.sql("SELECT id, group_id, text FROM {index}_document WHERE id > ? ORDER BY id LIMIT ?")
     after, done = 0, 0
-    while page := db.page(page_sql, after, PAGE):
+    while page := db.page(page_sql, after, limits.REBUILT_PAGE):
         made = store.scheme.values([text for _, _, text in page], store.rules)
         for (document_id, group_id, _), value, count in zip(page, made.values, made.token_counts, strict=True):
             number = None

@@ -36,7 +36,7 @@ class Repair:
         self.writer.refile_all(now, lambda _: None)
         if self.store.record_matches:
             done.append("matches and clusters computed again")
-        self.store.bump_generation()
+        self.store.new_generation(fingerprints=True)
         return done, lost
 
     def indexes(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -84,6 +85,11 @@ def require_version(name: str, version: Any) -> None:
         )
 
 
+def random_number() -> int:
+    """A number, 1 to 2^63 - 1, that no other history of a file has."""
+    return secrets.randbelow(2**63 - 1) + 1
+
+
 def read_settings(db: Database, name: str) -> dict[str, Any]:
     """All settings of an index, after a look at its versions."""
     settings = dict(db.rows(f"SELECT name, value FROM {name}_setting"))
@@ -115,5 +121,5 @@ def migrate(db: Database, name: str, settings: dict[str, Any], table: str | None
     _apply_steps(db, name, "index", old)
     if table is not None:
         _apply_steps(db, name, table, old)
-    write_settings(db, name, {"schema_version": SCHEMA_VERSION, "generation": settings["generation"] + 1})
+    write_settings(db, name, {"schema_version": SCHEMA_VERSION, "generation": random_number()})
     return True

@@ -6,19 +6,17 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from .. import limits
 from ..errors import CorruptIndexError
 from ..values import Key, Match
 from . import tables
-from .documents import Documents
+from .documents import EVER, Documents
 from .state import Sketch, Store
 from .tables import MAX_ID
 
-FROM_CROWD = 16
-"""Verified fingerprints that an added document looks for in each crowd: their cluster is one."""
-
 
 class Neighbour(NamedTuple):
-    """A document that a new one is connected to, standing for all visible documents of its fingerprint."""
+    """A document that a new one is connected to, standing for all documents of its fingerprint."""
 
     id: int
     cluster_id: int
@@ -130,18 +128,21 @@ class Search:
         return list(map(MatchRow._make, self.rows(sql, parameters)))
 
     def neighbours(self, sketch: Sketch, group_id: int, now: int, before_id: int = MAX_ID) -> list[Neighbour]:
-        """Each verified fingerprint's newest visible document before `before_id`, best first; of a crowd only the first
-        FROM_CROWD that turn up."""
+        """Each verified fingerprint's newest document before `before_id`, expired or not, best first. Of a crowd only the first
+        `limits.FROM_CROWD` that turn up and are visible, or, where none is, one that has expired: it connects all the same."""
         if sketch.value is None:
             return []
         parameters = self.parameters(sketch, group_id, now)
-        parameters.update(before_id=before_id, limit=FROM_CROWD)
+        parameters.update(before_id=before_id, limit=limits.FROM_CROWD)
         if not self.store.crowds or self.store.scheme.table not in tables.CROWDED:
             return self._neighbours("neighbours", "", parameters)
         found = self._neighbours("neighbours", " AND crowd = 0", parameters)
         for (crowd,) in self.rows(self.store.sql(tables.crowds_sql(self.store.scheme.table)), parameters):
             parameters["crowd"] = crowd
-            found += self._neighbours("neighbours_any", " AND crowd = +:crowd", parameters)
+            some = self._neighbours("neighbours_any", " AND crowd = +:crowd", parameters)
+            if not some:
+                some = self._neighbours("neighbours_any", " AND crowd = +:crowd", {**parameters, "now": EVER, "limit": 1})
+            found += some
         found.sort(key=lambda one: (-one.similarity, -one.id))
         return found
 

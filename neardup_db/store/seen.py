@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-SLOTS = 1 << 25
+from .. import limits
 
 
 class SeenHashes:
@@ -14,11 +14,11 @@ class SeenHashes:
     taken for new. 32 MB; of 1 million hashes 3 % of the new ones look seen, of 10 million 26 %."""
 
     def __init__(self) -> None:
-        self._slots = np.zeros(SLOTS, np.bool_)
+        self._slots = np.zeros(limits.SEEN_SLOTS, np.bool_)
 
     def add(self, hashes: Any) -> Any:
         """Remember hashes (int64[n]); returns bool[n], whether each may have been there before."""
-        places = hashes & (SLOTS - 1)
+        places = hashes & (len(self._slots) - 1)
         seen = self._slots[places]
         self._slots[places] = True
         return seen

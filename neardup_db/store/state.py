@@ -1,10 +1,11 @@
-"""What an open index knows of its file: settings, scheme, text rules; and the SQL with the index's name in it."""
+"""All that an open index remembers of its file, each thing with its lifetime; and the SQL with the index's name in it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from typing import Any, NamedTuple, TypeVar
 
@@ -36,15 +37,27 @@ class Given:
 class Common:
     """What the connections of one open index have in common."""
 
-    given: Given
-    before: Given | None = None
-    """What was given before the last rebuild here. A reader may still see the state that this belongs to."""
+    given: tuple[Given, ...]
+    """What binds, the latest first: after a rebuild here something else does than when the index was opened. A connection may
+    still see a state of before, and that of a rebuild that was taken back."""
     _epochs: dict[tuple[Any, ...], int] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
 
     def epoch(self, settings: tuple[Any, ...]) -> int:
         """A number for settings: the same for the same ones, whichever connection has read them."""
+        if len(self._epochs) >= _KEPT and settings not in self._epochs:
+            self._epochs.clear()  # the numbers go on: what was made under an older one is made again
         return self._epochs.setdefault(settings, next(self._numbers))
+
+    def now_binds(self, given: Given) -> Callable[[], None]:
+        """What was given binds from now on. Returns what takes this back."""
+        before = self.given
+        self.given = (given, *(one for one in before if one != given))[:_KEPT]
+        return partial(setattr, self, "given", before)
+
+
+_KEPT = 64
+"""Rebuilds, here or elsewhere, of which something is remembered."""
 
 
 class Basis(NamedTuple):
@@ -90,12 +103,21 @@ class Sketches(NamedTuple):
 
 
 class Store:
-    """The index inside its database, by one connection. Methods that read or write run inside `reading` or `writing`."""
+    """The index inside its database, by one connection. Methods that read or write run inside `reading` or `writing`.
+
+    It is the one place for what is remembered of the file, so that nothing is that the file does not say:
+
+    - for ever: the name, and the SQL made with it;
+    - for a generation: what `load` sets. The file has a number for it, which every rebuild, repair and migration draws anew.
+      `refresh` compares it inside each transaction, so what was learned in one that was rolled back is never used again;
+    - for a transaction: `Writer.segment`, which begins with the first batch of `add_many` and ends before anything else is asked.
+    """
 
     scheme: Scheme
     rules: TextRules
     basis: Basis
     """The two with their epoch, replaced together: other threads make sketches with them at any time."""
+    settings: dict[str, Any]
     store_text: bool
     record_matches: bool
     crowds: bool
@@ -103,13 +125,13 @@ class Store:
     generation: int
     """As in the file when the settings were read; -1 = read them again."""
     epoch: int
-    """Number of the scheme and the rules, never the same for other ones, not even after a rollback: sketches are known by it."""
+    """Number of the scheme, the rules and the set of fingerprints, never the same for other ones: sketches are known by it, and
+    listings that go on in pieces."""
 
-    def __init__(self, db: Database, name: str, common: Common, *, is_reader: bool = False) -> None:
+    def __init__(self, db: Database, name: str, common: Common) -> None:
         self.db = db
         self.name = name
         self.common = common
-        self.is_reader = is_reader
         self.generation = -1
         self._compared_at = -1
         """State of the file in which its generation was last found to be `generation`; -1 = not known."""
@@ -124,7 +146,8 @@ class Store:
         settings = {
             "schema_version": schema.SCHEMA_VERSION,
             "algorithm_version": lib.ND_ALGORITHM_VERSION,
-            "generation": 1,
+            "generation": schema.random_number(),
+            "fingerprints": schema.random_number(),
             "created_at": now,
             "next_cluster": -1,
             "crowds": 0,
@@ -138,23 +161,30 @@ class Store:
         schema.write_settings(self.db, self.name, settings)
 
     def load(self) -> None:
-        """Read the settings and compare them with what the caller gave."""
+        """Read the settings and compare them with what the caller gave: all that is remembered for a generation."""
         settings = schema.read_settings(self.db, self.name)
-        try:
-            scheme, rules = self._agreed(settings, self.common.given)
-        except MismatchError:
-            if not self.is_reader or self.common.before is None:
-                raise
-            scheme, rules = self._agreed(settings, self.common.before)
+        scheme, rules = self._bound(settings)
         self.store_text = bool(settings["store_text"])
         self.record_matches, self.crowds = bool(settings["record_matches"]), bool(settings["crowds"])
         scheme = scheme.for_index(rules, self.store_text)
         parameters = {**scheme.settings(), **rules.settings(), "store_text": self.store_text}
-        self.basis = Basis(self.common.epoch(tuple(parameters.items())), scheme, rules)
+        epoch = self.common.epoch((settings.get("fingerprints"), *parameters.items()))
+        self.basis = Basis(epoch, scheme, rules)
         self.epoch, self.scheme, self.rules = self.basis
         self.settings = settings
         self.generation = settings["generation"]
         self._compared_at = -1
+
+    def _bound(self, settings: dict[str, Any]) -> tuple[Scheme, TextRules]:
+        """Scheme and rules of the file, by the latest of what was given that agrees with them. MismatchError where none does."""
+        latest, *earlier = self.common.given
+        try:
+            return self._agreed(settings, latest)
+        except MismatchError:
+            for given in earlier:
+                with suppress(MismatchError):
+                    return self._agreed(settings, given)
+            raise
 
     def _agreed(self, settings: dict[str, Any], given: Given) -> tuple[Scheme, TextRules]:
         """Scheme and rules of the file. MismatchError where the caller gave others."""
@@ -181,13 +211,13 @@ class Store:
             )
         return scheme, rules
 
-    def adopt(self, scheme: Scheme | None, rules: TextRules | None) -> None:
-        """Go on with what a rebuild has written: what was given when opening no longer binds where it was replaced."""
-        given = self.common.before = self.common.given
-        self.common.given = replace(
-            given, scheme=given.scheme if scheme is None else None, rules=given.rules if rules is None else rules
-        )
-        self.load()
+    def adopt(self, **changed: Any) -> None:
+        """Go on with the settings that a rebuild has just written. `changed`: parameters of the rebuild, which bind no more as
+        they were given when opening; text rules bind as they are now, for their functions are not in the file."""
+        given = self.common.given[0]
+        binds = replace(given, **{name: value if name == "rules" else None for name, value in changed.items()})
+        self.db.undo.append(self.common.now_binds(binds))
+        self.new_generation()
 
     def set(self, **settings: Any) -> None:
         """Overwrite settings."""
@@ -197,9 +227,11 @@ class Store:
         """A setting as the file has it now."""
         return self.db.value(self.sql("SELECT value FROM {index}_setting WHERE name = ?"), (name,))
 
-    def bump_generation(self) -> None:
-        """Make every open index of this file, this one too, read its settings again."""
-        self.db.execute(self.sql("UPDATE {index}_setting SET value = value + 1 WHERE name = 'generation'"))
+    def new_generation(self, *, fingerprints: bool = False) -> None:
+        """Make every open index of this file read its settings again, this one now. fingerprints: they have other values or ids
+        from now on, so that a listing cannot go on."""
+        self.set(generation=schema.random_number(), **({"fingerprints": schema.random_number()} if fingerprints else {}))
+        self.load()
 
     def refresh(self) -> None:
         """Follow a rebuild, repair or migration by another connection."""
@@ -220,7 +252,7 @@ class Store:
     def writing(self, *, light: bool = False) -> Iterator[None]:
         """A transaction, with settings that belong to it; light: see `Database.writing`."""
         self.db.require_open()
-        with self.db.lock:  # until what was loaded inside a transaction that failed is forgotten
+        with self.db.hold():  # until what was agreed inside a transaction that failed binds no more
             given = self.common.given
             try:
                 with self.db.writing(light=light):
@@ -228,7 +260,6 @@ class Store:
                     yield
             except BaseException:
                 self.common.given = given
-                self.generation = self._compared_at = -1  # what was loaded inside is rolled back: read it again
                 raise
 
     def at_once(self, ask: Callable[[], Answer]) -> Answer:
@@ -238,7 +269,7 @@ class Store:
         settings belong to it is known afterwards: nothing was written since they were compared, or they are compared now (a
         generation never comes back). Otherwise, or where `ask` fails, it is asked again as in `reading`."""
         self.db.settle()
-        if self.generation >= 0 and not self.db.connection.in_transaction:
+        if not self.db.in_own_transaction and not self.db.connection.in_transaction:
             try:
                 answer = ask()
                 if self._settings_hold():

@@ -6,15 +6,17 @@ at work there is given a reader: a connection of its own to the same file, which
 
 from __future__ import annotations
 
-import os
-import threading
+import random
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import apsw
 
-from ..errors import KeyNotFoundError, NearDupError
+from .. import limits
+from .._turns import Loan, Turn
+from ..errors import BusyError, KeyNotFoundError, NearDupError
 from ..records import check_key
 from .clusters import Clusters
 from .connection import Database
@@ -23,8 +25,8 @@ from .joins import Joins
 from .search import Search
 from .state import Store
 
-READERS_MAX = max(4, os.cpu_count() or 1)
-"""Readers of one index: more of them than processors answer no sooner."""
+_LOOK_AGAIN_S = 0.01
+"""Seconds for which a thread waits for one reader before it looks at all of them again."""
 
 
 class View:
@@ -58,87 +60,79 @@ def _not_found(key: Any) -> KeyNotFoundError:
 
 
 class Views:
-    """Gives each thread that asks a view of its own, whose lock it then holds."""
+    """Gives each thread that asks a view of its own, with the turn to use its connection."""
 
     def __init__(self, store: Store) -> None:
         self.own = View(store)
         self._db = store.db
-        self._idle: list[View] = []
         self._readers: list[View] = []
-        self._opening = 0
+        """All that were opened. Each is at work for whoever has its turn: nothing else says so, and so none can be lost."""
+        self._opening = Turn()
         self._closed = False
-        self._changed = threading.Condition()
 
-    def take(self) -> View:
+    def take(self) -> tuple[Loan, View]:
         """The index's own view if it is free, or this thread's already; else a reader, which sees what was last committed.
 
-        Own again, and waited for, where there is none: in memory, on a caller's connection, without a write-ahead log; and
-        where a transaction is open that was begun by SQL, since this thread may be the one that works in it. Raises
-        ClosedError."""
+        Own again, and waited for, where there is none: in memory, on a caller's connection, without a write-ahead log; where a
+        transaction is open that was begun by SQL, since this thread may be the one that works in it; and where this thread has
+        records in hand, which only its own view has. The view may be used until the loan ends. Raises ClosedError, BusyError."""
         db = self._db
-        view = self.own
-        if not db.lock.acquire(blocking=False):
+        loan = db.turn.take(0)
+        if loan is not None and (not db.in_own_transaction or db.is_task):
             db.require_open()
-            view = self._reader() or view
-            view.store.db.lock.acquire()
-        try:
-            db.require_open()
-        except BaseException:
-            self.give_back(view)
-            raise
-        return view
-
-    def give_back(self, view: View) -> None:
-        """Once for each `take`."""
-        view.store.db.lock.release()
-        if view is not self.own:
-            with self._changed:
-                self._idle.append(view)
-                self._changed.notify()
+            return loan, self.own
+        db.require_open()
+        taken = None if db.is_attended else self._reader()
+        if taken is not None:
+            return taken
+        db.require_task()
+        loan = db.hold()
+        db.require_open()
+        return loan, self.own
 
     @contextmanager
     def reading(self) -> Iterator[View]:
         """A consistent state, with settings that belong to it."""
-        view = self.take()
-        try:
-            with view.store.db.reading():
-                view.store.refresh()
-                yield view
-        finally:
-            self.give_back(view)
-
-    @contextmanager
-    def joins(self) -> Iterator[Joins]:
-        """The same, for joins."""
-        with self.reading() as view:
-            yield view.joins
+        loan, view = self.take()
+        with loan, view.store.db.reading():
+            view.store.refresh()
+            yield view
 
     # ---- readers -----------------------------------------------------------------------------------------------------
 
-    def _reader(self) -> View | None:
+    def _reader(self) -> tuple[Loan, View] | None:
         """An idle reader or a new one; waits for one where there are enough. None where there can be none."""
         if self._db.another is None or self._db.in_callers_transaction:
             return None
-        with self._changed:
-            while not self._idle and not self._closed and len(self._readers) + self._opening >= READERS_MAX:
-                self._changed.wait()
-            if self._closed:
-                return None
-            if self._idle:
-                return self._idle.pop()
-            self._opening += 1
-        reader = None
-        try:
-            reader = self._open()
-        finally:
-            with self._changed:
-                self._opening -= 1
-                if reader is not None:
-                    self._readers.append(reader)
-                self._changed.notify_all()
-        return reader
+        deadline = time.monotonic() + self._db.timeout
+        while not self._closed:
+            for view in tuple(self._readers):
+                loan = view.store.db.turn.take(0)
+                if loan is not None:
+                    return loan, view
+            with self._opened_by_one():
+                if self._closed:
+                    return None
+                if len(self._readers) < limits.READERS_MAX:
+                    return self._open()
+            view = random.choice(self._readers)
+            loan = view.store.db.turn.take(_LOOK_AGAIN_S)
+            if loan is not None:
+                return loan, view
+            if time.monotonic() >= deadline:
+                raise BusyError(
+                    f"{len(self._readers)} threads have been asking this index for {self._db.timeout:g} s, and more do not ask "
+                    "at the same time: try again, or give Index a larger timeout"
+                )
+        return None
 
-    def _open(self) -> View | None:
+    def _opened_by_one(self) -> Loan:
+        loan = self._opening.take(self._db.timeout)
+        if loan is None:
+            raise BusyError(f"another thread has been opening a connection for {self._db.timeout:g} s: try again")
+        return loan
+
+    def _open(self) -> tuple[Loan, View] | None:
         """A new reader; None where it cannot be opened: files have run out, or the file's settings are refused."""
         own = self.own.store
         assert own.db.another is not None
@@ -146,15 +140,18 @@ class Views:
             db = Database(own.db.another(), owned=True, read_only=True, timeout=own.db.timeout)
         except (apsw.Error, NearDupError, OSError):
             return None
-        view = View(Store(db, own.name, own.common, is_reader=True))
+        view = View(Store(db, own.name, own.common))
         try:
+            loan = db.hold()
             with view.store.reading():
-                return view
+                pass
         except BaseException as error:
             db.close()
             if isinstance(error, NearDupError):
                 return None
             raise
+        self._readers.append(view)
+        return loan, view
 
     # ---- the end -----------------------------------------------------------------------------------------------------
 
@@ -163,18 +160,14 @@ class Views:
         if self._db.forked:
             self._db.close()
             return
-        with self._db.lock:
+        with self._db.hold():
             if not self._db.in_own_transaction:
                 self._close_readers()
             self._db.close()
 
     def _close_readers(self) -> None:
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-            while self._opening:
-                self._changed.wait()
-        for reader in self._readers:
-            reader.store.db.close()
-        self._readers.clear()
-        self._idle.clear()
+        self._closed = True
+        with self._opened_by_one():
+            while self._readers:
+                self._readers[-1].store.db.close()
+                self._readers.pop()

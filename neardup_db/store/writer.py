@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import limits
 from ..errors import DuplicateKeyError
 from ..native import signed_hashes
 from ..values import Key, Match
@@ -20,21 +21,18 @@ from .state import Sketch, Sketches, Store
 Unconnected = tuple[int, int, bool]
 """Document, its fingerprint, and whether it is visible."""
 
-SEEN_FROM = 50_000
-"""Values looked up in the file before `SeenHashes` pays."""
-
-ASIDE_MAX = 10_000_000
-"""Fingerprints up to which the index over the hashes of values may be set aside: `HashedIds` takes 16 bytes of each."""
-
-UNCONNECTED_MAX = 500_000
-"""Documents that wait to be connected: what bounds their memory where most are equal copies, which have no rows."""
-
 
 class Batch:
     """Records as columns: keys and contents (texts or codes, until they are fingerprinted), and whole records where there is more
     to them."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: int = 0, epoch: int = -1) -> None:
+        self.first = first
+        """Place of the first record among all that are read."""
+        self.epoch = epoch
+        """Of the settings by which the records were checked."""
+        self.skipped: list[int] = []
+        """Places of records that were left out, ascending."""
         self.keys: list[Key] = []
         self.contents: list[Any] = []
         self.more: dict[int, Record] = {}
@@ -55,6 +53,13 @@ class Batch:
     def record(self, i: int) -> Record:
         """The record at place i."""
         return self.more.get(i) or Record(self.keys[i], None, None, None, None)
+
+    def number(self, i: int) -> int:
+        """The place, among all that are read, of the record at place i of the batch."""
+        number = self.first + i
+        for skipped in self.skipped:
+            number += skipped <= number
+        return number
 
     def some(self, places: Sequence[int]) -> Batch:
         """The records at some places."""
@@ -99,9 +104,7 @@ class Writer:
             neighbours = self.search.neighbours(sketch, group_id, now)
         matches = self.search.best_of(neighbours, limit, now)
         document_id = self._insert(record, sketch, group_id, now)
-        if record.expires_at is None or record.expires_at > now:
-            self.clusters.connect(document_id, neighbours, now)
-            self.clusters.settle_crowds([document_id])
+        self.clusters.connect(document_id, neighbours, now)
         replaced = found is not None and found.is_visible(now)
         return "replaced" if replaced else "added", [row.match for row in matches]
 
@@ -113,8 +116,10 @@ class Writer:
         if stays:
             return "ignored", []
         group_id = self.documents.group_id(record.group)
+        neighbours: list[Neighbour] = []
         if found is None:
-            rows = self.search.best_of(self.search.neighbours(sketch, group_id, now), limit, now)
+            neighbours = self.search.neighbours(sketch, group_id, now)
+            rows = self.search.best_of(neighbours, limit, now)
         else:
             rows = self.search.matches(sketch, group_id, now, limit=limit, except_id=found.id)
         if rows:
@@ -123,8 +128,10 @@ class Writer:
             return "matched", [row.match for row in rows]
         if found is not None:
             self.clusters.remove([found.id], now)
+            neighbours = self.search.neighbours(sketch, group_id, now)
         document_id = self._insert(record, sketch, self.documents.group_id(record.group, create=True), now)
-        self.clusters.settle_crowds([document_id])
+        if self.store.record_matches:  # with documents that have expired
+            self.clusters.connect(document_id, neighbours, now)
         replaced = found is not None and found.is_visible(now)
         return "replaced" if replaced else "added", []
 
@@ -242,13 +249,13 @@ class Writer:
         if self._seen is not None:
             suspects = hashes[self._seen.add(hashes)]
             self._looked_up += len(hashes)
-            if stored > ASIDE_MAX:
+            if stored > limits.ASIDE_MAX:
                 self._bring_index_back()
             elif self._hashed is None and self._looked_up >= stored // 2 and not large:
                 self._set_index_aside()
             return suspects
         self._looked_up += len(hashes)
-        if SEEN_FROM <= self._looked_up >= stored // 4:
+        if limits.SEEN_FROM <= self._looked_up >= stored // 4:
             self._seen = SeenHashes()
             for page, _ in self.documents.value_hashes():
                 self._seen.add(page)
@@ -268,7 +275,7 @@ class Writer:
     def is_full(self) -> bool:
         """Whether so much is waiting for `flush` that it should not become more."""
         first, last = self._unfiled or (0, -1)
-        return last - first + 1 >= self.documents.filed_at_once or len(self._unconnected) >= UNCONNECTED_MAX
+        return last - first + 1 >= self.documents.filed_at_once or len(self._unconnected) >= limits.UNCONNECTED_MAX
 
     def flush(self, now: int) -> int:
         """File what `add_batch` has stored, and connect it as adding one by one would. Returns how many of the documents have a
@@ -279,7 +286,18 @@ class Writer:
             self.documents.file_keys(unfiled[0], np.concatenate(keys))
         elif unfiled is not None:
             self.documents.file(*unfiled)
-        return self._connect(unfiled, unconnected, now) if unconnected else 0
+        if not unconnected:
+            return 0
+        matched, unsure = self._connect(unfiled, unconnected, now)
+        return len(matched) + sum(self._has_match(document_id, now) for document_id in unsure)
+
+    def _has_match(self, document_id: int, now: int) -> bool:
+        """Whether a document matches a visible one before it."""
+        sql = self.store.sql("SELECT fingerprint_id, group_id FROM {index}_document WHERE id = ?")
+        fingerprint_id, group_id = self.db.rows(sql, (document_id,))[0]
+        sketch = self.search.stored_sketch(document_id, fingerprint_id)
+        neighbours = self.search.neighbours(sketch, group_id, now, document_id)
+        return bool(self.search.best_of(neighbours, 1, now, document_id))
 
     def forget(self) -> None:
         """What waits for `flush` was rolled back."""
@@ -299,43 +317,37 @@ class Writer:
     def _forget_values(self) -> None:
         self._seen, self._hashed, self._value_index, self._looked_up = None, None, None, 0
 
-    def _connect(self, new: tuple[int, int] | None, documents: Sequence[Unconnected], now: int) -> int:
+    def _connect(self, new: tuple[int, int] | None, documents: Sequence[Unconnected], now: int) -> tuple[set[int], set[int]]:
         """Edges and labels for documents that are in no cluster yet, in the order of their ids, all of them that have one of
-        the fingerprints `new`, the first and the last one. Returns how many match an earlier document."""
+        the fingerprints `new`, the first and the last one. Returns those that match an earlier visible document, and those of
+        which only a query tells, since what they were found to match has expired or is later."""
         links = Links(self.clusters, now)
-        matched = {document_id for document_id, other_id in links.fingerprints(new) if other_id < document_id} if new else set()
-        newest: dict[int, int] = {}  # of each fingerprint the newest visible document so far
-        first: dict[int, int] = {}
-        alone: list[Unconnected] = []
-        for one in documents:
-            document_id, fingerprint_id, visible = one
+        matched: set[int] = set()
+        met: set[int] = set()
+        for document_id, other_id in links.fingerprints(new) if new else ():
+            met.add(document_id)
+            if other_id is not None and other_id < document_id:
+                matched.add(document_id)
+        newest: dict[int, int] = {}  # of each fingerprint the newest document so far
+        hidden: set[int] = set()  # fingerprints of which all documents so far have expired
+        older: list[tuple[int, int]] = []
+        for document_id, fingerprint_id, visible in documents:
             earlier = newest.get(fingerprint_id)
             if earlier is not None:
-                matched.add(document_id)
-                if visible:
-                    links.copy(document_id, earlier, ALONE + earlier)
-            elif new is None or fingerprint_id < new[0] or fingerprint_id in first or not visible:
-                alone.append(one)
-            first.setdefault(fingerprint_id, document_id)
+                links.copy(document_id, earlier, ALONE + earlier)
+                (met if fingerprint_id in hidden else matched).add(document_id)
+            elif new is None or fingerprint_id < new[0]:
+                older.append((document_id, fingerprint_id))
+            newest[fingerprint_id] = document_id
             if visible:
-                newest[fingerprint_id] = document_id
-        for one, found in zip(alone, self.documents.older_copies(alone, now), strict=True):
-            document_id, fingerprint_id, visible = one
-            neighbours: list[Neighbour] = []
-            if found is not None:
-                if visible:
-                    links.copy(document_id, *found)
-            else:
-                sketch = self.search.stored_sketch(document_id, fingerprint_id)
-                group_id = self.documents.group_of(fingerprint_id)
-                neighbours = self.search.neighbours(sketch, group_id, now, document_id)
-                if visible and (new is None or fingerprint_id < new[0]):
-                    links.found(document_id, ALONE + document_id, neighbours)
-            if found is not None or neighbours:
-                matched.add(document_id)
+                hidden.discard(fingerprint_id)
+            elif earlier is None:
+                hidden.add(fingerprint_id)
+        for document_id, other_id, label, seen in self.documents.older_copies(older, now):
+            links.copy(document_id, other_id, label)
+            (matched if seen else met).add(document_id)
         links.write()
-        self.clusters.settle_crowds(one[0] for one in alone if one[2])
-        return len(matched)
+        return matched, met - matched
 
     # ---- all over again ----------------------------------------------------------------------------------------------
 

@@ -1,0 +1,255 @@
+/* python_turns.c: the module neardup_db._turns: locks that come back whatever is raised between any two steps of Python.
+ *
+ * Python handles a signal between two of its instructions, so also between taking a lock and noting that it was taken. Here both
+ * are one step: what is taken is an object, a Loan, and a Loan that nobody has any more has ended. Any thread may end one: a
+ * traceback that holds it may be let go elsewhere. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+typedef struct state {
+    PyTypeObject *turn_type;
+    PyTypeObject *loan_type;
+    PyObject *allocate; /* _thread.allocate_lock */
+} state;
+
+typedef struct turn {
+    PyObject_HEAD
+    PyObject *acquire; /* methods of the lock */
+    PyObject *release;
+    unsigned long owner; /* thread; only where depth > 0 */
+    Py_ssize_t depth;    /* loans that have not ended */
+} turn;
+
+typedef struct loan {
+    PyObject_HEAD
+    turn *of; /* NULL: ended */
+} loan;
+
+static void free_object(PyObject *self)
+{
+    PyTypeObject *const type = Py_TYPE(self);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+/* ---- Loan ------------------------------------------------------------------------------------------------------------ */
+
+/* 0, or -1 with an exception. Nothing here runs Python code. */
+static int end_loan(loan *self)
+{
+    turn *const of = self->of;
+    self->of = NULL;
+    if (of == NULL)
+        return 0;
+    int failed = 0;
+    if (--of->depth == 0) {
+        PyObject *const released = PyObject_CallFunctionObjArgs(of->release, NULL);
+        failed = released == NULL;
+        Py_XDECREF(released);
+    }
+    Py_DECREF(of);
+    return failed ? -1 : 0;
+}
+
+static PyObject *loan_end(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    if (end_loan((loan *)self) != 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *loan_enter(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    Py_INCREF(self);
+    return self;
+}
+
+static void loan_dealloc(PyObject *self)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    if (end_loan((loan *)self) != 0)
+        PyErr_Clear();
+    PyErr_Restore(type, value, trace);
+    free_object(self);
+}
+
+static PyMethodDef loan_methods[] = {
+    {"end", loan_end, METH_NOARGS, PyDoc_STR("end()\n--\n\nGive it back; a second time does nothing.")},
+    {"__enter__", loan_enter, METH_NOARGS, NULL},
+    {"__exit__", loan_end, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot loan_slots[] = {
+    {Py_tp_doc, (void *)PyDoc_STR("A turn that was taken. It ends with end(), with its `with` block, or when nobody has it any more.")},
+    {Py_tp_dealloc, (void *)loan_dealloc},
+    {Py_tp_methods, loan_methods},
+    {0, NULL},
+};
+
+static PyType_Spec loan_spec = {"neardup_db._turns.Loan", sizeof(loan), 0, Py_TPFLAGS_DEFAULT, loan_slots};
+
+/* ---- Turn ------------------------------------------------------------------------------------------------------------ */
+
+static PyObject *turn_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    (void)keywords;
+    if (!PyArg_ParseTuple(args, ":Turn"))
+        return NULL;
+    PyObject *const module = PyType_GetModule(type);
+    const state *const held = module == NULL ? NULL : PyModule_GetState(module);
+    PyObject *const lock = held == NULL ? NULL : PyObject_CallFunctionObjArgs(held->allocate, NULL);
+    turn *self = NULL;
+    if (lock != NULL)
+        self = PyObject_New(turn, type);
+    if (self != NULL) {
+        self->depth = 0;
+        self->owner = 0;
+        self->acquire = PyObject_GetAttrString(lock, "acquire");
+        self->release = PyObject_GetAttrString(lock, "release");
+        if (self->acquire == NULL || self->release == NULL)
+            Py_CLEAR(self);
+    }
+    Py_XDECREF(lock);
+    return (PyObject *)self;
+}
+
+static void turn_dealloc(PyObject *self)
+{
+    turn *const this = (turn *)self;
+    Py_CLEAR(this->acquire);
+    Py_CLEAR(this->release);
+    free_object(self);
+}
+
+static int is_mine(const turn *self)
+{
+    return self->depth > 0 && self->owner == PyThread_get_thread_ident();
+}
+
+/* 1: the lock was acquired; 0: another thread kept it for as long; -1 with an exception, and not acquired. */
+static int acquire(turn *self, PyObject *timeout)
+{
+    PyObject *const got = PyObject_CallFunctionObjArgs(self->acquire, Py_True, timeout, NULL);
+    const int answer = got == NULL ? -1 : PyObject_IsTrue(got);
+    Py_XDECREF(got);
+    return answer;
+}
+
+static PyObject *turn_take(PyObject *self, PyObject *timeout)
+{
+    turn *const this = (turn *)self;
+    PyObject *const module = PyType_GetModule(Py_TYPE(self));
+    if (module == NULL)
+        return NULL;
+    const state *const held = PyModule_GetState(module);
+    loan *const taken = PyObject_New(loan, held->loan_type); /* first: then nothing can fail once the lock is acquired */
+    if (taken == NULL)
+        return NULL;
+    taken->of = NULL;
+    const int got = is_mine(this) ? 1 : acquire(this, timeout);
+    if (got <= 0) {
+        Py_DECREF(taken);
+        if (got < 0)
+            return NULL;
+        Py_RETURN_NONE;
+    }
+    this->owner = PyThread_get_thread_ident();
+    this->depth++;
+    Py_INCREF(self);
+    taken->of = this;
+    return (PyObject *)taken;
+}
+
+static PyObject *turn_mine(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(is_mine((turn *)self));
+}
+
+static PyMethodDef turn_methods[] = {
+    {"take", turn_take, METH_O,
+     PyDoc_STR("take(timeout)\n--\n\nA Loan, or None where another thread kept it for `timeout` seconds. The thread that has it may take it again.")},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef turn_properties[] = {
+    {"mine", turn_mine, NULL, "Whether this thread has it.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot turn_slots[] = {
+    {Py_tp_doc, (void *)PyDoc_STR("Turn()\n--\n\nA lock of one thread at a time.")},
+    {Py_tp_new, (void *)turn_new},
+    {Py_tp_dealloc, (void *)turn_dealloc},
+    {Py_tp_methods, turn_methods},
+    {Py_tp_getset, turn_properties},
+    {0, NULL},
+};
+
+static PyType_Spec turn_spec = {"neardup_db._turns.Turn", sizeof(turn), 0, Py_TPFLAGS_DEFAULT, turn_slots};
+
+/* ---- the module ------------------------------------------------------------------------------------------------------ */
+
+static PyObject *new_type(PyObject *module, PyType_Spec *spec, const char *name)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
+    if (type != NULL && PyObject_SetAttrString(module, name, type) != 0)
+        Py_CLEAR(type);
+    return type;
+}
+
+static int execute(PyObject *module)
+{
+    state *const held = PyModule_GetState(module);
+    held->turn_type = (PyTypeObject *)new_type(module, &turn_spec, "Turn");
+    held->loan_type = (PyTypeObject *)new_type(module, &loan_spec, "Loan");
+    PyObject *const threads = PyImport_ImportModule("_thread");
+    if (threads != NULL)
+        held->allocate = PyObject_GetAttrString(threads, "allocate_lock");
+    Py_XDECREF(threads);
+    return held->turn_type == NULL || held->loan_type == NULL || held->allocate == NULL ? -1 : 0;
+}
+
+static int traverse(PyObject *module, visitproc visit, void *arg)
+{
+    const state *const held = PyModule_GetState(module);
+    Py_VISIT(held->turn_type);
+    Py_VISIT(held->loan_type);
+    Py_VISIT(held->allocate);
+    return 0;
+}
+
+static int clear(PyObject *module)
+{
+    state *const held = PyModule_GetState(module);
+    Py_CLEAR(held->turn_type);
+    Py_CLEAR(held->loan_type);
+    Py_CLEAR(held->allocate);
+    return 0;
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, (void *)execute},
+    {0, NULL},
+};
+
+static PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_turns",
+    .m_doc = "Locks that come back whatever is raised.",
+    .m_size = sizeof(state),
+    .m_slots = slots,
+    .m_traverse = traverse,
+    .m_clear = clear,
+};
+
+PyMODINIT_FUNC PyInit__turns(void);
+
+PyMODINIT_FUNC PyInit__turns(void)
+{
+    return PyModuleDef_Init(&definition);
+}

@@ -1,0 +1,718 @@
+"""What many processes do to one file at once, each reporting every operation as it begins and as it has ended.
+
+`python crash_writer.py` forks them; a job with a "role" is done here. A line of a report is JSON: {"thread", "number", "begun",
+"file", "operation"}, and later {"number", "ended", and "answer" or "raised"}. What has begun and has not ended when a process is
+killed is the only thing of which nobody knows whether it has happened. Times are those of the machine's one clock.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import faulthandler
+import itertools
+import json
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apsw
+import numpy as np
+from crash_writer import DeadlyDisk, Operation, apply, say
+from load import run_threads
+from support import CASES, PAST, SETS, WORDS, Case, _at_least, _exact_compare, _exact_prepare, _within, jaccard
+from test_parallel_reads import PATIENCE, asked_meanwhile, in_another_thread
+
+from neardup_db import BottomK, Index, MinHash, NearDupError, SimHash, TextRules, limits
+from neardup_db.limits import READERS_MAX
+
+HUNG = 120
+"""Seconds without an operation that begins or ends, after which a process says where its threads are, and ends."""
+
+FAMILIES, VARIANTS = 24, 8
+
+
+def _text(family: int, variant: int) -> str:
+    """Eight words of a family, of which a variant has lost some, or has them otherwise or in capitals."""
+    rng = random.Random(1000 * family + variant)
+    words = [f"{letter}{family}" for letter in "abcdefgh"]
+    for _ in range(variant % 5):
+        words[rng.randrange(8)] = f"own{variant}x{family}"
+    if variant % 3 == 2:
+        words = words[: rng.randrange(5, 8)]
+    return " ".join(word.upper() if rng.random() < 0.1 * (variant % 2) else word for word in words)
+
+
+TEXTS = ["", *(_text(family, variant) for family in range(FAMILIES) for variant in range(VARIANTS))]
+"""All texts that there are, so that all that is similar can be computed beforehand. The first has no shingles."""
+
+NUMBERS = {text: number for number, text in enumerate(TEXTS)}
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """Scheme and rules that a file may have. Values of states with one `kind` can be compared."""
+
+    case: Case
+    kind: str
+
+    @property
+    def settings(self) -> str:
+        """As an index says them."""
+        scheme = self.case.scheme.for_index(self.case.rules, True)
+        return json.dumps({**scheme.settings(), **self.case.rules.settings()}, sort_keys=True)
+
+
+def _state(name: str, kind: str, scheme: Any = None, rules: TextRules = WORDS, compare: Any = None) -> State:
+    case = CASES[name]
+    scheme = scheme or case.scheme
+    prepare = _exact_prepare(scheme) if rules is WORDS else _exact_prepare_by(scheme, rules)
+    if not getattr(scheme, "exact", False):
+        prepare = partial(_fingerprint, scheme, rules)
+    return State(dataclasses.replace(case, scheme=scheme, rules=rules, prepare=prepare, compare=compare or case.compare), kind)
+
+
+def _fingerprint(scheme: Any, rules: TextRules, text: str) -> Any:
+    return scheme.fingerprint(text, rules)
+
+
+def _exact_prepare_by(scheme: Any, rules: TextRules) -> Callable[[str], Any]:
+    from neardup_db.compute import shingles
+
+    def prepare(text: str) -> Any:
+        signature = scheme.fingerprint(text, rules)
+        return None if signature is None else (set(shingles(text, rules)), signature)
+
+    return prepare
+
+
+def _sets(threshold: float, seed: int) -> MinHash:
+    return MinHash(threshold=threshold, exact=True, num_perm=64, bands=64, rows=1, seed=seed)
+
+
+PAIRS_OF_WORDS = TextRules.words(shingle=2)
+CASED = TextRules.words(shingle=1, case=None)
+
+STATES = [
+    _state("minhash-exact-text", "sets 1", SETS),
+    _state("minhash-exact-text", "sets 2", _sets(0.5, 2)),
+    _state("minhash-exact-text", "sets 1", _sets(0.8, 1), compare=_exact_compare(0.8)),
+    _state("minhash-exact-text", "sets 3 pairs", _sets(0.5, 3), PAIRS_OF_WORDS),
+    _state("minhash", "minhash"),
+    _state("bottomk", "bottomk"),
+    _state("bottomk-estimate", "bottomk"),
+    _state(
+        "bottomk",
+        "bottomk cased",
+        BottomK(k=8, threshold=0.7),
+        CASED,
+        _at_least(0.7, lambda a, b: jaccard(set(a.tolist()), set(b.tolist()))),
+    ),
+    _state("simhash", "simhash"),
+    _state("simhash", "simhash", SimHash(max_distance=4, blocks=6), compare=_within(64, 4)),
+    _state("simhash", "simhash 128", SimHash(bits=64, max_distance=12, blocks=14), CASED),
+    _state("bitsampling", "bitsampling"),
+]
+"""Each finds every pair that meets its rule, so that answers can be counted out."""
+
+NAMES = {state.settings: number for number, state in enumerate(STATES)}
+
+
+class Verdict(NamedTuple):
+    """What two texts are to each other."""
+
+    similarity: float
+    distance: int | None
+
+
+class Verdicts:
+    """What every two texts are to each other in every state, computed once by brute force, and kept in a file."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.exists():
+            np.save(path.with_suffix(".new.npy"), _verdicts())
+            path.with_suffix(".new.npy").rename(path)
+        self._table = np.load(path, mmap_mode="r")
+
+    @cache  # noqa: B019
+    def of(self, state: int, a: str, b: str) -> Verdict | None:
+        """None where they do not match."""
+        similarity, distance = self._table[state, NUMBERS[a], NUMBERS[b]].tolist()
+        if np.isnan(similarity):
+            return None
+        return Verdict(similarity, None if distance < 0 else int(distance))
+
+
+def _verdicts() -> Any:
+    table = np.full((len(STATES), len(TEXTS), len(TEXTS), 2), np.nan)
+    for number, state in enumerate(STATES):
+        prepared = [state.case.prepare(text) for text in TEXTS]
+        for i, j in itertools.combinations_with_replacement(range(len(TEXTS)), 2):
+            if prepared[i] is not None and prepared[j] is not None:
+                verdict = state.case.compare(prepared[i], prepared[j])
+                if verdict is not None:
+                    row = verdict[0], -1 if verdict[1] is None else verdict[1]
+                    table[number, i, j] = table[number, j, i] = row
+    return table
+
+
+def state_of(index: Index) -> int:
+    """The number of the state that an index is in."""
+    return NAMES[json.dumps({**index.scheme.settings(), **index.text_rules.settings()}, sort_keys=True)]
+
+
+def components(edges: set[tuple[str, str]]) -> set[frozenset[str]]:
+    """Of a graph, those of two nodes or more."""
+    of: dict[str, set[str]] = {}
+    for a, b in edges:
+        joined = of.setdefault(a, {a}) | of.setdefault(b, {b})
+        for one in joined:
+            of[one] = joined
+    return {frozenset(one) for one in of.values()}
+
+
+def audit(index: Index, verdicts: Verdicts) -> dict[str, str]:
+    """Texts by key of an index in a state that nobody changes meanwhile, and of which all answers are true."""
+    assert index.check().problems == ()
+    keys: list[Any] = list(index)
+    texts = {one.key: one.text for one in index.get_many(keys) if one is not None}
+    assert len(index) == len(keys) == len(texts)
+    state = state_of(index)
+    expected = {}
+    for a, b in itertools.combinations(keys, 2):
+        verdict = verdicts.of(state, texts[a], texts[b])
+        if verdict is not None:
+            expected[a, b] = verdict
+    found = [((one.key_a, one.key_b), Verdict(one.similarity, one.distance)) for one in index.pairs()]
+    assert len(found) == len(dict(found)) and same(dict(found), expected), f"pairs() is not brute force in state {state}"
+    assert {frozenset(one.keys) for one in index.clusters()} == components(set(expected)), f"clusters in state {state}"
+    for key in keys:
+        if verdicts.of(state, texts[key], texts[key]) is not None:
+            assert key in [match.key for match in index.query(texts[key])], f"{key!r} is not found by its own text"
+    return texts
+
+
+def same(found: dict[Any, Verdict], expected: dict[Any, Verdict]) -> bool:
+    """Whether these are the same verdicts on the same pairs."""
+    return found.keys() == expected.keys() and all(alike(found[one], expected[one]) for one in found)
+
+
+def alike(a: Verdict | None, b: Verdict | None) -> bool:
+    """Whether two verdicts are one, but for the last bit of a similarity."""
+    return a is not None and b is not None and abs(a.similarity - b.similarity) < 1e-9 and a.distance == b.distance
+
+
+# ---- reporting -----------------------------------------------------------------------------------------------------------
+
+
+class Life:
+    """A process: its files, its choices, and its report."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        self.path, self.second = job["path"], job["second"]
+        self.name = job["name"]
+        self.rounds = job["rounds"]
+        self.keys: dict[str, str] = job.get("keys", {})
+        self.random = random.Random(job["name"])
+        self.verdicts = Verdicts(Path(job["verdicts"]))
+        self._numbers = itertools.count()
+        self._line = threading.Lock()
+
+    def tell(self, **told: Any) -> None:
+        """One line, whole, unless the process is killed in it."""
+        faulthandler.dump_traceback_later(HUNG, exit=True)
+        with self._line:
+            say(json.dumps(told))
+
+    def begin(self, operation: Operation, file: str | None = None) -> int:
+        """An operation begins; its number."""
+        number = next(self._numbers)
+        self.tell(number=number, begun=time.monotonic_ns(), file=file or self.path, operation=operation)
+        return number
+
+    def end(self, number: int, **outcome: Any) -> None:
+        """It has ended."""
+        self.tell(number=number, ended=time.monotonic_ns(), **outcome)
+
+    def do(self, operation: Operation, work: Callable[[], Any], file: str | None = None) -> Any:
+        """All of an operation; None where it raised an error of the package, which is told."""
+        number = self.begin(operation, file)
+        try:
+            answer = work()
+        except NearDupError as error:
+            self.end(number, raised=[type(error).__name__, str(error)])
+            return None
+        self.end(number, answer=answer)
+        return answer
+
+    def text(self) -> str:
+        """Any of the texts."""
+        return self.random.choice(TEXTS)
+
+
+class Undone(Exception):
+    """Raised to roll a transaction back on purpose."""
+
+
+def change(index: Index, operation: Operation) -> Any:
+    """Do to an index what an operation says; the answer as the report has it."""
+    name, *arguments = operation
+    if name == "rolled back":
+        try:
+            with index.transaction():
+                for one in arguments[0]:
+                    change(index, one)
+                raise Undone
+        except Undone:
+            return None
+    if name == "partly":  # a nested transaction is rolled back, the outer one is not
+        with index.transaction():
+            for one in arguments[0]:
+                change(index, one)
+            change(index, ["rolled back", arguments[1]])
+        return None
+    if name == "asking":  # a generator of records that asks the index
+
+        def records() -> Iterator[Any]:
+            for key, text in arguments[0]:
+                index.query(text, limit=2)
+                assert key not in index
+                yield key, text
+                len(index)
+
+        return index.add_many(records()).added
+    if name == "if-new":
+        return [row(match) for match in index.add_if_new(*arguments)]
+    if name == "transaction":
+        with index.transaction():
+            for one in arguments[0]:
+                change(index, one)
+        return None
+    return apply(index, operation)
+
+
+def row(match: Any) -> list[Any]:
+    """A match as the report has it."""
+    return [match.key, match.similarity, match.distance]
+
+
+def ask(index: Index, operation: Operation, other: Index | None = None) -> Any:
+    """What an index answers, as the report has it."""
+    name, *arguments = operation
+    if name == "query":
+        return [row(match) for match in index.query(arguments[0], limit=arguments[1])]
+    if name == "query_many":
+        return [[row(match) for match in matches] for matches in index.query_many(arguments[0])]
+    if name in ("pairs", "pairs with"):
+        pairs = index.pairs() if name == "pairs" else index.pairs(other)
+        return [[one.key_a, one.key_b, one.similarity, one.distance] for one in pairs]
+    if name == "clusters":
+        return [list(one.keys) for one in index.clusters()]
+    if name == "len":
+        return len(index)
+    if name == "iter":
+        return list(index)
+    assert name == "get"
+    return [one and one.text for one in index.get_many(arguments[0])]
+
+
+def some_question(life: Life) -> Operation:
+    """Any of the questions."""
+    return life.random.choice(
+        [
+            lambda: ["query", life.text(), None],
+            lambda: ["query", life.text(), 3],
+            lambda: ["query_many", [life.text() for _ in range(3)]],
+            lambda: ["pairs"],
+            lambda: ["clusters"],
+            lambda: ["len"],
+            lambda: ["iter"],
+            lambda: ["get", life.random.sample(list(life.keys), min(3, len(life.keys)))],
+        ]
+    )()
+
+
+# ---- roles ---------------------------------------------------------------------------------------------------------------
+
+
+def write(life: Life) -> None:
+    """Three threads with keys of their own: they add, replace and remove, alone and in transactions, some rolled back."""
+    with Index(life.path, durability="normal", timeout=HUNG / 2) as index:
+
+        def thread(number: int) -> None:
+            rng = random.Random(f"{life.name} {number}")
+            mine = dict(sorted(life.keys.items())[number::3])
+            fresh = (f"{life.name}-{number}-{count}" for count in itertools.count())
+
+            def records(count: int) -> list[list[str]]:
+                return [[next(fresh), rng.choice(TEXTS)] for _ in range(count)]
+
+            def some(count: int) -> list[str]:
+                return rng.sample(sorted(mine), min(count, len(mine)))
+
+            def old_or_new() -> str:
+                return rng.choice(some(1) or [next(fresh)])
+
+            def one() -> Operation:
+                choices: list[Callable[[], Operation]] = [
+                    lambda: ["add", next(fresh), rng.choice(TEXTS), None],
+                    lambda: ["add", old_or_new(), rng.choice(TEXTS), rng.choice([None, None, float(int(PAST))])],
+                    lambda: ["many", records(rng.choice([2, 12])), None],
+                    lambda: ["delete_many", some(rng.choice([1, 5]))],
+                ]
+                return rng.choice(choices)()
+
+            def operation() -> Operation:
+                if len(mine) > 24:
+                    return ["delete_many", some(16)]
+                choices: list[Callable[[], Operation]] = [
+                    one,
+                    one,
+                    lambda: ["if-new", next(fresh), rng.choice(TEXTS)],
+                    lambda: ["many", records(14), 5],
+                    lambda: ["asking", records(rng.choice([3, 12]))],
+                    lambda: ["expire"],
+                    lambda: ["transaction", [one() for _ in range(3)]],
+                    lambda: ["rolled back", [one() for _ in range(3)]],
+                    lambda: ["partly", [one() for _ in range(2)], [one() for _ in range(2)]],
+                    lambda: ["compact"],
+                ]
+                return rng.choice(choices)()
+
+            for _ in range(life.rounds):
+                chosen = operation()
+                answer = life.do(chosen, partial(change, index, chosen))
+                for step in effects(chosen, answer):
+                    for key, text in step.items():
+                        mine.pop(key, None)
+                        if text is not None:
+                            mine[key] = text
+                if rng.random() < 0.5:
+                    text = rng.choice([mine[key] for key in some(1)] or TEXTS)
+                    life.do(["query", text, None], partial(ask, index, ["query", text, None]))
+
+        run_threads(*(partial(thread, number) for number in range(3)))
+
+
+def effects(operation: Operation, answer: Any) -> list[dict[str, str | None]]:
+    """What an operation leaves of each key, a dictionary a transaction; None = nothing that is seen. answer: as it was told."""
+    name, *arguments = operation
+    if name in ("rolled back", "expire", "compact") or (name == "if-new" and answer):
+        return []
+    if name == "add":
+        return [{arguments[0]: arguments[1] if arguments[2] is None else None}]
+    if name == "if-new":
+        return [{arguments[0]: arguments[1]}]
+    if name == "delete_many":
+        return [dict.fromkeys(arguments[0])]
+    if name in ("many", "asking"):
+        records, every = arguments[0], arguments[1] if name == "many" else None
+        every = every or len(records)
+        return [dict(records[first : first + every]) for first in range(0, len(records), every)]
+    if name in ("transaction", "partly"):
+        after: dict[str, str | None] = {}
+        for one in arguments[0]:
+            for step in effects(one, None):
+                after.update(step)
+        return [after]
+    return []
+
+
+def rebuild(life: Life) -> None:
+    """Rebuilds among all states, by an index of its own, and by one on a connection whose transactions it often takes back."""
+    connection = apsw.Connection(life.path)
+    connection.set_busy_timeout(HUNG * 500)
+    with Index(life.path, timeout=HUNG / 2) as own, Index(connection) as given, Index(life.second, timeout=HUNG / 2) as second:
+
+        def to(index: Index, number: int) -> None:
+            index.rebuild(STATES[number].case.scheme, STATES[number].case.rules)
+
+        def taken_back(index: Index) -> None:
+            try:
+                with index.transaction():
+                    for _ in range(2):
+                        to(index, life.random.randrange(len(STATES)))
+                        index.add(f"{life.name} taken back", life.text(), if_exists="replace")
+                        if life.random.random() < 0.3:
+                            audit(index, life.verdicts)
+                    raise Undone
+            except Undone:
+                pass
+
+        def by_hand(number: int, end: str) -> None:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                to(given, number)
+                given.add(f"{life.name} by hand", life.text(), if_exists="replace")
+                given.delete(f"{life.name} by hand")
+            finally:
+                connection.execute(end)
+
+        for turn in range(life.rounds):
+            number = life.random.randrange(len(STATES))
+            way = life.random.choice(["own", "own", "given", "commit", "rollback", "rollback", "undone", "second", "same"])
+            if way == "own":
+                life.do(["rebuild", number], partial(to, own, number))
+            elif way == "given":
+                life.do(["rebuild", number], partial(to, given, number))
+            elif way == "commit":
+                life.do(["rebuild", number], partial(by_hand, number, "COMMIT"))
+            elif way == "rollback":
+                life.do(["nothing"], partial(by_hand, number, "ROLLBACK"))
+            elif way == "undone":
+                life.do(["nothing"], partial(taken_back, life.random.choice([own, given])))
+            elif way == "second":
+                life.do(["rebuild", number], partial(to, second, number), life.second)
+            else:
+                life.do(["nothing"], own.rebuild)
+            for index in life.random.sample([own, given], 1):
+                question = some_question(life)
+                life.do(question, partial(ask, index, question))
+                if life.random.random() < 0.5:
+                    adding = ["add", f"{life.name} {turn}", life.text(), None]
+                    life.do(adding, partial(change, index, adding))
+    connection.close()
+
+
+def read(life: Life) -> None:
+    """Three threads ask; they hold generators across whatever happens, and ask indexes that slept for long."""
+    with Index(life.path) as index, Index(life.path, read_only=True) as sleeper, Index(life.second) as second:
+
+        def thread(number: int) -> None:
+            rng = random.Random(f"{life.name} {number}")
+            held: list[Held] = []
+            for turn in range(life.rounds):
+                question = some_question(life)
+                life.do(question, partial(ask, index, question))
+                if rng.random() < 0.3:
+                    life.do(["pairs with"], partial(ask, index, ["pairs with"], second))
+                if rng.random() < 0.1:
+                    question = some_question(life)
+                    life.do(question, partial(ask, sleeper, question))
+                held = [one for one in held if rng.random() < 0.7 or not go_on(life, one, rng.choice([1, 50, ALL]))]
+                if len(held) < 3 and turn + 1 < life.rounds:
+                    held += begin(life, index, second, rng.choice(["pairs", "pairs", "pairs with", "iter"]))
+            for one in held:
+                go_on(life, one, ALL)
+
+        run_threads(*(partial(thread, number) for number in range(3)))
+
+
+class Held(NamedTuple):
+    """A generator, its number in the report, and what it has given."""
+
+    number: int
+    generator: Iterator[Any]
+    given: list[Any]
+
+
+ALL = 10**9
+
+
+def begin(life: Life, index: Index, second: Index, name: str) -> list[Held]:
+    """A generator; none where it is refused."""
+    number = life.begin(["held", name])
+    try:
+        generator = iter(index) if name == "iter" else index.pairs() if name == "pairs" else index.pairs(second)
+    except NearDupError as error:
+        life.end(number, raised=[type(error).__name__, str(error)])
+        return []
+    return [Held(number, generator, [])]
+
+
+def go_on(life: Life, held: Held, count: int) -> bool:
+    """Read on; whether that was all."""
+    before = len(held.given)
+    try:
+        for one in itertools.islice(held.generator, count):
+            held.given.append(one if isinstance(one, str) else [one.key_a, one.key_b, one.similarity, one.distance])
+    except NearDupError as error:
+        life.end(held.number, raised=[type(error).__name__, str(error)], answer=held.given)
+        return True
+    if len(held.given) < before + count:
+        life.end(held.number, answer=held.given)
+        return True
+    return False
+
+
+def look(life: Life) -> None:
+    """Opens and closes, to read or to write, and compares all answers of one state with each other."""
+    for turn in range(life.rounds):
+        with Index(life.path, read_only=turn % 2 == 0) as index:
+            question = some_question(life)
+            life.do(question, partial(ask, index, question))
+        connection = apsw.Connection(life.path)
+        connection.set_busy_timeout(HUNG * 500)
+        with Index(connection) as index:
+            connection.execute("BEGIN")
+            life.do(["audit"], lambda index=index: len(audit(index, life.verdicts)))
+            connection.execute("ROLLBACK")
+        connection.close()
+
+
+ROLES: dict[str, Callable[[Life], None]] = {"write": write, "rebuild": rebuild, "read": read, "look": look}
+
+
+def live(job: dict[str, Any]) -> None:
+    """The life of a process, in which all that is read in pieces is read in small ones."""
+    say(f"ready {os.getpid()}")
+    limits.RANGE_FIRST, limits.RANGE_MOST, limits.SET_BLOCK, limits.LISTED_PAGE = 40, 80, 64, 30
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with disk(job["countdown"]):
+        ROLES[job["role"]](Life(job))
+    faulthandler.cancel_dump_traceback_later()
+    say("end")
+
+
+# ---- interrupted ---------------------------------------------------------------------------------------------------------
+
+
+class Interrupter:
+    """Raises KeyboardInterrupt in the main thread, as Ctrl-C does, some time after a piece of work has begun."""
+
+    def __init__(self, seed: int) -> None:
+        self.count = 0
+        self._random = random.Random(seed)
+        self._at_work = False
+        signal.signal(signal.SIGALRM, self._interrupt)
+
+    def _interrupt(self, *_: Any) -> None:
+        if self._at_work:
+            raise KeyboardInterrupt
+
+    def run(self, work: Callable[[], Any], within_s: float) -> bool:
+        """Whether the work was interrupted."""
+        faulthandler.dump_traceback_later(HUNG, exit=True)
+        try:
+            self._at_work = True
+            signal.setitimer(signal.ITIMER_REAL, max(1e-6, self._random.random() * within_s))
+            try:
+                work()
+            finally:
+                self._at_work = False
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        except KeyboardInterrupt:
+            self.count += 1
+            return True
+        return False
+
+
+def interrupted_questions(path: str, interrupts: int, tries: int) -> int:
+    """Asks beside a transaction of another thread, and is interrupted so many times; how many questions that took."""
+    interrupter = Interrupter(1)
+    with Index(path, timeout=HUNG / 2) as index:
+        questions: list[Callable[[], Any]] = [
+            partial(index.query, TEXTS[1]),
+            partial(index.query, TEXTS[1], group="g"),
+            partial(index.query_many, TEXTS[:4]),
+            partial(index.matches, "first 1"),
+            partial(index.get, "first 1"),
+            lambda: list(index.pairs()),
+            lambda: list(itertools.islice(index.pairs(), 1)),
+            index.clusters,
+            partial(len, index),
+        ]
+        asked = 0
+        while interrupter.count < interrupts and asked < tries:
+            with in_another_thread(index.transaction()):
+                for question in questions:
+                    interrupter.run(question, 0.0004)
+                    asked += 1
+                assert len(index.query(TEXTS[1])) > 1
+        assert interrupter.count >= interrupts, f"{interrupter.count} of {interrupts}"
+        require_free(index, path)
+    return asked
+
+
+def interrupted_writes(path: str, interrupts: int, tries: int) -> int:
+    """Adds, deletes and rebuilds, and is interrupted so many times: all of a call has happened, or nothing; how many calls."""
+    interrupter = Interrupter(2)
+    there: dict[str, str] = {}
+    with Index(path, timeout=HUNG / 2) as index:
+        there.update({one.key: one.text for one in index.get_many(list(index)) if one is not None})  # type: ignore[misc]
+        called = 0
+        rng = random.Random(3)
+        while interrupter.count < interrupts and called < tries:
+            called += 1
+            key = f"key {called}"
+            records = [[f"{key} {number}", rng.choice(TEXTS[1:])] for number in range(4)]
+            operation: Operation = rng.choice(
+                [
+                    ["add", key, rng.choice(TEXTS[1:]), None],
+                    ["add", rng.choice(sorted(there)), rng.choice(TEXTS[1:]), None],
+                    ["if-new", key, rng.choice(TEXTS[1:])],
+                    ["many", records, None],
+                    ["asking", records],
+                    ["transaction", [["many", records, None], ["delete_many", [rng.choice(sorted(there))]]]],
+                    ["rolled back", [["many", records, None]]],
+                    ["delete_many", rng.sample(sorted(there), 2)],
+                ]
+            )
+            interrupter.run(partial(change, index, operation), 0.003)
+            if called % 40 == 0:
+                state = STATES[rng.randrange(len(STATES))].case
+                interrupter.run(partial(index.rebuild, state.scheme, state.rules), 0.05)
+            found = {one.key: one.text for one in index.get_many(list(index)) if one is not None}
+            after = dict(there)
+            for one, text in [item for step in effects(operation, None) for item in step.items()]:
+                after.pop(one, None)
+                if text is not None:
+                    after[one] = text
+            assert found in (there, after), f"half of {operation}"
+            there = found  # type: ignore[assignment]
+            if len(there) > 120:
+                index.keep_newest(60)
+                there = {one: there[one] for one in index}
+        assert interrupter.count >= interrupts, f"{interrupter.count} of {interrupts}"
+        require_free(index, path)
+    return called
+
+
+def require_free(index: Index, path: str) -> None:
+    """What was interrupted has left nothing: no lock, no reader, no cursor, no transaction."""
+    assert not index.connection.in_transaction
+    with in_another_thread(index.transaction()):
+        assert asked_meanwhile(lambda: run_threads(*[partial(len, index)] * (2 * READERS_MAX))) == [None]
+    assert asked_meanwhile(lambda: index.delete("no such key")) == [False]
+    with Index(path, timeout=PATIENCE) as other:
+        other.add("from elsewhere", TEXTS[1])
+        other.delete("from elsewhere")
+        assert other.check().problems == ()
+        assert other.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall() == [(0, 0, 0)]
+    faulthandler.cancel_dump_traceback_later()
+
+
+def interrupted_creations(folder: str, number: int, files: int) -> None:
+    """Creates one file after the other, all processes the same one at the same time; the first process is interrupted in it."""
+    interrupter = Interrupter(4)
+    for turn in range(files):
+        sys.stdin.readline()
+        path = Path(folder) / f"{turn}.db"
+
+        def create(path: Path = path, turn: int = turn) -> None:
+            with Index(path, SETS, timeout=HUNG / 2) as index:
+                index.add(f"{number} {turn}", TEXTS[1])
+
+        if number == 0:
+            interrupter.run(create, 0.03)
+        else:
+            create()
+        faulthandler.cancel_dump_traceback_later()
+        print("done", flush=True)
+
+
+@contextmanager
+def disk(countdown: int) -> Iterator[None]:
+    """One that kills the process in the middle of its n-th write; 0 = the real one."""
+    if countdown:
+        with DeadlyDisk(countdown):
+            yield
+    else:
+        yield

@@ -1,0 +1,223 @@
+"""KeyboardInterrupt at every moment at which Python looks for signals: a call has happened or not, and nothing is held.
+
+`pytest --long` tries every moment of every call; CI every one of some, and each third, fifth or eleventh of the others.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from load import run_threads
+from support import PAST, SETS, WORDS
+from test_parallel_reads import PATIENCE, in_another_thread
+
+from neardup_db import Index, SimHash
+from neardup_db.limits import READERS_MAX
+
+TEXTS = ["alpha bravo charlie delta", "alpha bravo charlie echo", "foxtrot golf hotel", "foxtrot golf india", "juliett kilo"]
+
+
+def interrupted_at(moment: int, work: Callable[[], Any]) -> bool:
+    """Whether there were so many moments in some work; at this one it was interrupted, though what is called back from C may
+    have swallowed that.
+
+    CPython looks for signals when a function begins, and when a built-in one has returned."""
+    count = 0
+
+    def look(frame: Any, event: str, argument: Any) -> None:
+        nonlocal count
+        if event in ("call", "c_return"):
+            count += 1
+            if count == moment:
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+    sys.setprofile(look)
+    try:
+        work()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.setprofile(None)
+    gc.collect()  # what an exception's frames held
+    return count >= moment
+
+
+def asked_meanwhile(ask: Callable[[], Any]) -> list[Any]:
+    """What another thread is answered; nothing where it has to wait, perhaps for ever."""
+    answers: list[Any] = []
+    thread = threading.Thread(target=lambda: answers.append(ask()), daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    return answers
+
+
+@pytest.fixture(autouse=True)
+def little_to_collect() -> Iterator[None]:
+    """What is there already is no business of the collector's, which runs after each moment."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where an index of the texts is."""
+    file = tmp_path / "index.db"
+    with Index(file, SETS, text=WORDS, store_text=True) as index:
+        index.add_many((str(number), text) for number, text in enumerate(TEXTS))
+        index.add("expired", TEXTS[0], expires_at=PAST)
+    return file
+
+
+def state_of(index: Any) -> Any:
+    """Scheme and documents."""
+    sql = "SELECT key, text, fingerprint_id IS NULL, expires_at FROM neardup_document ORDER BY id"
+    return index.execute(sql).fetchall(), index.execute("SELECT value FROM neardup_setting WHERE name = 'scheme'").get
+
+
+def require_free(index: Index, path: Path) -> Any:
+    """What the file has, after a look that no lock, no transaction and no cursor is left."""
+    other = apsw.Connection(str(path))
+    try:
+        other.execute("BEGIN IMMEDIATE; ROLLBACK")
+        assert other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall() == [(0, 0, 0)]
+        assert not index.connection.in_transaction
+        assert asked_meanwhile(lambda: index.delete("no such key")) == [False]
+        return state_of(other)
+    finally:
+        other.close()
+
+
+def in_transaction(index: Index) -> None:
+    """Three calls in one."""
+    with index.transaction():
+        index.add("new", TEXTS[1])
+        with index.transaction():
+            index.delete("0")
+        index.add("4", TEXTS[2], if_exists="replace")
+
+
+def taken_back(index: Index) -> None:
+    """A transaction that fails."""
+    with suppress(ZeroDivisionError), index.transaction():
+        index.add("new", TEXTS[1])
+        raise ZeroDivisionError
+
+
+WRITES: dict[str, Callable[[Index], Any]] = {
+    "add": lambda index: index.add("new", TEXTS[1]),
+    "replace": lambda index: index.add("0", TEXTS[2], if_exists="replace"),
+    "add_if_new": lambda index: index.add_if_new("new", "lima mike"),
+    "add_many": lambda index: index.add_many([("new", TEXTS[1]), ("newer", TEXTS[2])]),
+    "delete": lambda index: index.delete("0"),
+    "update": lambda index: index.update("0", expires_at=PAST),
+    "expire": lambda index: index.expire(),
+    "keep_newest": lambda index: index.keep_newest(3),
+    "transaction": in_transaction,
+    "taken back": taken_back,
+    "rebuild": lambda index: index.rebuild(SimHash(max_distance=3)),
+    "compact": lambda index: index.compact(),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_call_that_writes_is_interrupted(path: Path, tmp_path: Path, name: str, long_run: bool) -> None:
+    """Wherever a call that writes is interrupted, all of it is in the file or nothing, and the index holds no lock, transaction
+    or cursor."""
+    backup = tmp_path / "backup.db"
+    with Index(path) as index:
+        index.backup(backup)
+        before = require_free(index, path)
+        WRITES[name](index)
+        after = require_free(index, path)
+    moment, more, step = 0, True, 1 if long_run or name in ("add", "taken back") else 11
+    while more:
+        moment += step
+        path.write_bytes(backup.read_bytes())
+        with Index(path) as index:
+            more = interrupted_at(moment, partial(WRITES[name], index))
+            found = require_free(index, path)
+            assert found in ((before, after) if more else (after,)), f"half of it at moment {moment}"
+    assert moment > 50
+
+
+QUESTIONS: dict[str, Callable[[Index], Any]] = {
+    "query": lambda index: index.query(TEXTS[0]),
+    "query in a group": lambda index: index.query(TEXTS[0], group="g"),
+    "query_many": lambda index: index.query_many(TEXTS[:2]),
+    "matches": lambda index: index.matches("0"),
+    "get": lambda index: index.get("0"),
+    "get_many": lambda index: index.get_many(["0", "1"]),
+    "in": lambda index: "0" in index,
+    "len": len,
+    "iter": list,
+    "pairs": lambda index: list(index.pairs()),
+    "clusters": lambda index: index.clusters(),
+    "stats": lambda index: index.stats(),
+}
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside a transaction"])
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_question_is_interrupted(path: Path, name: str, beside: bool, long_run: bool) -> None:
+    """Wherever a question is interrupted, the index gives the connection back that answered it: all of its readers go on
+    answering beside a transaction."""
+    with Index(path) as index:
+        answer = QUESTIONS[name](index)
+        moment, more, step = 0, True, 1 if long_run or name in ("query", "len") else 5
+        while more:
+            moment += step
+            with in_another_thread(index.transaction()) if beside else nullcontext():
+                more = interrupted_at(moment, partial(QUESTIONS[name], index))
+                assert asked_meanwhile(lambda: len(index)) == [5], f"a connection is lost at moment {moment}"
+        require_free(index, path)
+        with in_another_thread(index.transaction()):
+            assert asked_meanwhile(lambda: run_threads(*[partial(len, index)] * (2 * READERS_MAX))) == [None]
+        if name != "stats":
+            assert QUESTIONS[name](index) == answer
+    assert moment > 10
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_opening_is_interrupted(path: Path, read_only: bool, long_run: bool) -> None:
+    """Wherever opening a file is interrupted, the file is as it was, and nothing keeps its log."""
+    before = path.read_bytes()
+    moment, more, step = 0, True, 1 if long_run else 3
+    while more:
+        moment += step
+        more = interrupted_at(moment, lambda: Index(path, read_only=read_only).close())
+        if read_only:  # who only reads cannot remove the log
+            Index(path).close()
+        assert [one.name for one in path.parent.iterdir()] == ["index.db"], f"moment {moment}"
+    assert path.read_bytes() == before and moment > 50
+
+
+def files_of(folder: Path) -> Iterator[str]:
+    """Names of what is there."""
+    return (one.name for one in folder.iterdir())
+
+
+def test_creating_is_interrupted(tmp_path: Path, long_run: bool) -> None:
+    """Wherever creating a file is interrupted, it is not there, or is empty, or holds a whole index; it can be created again."""
+    moment, more, step = 0, True, 1 if long_run else 5
+    while more:
+        moment += step
+        path = tmp_path / f"{moment}.db"
+        more = interrupted_at(moment, lambda path=path: Index(path, SETS).close())
+        assert set(files_of(tmp_path)) <= {f"{moment}.db"}, f"moment {moment}"
+        with Index(path, SETS) as index:
+            index.add("a", TEXTS[0])
+            assert index.check().problems == ()
+        path.unlink()
+    assert moment > 50

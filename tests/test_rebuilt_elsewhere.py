@@ -1,0 +1,435 @@
+"""An open index follows what others do to the file: a rebuild under other parameters, one after another that was rolled back."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import numpy as np
+import pytest
+from support import WORDS, jaccard
+
+from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, MismatchError, ParameterError, SimHash, TextRules, limits
+from neardup_db.store import definitions
+
+TEXTS = {
+    "nine of ten": "alpha bravo charlie delta echo foxtrot golf hotel india juliett",
+    "nine": "alpha bravo charlie delta echo foxtrot golf hotel india",
+    "two of four": "kilo lima mike november",
+    "the other two": "kilo lima mike oscar",
+    "Capitals": "Papa Quebec",
+    "small letters": "papa quebec",
+}
+
+PAIRS = [("nine of ten", "nine", 0.9), ("two of four", "the other two", 0.6), ("Capitals", "small letters", 1.0)]
+"""Single words, case folded: true Jaccard similarities of at least 0.5."""
+
+
+def sets(seed: int = 1, threshold: float = 0.5) -> MinHash:
+    """True Jaccard similarity; each seed files a text under other keys."""
+    return MinHash(threshold=threshold, exact=True, num_perm=64, bands=64, rows=1, seed=seed)
+
+
+def answer(pairs: Any) -> list[tuple[Any, Any, float]]:
+    """Pairs, the best as the last."""
+    return sorted(((one.key_a, one.key_b, one.similarity) for one in pairs), key=lambda one: PAIRS_ORDER.index(one[:2]))
+
+
+PAIRS_ORDER = [one[:2] for one in PAIRS]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """An index of the texts."""
+    file = tmp_path / "index.db"
+    with Index(file, sets(), text=WORDS, store_text=True) as index:
+        index.add_many(TEXTS.items())
+    return file
+
+
+def rebuild_elsewhere(path: Path, *arguments: Any, **named: Any) -> None:
+    """By an index of its own, opened and closed."""
+    with Index(path) as other:
+        other.rebuild(*arguments, **named)
+
+
+# ---- a rebuild that was rolled back, and then another one ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", ["ROLLBACK", "ROLLBACK TO before"])
+@pytest.mark.parametrize("rebuilt", [sets(2), SimHash(max_distance=12, blocks=14)], ids=["another seed", "another scheme"])
+def test_an_index_whose_rebuild_the_caller_took_back_follows_the_next_one(path: Path, end: str, rebuilt: Any) -> None:
+    """After a rebuild that the caller's ROLLBACK took back, and one by another index, the first one answers by the latter, and
+    all that it adds is found by everybody."""
+    connection = apsw.Connection(str(path))
+    with Index(connection) as index:
+        connection.execute("BEGIN IMMEDIATE; SAVEPOINT before")
+        index.rebuild(rebuilt)
+        connection.execute(end)
+        if connection.in_transaction:
+            connection.execute("COMMIT")
+        rebuild_elsewhere(path, sets(3))
+        assert [match.key for match in index.query(TEXTS["nine"])] == ["nine", "nine of ten"]
+        assert answer(index.pairs()) == PAIRS
+        assert [match.key for match in index.add("again", TEXTS["nine"])] == ["nine", "nine of ten"]
+        assert index.check().problems == ()
+    connection.close()
+    with Index(path, sets(3)) as other:
+        assert [match.key for match in other.query(TEXTS["nine"])] == ["nine", "again", "nine of ten"]
+        assert other.check().problems == ()
+
+
+def test_an_index_whose_rebuild_the_caller_took_back_answers_as_before(path: Path) -> None:
+    """After a rebuild that the caller's ROLLBACK took back, an index answers and adds by what the file says."""
+    connection = apsw.Connection(str(path))
+    with Index(connection) as index:
+        connection.execute("BEGIN IMMEDIATE")
+        index.rebuild(SimHash(max_distance=12, blocks=14), TextRules.words(shingle=1, case=None))
+        connection.execute("ROLLBACK")
+        assert answer(index.pairs()) == PAIRS
+        assert index.query(TEXTS["Capitals"])[1].similarity == 1.0
+        index.add("again", TEXTS["nine"])
+        assert index.scheme.name == "minhash" and index.check().problems == ()
+    connection.close()
+
+
+# ---- pairs() after a rebuild elsewhere -----------------------------------------------------------------------------------
+
+SCHEMES: dict[str, Any] = {
+    "sets": sets(),
+    "another seed": sets(2),
+    "estimated sets": MinHash(threshold=0.5, num_perm=64, bands=64, rows=1),
+    "bottom-k": BottomK(k=64, threshold=0.5),
+    "codes": SimHash(max_distance=1),
+    "samples": BitSampling(bits=64, max_distance=3),
+}
+
+
+@pytest.mark.parametrize("after", SCHEMES)
+@pytest.mark.parametrize("before", SCHEMES)
+def test_pairs_are_those_of_the_scheme_that_the_file_has(path: Path, before: str, after: str) -> None:
+    """pairs() of an index that slept through another one's rebuild gives what a freshly opened index gives."""
+    rebuild_elsewhere(path, SCHEMES[before])
+    with Index(path) as index:
+        assert len(index) == 6
+        rebuild_elsewhere(path, SCHEMES[after])
+        found = list(index.pairs())
+        with Index(path) as fresh:
+            assert found == list(fresh.pairs())
+        if after in ("sets", "another seed", "bottom-k"):
+            assert answer(found) == PAIRS
+
+
+def test_a_threshold_is_compared_with_the_scheme_that_the_file_has(path: Path) -> None:
+    """Which thresholds pairs() takes follows from the file, whether a rebuild elsewhere has lowered or raised the bound."""
+    rebuild_elsewhere(path, sets(threshold=0.8))
+    with Index(path) as index:
+        rebuild_elsewhere(path, sets(threshold=0.5))
+        assert answer(index.pairs(0.6)) == PAIRS
+        rebuild_elsewhere(path, sets(threshold=0.8))
+        with pytest.raises(ParameterError, match=r"threshold=0.6 is below .*0\.8"):
+            index.pairs(0.6)
+
+
+def test_no_pair_is_lost_where_codes_took_the_place_of_sets(path: Path) -> None:
+    """pairs(threshold) after a rebuild from sets to codes compares codes: near ones too, with the similarity of codes."""
+    with Index(path) as index:
+        index.rebuild(BottomK(k=64, threshold=0.5))
+        rebuild_elsewhere(path, SimHash(max_distance=30, blocks=32))
+        found = {(one.key_a, one.key_b): (one.similarity, one.distance) for one in index.pairs(0.6)}
+        codes = {key: int.from_bytes(index.scheme.fingerprint(text, WORDS).tobytes(), "big") for key, text in TEXTS.items()}
+    distances = {(a, b): bin(codes[a] ^ codes[b]).count("1") for a in codes for b in codes}
+    names = list(TEXTS)
+    near = {(a, b): distances[a, b] for i, a in enumerate(names) for b in names[i + 1 :] if 1 - distances[a, b] / 64 >= 0.6}
+    assert found == {pair: (1 - distance / 64, distance) for pair, distance in near.items()}
+    assert ("nine of ten", "nine") in near and near["nine of ten", "nine"] > 0
+
+
+# ---- pairs(other) --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def second(tmp_path: Path) -> Path:
+    """Another index, of one of the texts."""
+    file = tmp_path / "second.db"
+    with Index(file, sets(), text=WORDS, store_text=True) as index:
+        index.add("copy", TEXTS["nine"])
+    return file
+
+
+OTHERS: dict[str, tuple[Any, Any]] = {
+    "another seed": (MinHash(threshold=0.5, num_perm=64, bands=64, rows=1, seed=2), None),
+    "another scheme": (BottomK(k=64, threshold=0.5), None),
+    "other rules": (None, TextRules.words(shingle=1, case=None)),
+}
+
+
+@pytest.mark.parametrize("which", ["this", "the other"])
+@pytest.mark.parametrize("name", OTHERS)
+def test_pairs_with_what_cannot_be_compared_any_more(path: Path, second: Path, name: str, which: str) -> None:
+    """pairs(other) raises ParameterError at the call when either file was rebuilt elsewhere so that values do not compare."""
+    plain = MinHash(threshold=0.5, num_perm=64, bands=64, rows=1)
+    rebuild_elsewhere(path, plain)
+    rebuild_elsewhere(second, plain)
+    with Index(path) as index, Index(second) as other:
+        assert sorted(one.key_a for one in index.pairs(other)) == ["nine", "nine of ten"]
+        rebuild_elsewhere(path if which == "this" else second, *OTHERS[name])
+        with pytest.raises(ParameterError, match="cannot be compared"):
+            index.pairs(other)
+
+
+def test_pairs_with_another_index_that_was_rebuilt_alike(path: Path, second: Path) -> None:
+    """pairs(other) gives all pairs under the new parameters when both files were rebuilt elsewhere to the same ones."""
+    with Index(path) as index, Index(second) as other:
+        for file in (path, second):
+            rebuild_elsewhere(file, sets(7, threshold=0.6), TextRules.words(shingle=1, case=None))
+        assert sorted((one.key_a, one.key_b, one.similarity) for one in index.pairs(other)) == [
+            ("nine", "copy", 1.0),
+            ("nine of ten", "copy", 0.9),
+        ]
+
+
+# ---- generators that are held across a rebuild ---------------------------------------------------------------------------
+
+MANY = 2200
+"""Documents: more than pairs() reads at once."""
+
+
+def many_text(number: int) -> str:
+    """Texts number 2 i and 2 i + 1 have three of five words in common, others none."""
+    return f"one{number // 2} two{number // 2} three{number // 2} own{number}"
+
+
+@pytest.fixture
+def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An index of which every way of reading all pairs takes several pieces."""
+    monkeypatch.setattr(limits, "SET_BLOCK", 500)
+    file = tmp_path / "many.db"
+    with Index(file, sets(), text=WORDS, store_text=True) as index:
+        index.add_many((number, many_text(number)) for number in range(MANY))
+    return file
+
+
+def read_to_the_end(pairs: Iterator[Any]) -> tuple[list[Any], str]:
+    """What a generator still gives, and what it says at the end."""
+    given = []
+    try:
+        for one in pairs:
+            given.append(one)
+    except MismatchError as error:
+        return given, str(error)
+    return given, ""
+
+
+HELD: dict[str, tuple[Any, Any, Any]] = {
+    "codes": (sets(), SimHash(max_distance=20, blocks=22), None),
+    "another seed": (sets(), sets(2), None),
+    "threshold": (sets(), sets(threshold=0.9), None),
+    "rules": (sets(), None, TextRules.chars(shingle=3)),
+    "sets to bottom-k": (sets(), BottomK(k=64, threshold=0.5), None),
+    "bottom-k to sets": (BottomK(k=64, threshold=0.5), sets(), None),
+    "bottom-k to codes": (BottomK(k=64, threshold=0.5), SimHash(max_distance=20, blocks=22), None),
+    "bottom-k to rules": (BottomK(k=64, threshold=0.5), None, TextRules.chars(shingle=3)),
+    "bottom-k to threshold": (BottomK(k=64, threshold=0.5), BottomK(k=64, threshold=0.9), None),
+}
+
+
+@pytest.mark.parametrize("where", ["elsewhere", "here"])
+@pytest.mark.parametrize("name", HELD)
+def test_a_generator_of_pairs_says_that_the_index_was_rebuilt(many: Path, name: str, where: str) -> None:
+    """A pairs() generator that was begun before a rebuild gives pairs of the scheme that it began with, and at its next piece
+    raises MismatchError that says so; never a pair with figures of another scheme."""
+    before, scheme, rules = HELD[name]
+    rebuild_elsewhere(many, before)
+    with Index(many) as index:
+        pairs = index.pairs()
+        first = next(pairs)
+        if where == "here":
+            index.rebuild(scheme, rules)
+        else:
+            rebuild_elsewhere(many, scheme, rules)
+        given, error = read_to_the_end(pairs)
+        for one in [first, *given]:
+            words = set(many_text(one.key_a).split()), set(many_text(one.key_b).split())
+            assert one.similarity == pytest.approx(jaccard(*words), abs=1e-12) and one.key_a + 1 == one.key_b
+        assert "rebuilt" in error
+        assert len(given) + 1 < MANY // 2
+
+
+@pytest.mark.parametrize("which", ["this", "the other"])
+def test_a_generator_of_pairs_with_another_index_says_that_one_was_rebuilt(many: Path, tmp_path: Path, which: str) -> None:
+    """So does a generator of pairs(other), whichever of the two files was rebuilt."""
+    second = tmp_path / "second.db"
+    with Index(second, sets(), text=WORDS, store_text=True) as other:
+        other.add_many((number, many_text(number)) for number in range(MANY))
+    with Index(second) as other, Index(many) as index:
+        pairs = index.pairs(other)
+        first = next(pairs)
+        rebuild_elsewhere(many if which == "this" else second, sets(threshold=0.9), TextRules.chars(shingle=3))
+        given, error = read_to_the_end(pairs)
+        for one in [first, *given]:
+            words = set(many_text(one.key_a).split()), set(many_text(one.key_b).split())
+            assert one.similarity == pytest.approx(jaccard(*words), abs=1e-12)
+        assert "rebuilt" in error
+
+
+def test_keys_are_listed_across_a_rebuild(many: Path) -> None:
+    """Iteration over keys that was begun before a rebuild elsewhere goes on, and gives each key once."""
+    with Index(many) as index:
+        keys = iter(index)
+        given = [next(keys) for _ in range(10)]
+        rebuild_elsewhere(many, SimHash(max_distance=3), TextRules.chars())
+        assert given + list(keys) == list(range(MANY))
+
+
+# ---- a transaction that rebuilds twice -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_nobody_waits_for_a_transaction_that_rebuilds(tmp_path: Path, times: int) -> None:
+    """Beside a transaction that has rebuilt the index several times with other rules, another thread's question is answered at
+    once, from what was committed before it."""
+    answers: list[Any] = []
+
+    def ask(index: Index) -> None:
+        answers.append(([match.key for match in index.query("Papa Quebec")], answer(index.pairs())))
+
+    with Index(tmp_path / "index.db", sets(), text=WORDS, store_text=True) as index:
+        index.add_many(TEXTS.items())
+        thread = threading.Thread(target=ask, args=(index,))
+        with index.transaction():
+            for number in range(times):
+                index.rebuild(text=TextRules.words(shingle=number + 2, case=None))
+            assert [match.key for match in index.query("Papa Quebec")] == ["Capitals"]
+            thread.start()
+            thread.join(PATIENCE)
+            assert answers == [(["Capitals", "small letters"], PAIRS)]
+        thread.join()
+
+
+PATIENCE = 10
+"""Seconds after which a thread that should have gone on is given up."""
+
+
+# ---- codes of another width ----------------------------------------------------------------------------------------------
+
+WAYS: dict[str, Callable[[Index], Any]] = {
+    "add_code": lambda index: index.add_code("a", bytes(8)),
+    "add_codes of bytes": lambda index: index.add_codes(["a"], [bytes(8)]),
+    "add_codes of rows": lambda index: index.add_codes(["a", "b"], np.zeros((2, 8), np.uint8)),
+    "query_code": lambda index: index.query_code(bytes(8)),
+}
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_codes_of_the_width_that_the_index_had(tmp_path: Path, name: str) -> None:
+    """Codes of 8 bytes, for an index that another one has rebuilt to 128 bits, are refused with both widths, and nothing is said
+    of damage, for there is none."""
+    path = tmp_path / "index.db"
+    Index(path, BinaryCode(64, 3)).close()
+    with Index(path) as index:
+        assert len(index) == 0
+        rebuild_elsewhere(path, BinaryCode(128, 3))
+        with pytest.raises(ParameterError) as raised:
+            WAYS[name](index)
+        assert re.search("64 bits|8 bytes", str(raised.value)) and "128" in str(raised.value)
+        assert "damage" not in str(raised.value)
+        index.add_code("c", bytes(16))
+        assert list(index) == ["c"] and index.check().problems == ()
+
+
+def test_codes_of_the_width_that_the_index_has_got(tmp_path: Path) -> None:
+    """Codes of the width that another index's rebuild has given the file are taken, in every form."""
+    path = tmp_path / "index.db"
+    Index(path, BinaryCode(64, 3)).close()
+    with Index(path) as index:
+        rebuild_elsewhere(path, BinaryCode(128, 3))
+        assert index.add_codes(["a", "b"], np.eye(2, 16, dtype=np.uint8)).added == 2
+        assert [match.key for match in index.query_code(bytes(16))] == ["a", "b"]
+        assert index.add_codes(["c"], [bytes(16)]).added == 1
+        rebuild_elsewhere(path, BinaryCode(128, 20))
+        assert [len(one) for one in index.clusters()] == [3] and index.check().problems == ()
+
+
+def test_numbers_are_codes_of_the_width_that_the_index_has_got(tmp_path: Path) -> None:
+    """A uint64 array, which is the codes of an index of 64 bits, is numbers to one that another has rebuilt to 128 bits."""
+    path = tmp_path / "index.db"
+    Index(path, BinaryCode(64, 3)).close()
+    with Index(path) as index:
+        rebuild_elsewhere(path, BinaryCode(128, 3))
+        assert index.add_codes(["a", "b"], np.array([1, 1 << 40], np.uint64)).added == 2
+        assert [match.key for match in index.query_code((1 << 40).to_bytes(16, "big"))] == ["b", "a"]
+
+
+# ---- opening, and rebuilding after others --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize("after", ["bottom-k", "codes", "sets"])
+@pytest.mark.parametrize("step", ["require_data", "require_tables"])
+def test_a_file_that_is_rebuilt_while_it_is_opened(
+    path: Path, monkeypatch: pytest.MonkeyPatch, step: str, after: str, read_only: bool
+) -> None:
+    """An index can be opened at any moment of another one's rebuild: it opens, with the one scheme or the other, and answers by
+    what the file has."""
+    looked_at = getattr(definitions, step)
+
+    def after_a_rebuild(*arguments: Any) -> None:
+        monkeypatch.setattr(definitions, step, looked_at)
+        rebuild_elsewhere(path, SCHEMES[after])
+        looked_at(*arguments)
+
+    monkeypatch.setattr(definitions, step, after_a_rebuild)
+    with Index(path, read_only=read_only) as index:
+        assert getattr(definitions, step) is looked_at
+        assert "nine" in [match.key for match in index.query(TEXTS["nine"])]
+        assert ("Capitals", "small letters") in [(one.key_a, one.key_b) for one in index.pairs()]
+        assert index.scheme.settings() == SCHEMES[after].for_index(WORDS, True).settings()
+
+
+def test_an_index_that_has_rebuilt_with_other_rules_follows_the_next_one_who_does(path: Path) -> None:
+    """What an index was given at a rebuild binds it no more than the file: after another one's rebuild to other text rules, it
+    answers and adds by those."""
+    with Index(path) as index:
+        index.rebuild(sets(2), TextRules.words(shingle=1, case=None))
+        rebuild_elsewhere(path, sets(3), WORDS)
+        assert [match.key for match in index.query(TEXTS["nine"])] == ["nine", "nine of ten"]
+        assert answer(index.pairs()) == PAIRS
+        assert len(index.add("again", TEXTS["Capitals"])) == 2 and index.check().problems == ()
+
+
+EXPIRED = 1_000_000_000
+"""A time that lies in the past."""
+
+
+@pytest.mark.parametrize("after", SCHEMES)
+@pytest.mark.parametrize("before", SCHEMES)
+def test_an_index_with_an_expired_document_can_be_rebuilt(before: str, after: str) -> None:
+    """A rebuild takes no notice of the scheme that was, also where a document has expired and is not yet removed."""
+    with Index(":memory:", SCHEMES[before], text=WORDS, store_text=True) as index:
+        index.add_many(TEXTS.items())
+        index.add("expired", TEXTS["nine"], expires_at=EXPIRED)
+        index.add("expired alone", "romeo sierra tango", expires_at=EXPIRED)
+        index.query(TEXTS["nine"])
+        index.rebuild(SCHEMES[after])
+        assert index.check().problems == ()
+        assert index.query(TEXTS["nine"])[0].key == "nine" and index.query("romeo sierra tango") == []
+
+
+@pytest.mark.parametrize("after", SCHEMES)
+@pytest.mark.parametrize("before", SCHEMES)
+def test_a_rebuild_that_failed_leaves_nothing_of_its_scheme(before: str, after: str) -> None:
+    """After a rebuild in a transaction that failed, questions are answered by the scheme of the file, also where a document has
+    expired and is not yet removed."""
+    with Index(":memory:", SCHEMES[before], text=WORDS, store_text=True) as index:
+        index.add_many(TEXTS.items())
+        index.update("nine of ten", expires_at=EXPIRED)
+        with pytest.raises(ZeroDivisionError), index.transaction():
+            index.rebuild(SCHEMES[after])
+            raise ZeroDivisionError
+        assert [match.key for match in index.query(TEXTS["nine"])] == ["nine"]
+        assert index.check().problems == ()

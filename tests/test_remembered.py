@@ -1,0 +1,535 @@
+"""An open index never remembers what its file does not say: after rollbacks, and when a call of its own uses it."""
+
+from __future__ import annotations
+
+import asyncio
+import opcode
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import apsw
+import pytest
+from load import run_threads
+from support import SETS, WORDS
+
+from neardup_db import (
+    BinaryCode,
+    BitSampling,
+    BottomK,
+    BusyError,
+    Index,
+    MinHash,
+    MismatchError,
+    NearDupError,
+    ParameterError,
+    SimHash,
+    TextRules,
+    limits,
+    records,
+)
+
+SCHEMES = [MinHash(), MinHash(exact=True), SimHash(), BottomK(), BitSampling()]
+COUNT = 9000
+"""Records of a load in more than one batch."""
+
+
+def story(number: int) -> str:
+    """Texts of which none is like another one."""
+    return f"{number} {number * 7919 % 10007} {number * 104729 % 10009} of {number * 31 % 997} and {number}"
+
+
+def findable(index: Index, keys: range) -> list[int]:
+    """Those of the keys whose documents are found by their texts."""
+    answers = index.query_many([story(number) for number in keys])
+    return [number for number, found in zip(keys, answers, strict=True) if number in [match.key for match in found]]
+
+
+# ---- used from inside add_many -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
+@pytest.mark.parametrize("way", ["the records", "progress="])
+def test_a_document_added_from_inside(scheme: Any, way: str) -> None:
+    """What the records' iterator, or progress=, adds is stored as between two records: all are findable, nothing is damaged."""
+    with Index(":memory:", scheme) as index:
+
+        def add_one(_: int) -> None:
+            if "extra" not in index:
+                index.add("extra", "quite another text that nothing here is like")
+
+        def given() -> Iterator[tuple[int, str]]:
+            for number in range(COUNT):
+                if number == 8500 and way == "the records":
+                    add_one(number)
+                yield number, story(number)
+
+        report = index.add_many(given(), progress=add_one if way == "progress=" else None)
+        assert (report.added, len(index)) == (COUNT, COUNT + 1)
+        assert findable(index, range(COUNT)) == list(range(COUNT))
+        assert [match.key for match in index.query("quite another text that nothing here is like")] == ["extra"]
+        assert index.check().problems == ()
+
+
+@pytest.mark.parametrize("commit_every", [None, 7])
+def test_what_was_yielded_is_there_whole(tmp_path: Path, commit_every: int | None) -> None:
+    """Inside the iterator a record that was yielded is in the index, counted, found by its text, and gone when it is deleted."""
+    with Index(tmp_path / "index.db", MinHash()) as index:
+
+        def given() -> Iterator[tuple[int, str]]:
+            for number in range(30):
+                yield number, story(number)
+                assert number in index and len(index) == number - number // 10 + 1
+                assert [match.key for match in index.query(story(number))] == [number]
+                assert index.matches(number) == [] and index.get(number).key == number
+                if number % 10 == 9:
+                    assert index.delete(number)
+
+        assert index.add_many(given(), commit_every=commit_every).added == 30
+        assert list(index) == [number for number in range(30) if number % 10 != 9]
+        assert index.check().problems == ()
+
+
+def test_a_load_inside_a_load(tmp_path: Path) -> None:
+    """add_many inside the iterator of add_many stores all records of both, in the order in which they came."""
+    with Index(tmp_path / "index.db", SimHash()) as index:
+
+        def given() -> Iterator[tuple[int, str]]:
+            for number in range(2000):
+                if number == 1500:
+                    index.add_many((other, story(other)) for other in range(5000, 7000))
+                yield number, story(number)
+
+        index.add_many(given())
+        assert list(index) == [*range(1500), *range(5000, 7000), *range(1500, 2000)]
+        assert index.check().problems == ()
+
+
+def test_an_error_that_the_iterator_passes_over(tmp_path: Path) -> None:
+    """A record that cannot be written ends the load, although its error came out inside the iterator, which went on."""
+    with Index(tmp_path / "index.db", MinHash()) as index:
+        index.add(1, story(1))
+
+        def given() -> Iterator[tuple[int, str]]:
+            for number in (0, 1, 2):
+                yield number, story(number)
+                try:
+                    len(index)
+                except NearDupError:
+                    continue
+
+        with pytest.raises(NearDupError, match="key 1 is already in the index"):
+            index.add_many(given())
+        assert list(index) == [1] and index.check().ok
+
+
+@pytest.mark.parametrize("connection", [False, True], ids=["in memory", "connection"])
+def test_threads_that_ask_while_records_are_read(connection: bool) -> None:
+    """A record that waits for another thread, which asks the index and has to wait, ends with an error after the timeout."""
+    target: Any = apsw.Connection(":memory:") if connection else ":memory:"
+    with Index(target, SETS, text=WORDS, timeout=0.2) as index, ThreadPoolExecutor(1) as pool:
+        index.add("a", "one two")
+
+        def given() -> Iterator[tuple[int, str]]:
+            yield 1, "three four"
+            assert len(index) == 2  # the transaction has begun
+            yield from pool.map(lambda number: (number, str(len(index))), range(2, 4))
+
+        with pytest.raises(BusyError, match="another thread"):
+            index.add_many(given())
+        assert list(index) == ["a"] and index.check().ok
+
+
+def test_no_thread_waits_longer_than_the_timeout(tmp_path: Path) -> None:
+    """While a thread stays inside a transaction, others that write are told after the timeout, and store nothing."""
+    with Index(tmp_path / "index.db", MinHash(), timeout=0.1) as index:
+        with index.transaction():
+            for call in (lambda: index.add("x", "one two three"), lambda: index.rebuild(), lambda: index.check(), index.close):
+                with ThreadPoolExecutor(1) as pool:
+                    assert type(pool.submit(raised, call).result()) is BusyError
+        assert len(index) == 0
+
+
+def raised(call: Callable[[], Any]) -> BaseException:
+    """What a call raises."""
+    try:
+        call()
+    except BaseException as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+
+# ---- the caller rolls back ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["connection", "path"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Index]]:
+    """Opens an index of a file by a caller's connection, or by its path."""
+    made: list[Index] = []
+
+    def open_index(*args: Any, **options: Any) -> Index:
+        path = str(tmp_path / "index.db")
+        target: Any = path
+        if request.param == "connection":
+            target = apsw.Connection(path)
+            target.pragma("journal_mode", "wal")
+        made.append(Index(target, *args, **options))
+        return made[-1]
+
+    yield open_index
+    for index in made:
+        index.close()
+
+
+def crowd(index: Index, size: int) -> None:
+    """Near-copies of one text, so many that their rows stand apart, where limits are small."""
+    for number in range(size):
+        index.add(f"near {number}", f"a b c d e f g h i j k l n{number}")
+
+
+@pytest.mark.parametrize("undo", ["ROLLBACK", "ROLLBACK TO s; RELEASE s; COMMIT"])
+def test_a_first_crowd_that_was_rolled_back(
+    opened: Callable[..., Index], monkeypatch: pytest.MonkeyPatch, undo: str
+) -> None:
+    """After a rollback of the add that made the first crowd, clusters are whole and nothing is believed of crowds."""
+    monkeypatch.setattr(limits, "CROWD", 4)
+    index = opened(SETS, text=WORDS)
+    crowd(index, 4)
+    connection = index.connection
+    connection.execute("BEGIN IMMEDIATE; SAVEPOINT s")
+    index.add("first of a crowd", "a b c d e f g h i j k l m")
+    assert index.stats()["settings"]["crowds"] == 1
+    connection.execute(undo)
+    crowd_before = index.stats()["settings"]["crowds"]
+    for number in range(10):
+        index.add(number, f"a b c d e f g h i j k l o{number}")
+    assert crowd_before == 0 and len(index.clusters()) == 1 and len(index.clusters()[0]) == 14
+    assert index.check().problems == ()
+
+
+@pytest.mark.parametrize("undo", ["ROLLBACK", "ROLLBACK TO s; RELEASE s; COMMIT"])
+def test_a_rebuild_that_was_rolled_back(opened: Callable[..., Index], tmp_path: Path, undo: str) -> None:
+    """After a rollback of rebuild() and a rebuild elsewhere, the index asks and records by what the file says."""
+    opened(MinHash(threshold=0.8), store_text=True).close()
+    index = opened()
+    index.add("a", "one two three four five six")
+    connection = index.connection
+    connection.execute("BEGIN IMMEDIATE; SAVEPOINT s")
+    index.rebuild(MinHash(threshold=0.5))
+    assert index.scheme.threshold == 0.5
+    connection.execute(undo)
+    with Index(tmp_path / "index.db") as other:
+        other.rebuild(MinHash(threshold=0.95))
+    assert index.add("b", "one two three four five seven") == [] and index.query("one two three four five eight") == []
+    assert index.scheme.threshold == 0.95 and index.clusters() == []
+    assert index.check().problems == ()
+
+
+@pytest.mark.parametrize("undo", ["ROLLBACK", "ROLLBACK TO s; RELEASE s; COMMIT"])
+def test_text_rules_that_were_rolled_back(opened: Callable[..., Index], undo: str) -> None:
+    """After a rollback of rebuild(text=...) the rules that were given when opening bind again."""
+    index = opened(SETS, text=WORDS, store_text=True)
+    index.add("a", "One two")
+    connection = index.connection
+    connection.execute("BEGIN IMMEDIATE; SAVEPOINT s")
+    index.rebuild(text=TextRules.words(shingle=1, case=None))
+    assert index.query("one two", threshold=1.0) == []
+    connection.execute(undo)
+    assert [match.key for match in index.query("one two", threshold=1.0)] == ["a"]
+    assert index.text_rules == WORDS and index.check().ok
+
+
+def test_what_was_given_binds_again_after_a_rollback(opened: Callable[..., Index], tmp_path: Path) -> None:
+    """An index opened with a scheme, whose own rebuild was rolled back, refuses another one's rebuild as it did before."""
+    index = opened(MinHash(threshold=0.8), store_text=True)
+    index.connection.execute("BEGIN IMMEDIATE")
+    index.rebuild(MinHash(threshold=0.5))
+    index.connection.execute("ROLLBACK")
+    with Index(tmp_path / "index.db") as other:
+        other.rebuild(MinHash(threshold=0.95))
+    with pytest.raises(MismatchError, match=r"threshold=0\.8, the file has 0\.95"):
+        len(index)
+
+
+def test_two_histories_never_share_a_generation(tmp_path: Path) -> None:
+    """The number of a generation is drawn at random, from 1 to 2^63 - 1."""
+    numbers = set()
+    with Index(tmp_path / "index.db", SimHash()) as index:
+        for _ in range(20):
+            index.connection.execute("BEGIN IMMEDIATE")
+            index.rebuild()
+            numbers.add(index.stats()["settings"]["generation"])
+            index.connection.execute("ROLLBACK")
+    assert len(numbers) == 20 and all(1 <= number < 2**63 for number in numbers) and max(numbers) > 2**40
+
+
+def test_hooks_of_the_owner_stay(tmp_path: Path) -> None:
+    """A caller's connection keeps its own hooks for commits and rollbacks, and loses ours when the index is closed."""
+    connection = apsw.Connection(str(tmp_path / "index.db"))
+    told: list[str] = []
+    connection.set_commit_hook(lambda: bool(told.append("commit")))
+    connection.set_rollback_hook(lambda: told.append("rollback"))
+    with Index(connection, MinHash()) as index:
+        told.clear()
+        index.add("a", "one two three")
+        with pytest.raises(ZeroDivisionError), index.transaction():
+            index.add("b", "one two three")
+            raise ZeroDivisionError
+    assert told == ["commit", "rollback"]
+    connection.execute("CREATE TABLE other (x)")
+    assert told == ["commit", "rollback", "commit"]
+
+
+def test_a_transaction_that_sql_ended_and_began_again(tmp_path: Path) -> None:
+    """COMMIT and BEGIN inside transaction() are told as an error at its end; a second transaction is not taken for the first."""
+    with Index(tmp_path / "index.db", MinHash()) as index:
+        with pytest.raises(NearDupError, match="ended by SQL"), index.transaction():
+            index.add("a", "one two three")
+            index.connection.execute("COMMIT; BEGIN IMMEDIATE")
+            index.add("b", "four five six")
+        assert list(index) == ["a"] and index.check().ok
+
+
+# ---- who owns a transaction --------------------------------------------------------------------------------------------------
+
+
+def test_a_transaction_belongs_to_its_task(tmp_path: Path) -> None:
+    """Another task that enters transaction(), or writes, is told so and nothing changes; what it asks is what was committed."""
+    with Index(tmp_path / "index.db", MinHash()) as index:
+
+        async def fails(entered: asyncio.Event, go: asyncio.Event) -> None:
+            with pytest.raises(ZeroDivisionError), index.transaction():
+                index.add("fails", "one two three")
+                entered.set()
+                await go.wait()
+                raise ZeroDivisionError
+
+        async def other(entered: asyncio.Event, go: asyncio.Event) -> None:
+            await entered.wait()
+            with pytest.raises(BusyError, match="another asyncio task"), index.transaction():
+                pass
+            with pytest.raises(BusyError, match="another asyncio task"):
+                index.add("other", "four five six")
+            assert len(index) == 0 and index.query("one two three") == []
+            go.set()
+
+        async def both() -> None:
+            events = asyncio.Event(), asyncio.Event()
+            await asyncio.gather(fails(*events), other(*events))
+            with index.transaction():
+                index.add("later", "four five six")
+
+        asyncio.run(both())
+        assert list(index) == ["later"] and index.check().ok
+
+
+def test_a_task_that_only_asks_in_memory(codes: Index) -> None:
+    """Where there is no second connection, a question of another task is told too, for it would see what is not committed."""
+
+    async def both() -> None:
+        entered = asyncio.Event()
+
+        async def writes() -> None:
+            with codes.transaction():
+                codes.add_code("a", 1)
+                entered.set()
+                await asyncio.sleep(0)
+
+        async def asks() -> None:
+            await entered.wait()
+            with pytest.raises(BusyError, match="another asyncio task"):
+                len(codes)
+
+        await asyncio.gather(writes(), asks())
+
+    asyncio.run(both())
+    assert list(codes) == ["a"]
+
+
+def test_transactions_end_in_the_reverse_order(codes: Index) -> None:
+    """A transaction that ends before one that began inside it stores nothing of both, and says so."""
+
+    def inside() -> Iterator[None]:
+        with codes.transaction():
+            codes.add_code("inner", 1)
+            yield
+
+    held = inside()
+    with pytest.raises(NearDupError, match="reverse order"), codes.transaction():
+        codes.add_code("outer", 2)
+        next(held)
+    with pytest.raises(NearDupError):
+        next(held)
+    assert list(codes) == []
+    codes.add_code("a", 3)
+    assert list(codes) == ["a"] and codes.check().ok
+
+
+def test_an_index_is_not_closed_inside_its_transaction(tmp_path: Path) -> None:
+    """close() inside transaction() is refused on a caller's connection as on our own: the transaction goes on and ends."""
+    connection = apsw.Connection(str(tmp_path / "index.db"))
+    index = Index(connection, MinHash())
+    with index.transaction():
+        index.add("a", "one two three")
+        with pytest.raises(NearDupError, match="leave the transaction first"):
+            index.close()
+    assert not connection.in_transaction and list(index) == ["a"]
+    index.close()
+
+
+# ---- what is lent comes back -------------------------------------------------------------------------------------------------
+
+
+def interrupted_at(step: int, call: Callable[[], Any]) -> bool:
+    """Runs a call and raises KeyboardInterrupt at the given one of the places in our code at which Python handles signals: where
+    a function begins, behind a call, and where a loop goes round. False where there are fewer."""
+    left = step
+    behind_a_call: dict[FrameType, bool] = {}
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal left
+        if "neardup_db" not in frame.f_code.co_filename or frame.f_code.co_name == "__del__":  # of a test before this one
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            name = opcode.opname[frame.f_code.co_code[frame.f_lasti]]
+            left -= behind_a_call.get(frame, False) or name.startswith(("RESUME", "JUMP"))
+            behind_a_call[frame] = name.startswith("CALL")
+            if left < 0:
+                sys.settrace(None)
+                behind_a_call.clear()
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+CALLS: dict[str, Callable[[Index], Any]] = {
+    "query": lambda index: index.query_code(0),
+    "query in a group": lambda index: index.query_code(0, group="g"),
+    "matches": lambda index: index.matches("a"),
+    "len": len,
+    "pairs": lambda index: list(index.pairs()),
+    "add": lambda index: index.add_code("b", 1, if_exists="replace"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "beside"), [(name, beside) for name in CALLS for beside in (False, True) if name != "add" or not beside]
+)
+def test_an_interrupt_between_any_two_steps(tmp_path: Path, name: str, beside: bool) -> None:
+    """Whatever step of a call is interrupted, its locks, readers and transactions are there again for other threads."""
+    call = CALLS[name]  # beside a transaction of another thread, or alone; an add would wait for it
+    with Index(tmp_path / "index.db", BinaryCode(64, 3), timeout=5) as index:
+        index.add_code("a", 0)
+        entered, leave = threading.Event(), threading.Event()
+
+        def stay() -> None:
+            with index.transaction():
+                entered.set()
+                leave.wait(60)
+
+        holder = threading.Thread(target=stay)
+        if beside:
+            holder.start()
+            assert entered.wait(60)
+        step = 0
+        try:
+            while interrupted_at(step, lambda: call(index)):
+                step += 1
+        finally:
+            leave.set()
+            if beside:
+                holder.join()
+        assert step > 50
+        run_threads(lambda: index.add_code("after", 7))
+        with index.transaction():
+            run_threads(*[lambda: index.query_code(0)] * (limits.READERS_MAX + 2))
+        assert {"a", "after"} <= set(index) and index.check().ok
+        for view in index._views._readers:
+            assert view.store.db.turn.take(0) is not None and not view.store.db.connection.in_transaction
+
+
+def test_whoever_waits_for_a_reader_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all readers are at work for longer than the timeout, the next question is an error, not a wait for ever."""
+    with Index(tmp_path / "index.db", BinaryCode(64, 3), timeout=0.2) as index:
+        index.add_code("a", 0)
+        inside, leave, now = threading.Barrier(limits.READERS_MAX + 2), threading.Event(), records.now_ms
+
+        def ask() -> None:
+            len(index)
+
+        def stay() -> int:
+            inside.wait(60)
+            leave.wait(60)
+            return now()
+
+        monkeypatch.setattr(records, "now_ms", stay)
+        threads = [threading.Thread(target=ask) for _ in range(limits.READERS_MAX + 1)]
+        for thread in threads:
+            thread.start()
+        inside.wait(60)
+        try:
+            with pytest.raises(BusyError, match="threads have been asking"):
+                len(index)
+        finally:
+            leave.set()
+            for thread in threads:
+                thread.join()
+        monkeypatch.setattr(records, "now_ms", now)
+        assert len(index) == 1
+
+
+# ---- settings that a rebuild changes -----------------------------------------------------------------------------------------
+
+
+def test_stored_texts_are_dropped(tmp_path: Path) -> None:
+    """rebuild(store_text=False) drops the texts and keeps the answers, exact ones too."""
+    with Index(tmp_path / "index.db", MinHash(threshold=0.5, exact=True), store_text=True) as index:
+        index.add("a", "one two three four five six")
+        index.add("b", "one two three four five seven")
+        before = index.query("one two three four five eight")
+        index.rebuild(store_text=False)
+        assert len(before) == 2 and index.query("one two three four five eight") == before
+        assert index.get("a").text is None and index.check().ok
+        with pytest.raises(ParameterError, match="2 documents have no stored text"):
+            index.rebuild(store_text=True)
+    with Index(tmp_path / "index.db", store_text=False) as index:
+        assert not index.stats()["settings"]["store_text"]
+    with pytest.raises(MismatchError, match="store_text=True, the file has False"):
+        Index(tmp_path / "index.db", store_text=True)
+
+
+def test_texts_are_stored_from_now_on(tmp_path: Path) -> None:
+    """rebuild(store_text=True) of an index without documents lets it keep the texts that come."""
+    with Index(tmp_path / "index.db", MinHash()) as index:
+        index.rebuild(store_text=True)
+        index.add("a", "one two three")
+        index.add_many([("b", "four five six")])
+        assert [index.get(key).text for key in "ab"] == ["one two three", "four five six"] and index.check().ok
+
+
+def test_matches_are_recorded_from_now_on(tmp_path: Path) -> None:
+    """rebuild(record_matches=...) finds the matches among what is there, or drops them; clusters are the same."""
+    with Index(tmp_path / "index.db", SETS, text=WORDS, record_matches=False) as index:
+        for key, text in (("a", "one two"), ("b", "one two three"), ("c", "four")):
+            index.add(key, text)
+        clusters = index.clusters()
+        index.rebuild(record_matches=True)
+        assert index.stats()["recorded_matches"] == 1 and index.clusters() == clusters and index.check().ok
+        assert [match.key for match in index.add("d", "one two")] == ["a", "b"]
+        index.rebuild(record_matches=False)
+        assert index.stats()["recorded_matches"] == 0 and index.add("e", "one two") == [] and index.check().ok
+        assert [cluster.keys for cluster in index.clusters()] == [("a", "b", "d", "e")]
