@@ -26,12 +26,18 @@
 
 #define ND_HASH_BLOCK ND_LIMIT(512, 16) /* hashes of a text taken together: what is made of them fits the stack and the first cache */
 
+#define ND_MINIMA_AT_ONCE ND_LIMIT((size_t)1 << 26, (size_t)1 << 17) /* minima between two questions whether to stop: milliseconds */
+
 /* ---- sorting --------------------------------------------------------------------------------------------------------- */
 
 #define ND_INSERTION_LIMIT ND_LIMIT(48, 4) /* values up to which inserting one by one is faster than counting digits */
 #define ND_PLACED_FEWEST ND_LIMIT(64, 8)   /* nd_sorted_distinct: numbers that are put where their first bits say, */
 #define ND_PLACED_MOST ND_LIMIT(4096, 64)
 #define ND_PLACED_SAME ND_LIMIT(32, 3)     /* where no more than these have the same bits */
+
+/* ---- blobs ----------------------------------------------------------------------------------------------------------- */
+
+#define ND_NUMBERS_AT_ONCE ND_LIMIT((size_t)1 << 20, (size_t)2) /* numbers copied between two looks for an interrupt */
 
 /* ---- growing --------------------------------------------------------------------------------------------------------- */
 
@@ -62,6 +68,7 @@
 #define ND_CANDIDATES_MAX ND_LIMIT((size_t)1 << 22, (size_t)5) /* sorted and compared together */
 #define ND_CANDIDATES_ASKED ND_LIMIT((size_t)1 << 16, (size_t)2) /* between two looks whether the connection was interrupted */
 #define ND_RESULTS_MAX ND_LIMIT((size_t)1 << 20, (size_t)24)   /* of all pairs of several fingerprints: a caller can ask for fewer of them */
+#define ND_CANDIDATES_ASKED ND_LIMIT((size_t)1 << 16, (size_t)3) /* candidates between two looks for an interrupt */
 #define ND_GROUPED_FROM ND_LIMIT(2048, 4)                      /* pairs of a bucket from which it pays to look at its parts */
 
 #endif

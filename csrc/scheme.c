@@ -230,12 +230,9 @@ static int append_simhash(const nd_scheme *scheme, const shingles *from, size_t 
     return nd_simhash_u64(from->hashes, from->count, 8 * from->digest_size, bits, NULL, values->scratch.counters, out);
 }
 
-/* Minima that are looked at before somebody is asked whether to stop: some milliseconds. */
-#define MINIMA_AT_ONCE ((size_t)1 << 26)
-
 int nd_scheme_add_minima(const nd_scheme *scheme, nd_scratch *scratch, const uint64_t *hashes, size_t count)
 {
-    size_t most = MINIMA_AT_ONCE / scratch->num_perm;
+    size_t most = ND_MINIMA_AT_ONCE / scratch->num_perm;
     for (size_t start = 0; start < count; start += most) {
         size_t size = count - start < most ? count - start : most;
         nd_minhash_add(scheme->family, scratch->a, scratch->b, scratch->num_perm, hashes + start, size, scratch->slots);

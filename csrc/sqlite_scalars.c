@@ -137,9 +137,6 @@ uint64_t *nd_workspace_numbers(nd_workspace *workspace, int which, size_t count)
     return workspace->numbers[which];
 }
 
-/* Numbers that are copied before somebody is asked whether to stop. */
-#define NUMBERS_AT_ONCE ((size_t)1 << 20)
-
 /* Blobs of a row stand anywhere in a page, so they are copied to where numbers may be read; the order is checked there. */
 int nd_ascending_numbers(nd_workspace *workspace, int which, sqlite3_value *blob, const uint64_t **numbers, size_t *count)
 {
@@ -154,12 +151,12 @@ int nd_ascending_numbers(nd_workspace *workspace, int which, sqlite3_value *blob
     if (copy == NULL)
         return ND_ERROR_MEMORY;
     for (size_t start = 0, end; start < *count; start = end) {
-        end = *count - start < NUMBERS_AT_ONCE ? *count : start + NUMBERS_AT_ONCE;
+        end = *count - start < ND_NUMBERS_AT_ONCE ? *count : start + ND_NUMBERS_AT_ONCE;
         memcpy(copy + start, (const uint8_t *)data + start * sizeof *copy, (end - start) * sizeof *copy);
         for (size_t i = start > 0 ? start : 1; i < end; i++)
             if (copy[i - 1] >= copy[i])
                 return ND_ERROR_DAMAGED;
-        if (end - start == NUMBERS_AT_ONCE && nd_is_interrupted(workspace->db))
+        if (end - start == ND_NUMBERS_AT_ONCE && nd_is_interrupted(workspace->db))
             return ND_ERROR_STOPPED;
     }
     *numbers = copy;

@@ -78,11 +78,11 @@ PAIRS_WANTED = 50_000
 MEMBERS_MOST = 1 << 19
 """Documents that a range of more than one fingerprint may have."""
 
-COPIES_AT_ONCE = 1 << 13
-"""Sets whose documents are looked up together."""
-
 SET_BLOCK, SET_HASHES = 1 << 17, 1 << 24
 """Sets, and hashes in them, that are held at once, twice: with 128 hashes each and what joining them takes, about 700 MB."""
+
+COPIES_AT_ONCE = 1 << 13
+"""Sets whose documents are looked up together."""
 
 ASKED_BYTES = 1 << 26
 """Of the values and the evidence of fingerprints that are asked for in another index."""
