@@ -66,7 +66,6 @@
 #define ND_KEPT_BYTES ND_LIMIT((size_t)64 << 20, (size_t)512) /* values that are kept for those that are compared again */
 #define ND_KEPT_MAX ND_LIMIT((size_t)1 << 19, (size_t)8)
 #define ND_CANDIDATES_MAX ND_LIMIT((size_t)1 << 22, (size_t)5) /* sorted and compared together */
-#define ND_CANDIDATES_ASKED ND_LIMIT((size_t)1 << 16, (size_t)2) /* between two looks whether the connection was interrupted */
 #define ND_RESULTS_MAX ND_LIMIT((size_t)1 << 20, (size_t)24)   /* of all pairs of several fingerprints: a caller can ask for fewer of them */
 #define ND_CANDIDATES_ASKED ND_LIMIT((size_t)1 << 16, (size_t)3) /* candidates between two looks for an interrupt */
 #define ND_GROUPED_FROM ND_LIMIT(2048, 4)                      /* pairs of a bucket from which it pays to look at its parts */
