@@ -110,6 +110,7 @@ class Ingest:
             batch = self._batch
             if len(batch) >= most or len(batch) == self._left or batch.size >= most_size:
                 self._hand_over()
+                self._report()
                 if self._left == 0:
                     self._commit()
         return None
@@ -123,6 +124,7 @@ class Ingest:
                 for i, record in enumerate(zip(keys, codes, strict=True)):
                     self._append_checked(record, batch.first + i)
             self._hand_over()
+            self._report()
 
     def _append_checked(self, record: Any, number: int) -> None:
         """`_append`, which may skip a wrong record, and names it where it may not."""
@@ -203,7 +205,6 @@ class Ingest:
                 background.prepare(partial(self._prepared, batch))
             if self._left is not None:
                 self._left -= len(batch)
-        self._report()
 
     def _background(self) -> Background:
         """The threads of the open transaction; begins one where none is."""
