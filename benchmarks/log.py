@@ -91,6 +91,8 @@ def run(folder: Path, way: str, durability: str, method: str, writers: int, adds
     """Figures of one run."""
     path = folder / "run.db"
     log = Path(f"{path}-wal")
+    for suffix in ("", "-wal", "-shm"):  # of processes that close at the same moment none may be the last one, and the log stays
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
     shutil.copyfile(folder / "base.db", path)
     context = multiprocessing.get_context("spawn")
     start, results = context.Barrier(writers + 1), context.Queue()

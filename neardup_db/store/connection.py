@@ -192,11 +192,6 @@ def open_reader(path: str, vfs: str, *, read_only: bool, timeout: float, memory_
     return _configured(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs), "full", timeout, memory_map)
 
 
-def open_mover(path: str, vfs: str) -> apsw.Connection:
-    """One more connection to a file that is open, to move its log."""
-    return apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
-
-
 def _configured(connection: apsw.Connection, durability: str, timeout: float, memory_map: bool) -> apsw.Connection:
     """The connection with our settings; closed again if that fails."""
     try:
@@ -207,7 +202,7 @@ def _configured(connection: apsw.Connection, durability: str, timeout: float, me
         connection.execute(
             f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}; PRAGMA temp_store = {_temp_store()}; "
             f"PRAGMA cache_size = {_cache_size(connection)}; PRAGMA cache_spill = -{limits.SPILL_KIB}; "
-            f"PRAGMA wal_autocheckpoint = {limits.LOG_PAGES}; PRAGMA cell_size_check = ON; "
+            f"PRAGMA journal_size_limit = {2 * limits.LOG_PAGES * 4096}; PRAGMA cell_size_check = ON; "
             f"PRAGMA mmap_size = {MAP_BYTES if memory_map else 0}"
         ).fetchall()  # to the last statement: some give a row
     except apsw.Error as error:
@@ -312,9 +307,6 @@ class Database:
 
     another: Callable[[], apsw.Connection] | None = None
     """Opens one more connection to the same file, to read; None where there can be none."""
-
-    log: Log | None = None
-    """What moves the write-ahead log of a connection of our own; None where SQLite does."""
 
     def __init__(self, connection: apsw.Connection, *, owned: bool, read_only: bool, timeout: float = 0.0) -> None:
         self.connection = connection
@@ -645,22 +637,13 @@ class Database:
                     with suppress(apsw.Error):
                         self.connection.pragma("cache_size", self._cache_size)
 
-    def move_log_beside(self, another: Callable[[], apsw.Connection]) -> None:
-        """Move the write-ahead log in another thread from now on; another: opens one more connection to the file, to write."""
-        self.log = Log(another)
-        self.connection.set_wal_hook(self.log.committed)
+    def keep_log_short(self) -> None:
+        """Move the write-ahead log of a connection of our own whenever a commit finds it long."""
+        self.connection.set_wal_hook(Log(self.timeout).committed)
 
     def truncate_log(self) -> None:
         """Move the write-ahead log into the file and cut it, unless others are at work just now: they are not waited for."""
-        if self.log is not None:
-            self.log.stop()
-        self.connection.set_busy_timeout(0)
-        try:
-            # locked: a query of the caller's own on this connection is being read
-            with suppress(apsw.LockedError, *OF_CHECKPOINT):
-                self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        finally:
-            self.connection.set_busy_timeout(int(self.timeout * 1000))
+        Log(self.timeout).move(self.connection, "main", apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def close(self) -> None:
         """Close a connection of our own; a caller's stays open, and so does that of a parent process."""
@@ -675,8 +658,6 @@ class Database:
             self._closed = True
             with suppress(apsw.ConnectionClosedError):  # by its owner
                 self.undo.unwatch(self.connection)
-            if self.log is not None:
-                self.log.close()
             if self.owned:
                 with suppress(*OF_CHECKPOINT):
                     self.connection.close()

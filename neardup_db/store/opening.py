@@ -17,7 +17,7 @@ from ..records import check_choice, now_ms
 from ..schemes.base import Scheme
 from ..text import TextRules
 from . import checksums, definitions, schema
-from .connection import APPLICATION_ID, Database, load, open_file, open_mover, open_reader, translated
+from .connection import APPLICATION_ID, Database, load, open_file, open_reader, translated
 from .state import Common, Given, Store
 
 
@@ -88,8 +88,8 @@ def open_store(
 
 
 def _let_open_again(db: Database, memory_map: bool) -> None:
-    """Tell the database how to open more connections to its file: to read, and to move its log. FormatError from these where that
-    cannot be done without harm."""
+    """Tell the database how to open more connections to its file, to read. FormatError from these where that cannot be done
+    without harm."""
     path, vfs = db.connection.filename, db.connection.open_vfs  # now: they cannot be asked for while another thread is at work
     file = os.stat(path)
 
@@ -110,13 +110,9 @@ def _let_open_again(db: Database, memory_map: bool) -> None:
             raise
         return connection
 
-    def mover() -> apsw.Connection:
-        require_file()
-        return open_mover(path, vfs)
-
     db.another = reader
     if not db.read_only:
-        db.move_log_beside(mover)
+        db.keep_log_short()
 
 
 def make_file(path: str) -> bool:
