@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import multiprocessing
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 from crash_writer import Writers
-from disks import IO_ERROR, DiskFile, FailingDisk
+from disks import IO_ERROR, Disk, DiskFile, FailingDisk
 from load import run_threads, story
 
 from neardup_db import Index, MinHash, limits
@@ -80,6 +81,34 @@ def test_the_log_of_several_processes_stays_short(tmp_path: Path) -> None:
         assert [process.exitcode for process in processes] == [0, 0, 0]
         assert pages_of_log(path) < 10 * 40
         assert len(index) == 750 and index.check().problems == ()
+
+
+class EagerDisk(Disk):
+    """Whenever a page is moved into the file, another connection tries to write meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__("eager")
+        self.other: apsw.Connection | None = None
+
+    def before(self, call: str, file: DiskFile | None, *arguments: Any) -> None:
+        """Try."""
+        other, self.other = self.other, None
+        if call == "write" and other is not None and file is not None and file.path.endswith(".db"):
+            with suppress(apsw.BusyError):
+                other.execute("UPDATE neardup_setting SET value = value + 1 WHERE name = 'created_at'")
+        self.other = other
+
+
+def test_a_writer_that_never_pauses_does_not_let_the_log_grow(tmp_path: Path) -> None:
+    """While a commit moves the log nobody adds to it, so that all of it is moved and it begins anew."""
+    path = tmp_path / "index.db"
+    with EagerDisk() as disk, Index(path, MinHash(), durability="normal") as index:
+        disk.other = apsw.Connection(str(path))
+        for number in range(300):
+            index.add(number, story(number))
+        assert pages_of_log(path) < 2 * 40 + 60
+        disk.other.close()
+        disk.other = None
 
 
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])
