@@ -17,6 +17,7 @@ import statistics
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +59,8 @@ def move_beside(index: Index, path: Path) -> None:
         other = apsw.Connection(str(path))
         while due.wait():
             due.clear()
-            try:
+            with suppress(apsw.BusyError):
                 other.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-            except apsw.BusyError:
-                pass
 
     index.connection.set_wal_hook(committed)
     threading.Thread(target=run, daemon=True).start()

@@ -125,8 +125,8 @@ CACHE_KIB_MANY = 32 << 10
 of them is written, and read again, many times over."""
 
 LOG_PAGES = 8000
-"""Pages of the log from which on a commit moves them. An added document changes about 20, all over the tables: with SQLite's 1,000
-every fiftieth one would wait for that."""
+"""Pages of the log from which on a commit moves them. An added document changes about 20, all over the tables: with SQLite's
+1,000 every fiftieth one would wait for that."""
 
 # ---- command line ----------------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -52,35 +51,6 @@ def test_the_log_stays_short(tmp_path: Path, durability: str) -> None:
     assert not Path(f"{path}-wal").exists()
     with Index(path) as index:
         assert list(index) == list(range(500)) and index.check().problems == ()
-
-
-def write_many(path: Path, number: int, start: Any) -> None:
-    """A process that adds documents one by one."""
-    limits.LOG_PAGES = 40
-    with Index(path, durability="normal") as index:
-        start.wait()
-        for i in range(250):
-            index.add(f"{number}-{i}", story(f"{number}x{i}"))
-        start.wait()  # the last one that closes the file ends the log
-
-
-def test_the_log_of_several_processes_stays_short(tmp_path: Path) -> None:
-    """However many processes write at the same time, the log has no more pages than a small multiple of its limit."""
-    path = tmp_path / "index.db"
-    Index(path, MinHash()).close()
-    context = multiprocessing.get_context("fork")
-    start = context.Barrier(4)
-    processes = [context.Process(target=write_many, args=(path, number, start)) for number in range(3)]
-    for process in processes:
-        process.start()
-    start.wait()
-    with Index(path) as index:  # the log does not end before it was looked at
-        start.wait()
-        for process in processes:
-            process.join()
-        assert [process.exitcode for process in processes] == [0, 0, 0]
-        assert pages_of_log(path) < 10 * 40
-        assert len(index) == 750 and index.check().problems == ()
 
 
 class EagerDisk(Disk):
