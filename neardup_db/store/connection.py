@@ -114,9 +114,9 @@ def _translated(error: apsw.Error) -> NearDupError:
     return NearDupError(f"SQLite: {type(error).__name__}: {error}")
 
 
-def _unknown(error: apsw.Error) -> NearDupError:
+def _unknown(error: apsw.Error, name: str) -> NearDupError:
     return NearDupError(
-        f"a commit failed with an I/O error ({error}), and only the file knows whether it happened: close the index (and a "
+        f"{name or 'a transaction'}: a commit failed with an I/O error ({error}), and only the file knows whether it happened: close the index (and a "
         "connection of your own), open it again, and look whether the last write is there"
     )
 
@@ -373,7 +373,7 @@ class Database:
         if os.getpid() != self._process_id:
             raise ClosedError("this index was opened in the parent process: open it again in the child, after the fork")
         if self._uncertain is not None:
-            raise _unknown(self._uncertain) from self._uncertain
+            raise _unknown(self._uncertain, self.name) from self._uncertain
 
     def hold(self) -> Loan:
         """This thread's turn to use the connection, which ends with the loan. Raises BusyError after the timeout."""
@@ -633,7 +633,7 @@ class Database:
             if not level.began:
                 raise
             self._uncertain = error
-            raise _unknown(error) from error
+            raise _unknown(error, self.name) from error
 
     def _roll_back(self, level: _Level) -> None:
         if self.forked or level.outermost is not self._outermost:  # the parent's, in memory that both share; or over already
