@@ -116,8 +116,8 @@ def _translated(error: apsw.Error) -> NearDupError:
 
 def _unknown(error: apsw.Error, name: str) -> NearDupError:
     return NearDupError(
-        f"{name or 'a transaction'}: a commit failed with an I/O error ({error}), and only the file knows whether it happened: close the index (and a "
-        "connection of your own), open it again, and look whether the last write is there"
+        f"{name}{': ' if name else ''}a commit failed with an I/O error ({error}), and only the file knows whether it happened: "
+        "close the index (and a connection of your own), open it again, and look whether the last write is there"
     )
 
 
