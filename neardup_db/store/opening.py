@@ -50,7 +50,7 @@ def open_store(
     timeout: float,
     memory_map: bool,
 ) -> Store:
-    """An open index. What was opened or created on the way is closed or removed again if this fails."""
+    """An open index. What was opened on the way is closed again if this fails."""
     given = _check(scheme, text, name, store_text, record_matches, sums, durability, timeout)
     for label, value in (("read_only", read_only), ("attach", attach), ("memory_map", memory_map)):
         _check_flag(label, value)
