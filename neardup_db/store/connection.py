@@ -600,7 +600,7 @@ class Database:
         if self._outermost is not None and self._outermost() is None and not self.forked:
             self._outermost, self._depth = None, 0
             if self.connection.in_transaction:
-                with translated():
+                with translated(self.name):
                     self.connection.execute("ROLLBACK")
 
     def _end_reading(self) -> None:
