@@ -159,8 +159,16 @@ def new_file(path: str, mode: int) -> Iterator[str]:
             _make(path, mode)
             os.replace(beside, path)
     finally:
-        for suffix in ("", "-wal", "-shm", "-journal"):
-            Path(beside + suffix).unlink(missing_ok=True)
+        try:
+            _remove(beside)
+        except BaseException:  # Ctrl-C just then
+            _remove(beside)
+            raise
+
+
+def _remove(beside: str) -> None:
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        Path(beside + suffix).unlink(missing_ok=True)
 
 
 def _make(path: str, mode: int) -> None:
