@@ -26,6 +26,10 @@ class BusyError(NearDupError, TimeoutError):
     """Another connection held the database for longer than the timeout."""
 
 
+class DiskFullError(NearDupError):
+    """There was no room on the disk, and nothing of the call is stored."""
+
+
 class CorruptIndexError(NearDupError):
     """What the file holds contradicts itself."""
 

@@ -259,7 +259,7 @@ class Index(Reader):
     def _checkpoint(self) -> None:
         """Give the disk space of a long write-ahead log back."""
         db = self._store.db
-        with db.hold(), translated():
+        with db.hold(), translated(db.name):
             if db.owned and not db.connection.in_transaction:
                 db.truncate_log()
 
@@ -367,7 +367,7 @@ class Index(Reader):
         checker = Checker(self._store, self._writer, self._views.own.clusters)
         db = self._store.db
         db.require_open()
-        with db.hold(), translated():
+        with db.hold(), translated(db.name):
             db.require_open()
             report = checker.pages()
         if not report.ok:  # nothing can be read or mended with certainty
@@ -389,7 +389,7 @@ class Index(Reader):
         The names of groups in which no document is left go as well."""
         db = self._store.db
         db.require_open()
-        with db.hold(), translated():
+        with db.hold(), translated(db.name):
             db.require_open()
             if db.connection.in_transaction:
                 raise NearDupError("compact() cannot run inside a transaction: leave it first")
@@ -406,7 +406,7 @@ class Index(Reader):
         require_unicode(os.fsdecode(path))
         db = self._store.db
         db.require_open()
-        with db.hold(), translated():
+        with db.hold(), translated(db.name):
             db.require_open()
             if db.connection.in_transaction:
                 raise NearDupError("backup() cannot run inside a transaction: leave it first")

@@ -125,14 +125,8 @@ CACHE_KIB_MANY = 32 << 10
 of them is written, and read again, many times over."""
 
 LOG_PAGES = 8000
-"""Pages of the log from which on they are moved. An added document changes about 20, all over the tables: with SQLite's 1,000 it
-would begin at every fiftieth one."""
-
-LOG_PAGES_MAX = 4 * LOG_PAGES
-"""Pages of the log at which a commit waits until they are moved."""
-
-LOG_LITTLE = LOG_PAGES // 4
-"""Pages that a commit moves by itself."""
+"""Pages of the log from which on a commit moves them. An added document changes about 20, all over the tables: with SQLite's
+1,000 every fiftieth one would wait for that."""
 
 # ---- command line ----------------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ SMALL_LIMITS = {
     "ASKED_BYTES": 500, "RANGE_FIRST": 1, "RANGE_MOST": 3, "READERS_MAX": 2,
     "REBUILT_PAGE": 2, "CHECKED_PAGE": 2, "CHECKED_VALUES": 2, "CHECKED_TEXTS": 2,
     "CACHE_KIB": 40, "CACHE_KIB_MOST": 60, "CACHE_KIB_MANY": 80, "SPILL_KIB": 20,
-    "LOG_PAGES": 20, "LOG_PAGES_MAX": 60, "LOG_LITTLE": 5,
+    "LOG_PAGES": 20,
     "PIECE_RECORDS": 3, "PIECE_BYTES": 100, "COMMIT_BYTES": 300, "DEDUP_COMMIT_EVERY": 7, "LINE_BYTES": 8,
 }  # fmt: skip
 """Values of `neardup_db.limits` with which a handful of documents comes to every place where work is cut."""

@@ -74,9 +74,9 @@ def work(job: dict[str, Any]) -> None:
     say(f"ready {os.getpid()}")
     if "migrations" in job:
         schema.SCHEMA_VERSION, schema.MIGRATIONS = job["version"], Path(job["migrations"])
-    if job.get("beside"):  # a second thread moves the log often
-        limits.LOG_PAGES, limits.LOG_PAGES_MAX, limits.LOG_LITTLE = 30, 120, 6
-    with DeadlyDisk(job["countdown"]), Index(job["path"], **({} if job.get("beside") else {"text": WORDS})) as index:
+    if job.get("short"):  # the log is moved often
+        limits.LOG_PAGES = 30
+    with DeadlyDisk(job["countdown"]), Index(job["path"], **({} if job.get("short") else {"text": WORDS})) as index:
         if job.get("small"):  # the log goes into the file often, and pages into the log before the commit
             index.connection.execute("PRAGMA cache_size = 10; PRAGMA cache_spill = 1; PRAGMA wal_autocheckpoint = 30")
         for number, operation in enumerate(job["operations"]):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import pytest
 from crash_writer import Writers
-from disks import copy_files
+from disks import WatchedDisk, copy_files
 from support import SETS, WORDS
 
-from neardup_db import Index
+from neardup_db import Index, ParameterError
 
 
 def test_a_backup_while_a_process_writes_is_consistent(tmp_path: Path, writers: Writers, long_run: bool) -> None:
@@ -69,3 +72,67 @@ def test_the_parts_of_a_live_file(tmp_path: Path) -> None:
         with Index(copied) as index:
             assert list(index) == keys and index.check().ok
     assert {part.name for part in tmp_path.iterdir() if part.is_file()} == {"index.db"}
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o664])
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_a_copy_has_the_permissions_of_its_original(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, umask: int
+) -> None:
+    """Nobody may read a copy, while it is made or afterwards, who may not read the original; nor what stands beside it."""
+    path, modes = tmp_path / "index.db", set()
+
+    def look() -> None:
+        modes.update(part.stat().st_mode & 0o777 for part in tmp_path.iterdir() if not part.name.startswith("index.db"))
+
+    before = os.umask(umask)
+    try:
+        with Index(path, SETS, text=WORDS) as index:
+            index.add("a", "one two")
+            path.chmod(mode)
+            with WatchedDisk(look):
+                index.backup(tmp_path / "copy.db")
+        with WatchedDisk(look), Index(tmp_path / "copy.db") as copy:
+            copy.add("b", "three four")
+    finally:
+        os.umask(before)
+    assert modes == {mode} and (tmp_path / "copy.db").stat().st_mode & 0o777 == mode
+
+
+def test_a_new_file_is_for_its_owner_to_write(tmp_path: Path) -> None:
+    """As SQLite makes files: others may read one at most, and less where the umask says so."""
+    for umask, mode in ((0o000, 0o644), (0o022, 0o644), (0o077, 0o600)):
+        before = os.umask(umask)
+        try:
+            Index(tmp_path / f"{umask}.db", SETS).close()
+        finally:
+            os.umask(before)
+        assert (tmp_path / f"{umask}.db").stat().st_mode & 0o777 == mode
+
+
+def test_a_copy_is_there_when_it_is_complete(tmp_path: Path) -> None:
+    """Until then nothing has its name, and what gets that name meanwhile stays as it is."""
+    path, copied = tmp_path / "index.db", tmp_path / "copy.db"
+    with Index(path, SETS, text=WORDS) as index:
+        index.add("a", "one two")
+        with WatchedDisk(lambda: copied.write_bytes(b"mine")), pytest.raises(ParameterError, match="copy.db' exists"):
+            index.backup(copied)
+    assert copied.read_bytes() == b"mine"
+    assert sorted(part.name for part in tmp_path.iterdir()) == ["copy.db", "index.db"]
+
+
+def test_a_copy_to_a_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are created and copied there too, and an existing one is never replaced."""
+
+    def refused(*_: Any) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr("neardup_db.store.opening.os.link", refused)
+    with Index(tmp_path / "index.db", SETS, text=WORDS) as index:
+        index.add("a", "one two")
+        index.backup(tmp_path / "copy.db")
+        with pytest.raises(ParameterError, match="exists"):
+            index.backup(tmp_path / "copy.db")
+    with Index(tmp_path / "copy.db") as copy:
+        assert list(copy) == ["a"] and copy.check().ok
+    assert sorted(part.name for part in tmp_path.iterdir()) == ["copy.db", "index.db"]

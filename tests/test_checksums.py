@@ -324,15 +324,19 @@ def test_only_a_file_opened_by_its_path_has_checksums(path: Path) -> None:
         Index(path, checksums="yes")  # type: ignore[arg-type]
 
 
-def test_who_comes_second_takes_the_file_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two processes create one file at the same moment, one with checksums, one without: both work with what the first made."""
+@pytest.mark.parametrize("empty", [False, True])
+def test_who_comes_second_takes_the_file_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty: bool) -> None:
+    """Two processes create one file at the same moment, one with checksums, one without, where there is none or an empty one:
+    both work with what the first made."""
     create = checksums.create
+    if empty:
+        (tmp_path / "a.db").touch()
 
     def late(path: str) -> apsw.Connection:
         connection = create(path)
         with monkeypatch.context() as patch:
             patch.setattr(checksums, "create", create)
-            Index(path, SETS, name="other").close()
+            Index(tmp_path / "a.db", SETS, name="other").close()
         return connection
 
     monkeypatch.setattr(checksums, "create", late)

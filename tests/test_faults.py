@@ -19,7 +19,7 @@ import pytest
 from disks import DISK_FULL, IO_ERROR, REAL, FailingDisk, copy_files
 from support import FAR, SETS, SOON, WORDS
 
-from neardup_db import BinaryCode, Index, MinHash, NearDupError, limits
+from neardup_db import BinaryCode, CorruptIndexError, DiskFullError, Index, MinHash, NearDupError, limits
 
 TEXTS = ["one two three", "one two three four", "five six seven", "five six seven", "eight nine ten"]
 KEYS = "abcde"
@@ -242,14 +242,19 @@ def fail_once(
 def test_an_index_that_could_not_be_made_is_not_there(
     errors: dict[str, int], lasting: bool, tmp_path: Path, disk: FailingDisk
 ) -> None:
-    """Whatever fails while an index is created, afterwards it can be created, or is complete."""
+    """Whatever fails while an index is created, afterwards it is not there, or complete; a full disk leaves nothing."""
     for n in count(1):
         path = tmp_path / f"{n}.db"
         disk.arm(errors, n, lasting)
         try:
             index = Index(path, SETS, text=WORDS)
-        except NearDupError:
-            assert disk.disarm()
+        except NearDupError as error:
+            assert disk.disarm() and path.name in str(error)
+            assert isinstance(error, DiskFullError) is (errors is DISK_FULL)
+            assert list(tmp_path.glob(".neardup*")) == []
+            if path.exists():
+                assert errors is IO_ERROR
+                Index(path).close()
         else:
             if not disk.disarm():
                 break
@@ -339,7 +344,7 @@ def test_what_follows_a_lost_transaction_is_not_stored_alone(files: dict[str, Pa
         with pytest.raises(NearDupError, match="rolled back by an error inside it"), index.transaction():
             index.delete("a")
             disk.arm(DISK_FULL, 1, False)
-            with pytest.raises(NearDupError, match="disk is full"):
+            with pytest.raises(DiskFullError, match=r"index.*disk is full"):
                 index.add_many(MANY)
             assert disk.disarm() == 1
             assert not index.connection.in_transaction
@@ -419,3 +424,25 @@ def test_an_error_of_the_operating_system_itself(files: dict[str, Path], tmp_pat
         list(index)
     index.close()
     assert contents_of(path)[0] == list("abcdef")
+
+
+def test_a_full_disk_is_an_error_of_its_own(files: dict[str, Path], tmp_path: Path, disk: FailingDisk) -> None:
+    """A write for which there is no room is a DiskFullError that names the file; nothing is stored, and with room it works."""
+    path = copy_files(files["texts"], tmp_path / "index")
+    with Index(path) as index:
+        for call in (lambda: index.add("f", "one two"), lambda: index.backup(tmp_path / "copy.db"), lambda: index.compact()):
+            disk.arm(DISK_FULL, 1, True)
+            with pytest.raises(DiskFullError, match=r"\.db.*disk is full.*make room"):
+                call()
+            assert disk.disarm()
+            assert list(index) == list(KEYS) and not (tmp_path / "copy.db").exists()
+        index.add("f", "one two")
+        assert index.check().ok
+
+
+def test_what_an_error_of_a_damaged_file_advises_is_possible(files: dict[str, Path], tmp_path: Path) -> None:
+    """The error of a file that cannot be opened names it, and sends nobody to calls that need it open."""
+    path = copy_files(files["texts"], tmp_path / "index")
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(CorruptIndexError, match=r"texts\.db: .*restore a backup; of an index that is open check\(\)"):
+        Index(path)

@@ -70,20 +70,19 @@ def state_after_power_cut(path: Path) -> Any:
         return NOTHING
 
 
-@pytest.mark.parametrize("beside", [False, True], ids=["within commits", "beside"])
+@pytest.mark.parametrize("short", [False, True], ids=["SQLite's way", "ours"])
 @pytest.mark.parametrize("durability", ["full", "normal"])
-def test_power_cuts(durability: str, beside: bool, tmp_path: Path, long_run: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_power_cuts(durability: str, short: bool, tmp_path: Path, long_run: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the disk had not been made to keep is lost or not, in any part: the index opens, check() finds nothing, and it
-    holds all acknowledged operations ("full") or all up to one of them ("normal"), and perhaps the one that was at work. beside:
-    another thread moves the log into the file all the time."""
-    if beside:
-        for name, pages in (("LOG_PAGES", 20), ("LOG_PAGES_MAX", 80), ("LOG_LITTLE", 5)):
-            monkeypatch.setattr(limits, name, pages)
+    holds all acknowledged operations ("full") or all up to one of them ("normal"), and perhaps the one that was at work. short:
+    the log is moved into the file all the time."""
+    if short:
+        monkeypatch.setattr(limits, "LOG_PAGES", 20)
     cuts, lost = 0, []
     for seed in range(25 if long_run else 2):
         folder = tmp_path / str(seed)
         folder.mkdir()
-        states, moments = cut_at_random(folder, durability, random.Random(seed), 0.04 if long_run else 0.02, beside)
+        states, moments = cut_at_random(folder, durability, random.Random(seed), 0.04 if long_run else 0.02, short)
         for path, acknowledged in moments:
             left = state_after_power_cut(path)
             kept = [number for number, state in enumerate(states[: acknowledged + 2]) if state == left]
@@ -99,7 +98,7 @@ def test_power_cuts(durability: str, beside: bool, tmp_path: Path, long_run: boo
 
 
 def cut_at_random(
-    folder: Path, durability: str, rng: random.Random, chance: float, beside: bool
+    folder: Path, durability: str, rng: random.Random, chance: float, short: bool
 ) -> tuple[list[Any], list[tuple[Path, int]]]:
     """Run a history from the creation of the index on. Returns the states, from `NOTHING` on, after each operation; and of
     moments before a call to the disk what the power cut has left, with the number of the last state that was acknowledged."""
@@ -117,7 +116,7 @@ def cut_at_random(
         with Index(folder / "index.db", SETS, text=WORDS, store_text=True, durability=durability) as index:
             states.append(state_of(index))
             for operation in history(rng, 60):
-                if not beside and rng.random() < 0.1:  # now and then the log goes into the file early, and pages into the log
+                if not short and rng.random() < 0.1:  # now and then the log goes into the file early, and pages into the log
                     index.connection.execute("PRAGMA wal_autocheckpoint = 20; PRAGMA cache_size = 10; PRAGMA cache_spill = 1")
                 operation(index)
                 states.append(state_of(index))

@@ -176,7 +176,7 @@ def open_index(path: Path, name: str, *, write: bool = False) -> Iterator[Index]
     """
     if not path.exists():
         raise ParameterError(f"{path}: no such file; create an index with: neardup add {path} RECORDS")
-    writable = os.access(path, os.W_OK) and os.access(path.absolute().parent, os.W_OK)
+    writable = os.access(path, os.W_OK) and os.access(path.resolve().parent, os.W_OK)
     with about(path), Index(path, name=name, read_only=not (write or writable)) as index:
         yield index
 

@@ -78,7 +78,8 @@ def _cannot_be_shared(path: Path) -> bool:
         with closing(sqlite3.connect(_uri(path, "mode=ro"), uri=True)) as connection:
             connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
     except sqlite3.OperationalError as error:
-        if path.with_name(path.name + "-wal").exists():
+        real = path.resolve()
+        if real.with_name(real.name + "-wal").exists():
             raise ReadOnlyError(
                 f"{path} has changes waiting in its -wal file, which cannot be read where the folder cannot be written "
                 f"({error}): open it once where it can be, or copy both files to such a folder"

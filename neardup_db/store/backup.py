@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
+import stat
 
 import apsw
 
-from ..errors import ParameterError
+from ..errors import NearDupError, ParameterError
 from . import checksums
-from .connection import Database
-from .opening import make_file
+from .connection import Database, system_error, translated
+from .opening import MODE, file_path, new_file
 
 
-def back_up(db: Database, path: str) -> None:
-    """Copy to a new file, which is complete or not there. The caller holds the lock, outside of a transaction."""
-    if not make_file(path):
-        raise ParameterError(f"{path!r} exists: give the path of a new file")
+def back_up(db: Database, given: str) -> None:
+    """Copy to a new file, which is complete or not there, and which has the permissions of the original from its first byte on.
+    The caller holds the lock, outside of a transaction."""
+    path = file_path(given)
+    original = db.connection.filename
     try:
-        vfs = checksums.vfs() if checksums.has(db.connection) else None
-        copy = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
-        try:
-            backup = copy.backup("main", db.connection, "main")
-            try:
-                backup.step()
-            finally:
-                backup.finish()
-        finally:
-            copy.close()
-    except BaseException:
-        for suffix in ("", "-journal"):
-            Path(path + suffix).unlink(missing_ok=True)
+        if os.path.lexists(path):
+            raise FileExistsError
+        mode = stat.S_IMODE(os.stat(original).st_mode) if original else MODE
+        with new_file(path, mode) as beside, translated(path):
+            if original:
+                os.chmod(beside, mode)  # the umask is for files that nobody has decided about
+            _copy(db.connection, beside)
+    except NearDupError:  # some are an OSError too
         raise
+    except FileExistsError as error:
+        raise ParameterError(f"{path!r} exists: give the path of a new file") from error
+    except OSError as error:
+        raise system_error(error, path, "created") from error
+
+
+def _copy(original: apsw.Connection, path: str) -> None:
+    vfs = checksums.vfs() if checksums.has(original) else None
+    copy = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
+    try:
+        backup = copy.backup("main", original, "main")
+        try:
+            backup.step()
+        finally:
+            backup.finish()
+    finally:
+        copy.close()

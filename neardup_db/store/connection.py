@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import os
 import shutil
 import sqlite3
@@ -22,7 +23,16 @@ import apsw
 
 from .. import limits
 from .._turns import Loan, Turn
-from ..errors import BusyError, ClosedError, CorruptIndexError, FormatError, NearDupError, ParameterError, ReadOnlyError
+from ..errors import (
+    BusyError,
+    ClosedError,
+    CorruptIndexError,
+    DiskFullError,
+    FormatError,
+    NearDupError,
+    ParameterError,
+    ReadOnlyError,
+)
 from . import checksums, forks
 from .log import OF_CHECKPOINT, Log
 
@@ -43,8 +53,22 @@ _ERRORS: tuple[tuple[type[Exception], type[NearDupError]], ...] = (
 )
 
 
-def translate(error: apsw.Error) -> NearDupError:
-    """Our error for an error of SQLite."""
+def translate(error: apsw.Error, name: str = "") -> NearDupError:
+    """Our error for an error of SQLite; its message begins with the name of the file, where there is one."""
+    ours = _translated(error)
+    if name:
+        ours.args = (f"{name}: {ours.args[0]}",)
+    return ours
+
+
+def system_error(error: OSError, path: str, what: str) -> NearDupError:
+    """Our error for an error of the operating system: `what` cannot be done with the file."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFullError(f"{path!r} cannot be {what} ({error.strerror}): make room on the disk, then call again")
+    return ParameterError(f"{path!r} cannot be {what} ({error.strerror}): check the path and its permissions")
+
+
+def _translated(error: apsw.Error) -> NearDupError:
     if isinstance(error, apsw.BusyError) and getattr(error, "extendedresult", 0) == apsw.SQLITE_BUSY_SNAPSHOT:
         return BusyError(
             "the transaction has read an older state than another connection has written since, so it cannot write any more: "
@@ -60,17 +84,25 @@ def translate(error: apsw.Error) -> NearDupError:
     if isinstance(error, apsw.TooBigError):
         return ParameterError(f"longer than the 1,000,000,000 bytes that SQLite keeps in one place ({error}): give a shorter one")
     if isinstance(error, apsw.CorruptError):
-        return CorruptIndexError(f"SQLite cannot read the file ({error}): restore a backup; check() names what is damaged")
+        return CorruptIndexError(
+            f"SQLite cannot read the file ({error}): restore a backup; of an index that is open check() "
+            "names what is damaged"
+        )
     if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_DATA:
         return CorruptIndexError(
-            f"page {checksums.damaged_page()} of the file is damaged (its checksum is wrong): restore a backup; check() names "
-            "all such pages"
+            f"page {checksums.damaged_page()} of the file is damaged (its checksum is wrong): restore a backup; of an index that "
+            "is open check() names all such pages"
         )
     if getattr(error, "extendedresult", 0) == apsw.SQLITE_CONSTRAINT_DATATYPE:  # what a row had before: we write no such value
         return CorruptIndexError(f"a row of the file is damaged ({error}): run check(repair=True), or restore a backup")
     if isinstance(error, apsw.FullError):
-        return NearDupError(
+        return DiskFullError(
             f"the disk is full ({error}): the transaction was taken back; make room, then go on with the same object"
+        )
+    if isinstance(error, apsw.CantOpenError):
+        return NearDupError(
+            f"SQLite cannot open a file that it needs ({error}): look at the permissions of the folder, and at how many files "
+            "are open"
         )
     if isinstance(error, apsw.IOError):
         return NearDupError(
@@ -82,10 +114,10 @@ def translate(error: apsw.Error) -> NearDupError:
     return NearDupError(f"SQLite: {type(error).__name__}: {error}")
 
 
-def _unknown(error: apsw.Error) -> NearDupError:
+def _unknown(error: apsw.Error, name: str) -> NearDupError:
     return NearDupError(
-        f"a commit failed with an I/O error ({error}), and only the file knows whether it happened: close the index (and a "
-        "connection of your own), open it again, and look whether the last write is there"
+        f"{name}{': ' if name else ''}a commit failed with an I/O error ({error}), and only the file knows whether it happened: "
+        "close the index (and a connection of your own), open it again, and look whether the last write is there"
     )
 
 
@@ -144,7 +176,8 @@ def load(connection: Any) -> None:
 
 
 def _open_read_only(path: Path, timeout: float) -> apsw.Connection:
-    """Read-only; where the folder cannot be written and no log is waiting, the file is taken as one that does not change."""
+    """Read-only; where the folder cannot be written and no log is waiting, the file is taken as one that does not change. The
+    path has no symbolic links: SQLite has the log beside the file itself."""
     plain = checksums.connect(str(path), apsw.SQLITE_OPEN_READONLY)
     plain.set_busy_timeout(int(timeout * 1000))
     try:
@@ -157,7 +190,7 @@ def _open_read_only(path: Path, timeout: float) -> apsw.Connection:
                 f"{str(path)!r} has changes waiting in its -wal file, which cannot be read where the folder cannot be written "
                 f"({error}): open it once where it can be, or copy both files to such a folder"
             ) from error
-    uri = f"file:{quote(str(path.absolute()))}?immutable=1"
+    uri = f"file:{quote(str(path))}?immutable=1"
     return checksums.connect(uri, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
 
@@ -165,18 +198,13 @@ def open_file(
     target: str, *, read_only: bool, durability: str, timeout: float, memory_map: bool, sums: bool = False
 ) -> apsw.Connection:
     """A connection of our own to an existing file or ':memory:'; sums: to an empty file, whose pages are to have checksums."""
-    try:
-        forks.separate()
-        if read_only:
-            connection = _open_read_only(Path(target), timeout)
-        elif sums:
-            connection = checksums.create(target)
-        else:
-            connection = checksums.connect(target, apsw.SQLITE_OPEN_READWRITE)
-    except apsw.CantOpenError as error:
-        raise ParameterError(f"{target!r} cannot be opened ({error}): check the path and its permissions") from error
-    except apsw.Error as error:
-        raise translate(error) from error
+    forks.separate()
+    if read_only:
+        connection = _open_read_only(Path(target), timeout)
+    elif sums:
+        connection = checksums.create(target)
+    else:
+        connection = checksums.connect(target, apsw.SQLITE_OPEN_READWRITE)
     if memory_map and checksums.has(connection):
         connection.close()
         raise ParameterError(
@@ -192,11 +220,6 @@ def open_reader(path: str, vfs: str, *, read_only: bool, timeout: float, memory_
     return _configured(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs), "full", timeout, memory_map)
 
 
-def open_mover(path: str, vfs: str) -> apsw.Connection:
-    """One more connection to a file that is open, to move its log."""
-    return apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
-
-
 def _configured(connection: apsw.Connection, durability: str, timeout: float, memory_map: bool) -> apsw.Connection:
     """The connection with our settings; closed again if that fails."""
     try:
@@ -207,12 +230,12 @@ def _configured(connection: apsw.Connection, durability: str, timeout: float, me
         connection.execute(
             f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}; PRAGMA temp_store = {_temp_store()}; "
             f"PRAGMA cache_size = {_cache_size(connection)}; PRAGMA cache_spill = -{limits.SPILL_KIB}; "
-            f"PRAGMA wal_autocheckpoint = {limits.LOG_PAGES}; PRAGMA cell_size_check = ON; "
+            f"PRAGMA journal_size_limit = {2 * limits.LOG_PAGES * 4096}; PRAGMA cell_size_check = ON; "
             f"PRAGMA mmap_size = {MAP_BYTES if memory_map else 0}"
         ).fetchall()  # to the last statement: some give a row
-    except apsw.Error as error:
+    except BaseException:
         connection.close()
-        raise translate(error) from error
+        raise
     return connection
 
 
@@ -313,14 +336,13 @@ class Database:
     another: Callable[[], apsw.Connection] | None = None
     """Opens one more connection to the same file, to read; None where there can be none."""
 
-    log: Log | None = None
-    """What moves the write-ahead log of a connection of our own; None where SQLite does."""
-
     def __init__(self, connection: apsw.Connection, *, owned: bool, read_only: bool, timeout: float = 0.0) -> None:
         self.connection = connection
         self.timeout = timeout
         self.owned = owned
         self.read_only = read_only
+        self.name = connection.filename if owned else ""
+        """Of the file, in messages."""
         self.turn = Turn()
         """Of the thread that uses the connection."""
         self._attending: dict[int, list[weakref.WeakMethod[Callable[[], None]]]] = {}
@@ -351,7 +373,7 @@ class Database:
         if os.getpid() != self._process_id:
             raise ClosedError("this index was opened in the parent process: open it again in the child, after the fork")
         if self._uncertain is not None:
-            raise _unknown(self._uncertain) from self._uncertain
+            raise _unknown(self._uncertain, self.name) from self._uncertain
 
     def hold(self) -> Loan:
         """This thread's turn to use the connection, which ends with the loan. Raises BusyError after the timeout."""
@@ -516,7 +538,7 @@ class Database:
                             raise
                         self._outermost = None
             except apsw.Error as error:
-                raise translate(error) from error
+                raise translate(error, self.name) from error
 
     @contextmanager
     def writing(self, *, light: bool = False) -> Iterator[bool]:
@@ -529,7 +551,7 @@ class Database:
             self.require_task()
             if self.read_only:
                 raise ReadOnlyError("the index was opened with read_only=True: open it without, to write")
-            with translated():
+            with translated(self.name):
                 self.settle()
                 level = self._level(light=light)
                 try:
@@ -578,7 +600,7 @@ class Database:
         if self._outermost is not None and self._outermost() is None and not self.forked:
             self._outermost, self._depth = None, 0
             if self.connection.in_transaction:
-                with translated():
+                with translated(self.name):
                     self.connection.execute("ROLLBACK")
 
     def _end_reading(self) -> None:
@@ -611,7 +633,7 @@ class Database:
             if not level.began:
                 raise
             self._uncertain = error
-            raise _unknown(error) from error
+            raise _unknown(error, self.name) from error
 
     def _roll_back(self, level: _Level) -> None:
         if self.forked or level.outermost is not self._outermost:  # the parent's, in memory that both share; or over already
@@ -645,22 +667,13 @@ class Database:
                     with suppress(apsw.Error):
                         self.connection.pragma("cache_size", self._cache_size)
 
-    def move_log_beside(self, another: Callable[[], apsw.Connection]) -> None:
-        """Move the write-ahead log in another thread from now on; another: opens one more connection to the file, to write."""
-        self.log = Log(another)
-        self.connection.set_wal_hook(self.log.committed)
+    def keep_log_short(self) -> None:
+        """Move the write-ahead log of a connection of our own whenever a commit finds it long."""
+        self.connection.set_wal_hook(Log(self.timeout).committed)
 
     def truncate_log(self) -> None:
         """Move the write-ahead log into the file and cut it, unless others are at work just now: they are not waited for."""
-        if self.log is not None:
-            self.log.stop()
-        self.connection.set_busy_timeout(0)
-        try:
-            # locked: a query of the caller's own on this connection is being read
-            with suppress(apsw.LockedError, *OF_CHECKPOINT):
-                self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        finally:
-            self.connection.set_busy_timeout(int(self.timeout * 1000))
+        Log(self.timeout).move(self.connection, "main", apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def close(self) -> None:
         """Close a connection of our own; a caller's stays open, and so does that of a parent process."""
@@ -675,8 +688,6 @@ class Database:
             self._closed = True
             with suppress(apsw.ConnectionClosedError):  # by its owner
                 self.undo.unwatch(self.connection)
-            if self.log is not None:
-                self.log.close()
             if self.owned:
                 with suppress(*OF_CHECKPOINT):
                     self.connection.close()
@@ -685,17 +696,20 @@ class Database:
 class _Translated:
     """Errors of SQLite come out as errors of this package."""
 
+    def __init__(self, name: str = "") -> None:
+        self._name = name
+
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, apsw.Error):
-            raise translate(error) from error
+            raise translate(error, self._name) from error
 
 
 _TRANSLATED = _Translated()
 
 
-def translated() -> _Translated:
-    """A block whose errors of SQLite come out as errors of this package."""
-    return _TRANSLATED
+def translated(name: str = "") -> _Translated:
+    """A block whose errors of SQLite come out as errors of this package; name: of the file."""
+    return _Translated(name) if name else _TRANSLATED

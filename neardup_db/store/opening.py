@@ -4,21 +4,35 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import sqlite3
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
-from ..errors import CorruptIndexError, FormatError, ParameterError
+from ..errors import CorruptIndexError, FormatError, NearDupError, ParameterError
 from ..parameters import index_name
 from ..records import check_choice, now_ms
 from ..schemes.base import Scheme
 from ..text import TextRules
 from . import checksums, definitions, schema
-from .connection import APPLICATION_ID, Database, load, open_file, open_mover, open_reader, translated
+from .connection import APPLICATION_ID, Database, load, open_file, open_reader, system_error, translate
 from .state import Common, Given, Store
+
+MEMORY = ":memory:"
+"""The target that is no file. A Path of this name, or one with a folder before it, is a file."""
+
+_LONGEST_SUFFIX = len("-journal")
+"""Of the names that SQLite gives to the files beside a database."""
+
+_LONGEST_NAME, _LONGEST_PATH = 255, 512
+"""Bytes of a name, in a folder that is not there, and of a path that SQLite opens."""
+
+MODE = 0o644
+"""Permissions of a new file, less those that the umask takes: what SQLite gives."""
 
 
 def open_store(
@@ -36,62 +50,135 @@ def open_store(
     timeout: float,
     memory_map: bool,
 ) -> Store:
-    """An open index. What was opened or created on the way is closed or removed again if this fails."""
+    """An open index. What was opened on the way is closed again if this fails."""
     given = _check(scheme, text, name, store_text, record_matches, sums, durability, timeout)
     for label, value in (("read_only", read_only), ("attach", attach), ("memory_map", memory_map)):
         _check_flag(label, value)
-    if given.checksums and (isinstance(target, apsw.Connection) or target == ":memory:"):
+    if given.checksums and (isinstance(target, apsw.Connection) or target == MEMORY):
         raise ParameterError("checksums=True is for a file that is opened by its path: give one, or leave checksums out")
-    if isinstance(target, apsw.Connection):
-        if memory_map:
-            raise ParameterError("memory_map=True is for files that are opened here: set PRAGMA mmap_size on your own connection")
-        db = Database(target, owned=False, read_only=read_only, timeout=timeout)
-        return _open_in(db, given, name, attach=True)
-    path = _path(target)
-    new_file = path != ":memory:" and (not os.path.exists(path) or os.path.getsize(path) == 0)
-    if (new_file or path == ":memory:") and (scheme is None or read_only):
-        remedy = "give a scheme, e.g. MinHash(threshold=0.8), to create it"
-        why = remedy if scheme is None else "read_only=True cannot create it"
-        raise ParameterError(f"{path!r} holds no index yet: {why}")
-    if new_file or path == ":memory:":
-        _settings_of_new(given)
-    ours = new_file and make_file(path)
+    if isinstance(target, apsw.Connection) and memory_map:
+        raise ParameterError("memory_map=True is for files that are opened here: set PRAGMA mmap_size on your own connection")
+    if given.checksums and memory_map:
+        raise ParameterError("memory_map=True: a map would pass the checksums of the pages by; leave memory_map out")
+    path = "" if isinstance(target, apsw.Connection) else _path(target)
     try:
-        sums = new_file and bool(given.checksums)
-        connection = open_file(
-            path, read_only=read_only, durability=durability, timeout=timeout, memory_map=memory_map, sums=sums
-        )
-    except BaseException:
-        if ours and os.path.getsize(path) == 0:
-            os.unlink(path)
+        if isinstance(target, apsw.Connection):
+            return _open_in(Database(target, owned=False, read_only=read_only, timeout=timeout), given, name, attach=True)
+        return _open(path, given, name, _How(read_only, durability, timeout, memory_map), attach=attach)
+    except NearDupError:  # some are an OSError too
         raise
-    db = Database(connection, owned=True, read_only=read_only, timeout=timeout)
+    except apsw.CantOpenError as error:
+        raise ParameterError(f"{path!r} cannot be opened ({error}): check the path and its permissions") from error
+    except apsw.Error as error:
+        raise translate(error, path) from error
+    except OSError as error:
+        raise system_error(error, path, "opened or created") from error
+
+
+class _How(NamedTuple):
+    """How a file is opened."""
+
+    read_only: bool
+    durability: str
+    timeout: float
+    memory_map: bool
+
+
+def _open(path: str, given: Given, name: str, how: _How, *, attach: bool) -> Store:
+    in_memory = path == MEMORY
+    is_empty = not in_memory and _is_empty(path)
+    if in_memory or is_empty:
+        if given.scheme is None or how.read_only:
+            remedy = "give a scheme, e.g. MinHash(threshold=0.8), to create it"
+            why = remedy if given.scheme is None else "read_only=True cannot create it"
+            raise ParameterError(f"{path!r} holds no index yet: {why}")
+        _settings_of_new(given)
+    if is_empty and not os.path.exists(path):
+        _create_file(path, given, name, how)
+        is_empty = _is_empty(path)  # it may be another's
+    file = None if in_memory else os.stat(path)
+    db = _database(path, how, sums=is_empty and bool(given.checksums))
     try:
-        if new_file:
-            with translated():
-                _use_log(db)
-                if checksums.are_in(path) != checksums.has(connection):  # another process has created it, with the other choice
-                    connection.close()
-                    db.connection = open_file(
-                        path, read_only=read_only, durability=durability, timeout=timeout, memory_map=memory_map
-                    )
-                    db.undo.watch(db.connection)
+        if is_empty:
+            _use_log(db)
+            if checksums.are_in(path) != checksums.has(db.connection):  # another process has created it, with the other choice
+                db.connection.close()
+                db.connection = open_file(path, **how._asdict())
+                db.undo.watch(db.connection)
         store = _open_in(db, given, name, attach=attach)
+        if file is not None:
+            _let_open_again(db, file, how.memory_map)
     except BaseException:
-        if ours:
-            _remove_file(db, path)
         db.close()
         raise
-    if path != ":memory:":
-        _let_open_again(db, memory_map)
     return store
 
 
-def _let_open_again(db: Database, memory_map: bool) -> None:
-    """Tell the database how to open more connections to its file: to read, and to move its log. FormatError from these where that
-    cannot be done without harm."""
+def _database(path: str, how: _How, *, sums: bool) -> Database:
+    connection = open_file(path, **how._asdict(), sums=sums)
+    try:
+        return Database(connection, owned=True, read_only=how.read_only, timeout=how.timeout)
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _is_empty(path: str) -> bool:
+    try:
+        return os.stat(path).st_size == 0
+    except FileNotFoundError:
+        return True
+
+
+def _create_file(path: str, given: Given, name: str, how: _How) -> None:
+    """Create the file with its index, whole, unless somebody else does so meanwhile."""
+    with contextlib.suppress(FileExistsError), new_file(path, MODE) as beside:
+        db = _database(beside, how, sums=bool(given.checksums))
+        db.name = path
+        try:
+            _use_log(db)
+            _open_in(db, given, name, attach=False)
+            db.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)  # closing would pass over its errors
+        finally:
+            db.close()
+
+
+@contextlib.contextmanager
+def new_file(path: str, mode: int) -> Iterator[str]:
+    """Yields the path of an empty file in the same folder, which gets the name `path` at the end: whoever sees that name has all
+    of it, and nothing is ever removed from there. Raises FileExistsError where there is something of that name."""
+    beside = os.path.join(os.path.dirname(path), f".neardup-{secrets.token_hex(8)}")
+    try:
+        _make(beside, mode)
+        yield beside
+        try:
+            os.link(beside, path)
+        except FileExistsError:
+            raise
+        except OSError:  # the file system has no links, or has no room
+            _make(path, mode)
+            os.replace(beside, path)
+    finally:
+        try:
+            _remove(beside)
+        except BaseException:  # Ctrl-C just then
+            _remove(beside)
+            raise
+
+
+def _remove(beside: str) -> None:
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        Path(beside + suffix).unlink(missing_ok=True)
+
+
+def _make(path: str, mode: int) -> None:
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode))
+
+
+def _let_open_again(db: Database, file: os.stat_result, memory_map: bool) -> None:
+    """Tell the database how to open more connections to its file, to read. FormatError, now or from these, where the name belongs
+    to another file than the one that was opened."""
     path, vfs = db.connection.filename, db.connection.open_vfs  # now: they cannot be asked for while another thread is at work
-    file = os.stat(path)
 
     def require_file() -> None:
         now = os.stat(path)
@@ -110,35 +197,10 @@ def _let_open_again(db: Database, memory_map: bool) -> None:
             raise
         return connection
 
-    def mover() -> apsw.Connection:
-        require_file()
-        return open_mover(path, vfs)
-
+    require_file()
     db.another = reader
     if not db.read_only:
-        db.move_log_beside(mover)
-
-
-def make_file(path: str) -> bool:
-    """Create the file if nobody else does; True where it was this call that created it."""
-    try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644))
-    except FileExistsError:
-        return False
-    except OSError as error:
-        raise ParameterError(f"{path!r} cannot be created ({error}): check the path and its permissions") from error
-    return True
-
-
-def _remove_file(db: Database, path: str) -> None:
-    """Remove a file that this process created and could not use, unless another process has put something into it since."""
-    with contextlib.suppress(apsw.Error):
-        db.connection.set_busy_timeout(0)
-        db.connection.execute("BEGIN IMMEDIATE")
-        if schema.is_empty(db):
-            for suffix in ("", "-wal", "-shm", "-journal"):
-                Path(path + suffix).unlink(missing_ok=True)
-        db.connection.execute("ROLLBACK")
+        db.keep_log_short()
 
 
 def _check(
@@ -181,13 +243,27 @@ def _path(target: Any) -> str:
         path: str | bytes = os.fspath(target)
     except TypeError as error:
         raise ParameterError(f"target={target!r}: it is a path, ':memory:' or an apsw.Connection") from error
-    if isinstance(path, bytes):
-        path = os.fsdecode(path)
+    return MEMORY if path == MEMORY and isinstance(target, str) else file_path(path)
+
+
+def file_path(given: str | bytes) -> str:
+    """The absolute path of a file, without symbolic links: SQLite takes it for nothing else, finds the log where it finds it, and
+    goes on to do so when the current folder has changed. ParameterError where SQLite cannot have a file there."""
+    path = os.fsdecode(given)
     if not path or "\0" in path:
         raise ParameterError(f"target={path!r} is no path")
     require_unicode(path)
+    path = os.path.realpath(path)
     if os.path.isdir(path):
         raise ParameterError(f"{path!r} is a folder: give the path of a file in it")
+    folder, name = os.path.split(os.fsencode(path))
+    longest = os.pathconf(folder, "PC_NAME_MAX") if os.path.isdir(folder) else _LONGEST_NAME
+    for what, size, most in (("name", len(name), longest), ("path", len(os.fsencode(path)), _LONGEST_PATH)):
+        if size > most - _LONGEST_SUFFIX:
+            raise ParameterError(
+                f"{path!r}: its {what} has {size} bytes, and with what SQLite adds to it only {most - _LONGEST_SUFFIX} are "
+                f"possible: give a shorter {what}"
+            )
     return path
 
 
@@ -200,8 +276,7 @@ def require_unicode(path: str) -> None:
 
 
 def _open_in(db: Database, given: Given, name: str, *, attach: bool) -> Store:
-    with translated():
-        load(db.connection)
+    load(db.connection)
     store = Store(db, name, Common((given,)))
     with db.reading():
         found = schema.stored_name(db, name) is not None
