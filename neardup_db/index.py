@@ -158,7 +158,7 @@ class Index(Reader):
 
     def _add(self, record: Record, make: Callable[[Store], Sketch], if_exists: str, limit: int) -> list[Match]:
         checks.check_choice("if_exists", if_exists, checks.IF_EXISTS)
-        checks.check_count("limit", limit)
+        limit = checks.check_count("limit", limit)
         with self._to_write(make, record) as sketch:
             return self._writer.add(record, sketch, checks.now_ms(), if_exists=if_exists, limit=limit)[1]
 
@@ -182,7 +182,7 @@ class Index(Reader):
         record = self._record(key, metadata, group, expires_at, text)
         checks.check_choice("if_exists", if_exists, checks.IF_EXISTS)
         checks.check_choice("on_match", on_match, (None, "touch"))
-        checks.check_count("limit", limit, 1)
+        limit = checks.check_count("limit", limit, 1)
         with self._to_write(lambda store: sketch_of(store, text), record) as sketch:
             now = checks.now_ms()
             return self._writer.add_if_new(record, sketch, now, if_exists=if_exists, limit=limit, on_match=on_match)[1]
@@ -247,7 +247,7 @@ class Index(Reader):
         checks.check_choice("if_exists", if_exists, checks.IF_EXISTS)
         checks.check_choice("on_error", on_error, ("raise", "skip"))
         if commit_every is not None:
-            checks.check_count("commit_every", commit_every, 1)
+            commit_every = checks.check_count("commit_every", commit_every, 1)
         checks.check_callable("progress", progress)
         self._looked_at()
         options = IngestOptions(content, if_exists, on_error, bool(only_new), commit_every, progress)
@@ -301,7 +301,7 @@ class Index(Reader):
 
     def keep_newest(self, n: int) -> int:
         """Remove all but the newest `n` documents; returns how many were removed."""
-        checks.check_count("n", n)
+        n = checks.check_count("n", n)
         with self._store.writing():
             now = checks.now_ms()
             sql = """SELECT id FROM {index}_document WHERE expires_at IS NULL OR expires_at > ?

@@ -234,7 +234,7 @@ class Reader:
 
     def clusters(self, min_size: int = 2) -> list[Cluster]:
         """Connected components of the graph of pairs, largest first; without `record_matches` they are computed now."""
-        checks.check_count("min_size", min_size, 1)
+        min_size = checks.check_count("min_size", min_size, 1)
         with self._views.reading() as view:
             return view.clusters.listing(min_size, checks.now_ms())
 
@@ -360,7 +360,7 @@ def _matches(
     measure: str | None,
 ) -> list[Match]:
     if limit is not None:
-        checks.check_count("limit", limit)
+        limit = checks.check_count("limit", limit)
     checks.check_measure(measure)
     group_id = view.documents.group_id(checks.check_group(group))
     now = checks.now_ms()
@@ -383,7 +383,7 @@ def _matches_of(view: View, key: Key, threshold: float | None, measure: str | No
     now = checks.now_ms()
     with view.held(key, now) as (found, value):
         if limit is not None:
-            checks.check_count("limit", limit)
+            limit = checks.check_count("limit", limit)
         if value is None:
             return []
         sketch = view.search.sketch_with(found.id, value)

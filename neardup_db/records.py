@@ -142,9 +142,9 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
 
 
 def check_count(name: str, value: Any, least: int = 0) -> int:
-    """A whole number of at least `least`."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < least:
-        raise ParameterError(f"{name}={value!r}: it is a whole number of at least {least}")
+    """A whole number of at least `least` that SQLite can hold, as an int."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or not least <= int(value) <= _MOST:
+        raise ParameterError(f"{name}={value!r}: it is a whole number of at least {least}, and at most 2^63 - 1")
     return int(value)
 
 
@@ -179,6 +179,8 @@ def incoming(record: Any, *, content: str, if_exists: str, store_text: bool) -> 
         unknown = [name for name in record if name not in _FIELDS]
         if unknown:
             raise ParameterError(f"record has the unknown field {unknown[0]!r}: fields are {', '.join(sorted(_FIELDS))}")
+        if content == "text" and "code" in record and "text" not in record:
+            raise ParameterError(f"record has a 'code' and no 'text': give codes to add_codes(keys, codes): {_shorten(record)}")
         for name in ("key", content):
             if record.get(name, _MISSING) is _MISSING:
                 raise ParameterError(f"record has no {name!r}: {_shorten(record)}")

@@ -471,7 +471,9 @@ class Player:
             self.same("keep_newest", self.indexes[who].keep_newest(n), len(gone))
 
     def do_clock(self, who: int, move: int) -> None:
-        """Time goes on, or back."""
+        """Time goes on, or back. A record of a load is as old as its writing, so those that were given are written before."""
+        if self.loading >= 0:
+            len(self.indexes[self.loading])
         CLOCK.now += move
 
     # ---- many --------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from ..records import incoming, is_plain_key
 from ..values import MOST_PROBLEMS, AddReport, Key, Skipped
 from .background import Background, Work
 from .documents import Documents
+from .seen import Segment
 from .state import Sketches, Store
 from .writer import Batch, Writer
 
@@ -240,7 +241,7 @@ class Ingest:
             try:
                 opened[0].__exit__(*error)
             finally:
-                self.writer.forget()
+                self.store.segment = Segment()
 
     def _flush(self) -> None:
         """All that was handed over is written, filed and connected when this comes back."""

@@ -46,28 +46,22 @@ class Search:
         self.store = store
         self.documents = documents
         self.db = store.db
-        self._usual: tuple[int, dict[str, Any]] = (-1, {})
-        """The epoch of the store, and the parameters that its queries have from then on unless they say others."""
-        self._decided = (-1, "")
-        """The epoch of the store, and the verification that its queries have from then on: an index that is large enough to be
-        probed stays so, for ids are never used twice."""
 
     def _verify(self, measure: str | None = None) -> str:
         """Which sql/verify_*.sql answers."""
         scheme = self.store.scheme
         if measure is not None:
             return scheme.containment_name()
-        epoch, name = self._decided
-        if epoch == self.store.epoch:
-            return name
+        if self.store.verification is not None:
+            return self.store.verification
         if scheme.takes_codes:  # where a scan may be cheaper than probing
             count = self.db.value(self.store.sql("SELECT max(id) FROM {index}_fingerprint")) or 0
             name = scheme.query_name(count)
-            if name == "scan":  # until there are more
+            if name == "scan":  # until there are more: an index that is large enough to be probed stays so
                 return name
         else:
             name = scheme.query_name(0)
-        self._decided = (self.store.epoch, name)
+        self.store.verification = name
         return name
 
     def parameters(
@@ -92,14 +86,14 @@ class Search:
     def _bounds(self, threshold: float | None, max_distance: int | None, measure: str | None) -> dict[str, Any]:
         """Those parameters that are the same for every sketch."""
         usual = threshold is None and max_distance is None and measure is None
-        if usual and self._usual[0] == self.store.epoch:
-            return self._usual[1]
+        if usual and self.store.usual is not None:
+            return self.store.usual
         scheme = self.store.scheme
         bounds = scheme.query_bounds if measure is None else scheme.containment_bounds
         bound, radius = bounds(threshold, max_distance)
         found = {**scheme.query_parameters(), "threshold": bound, "max_distance": radius}
         if usual:
-            self._usual = (self.store.epoch, found)
+            self.store.usual = found
         return found
 
     def matches(

@@ -51,3 +51,26 @@ class HashedIds:
             ends = np.searchsorted(stored, asked[met], "right")
             found += [ids[first[i] : end] for i, end in zip(met, ends, strict=True)]
         return np.concatenate(found)
+
+
+Unconnected = tuple[int, int, bool]
+"""Document, its fingerprint, and whether it is visible."""
+
+
+class Segment:
+    """What a bulk load knows of what it has stored, from its first batch until all of it is filed and connected."""
+
+    def __init__(self) -> None:
+        self.following: int | None = None
+        """The id that the next document gets, if nothing is taken back."""
+        self.unfiled: tuple[int, int] | None = None
+        """The first and the last fingerprint that is in no candidate table."""
+        self.unfiled_keys: list[Any] | None = []
+        """Those of the unfiled fingerprints, as `Documents.file_keys` takes them; None where some are not at hand."""
+        self.unconnected: list[Unconnected] = []
+        self.seen: SeenHashes | None = None
+        self.hashed: HashedIds | None = None
+        self.value_index: str | None = None
+        """The SQL that makes the index over the hashes of values again, while `hashed` stands in for it."""
+        self.looked_up = 0
+        """Values that were looked up in the file."""

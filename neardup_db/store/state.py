@@ -18,6 +18,7 @@ from ..schemes.base import Scheme
 from ..text import TextRules
 from . import checksums, schema
 from .connection import Database, translate
+from .seen import Segment
 
 Answer = TypeVar("Answer")
 
@@ -110,7 +111,8 @@ class Store:
     - for ever: the name, and the SQL made with it;
     - for a generation: what `load` sets. The file has a number for it, which every rebuild, repair and migration draws anew.
       `refresh` compares it inside each transaction, so what was learned in one that was rolled back is never used again;
-    - for a transaction: `Writer.segment`, which begins with the first batch of `add_many` and ends before anything else is asked.
+    - for a transaction: `segment`, which begins with the first batch of `add_many` and ends before anything else is asked, with a
+      rollback at the latest.
     """
 
     scheme: Scheme
@@ -128,7 +130,13 @@ class Store:
     """Number of the scheme, the rules and the set of fingerprints, never the same for other ones: sketches are known by it, and
     listings that go on in pieces."""
 
+    usual: dict[str, Any] | None
+    """The parameters that queries have unless they say others; None = not yet made."""
+    verification: str | None
+    """Which sql/verify_*.sql answers from now on; None = not yet decided."""
+
     def __init__(self, db: Database, name: str, common: Common) -> None:
+        self.segment = Segment()
         self.db = db
         self.name = name
         self.common = common
@@ -172,6 +180,7 @@ class Store:
         self.basis = Basis(epoch, scheme, rules)
         self.epoch, self.scheme, self.rules = self.basis
         self.settings = settings
+        self.usual, self.verification = None, None
         self.generation = settings["generation"]
         self._compared_at = -1
 

@@ -9,17 +9,14 @@ from typing import Any
 import numpy as np
 
 from .. import limits
-from ..errors import DuplicateKeyError
+from ..errors import DuplicateKeyError, NearDupError
 from ..native import signed_hashes
 from ..values import Key, Match
 from .clusters import ALONE, Clusters, Links
 from .documents import Documents, Found, Record
 from .search import Neighbour, Search
-from .seen import HashedIds, SeenHashes
+from .seen import HashedIds, SeenHashes, Segment, Unconnected
 from .state import Sketch, Sketches, Store
-
-Unconnected = tuple[int, int, bool]
-"""Document, its fingerprint, and whether it is visible."""
 
 
 class Batch:
@@ -79,15 +76,6 @@ class Writer:
         self.documents = documents
         self.search = search
         self.clusters = clusters
-        self._unfiled: tuple[int, int] | None = None
-        self._unfiled_keys: list[Any] | None = []
-        """Those of the unfiled fingerprints, as `Documents.file_keys` takes them; None where some are not at hand."""
-        self._unconnected: list[Unconnected] = []
-        self._seen: SeenHashes | None = None
-        self._hashed: HashedIds | None = None
-        self._value_index: str | None = None
-        """The SQL that makes the index over the hashes of values again, while `_hashed` stands in for it."""
-        self._looked_up = 0
 
     # ---- one ---------------------------------------------------------------------------------------------------------
 
@@ -162,10 +150,13 @@ class Writer:
         """Store documents whose keys are new and differ from each other; `flush` files and connects them, many batches at once.
 
         Until then their fingerprints are in no candidate table, so that nothing else may be asked or written before."""
+        segment = self.store.segment
+        self._require_stored(segment)
         group_ids = self._group_ids(batch)
         fingerprint_ids = self._add_fingerprints(group_ids, sketches)
         tokens = sketches.token_counts if sketches.token_counts is not None else [None] * len(batch)
         first_id = self.documents.next_id()
+        segment.following = first_id + len(batch)
         plain = not any(
             any(value is not None for value in (one.text, one.metadata, one.expires_at)) for one in batch.more.values()
         )
@@ -177,7 +168,7 @@ class Writer:
             ends = {i: one.expires_at for i, one in batch.more.items() if one.expires_at is not None}
             for i, fingerprint_id in enumerate(fingerprint_ids):
                 if fingerprint_id is not None:
-                    self._unconnected.append((first_id + i, fingerprint_id, i not in ends or ends[i] > now))
+                    self.store.segment.unconnected.append((first_id + i, fingerprint_id, i not in ends or ends[i] > now))
 
     def _group_ids(self, batch: Batch) -> list[int]:
         """The number of each record's group."""
@@ -221,13 +212,13 @@ class Writer:
                 values, hashes = [values[i] for i in fresh.tolist()], hashes[fresh]
                 keys = None if keys is None else keys[fresh]
             self.documents.insert_fingerprints(first, group_id, values, hashes)
-            if self._hashed is not None:
-                self._hashed.add(hashes, ids[fresh])
-            self._unfiled = (self._unfiled[0] if self._unfiled else first, last)
-            if keys is None or self._unfiled_keys is None:
-                self._unfiled_keys = None
+            if self.store.segment.hashed is not None:
+                self.store.segment.hashed.add(hashes, ids[fresh])
+            self.store.segment.unfiled = (self.store.segment.unfiled[0] if self.store.segment.unfiled else first, last)
+            if keys is None or self.store.segment.unfiled_keys is None:
+                self.store.segment.unfiled_keys = None
             else:
-                self._unfiled_keys.append(np.insert(keys, 0, group_id, axis=1))
+                self.store.segment.unfiled_keys.append(np.insert(keys, 0, group_id, axis=1))
         numbers = ids.tolist()
         for place, number in zip(places, which.tolist(), strict=True):
             if number >= 0:
@@ -239,49 +230,51 @@ class Writer:
         suspects = self._suspects(hashes, stored, large)
         if not len(suspects):
             return {}
-        if self._hashed is None:
+        if self.store.segment.hashed is None:
             return self.documents.fingerprint_ids(group_id, suspects)
-        return self.documents.values_of(group_id, self._hashed.find(suspects))
+        return self.documents.values_of(group_id, self.store.segment.hashed.find(suspects))
 
     def _suspects(self, hashes: Any, stored: int, large: bool) -> Any:
         """Those of the hashes that may be among the stored ones; all of them until the batches of a transaction are many enough
         to pay for reading all stored hashes once."""
-        if self._seen is not None:
-            suspects = hashes[self._seen.add(hashes)]
-            self._looked_up += len(hashes)
+        if self.store.segment.seen is not None:
+            suspects = hashes[self.store.segment.seen.add(hashes)]
+            self.store.segment.looked_up += len(hashes)
             if stored > limits.ASIDE_MAX:
                 self._bring_index_back()
-            elif self._hashed is None and self._looked_up >= stored // 2 and not large:
+            elif self.store.segment.hashed is None and self.store.segment.looked_up >= stored // 2 and not large:
                 self._set_index_aside()
             return suspects
-        self._looked_up += len(hashes)
-        if limits.SEEN_FROM <= self._looked_up >= stored // 4:
-            self._seen = SeenHashes()
+        self.store.segment.looked_up += len(hashes)
+        if limits.SEEN_FROM <= self.store.segment.looked_up >= stored // 4:
+            self.store.segment.seen = SeenHashes()
             for page, _ in self.documents.value_hashes():
-                self._seen.add(page)
-            self._seen.add(hashes)
+                self.store.segment.seen.add(page)
+            self.store.segment.seen.add(hashes)
         return hashes if stored else hashes[:0]
 
     def _set_index_aside(self) -> None:
         """Do without the index over the hashes of values until `end_batches`: its rows are in no order, each changes a page
         somewhere, and to build it anew in one go takes a third of the time."""
-        self._value_index = self.documents.drop_value_index()
-        if self._value_index is not None:
-            self._hashed = HashedIds()
+        self.store.segment.value_index = self.documents.drop_value_index()
+        if self.store.segment.value_index is not None:
+            self.store.segment.hashed = HashedIds()
             for page, ids in self.documents.value_hashes():
-                self._hashed.add(page, ids)
+                self.store.segment.hashed.add(page, ids)
 
     @property
     def is_full(self) -> bool:
         """Whether so much is waiting for `flush` that it should not become more."""
-        first, last = self._unfiled or (0, -1)
-        return last - first + 1 >= self.documents.filed_at_once or len(self._unconnected) >= limits.UNCONNECTED_MAX
+        first, last = self.store.segment.unfiled or (0, -1)
+        return last - first + 1 >= self.documents.filed_at_once or len(self.store.segment.unconnected) >= limits.UNCONNECTED_MAX
 
     def flush(self, now: int) -> int:
         """File what `add_batch` has stored, and connect it as adding one by one would. Returns how many of the documents have a
         match among the earlier ones."""
-        unfiled, keys, unconnected = self._unfiled, self._unfiled_keys, self._unconnected
-        self._unfiled, self._unfiled_keys, self._unconnected = None, [], []
+        segment = self.store.segment
+        self._require_stored(segment)
+        unfiled, keys, unconnected = segment.unfiled, segment.unfiled_keys, segment.unconnected
+        segment.unfiled, segment.unfiled_keys, segment.unconnected = None, [], []
         if unfiled is not None and keys:
             self.documents.file_keys(unfiled[0], np.concatenate(keys))
         elif unfiled is not None:
@@ -299,23 +292,24 @@ class Writer:
         neighbours = self.search.neighbours(sketch, group_id, now, document_id)
         return bool(self.search.best_of(neighbours, 1, now, document_id))
 
-    def forget(self) -> None:
-        """What waits for `flush` was rolled back."""
-        self._unfiled, self._unfiled_keys, self._unconnected = None, [], []
-        self._forget_values()
-
     def end_batches(self) -> None:
         """Others may write from now on."""
         self._bring_index_back()
-        self._forget_values()
+        self.store.segment = Segment()
 
     def _bring_index_back(self) -> None:
-        index, self._hashed, self._value_index = self._value_index, None, None
+        segment = self.store.segment
+        index, segment.hashed, segment.value_index = segment.value_index, None, None
         if index is not None:
             self.db.execute(index)
 
-    def _forget_values(self) -> None:
-        self._seen, self._hashed, self._value_index, self._looked_up = None, None, None, 0
+    def _require_stored(self, segment: Segment) -> None:
+        """NearDupError where SQL of the caller's has taken back what the segment has stored."""
+        if segment.following is not None and segment.following != self.documents.next_id():
+            raise NearDupError(
+                "documents that add_many had stored were rolled back, or others stored, by SQL on the connection while it was "
+                "under way: nothing of it is stored; use the methods of the index inside its records, or a transaction around it"
+            )
 
     def _connect(self, new: tuple[int, int] | None, documents: Sequence[Unconnected], now: int) -> tuple[set[int], set[int]]:
         """Edges and labels for documents that are in no cluster yet, in the order of their ids, all of them that have one of
