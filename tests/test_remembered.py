@@ -123,6 +123,28 @@ def test_an_error_that_the_iterator_passes_over(tmp_path: Path) -> None:
         assert list(index) == [1] and index.check().ok
 
 
+@pytest.mark.parametrize("undo", ["ROLLBACK TO s; RELEASE s", "ROLLBACK", "ROLLBACK; BEGIN IMMEDIATE", "COMMIT; BEGIN IMMEDIATE"])
+def test_sql_that_ends_what_a_load_has_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undo: str) -> None:
+    """A load whose rows SQL of its iterator takes back, or whose transaction it ends, is an error, and nothing of it is stored."""
+    monkeypatch.setattr(limits, "BATCH_RECORDS", 10)
+    with Index(tmp_path / "index.db", MinHash()) as index:
+        connection = index.connection
+
+        def given() -> Iterator[tuple[int, str]]:
+            for number in range(80):
+                if number == 25:
+                    connection.execute("SAVEPOINT s")
+                if number == 45:
+                    connection.execute(undo)
+                yield number, story(number)
+
+        with pytest.raises((NearDupError, apsw.ConstraintError)):
+            index.add_many(given())
+        assert len(index) == 0 and not connection.in_transaction and index.check().ok
+        index.add_many([(1, story(1))])
+        assert list(index) == [1] and index.check().ok
+
+
 @pytest.mark.parametrize("connection", [False, True], ids=["in memory", "connection"])
 def test_threads_that_ask_while_records_are_read(connection: bool) -> None:
     """A record that waits for another thread, which asks the index and has to wait, ends with an error after the timeout."""

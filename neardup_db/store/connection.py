@@ -309,6 +309,10 @@ class _Level:
 class Undo(list[Callable[[], None]]):
     """What is to be forgotten if the open transaction, whoever began it, is rolled back. SQLite itself says how it ended."""
 
+    unfinished = False
+    """Whether rows are there that lack what belongs to them, so that a COMMIT, which only SQL of the caller's can do now, is to
+    roll back."""
+
     def watch(self, connection: Any) -> None:
         """Be told of the ends of a connection's transactions. The hooks have a name of their own: those of its owner stay."""
         if isinstance(connection, apsw.Connection):
@@ -322,10 +326,12 @@ class Undo(list[Callable[[], None]]):
             connection.set_rollback_hook(None, id=id(self))
 
     def _committed(self) -> bool:
-        self.clear()
-        return False  # True would roll back
+        if not self.unfinished:
+            self.clear()
+        return self.unfinished  # True: roll back
 
     def _rolled_back(self) -> None:
+        self.unfinished = False
         while self:
             self.pop()()
 

@@ -241,7 +241,7 @@ class Ingest:
             try:
                 opened[0].__exit__(*error)
             finally:
-                self.store.segment = Segment()
+                self.store.segment, self.store.db.undo.unfinished = Segment(), False
 
     def _flush(self) -> None:
         """All that was handed over is written, filed and connected when this comes back."""

@@ -157,6 +157,7 @@ class Writer:
         tokens = sketches.token_counts if sketches.token_counts is not None else [None] * len(batch)
         first_id = self.documents.next_id()
         segment.following = first_id + len(batch)
+        self.db.undo.unfinished = True
         plain = not any(
             any(value is not None for value in (one.text, one.metadata, one.expires_at)) for one in batch.more.values()
         )
@@ -279,9 +280,8 @@ class Writer:
             self.documents.file_keys(unfiled[0], np.concatenate(keys))
         elif unfiled is not None:
             self.documents.file(*unfiled)
-        if not unconnected:
-            return 0
-        matched, unsure = self._connect(unfiled, unconnected, now)
+        matched, unsure = self._connect(unfiled, unconnected, now) if unconnected else (set(), set())
+        self.db.undo.unfinished = False
         return len(matched) + sum(self._has_match(document_id, now) for document_id in unsure)
 
     def _has_match(self, document_id: int, now: int) -> bool:
