@@ -387,7 +387,7 @@ def test_a_broken_line_is_named_and_left_out_where_told(tmp_path: Path, name: st
     code, told = run("add", tmp_path / "index.db", source)
     assert code == 2 and "in.jsonl, line 2: " in told and len(told) < 500, told
     code, told = run("add", tmp_path / "index.db", source, "--on-error", "skip", "--if-exists", "ignore")
-    assert code == 0 and "1 record left out; the first: " in told and "line 2: " in told, told
+    assert code == 0 and "1 record left out" in told and "line 2: " in told, told
     with Index(tmp_path / "index.db") as index:
         assert list(index) == ["a", "z"]
 

@@ -125,7 +125,7 @@ def test_an_error_that_the_iterator_passes_over(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("undo", ["ROLLBACK TO s; RELEASE s", "ROLLBACK", "ROLLBACK; BEGIN IMMEDIATE", "COMMIT; BEGIN IMMEDIATE"])
 def test_sql_that_ends_what_a_load_has_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undo: str) -> None:
-    """A load whose rows SQL of its iterator takes back, or whose transaction it ends, is an error, and nothing of it is stored."""
+    """A load whose rows SQL of its iterator takes back, or whose transaction it ends, is an error, and stores nothing."""
     monkeypatch.setattr(limits, "BATCH_RECORDS", 10)
     with Index(tmp_path / "index.db", MinHash()) as index:
         connection = index.connection

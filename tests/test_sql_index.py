@@ -367,7 +367,7 @@ INPUTS = {
     "neardup_buckets": ["index_name", "first_id", "last_id", "filed"],
     "neardup_entries": ["entries", "code_bytes"],
     "neardup_filing": ["index_name", "first_id", "last_id", "keys"],
-    "neardup_join": ["index_name", "first_id", "last_id", "complete", "now"],
+    "neardup_join": ["index_name", "first_id", "last_id", "complete", "now", "asked"],
     "neardup_keys": ["index_name", "fingerprint", "group_id"],
     "neardup_probe": ["index_name", "fingerprint", "containment", "group_id"],
     "neardup_search": ["index_name", "text", "threshold", "max_results", "measure", "group_name"],

@@ -6,11 +6,12 @@ C code and statements run without Python's lock, so that what else there is to d
 
 from __future__ import annotations
 
+import _thread
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
+from queue import SimpleQueue
 from types import TracebackType
 
 from .. import limits
@@ -20,94 +21,97 @@ Work = Callable[[], None]
 
 
 class Lane:
-    """A thread that runs functions in the order given; so many of them may wait, and so many bytes that these hold."""
+    """A thread that runs functions in the order given; so many of them may wait, and so many bytes that these hold.
+
+    One thread gives at a time. What is given, and what became of it, goes through queues of C: what Python's conditions lock
+    stays locked where an interrupt comes in between."""
 
     def __init__(self, name: str, most: int, most_bytes: int) -> None:
         self.name = name
         self.most = most
         self.most_bytes = most_bytes
         self.working = False
-        self._thread: threading.Thread | None = None
+        self._identity: int | None = None
+        self._started = self._ended = self._over = False
         self._error: BaseException | None = None
-        self._waiting: deque[tuple[Work, int]] = deque()
-        self._lock = threading.Lock()
-        """Entered by itself, not through the condition: what is raised between two steps of a condition leaves it taken."""
-        self._changed = threading.Condition(self._lock)
-        self._ended = False
+        self._sizes: deque[int] = deque()
+        """Of the pieces that were given and, as far as is known, are not done."""
+        self._given: SimpleQueue[Work | None] = SimpleQueue()
+        self._told: SimpleQueue[BaseException | str] = SimpleQueue()
 
     @property
     def is_current(self) -> bool:
         """Whether the caller is in its thread."""
-        return self._thread is threading.current_thread()
+        return self._identity == threading.get_ident()
 
     def start(self, work: Work, size: int) -> None:
         """Give it something to do that holds `size` bytes; waits while too much is waiting. Raises what went wrong earlier."""
-        with self._lock:
-            while self._is_full(size) and self._error is None and not self._ended:
-                self._changed.wait()
-            self._raise()
-            if self._ended:
-                return
-            self._waiting.append((work, size))
-            self._changed.notify_all()
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self.name)
-                try:
-                    self._thread.start()
-                except RuntimeError as error:  # what Python makes of an interrupt while it waits for the thread to begin
-                    raise (error.__context__ or error) from None
+        self._listen()
+        while self._is_full(size) and self._error is None and not self._ended:
+            self._hear(self._told.get())
+        if self._error is not None:
+            raise self._error
+        if self._ended:
+            return
+        if not self._started:
+            _thread.start_new_thread(self._run, ())
+            self._started = True
+        self._sizes.append(size)
+        self._given.put(work)
 
     def _is_full(self, size: int) -> bool:
-        waiting = len(self._waiting)
-        return waiting >= self.most or (waiting > 0 and sum(one[1] for one in self._waiting) + size > self.most_bytes)
+        waiting = len(self._sizes) - 1
+        return waiting >= self.most or (waiting > 0 and sum(self._sizes) - self._sizes[0] + size > self.most_bytes)
 
     def wait(self) -> None:
         """Until nothing is at work; raises what went wrong there, again each time: the thread has ended."""
-        with self._lock:
-            while (self._waiting or self.working) and self._error is None:
-                self._changed.wait()
-            self._raise()
-
-    def _raise(self) -> None:
+        while self._sizes and self._error is None:
+            self._hear(self._told.get())
         if self._error is not None:
-            self._waiting.clear()
             raise self._error
 
+    def _listen(self) -> None:
+        while not self._told.empty():
+            self._hear(self._told.get())
+
+    def _hear(self, told: BaseException | str) -> None:
+        if isinstance(told, BaseException):
+            self._error = told
+        elif told == _DONE:
+            self._sizes.popleft()
+        elif told == _OVER:
+            self._over = True
+
     def end(self) -> None:
-        """Begin nothing more, and drop what waits."""
-        with self._lock:
-            self._ended = True
-            self._waiting.clear()
-            self._changed.notify_all()
+        """Begin nothing more, and drop what waits. May be called at any time, by any thread."""
+        self._ended = True
+        self._given.put(None)
+        self._told.put(_ENDED)
 
     def join(self) -> None:
         """Until the thread has ended, after `end`."""
-        if self._thread is not None:
-            with suppress(RuntimeError):  # an interrupt came before it was started: if it is yet, it ends by itself
-                self._thread.join()
+        while self._started and not self._over:
+            self._hear(self._told.get())
 
     def _run(self) -> None:
-        while True:
-            with self._lock:
-                while not self._waiting and not self._ended:
-                    self._changed.wait()
-                if self._ended:
-                    return
-                work, _ = self._waiting.popleft()
+        self._identity = threading.get_ident()
+        threading.current_thread().name = self.name  # for who looks at the threads of a program
+        try:
+            while (work := self._given.get()) is not None and not self._ended:
                 self.working = True
-                self._changed.notify_all()
-            error: BaseException | None = None
-            try:
-                work()
-            except BaseException as caught:
-                error = caught
-            del work
-            with self._lock:
-                self.working = False
-                self._error = error
-                self._changed.notify_all()
-                if error is not None:
-                    return
+                try:
+                    work()
+                finally:
+                    self.working = False
+                    del work
+                self._told.put(_DONE)
+        except BaseException as error:
+            self._told.put(error)
+        self._told.put(_OVER)
+
+
+_DONE, _OVER, _ENDED = "done", "over", "ended"
+"""What a lane's thread tells: a piece is done, it is gone; and what lets go whoever waits for it."""
 
 
 class Background:

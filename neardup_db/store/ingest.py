@@ -229,10 +229,11 @@ class Ingest:
         if self._open is not None:
             with self._at_work():
                 self._flush()
+            self._report()
+            with self._at_work():
                 self._open[0].close()
             self._open = None
         self._left = self.options.commit_every
-        self._report()
 
     def _roll_back(self, *error: Any) -> None:
         """Raises what the error of the transaction is for the caller, where that is another one."""

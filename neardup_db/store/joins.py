@@ -207,7 +207,7 @@ def _moved(hashes: npt.NDArray[np.uint64], group_id: int) -> npt.NDArray[np.uint
     as many hashes in common as before, those of two groups none but by chance."""
     if not group_id:
         return hashes
-    moved = hashes + np.uint64(group_id * 0x9E3779B97F4A7C15 % 2**64)
+    moved = hashes + np.uint64(int(group_id) * 0x9E3779B97F4A7C15 % 2**64)
     return np.roll(moved, -int(moved.argmin())) if len(moved) else moved
 
 
