@@ -25,9 +25,9 @@ from .store.connection import translated
 from .store.documents import Record
 from .store.ingest import Columns, Ingest, IngestOptions
 from .store.opening import open_store, require_unicode
-from .store.rebuild import Changes, rebuild
+from .store.rebuild import rebuild
 from .store.repair import Repair
-from .store.state import Sketch, Store
+from .store.state import Given, Sketch, Store
 from .store.writer import Writer
 from .text import TextRules
 from .values import AddReport, CheckReport, Key, Match
@@ -353,7 +353,7 @@ class Index(Reader):
         checks.check_callable("progress", progress)
         self._store.db.require_open()
         with self._store.db.large_cache(), self._store.writing():
-            changes = Changes(scheme, text, store_text, record_matches)
+            changes = Given(scheme, text, store_text, record_matches)
             rebuild(self._store, self._writer, changes, checks.now_ms(), progress or (lambda done: None))
         self._checkpoint()
 

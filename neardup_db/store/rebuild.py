@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
 from typing import Any
 
 from .. import limits
 from ..errors import ParameterError
 from ..native import signed_hash
-from ..schemes.base import Scheme
-from ..text import TextRules
 from . import schema
-from .state import Store
+from .state import Given, Store
 from .writer import Writer
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """What a rebuild is to change; None = stays as it is."""
-
-    scheme: Scheme | None = None
-    rules: TextRules | None = None
-    store_text: bool | None = None
-    record_matches: bool | None = None
-
-    def given(self) -> dict[str, Any]:
-        """What is not None."""
-        return {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name) is not None}
-
-
-def rebuild(store: Store, writer: Writer, changes: Changes, now: int, step: Callable[[int], None]) -> None:
-    """Everything that follows from the documents, with what is to be changed; inside a write transaction.
+def rebuild(store: Store, writer: Writer, changes: Given, now: int, step: Callable[[int], None]) -> None:
+    """Everything that follows from the documents, with what is given changed; inside a write transaction.
 
     Stored values are kept where the new scheme reads them as they are; else texts are fingerprinted again."""
     db = store.db
@@ -52,7 +35,7 @@ def rebuild(store: Store, writer: Writer, changes: Changes, now: int, step: Call
     store.set(**new, store_text=int(store_text), record_matches=int(record_matches))
     if not keep_values:
         store.set(fingerprints=schema.random_number())
-    store.adopt(**changes.given())
+    store.adopt(changes)
     if not keep_values:
         _fingerprint_again(store, step)
     if not store_text:

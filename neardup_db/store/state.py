@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import count
 from typing import Any, NamedTuple, TypeVar
@@ -25,7 +25,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What the caller said when opening; None = not said. Only this is compared with the file."""
+    """What the caller said when opening, or wants a rebuild to change; None = not said. Only this is compared with the file."""
 
     scheme: Scheme | None = None
     rules: TextRules | None = None
@@ -220,12 +220,12 @@ class Store:
             )
         return scheme, rules
 
-    def adopt(self, **changed: Any) -> None:
-        """Go on with the settings that a rebuild has just written. `changed`: parameters of the rebuild, which bind no more as
-        they were given when opening; text rules bind as they are now, for their functions are not in the file."""
-        given = self.common.given[0]
-        binds = replace(given, **{name: value if name == "rules" else None for name, value in changed.items()})
-        self.db.undo.append(self.common.now_binds(binds))
+    def adopt(self, changes: Given) -> None:
+        """Go on with the settings that a rebuild has just written. What it changed binds no more as it was given when opening;
+        text rules bind as they are now, for their functions are not in the file."""
+        changed = {one.name: getattr(changes, one.name) for one in fields(changes)}
+        binds = {name: value if name == "rules" else None for name, value in changed.items() if value is not None}
+        self.db.undo.append(self.common.now_binds(replace(self.common.given[0], **binds)))
         self.new_generation()
 
     def set(self, **settings: Any) -> None:
