@@ -46,7 +46,7 @@ class Index(Reader):
     clusters (default True). checksums: True makes a file with a checksum in every page, so that each damaged byte of it is an
     error (default False; decided when the file is created). durability: "full" (an acknowledged write survives a power cut) or
     "normal" (it survives a crash of the program). attach: allow an index inside another program's database. timeout: seconds to
-    wait for another writer. memory_map: read the file, its first 2 GB, through a memory map, which makes queries of large files
+    wait for another writer, or for another thread that uses this object. memory_map: read the file, its first 2 GB, through a memory map, which makes queries of large files
     about a quarter quicker; a disk that fails then ends the process in the place of an error. Not for files with checksums.
 
     An Index may be shared by threads: they write in turns, and ask at the same time, by connections of their own (in memory, and
@@ -202,6 +202,9 @@ class Index(Reader):
         Large batches, sorted table writes, bounded memory. commit_every: a transaction for every so many records; None = one for
         all. on_error="skip": a wrong record is counted and left out. only_new: as `add_if_new` one by one, in order.
         progress: called now and then with the number of records taken so far, in the end with that of all.
+
+        The iterable, and `progress`, may use the index: a question sees every record yielded before, a write stands between two
+        records. The report names the first records that were left out.
         """
         return self._ingest("text", checks.check_many("records", records), if_exists, on_error, only_new, commit_every, progress)
 
@@ -314,6 +317,7 @@ class Index(Reader):
     def transaction(self) -> Iterator[Index]:
         """Several calls as one transaction: all of them, or after an exception none. Nests. Other threads write after its end.
         What they ask is answered from the state before it, or, in memory and on a connection that was given, after its end too.
+        It belongs to the thread, and the asyncio task, that enters it: another task gets a BusyError.
 
         An exception of the caller's own comes out as it is, those of statements on `connection` too.
         """
