@@ -39,15 +39,16 @@ _CODE = object()
 class Index(Reader):
     """A near-duplicate index in one SQLite database.
 
-    target: a path, `":memory:"`, or an open `apsw.Connection` whose transactions stay the caller's. A missing or empty file is
-    created when `scheme` is given; afterwards the file knows its parameters, and those given again are compared with it.
+    target: a path, `":memory:"`, or an open `apsw.Connection` whose transactions stay the caller's. A missing or empty file
+    is created when `scheme` is given; afterwards the file knows its parameters, and those given again are compared with it.
     text: the TextRules, `TextRules()` unless given. name: several indexes, and tables of your own, may share a database.
-    store_text: keep the texts in the file (default False). record_matches: look for matches on every add, record them and keep
-    clusters (default True). checksums: True makes a file with a checksum in every page, so that each damaged byte of it is an
-    error (default False; decided when the file is created). durability: "full" (an acknowledged write survives a power cut) or
-    "normal" (it survives a crash of the program). attach: allow an index inside another program's database. timeout: seconds to
-    wait for another writer, or for another thread that uses this object. memory_map: read the file, its first 2 GB, through a memory map, which makes queries of large files
-    about a quarter quicker; a disk that fails then ends the process in the place of an error. Not for files with checksums.
+    store_text: keep the texts in the file (default False). record_matches: look for matches on every add, record them and
+    keep clusters (default True). checksums: True makes a file with a checksum in every page, so that each damaged byte of it
+    is an error (default False; decided when the file is created). durability: "full" (an acknowledged write survives a power
+    cut) or "normal" (it survives a crash of the program). attach: allow an index inside another program's database. timeout:
+    seconds to wait for another writer, or for another thread that uses this object. memory_map: read the file, its first 2
+    GB, through a memory map, which makes queries of large files about a quarter quicker; a disk that fails then ends the
+    process in the place of an error. Not for files with checksums.
 
     An Index may be shared by threads: they write in turns, and ask at the same time, by connections of their own (in memory, and
     on a connection that was given, in turns too). A forked process opens its own. Raises ParameterError, FormatError,
