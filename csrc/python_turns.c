@@ -6,16 +6,16 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#define SLICE_US 50000.0 /* for which a lock is waited for before what is left of the timeout is looked at */
+
 typedef struct state {
     PyTypeObject *turn_type;
     PyTypeObject *loan_type;
-    PyObject *allocate; /* _thread.allocate_lock */
 } state;
 
 typedef struct turn {
     PyObject_HEAD
-    PyObject *acquire; /* methods of the lock */
-    PyObject *release;
+    PyThread_type_lock lock;
     unsigned long owner; /* thread; only where depth > 0 */
     Py_ssize_t depth;    /* loans that have not ended */
 } turn;
@@ -34,28 +34,22 @@ static void free_object(PyObject *self)
 
 /* ---- Loan ------------------------------------------------------------------------------------------------------------ */
 
-/* 0, or -1 with an exception. Nothing here runs Python code. */
-static int end_loan(loan *self)
+/* Runs no Python code, and cannot fail. */
+static void end_loan(loan *self)
 {
     turn *const of = self->of;
     self->of = NULL;
     if (of == NULL)
-        return 0;
-    int failed = 0;
-    if (--of->depth == 0) {
-        PyObject *const released = PyObject_CallFunctionObjArgs(of->release, NULL);
-        failed = released == NULL;
-        Py_XDECREF(released);
-    }
+        return;
+    if (--of->depth == 0)
+        PyThread_release_lock(of->lock);
     Py_DECREF(of);
-    return failed ? -1 : 0;
 }
 
 static PyObject *loan_end(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    if (end_loan((loan *)self) != 0)
-        return NULL;
+    end_loan((loan *)self);
     Py_RETURN_NONE;
 }
 
@@ -68,11 +62,7 @@ static PyObject *loan_enter(PyObject *self, PyObject *unused)
 
 static void loan_dealloc(PyObject *self)
 {
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
-    if (end_loan((loan *)self) != 0)
-        PyErr_Clear();
-    PyErr_Restore(type, value, trace);
+    end_loan((loan *)self);
     free_object(self);
 }
 
@@ -99,29 +89,24 @@ static PyObject *turn_new(PyTypeObject *type, PyObject *args, PyObject *keywords
     (void)keywords;
     if (!PyArg_ParseTuple(args, ":Turn"))
         return NULL;
-    PyObject *const module = PyType_GetModule(type);
-    const state *const held = module == NULL ? NULL : PyModule_GetState(module);
-    PyObject *const lock = held == NULL ? NULL : PyObject_CallFunctionObjArgs(held->allocate, NULL);
-    turn *self = NULL;
-    if (lock != NULL)
-        self = PyObject_New(turn, type);
-    if (self != NULL) {
-        self->depth = 0;
-        self->owner = 0;
-        self->acquire = PyObject_GetAttrString(lock, "acquire");
-        self->release = PyObject_GetAttrString(lock, "release");
-        if (self->acquire == NULL || self->release == NULL)
-            Py_CLEAR(self);
+    turn *const self = PyObject_New(turn, type);
+    if (self == NULL)
+        return NULL;
+    self->depth = 0;
+    self->owner = 0;
+    self->lock = PyThread_allocate_lock();
+    if (self->lock == NULL) {
+        Py_DECREF(self);
+        return PyErr_NoMemory();
     }
-    Py_XDECREF(lock);
     return (PyObject *)self;
 }
 
 static void turn_dealloc(PyObject *self)
 {
     turn *const this = (turn *)self;
-    Py_CLEAR(this->acquire);
-    Py_CLEAR(this->release);
+    if (this->lock != NULL)
+        PyThread_free_lock(this->lock); /* no loan is left: each has a reference */
     free_object(self);
 }
 
@@ -131,17 +116,33 @@ static int is_mine(const turn *self)
 }
 
 /* 1: the lock was acquired; 0: another thread kept it for as long; -1 with an exception, and not acquired. */
-static int acquire(turn *self, PyObject *timeout)
+static int acquire(turn *self, double timeout_s)
 {
-    PyObject *const got = PyObject_CallFunctionObjArgs(self->acquire, Py_True, timeout, NULL);
-    const int answer = got == NULL ? -1 : PyObject_IsTrue(got);
-    Py_XDECREF(got);
-    return answer;
+    double left_us = timeout_s * 1e6;
+    if (PyThread_acquire_lock(self->lock, NOWAIT_LOCK))
+        return 1;
+    while (left_us > 0) {
+        const double slice = left_us < SLICE_US ? left_us : SLICE_US;
+        PyLockStatus status;
+        Py_BEGIN_ALLOW_THREADS
+        status = PyThread_acquire_lock_timed(self->lock, (PY_TIMEOUT_T)(slice + 1), 1);
+        Py_END_ALLOW_THREADS
+        if (status == PY_LOCK_ACQUIRED)
+            return 1;
+        if (status == PY_LOCK_INTR && Py_MakePendingCalls() < 0)
+            return -1;
+        if (status == PY_LOCK_FAILURE)
+            left_us -= slice;
+    }
+    return 0;
 }
 
 static PyObject *turn_take(PyObject *self, PyObject *timeout)
 {
     turn *const this = (turn *)self;
+    const double timeout_s = PyFloat_AsDouble(timeout);
+    if (timeout_s == -1.0 && PyErr_Occurred())
+        return NULL;
     PyObject *const module = PyType_GetModule(Py_TYPE(self));
     if (module == NULL)
         return NULL;
@@ -150,7 +151,7 @@ static PyObject *turn_take(PyObject *self, PyObject *timeout)
     if (taken == NULL)
         return NULL;
     taken->of = NULL;
-    const int got = is_mine(this) ? 1 : acquire(this, timeout);
+    const int got = is_mine(this) ? 1 : acquire(this, timeout_s);
     if (got <= 0) {
         Py_DECREF(taken);
         if (got < 0)
@@ -207,11 +208,7 @@ static int execute(PyObject *module)
     state *const held = PyModule_GetState(module);
     held->turn_type = (PyTypeObject *)new_type(module, &turn_spec, "Turn");
     held->loan_type = (PyTypeObject *)new_type(module, &loan_spec, "Loan");
-    PyObject *const threads = PyImport_ImportModule("_thread");
-    if (threads != NULL)
-        held->allocate = PyObject_GetAttrString(threads, "allocate_lock");
-    Py_XDECREF(threads);
-    return held->turn_type == NULL || held->loan_type == NULL || held->allocate == NULL ? -1 : 0;
+    return held->turn_type == NULL || held->loan_type == NULL ? -1 : 0;
 }
 
 static int traverse(PyObject *module, visitproc visit, void *arg)
@@ -219,7 +216,6 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     const state *const held = PyModule_GetState(module);
     Py_VISIT(held->turn_type);
     Py_VISIT(held->loan_type);
-    Py_VISIT(held->allocate);
     return 0;
 }
 
@@ -228,7 +224,6 @@ static int clear(PyObject *module)
     state *const held = PyModule_GetState(module);
     Py_CLEAR(held->turn_type);
     Py_CLEAR(held->loan_type);
-    Py_CLEAR(held->allocate);
     return 0;
 }
 

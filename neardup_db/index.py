@@ -263,9 +263,11 @@ class Index(Reader):
     def _checkpoint(self) -> None:
         """Give the disk space of a long write-ahead log back."""
         db = self._store.db
-        with db.hold(), translated(db.name):
-            if db.owned and not db.connection.in_transaction:
-                db.truncate_log()
+        loan = db.turn.take(0)
+        if loan is not None:  # else another thread is at work already, and the work here is done
+            with loan, translated(db.name):
+                if db.owned and not db.connection.in_transaction:
+                    db.truncate_log()
 
     # ---- changing and removing -----------------------------------------------------------------------------------------
 
@@ -374,6 +376,7 @@ class Index(Reader):
         db.require_open()
         with db.hold(), translated(db.name):
             db.require_open()
+            db.settle()
             report = checker.pages()
         if not report.ok:  # nothing can be read or mended with certainty
             return report
@@ -396,6 +399,7 @@ class Index(Reader):
         db.require_open()
         with db.hold(), translated(db.name):
             db.require_open()
+            db.settle()
             if db.connection.in_transaction:
                 raise NearDupError("compact() cannot run inside a transaction: leave it first")
             with self._store.writing():
@@ -413,6 +417,7 @@ class Index(Reader):
         db.require_open()
         with db.hold(), translated(db.name):
             db.require_open()
+            db.settle()
             if db.connection.in_transaction:
                 raise NearDupError("backup() cannot run inside a transaction: leave it first")
             back_up(db, os.fsdecode(path))

@@ -15,7 +15,7 @@ from histories import CLOCK, PLANS, Counts, Difference, History, Operation, diff
 
 pytestmark = pytest.mark.usefixtures("small_limits", "clock")
 
-SEEDS = 110
+SEEDS = 60
 """Histories of each plan."""
 
 SEEDS_LONG = 40_000

@@ -11,6 +11,7 @@ from typing import Any
 
 import apsw
 import pytest
+from load import run_threads
 from support import SETS, WORDS
 
 from neardup_db import (
@@ -143,6 +144,51 @@ def test_sql_that_ends_what_a_load_has_begun(tmp_path: Path, monkeypatch: pytest
         assert len(index) == 0 and not connection.in_transaction and index.check().ok
         index.add_many([(1, story(1))])
         assert list(index) == [1] and index.check().ok
+
+
+@pytest.mark.parametrize("count", [3, 30_000])
+def test_a_transaction_is_not_held_open_across_records(tmp_path: Path, count: int) -> None:
+    """A transaction() of the iterator's own that is open while records are written is an error, and all of it is taken back."""
+    with Index(tmp_path / "index.db", SimHash()) as index:
+
+        def given() -> Iterator[tuple[Any, str]]:
+            yield "before", story(0)
+            with index.transaction():
+                for number in range(count):
+                    yield number, story(number)
+                len(index)
+
+        with pytest.raises(NearDupError, match="end it before the next record is yielded"):
+            index.add_many(given())
+        assert len(index) == 0 and not index.connection.in_transaction and index.check().ok
+        run_threads(lambda: index.add("after", story(1)))
+
+
+def test_wrong_records_while_others_are_written(tmp_path: Path) -> None:
+    """Each record that is left out is named with its own reason, whatever the load's threads are doing."""
+    with Index(tmp_path / "index.db", SimHash()) as index:
+        records = ((number, 5 if number % 97 == 96 else story(number)) for number in range(30_000))
+        report = index.add_many(records, on_error="skip")
+        assert report.skipped == 309 and len(report.problems) == 100
+        assert [one.record for one in report.problems] == list(range(96, 9700, 97))
+        assert all(one.reason.startswith("text=5 is of type int") for one in report.problems)
+        assert index.add_many([("a", "x y z"), (7, "x y z"), ("b", "x y z")], on_error="skip").problems[0].record == 1
+
+
+def test_what_cannot_run_inside_a_load_says_so(tmp_path: Path) -> None:
+    """backup() and compact() inside the iterator are refused: neither leaves out records that were yielded before."""
+    with Index(tmp_path / "index.db", SimHash()) as index:
+
+        def given() -> Iterator[tuple[int, str]]:
+            yield 1, story(1)
+            for call in (lambda: index.backup(tmp_path / "copy.db"), index.compact):
+                with pytest.raises(NearDupError, match="inside a transaction"):
+                    call()
+            assert index.check().ok
+            yield 2, story(2)
+
+        index.add_many(given())
+        assert list(index) == [1, 2] and not (tmp_path / "copy.db").exists()
 
 
 @pytest.mark.parametrize("connection", [False, True], ids=["in memory", "connection"])
@@ -366,6 +412,26 @@ def test_a_task_that_only_asks_in_memory(codes: Index) -> None:
 
     asyncio.run(both())
     assert list(codes) == ["a"]
+
+
+def test_a_task_in_a_transaction_of_the_callers(tmp_path: Path) -> None:
+    """In a transaction that SQL began, the task that enters transaction() owns it as elsewhere."""
+    connection = apsw.Connection(str(tmp_path / "index.db"))
+    with Index(connection, MinHash()) as index:
+
+        async def work() -> None:
+            connection.execute("BEGIN IMMEDIATE")
+            with index.transaction():
+                index.add("a", "one two three")
+                with pytest.raises(BusyError, match="another asyncio task"):
+                    await asyncio.create_task(write())
+            connection.execute("COMMIT")
+
+        async def write() -> None:
+            index.add("b", "four five six")
+
+        asyncio.run(work())
+        assert list(index) == ["a"]
 
 
 def test_transactions_end_in_the_reverse_order(codes: Index) -> None:

@@ -26,8 +26,7 @@ class Lane:
     One thread gives at a time. What is given, and what became of it, goes through queues of C: what Python's conditions lock
     stays locked where an interrupt comes in between."""
 
-    def __init__(self, name: str, most: int, most_bytes: int) -> None:
-        self.name = name
+    def __init__(self, most: int, most_bytes: int) -> None:
         self.most = most
         self.most_bytes = most_bytes
         self.working = False
@@ -95,7 +94,6 @@ class Lane:
 
     def _run(self) -> None:
         self._identity = threading.get_ident()
-        threading.current_thread().name = self.name  # for who looks at the threads of a program
         try:
             while (work := self._given.get()) is not None and not self._ended:
                 self.working = True
@@ -120,8 +118,8 @@ class Background:
 
     def __init__(self, db: Database) -> None:
         self.db = db
-        self._preparing = Lane("neardup_db prepare", 1, 0)
-        self._writing = Lane("neardup_db write", limits.WAITING_MAX, limits.WAITING_BYTES)
+        self._preparing = Lane(1, 0)
+        self._writing = Lane(limits.WAITING_MAX, limits.WAITING_BYTES)
         for lane in (self._preparing, self._writing):  # where an interrupt comes before `_end`
             weakref.finalize(self, lane.end).atexit = False
 

@@ -446,6 +446,11 @@ class Database:
         return self._closed
 
     @property
+    def depth(self) -> int:
+        """How many blocks of `writing` are open."""
+        return self._depth
+
+    @property
     def in_own_transaction(self) -> bool:
         """Whether a thread is inside `writing`."""
         return self._depth > 0
@@ -576,9 +581,9 @@ class Database:
                     # without a call: behind each an interrupt can come
                     if level.began:
                         self._depth = 0
-                        if not self.connection.in_transaction:
+                        if self._closed or not self.connection.in_transaction:
                             self._outermost = None
-                    elif level.outermost is self._outermost:
+                    elif level.outermost is self._outermost and self._depth:
                         self._depth -= 1
 
     def _level(self, *, light: bool = False) -> _Level:
@@ -590,8 +595,9 @@ class Database:
         savepoint = None if light and self._began else f"neardup_{self._depth}"
         level = _Level(began, self._depth, savepoint, self.connection.total_changes())
         self._joined = not began and not self._began
-        if began:
+        if self._depth == 0:
             self._task = current_task()
+        if began:
             self._outermost = weakref.ref(level)
         level.outermost = self._outermost
         return level
@@ -610,7 +616,7 @@ class Database:
                     self.connection.execute("ROLLBACK")
 
     def _end_reading(self) -> None:
-        if self.connection.in_transaction and not self.forked:
+        if not self._closed and self.connection.in_transaction and not self.forked:
             self.connection.execute("COMMIT")
 
     def _begin(self, level: _Level) -> None:
@@ -642,8 +648,8 @@ class Database:
             raise _unknown(error, self.name) from error
 
     def _roll_back(self, level: _Level) -> None:
-        if self.forked or level.outermost is not self._outermost:  # the parent's, in memory that both share; or over already
-            return
+        if self.forked or self._closed or level.outermost is not self._outermost:
+            return  # it is the parent's, in memory that both share; or over already
         if not self.connection.in_transaction:  # it did not begin, was committed, or SQLite has rolled back by itself
             return
         if level.began:
@@ -666,12 +672,15 @@ class Database:
         try:
             yield
         finally:
-            if ours and not self._closed and not self.forked:
-                with self.hold():
+            loan = self.turn.take(0) if ours and not self._closed and not self.forked else None
+            if loan is not None:
+                with loan:
                     with suppress(apsw.Error):
                         self._cache_size = _cache_size(self.connection)
                     with suppress(apsw.Error):
                         self.connection.pragma("cache_size", self._cache_size)
+            elif ours:  # another thread is at work already: the next load sees to it
+                self._cache_size = -limits.CACHE_KIB_MANY
 
     def keep_log_short(self) -> None:
         """Move the write-ahead log of a connection of our own whenever a commit finds it long."""
@@ -691,12 +700,16 @@ class Database:
                 return
             if self._depth:
                 raise NearDupError("the index cannot be closed inside its own transaction: leave the transaction first")
-            self._closed = True
-            with suppress(apsw.ConnectionClosedError):  # by its owner
-                self.undo.unwatch(self.connection)
-            if self.owned:
-                with suppress(*OF_CHECKPOINT):
-                    self.connection.close()
+            self.abandon()
+
+    def abandon(self) -> None:
+        """The same in the midst of anything, for a database that was not opened to its end."""
+        self._closed = True
+        with suppress(apsw.ConnectionClosedError):  # by its owner
+            self.undo.unwatch(self.connection)
+        if self.owned:
+            with suppress(*OF_CHECKPOINT):
+                self.connection.close()
 
 
 class _Translated:

@@ -67,6 +67,7 @@ class Ingest:
         """Records until the transaction is full."""
         self._open: tuple[ExitStack, Background] | None = None
         """The transaction."""
+        self._depth = store.db.depth
         self._busy = False
         self._is_settled = True
         self._error: BaseException | None = None
@@ -143,7 +144,10 @@ class Ingest:
             self._skip(number, None, error)
 
     def _is_rebuilt(self) -> bool:
-        """Whether the file has other settings than those by which records are checked, which are its own from now on."""
+        """Whether the file has other settings than those by which records are checked, which are its own from now on. In the
+        open transaction only a call from inside can change them, and then they are known."""
+        if self._open is not None:
+            return False
         epoch = self.store.epoch
         with self._at_work(), self.store.reading():
             return self.store.epoch != epoch
@@ -191,6 +195,11 @@ class Ingest:
         self._batch = Batch(batch.first + len(batch) + len(batch.skipped), self.store.epoch)
         if not len(batch):
             return
+        if self.store.db.depth > self._depth + (self._open is not None):
+            raise NearDupError(
+                "a transaction() that the records' iterator began is open, and its end would take back some of the records: end "
+                "it before the next record is yielded, or begin it around add_many"
+            )
         with self._at_work():
             background = self._background()
             if batch.epoch != self.store.epoch:  # the index was rebuilt since the first of its records was checked

@@ -125,6 +125,7 @@ class Joins:
         for number, group_id, value, value_hash in self.db.stream(self.store.sql(sql), (first_id, limits.SET_BLOCK)):
             if not self.documents.is_sound(value, value_hash):
                 self.documents.value(number)  # raises, and says what to do
+            self.documents.require_numbers((number, group_id))
             ids.append(number)
             groups.append(group_id)
             values.append(_moved(np.frombuffer(value, "<u8"), group_id))
@@ -207,7 +208,7 @@ def _moved(hashes: npt.NDArray[np.uint64], group_id: int) -> npt.NDArray[np.uint
     as many hashes in common as before, those of two groups none but by chance."""
     if not group_id:
         return hashes
-    moved = hashes + np.uint64(int(group_id) * 0x9E3779B97F4A7C15 % 2**64)
+    moved = hashes + np.uint64(group_id * 0x9E3779B97F4A7C15 % 2**64)
     return np.roll(moved, -int(moved.argmin())) if len(moved) else moved
 
 

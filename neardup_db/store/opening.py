@@ -109,7 +109,7 @@ def _open(path: str, given: Given, name: str, how: _How, *, attach: bool) -> Sto
         if file is not None:
             _let_open_again(db, file, how.memory_map)
     except BaseException:
-        db.close()
+        db.abandon()
         raise
     return store
 
@@ -140,7 +140,7 @@ def _create_file(path: str, given: Given, name: str, how: _How) -> None:
             _open_in(db, given, name, attach=False)
             db.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)  # closing would pass over its errors
         finally:
-            db.close()
+            db.abandon()
 
 
 @contextlib.contextmanager

@@ -115,7 +115,10 @@ class Views:
                     return None
                 if len(self._readers) < limits.READERS_MAX:
                     return self._open()
-            view = random.choice(self._readers)
+            readers = tuple(self._readers)
+            if not readers:  # closed just now
+                continue
+            view = random.choice(readers)
             loan = view.store.db.turn.take(_LOOK_AGAIN_S)
             if loan is not None:
                 return loan, view
@@ -146,7 +149,7 @@ class Views:
             with view.store.reading():
                 pass
         except BaseException as error:
-            db.close()
+            db.abandon()
             if isinstance(error, NearDupError):
                 return None
             raise
@@ -167,7 +170,11 @@ class Views:
 
     def _close_readers(self) -> None:
         self._closed = True
-        with self._opened_by_one():
-            while self._readers:
-                self._readers[-1].store.db.close()
-                self._readers.pop()
+        try:
+            with self._opened_by_one():
+                while self._readers:
+                    self._readers[-1].store.db.close()
+                    self._readers.pop()
+        except BaseException:  # a reader is at work for longer than the timeout: nothing is closed yet
+            self._closed = False
+            raise
