@@ -34,7 +34,7 @@ compile() {
     clang $flags $sanitize $own -c "$1" -o "$work/objects/$(basename "$1" .c).o"
 }
 export -f compile
-find "$root/csrc" "$root/tests/fuzz" -name '*.c' ! -name python_texts.c ! -name sqlite_checksums.c ! -name sqlite_fork.c ! -name sqlite_sync.c | xargs -P "$jobs" -I {} bash -euo pipefail -c 'compile {}'
+find "$root/csrc" "$root/tests/fuzz" -name '*.c' ! -name 'python_*.c' ! -name sqlite_checksums.c ! -name sqlite_fork.c | xargs -P "$jobs" -I {} bash -euo pipefail -c 'compile {}'
 
 mapfile -t core < <(find "$work/objects" -name '*.o' ! -name 'fuzz_*' ! -name 'sqlite_*')
 mapfile -t extension < <(find "$work/objects" -name 'sqlite_*.o')
