@@ -735,6 +735,21 @@ def test_rebuild_changes_the_scheme(index: Path) -> None:
         assert made.scheme.settings()["scheme"] == "simhash"
 
 
+def test_rebuild_changes_what_an_error_says_it_can(index: Path, tmp_path: Path) -> None:
+    """Where add is refused for --no-record-matches, or --store-text, neardup rebuild changes just that, as the error advises."""
+    more = tmp_path / "more.jsonl"
+    more.write_text('{"id": "new", "text": "quite other words than before"}\n', encoding="utf-8")
+    refused = run("add", index, more, "--no-record-matches")
+    assert refused.exit_code == 2 and "change the file with neardup rebuild" in refused.stderr
+    good("rebuild", index, "--no-record-matches", "--no-store-text")
+    good("add", index, more, "--no-record-matches")
+    with Index(index, record_matches=False, store_text=False) as made:
+        assert made.get("new").text is None and len(made) == 5 and made.check().ok
+    refused = run("rebuild", index, "--store-text")
+    assert refused.exit_code == 2 and "5 documents have no stored text" in refused.stderr
+    good("rebuild", index, "--record-matches")
+
+
 def test_check_finds_damage_and_repairs_it(index: Path) -> None:
     """An index in order gives 0, a damaged one 1 and a line for each problem, a repaired one 0."""
     assert good("check", index) == "in order\n"

@@ -83,19 +83,21 @@ def expire(index_path: Path, name: str, keep_newest: int | None, as_json: bool) 
 @name_option
 @scheme_options
 @text_options
+@click.option("--store-text/--no-store-text", default=None, help="Keep texts from now on (an empty INDEX), or drop them.")
+@click.option("--record-matches/--no-record-matches", default=None, help="Seek and record matches from now on, or drop them.")
 @click.option("--compact", is_flag=True, help="Then give free space back to the file system.")
 @json_option
 def rebuild(index_path: Path, name: str, compact: bool, as_json: bool, **options: Any) -> None:
     """Build the tables of INDEX anew.
 
     With another scheme or other text rules, if given. Another fingerprint needs the texts: an index made with --store-text.
-    Without options the same tables are made again.
+    Without options the same tables are made again. Whether texts are stored and matches recorded can be changed too.
 
     \b
     neardup rebuild articles.db --scheme minhash --threshold 0.9 --compact
     """
     with open_index(index_path, name, write=True) as index:
-        index.rebuild(scheme=scheme_of(options), text=text_rules(options))
+        index.rebuild(scheme=scheme_of(options), text=text_rules(options), **options)
         if compact:
             index.compact()
         documents = len(index)

@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -665,7 +665,7 @@ class Database:
     @contextmanager
     def large_cache(self) -> Iterator[None]:
         """Keep more pages meanwhile, for writing many documents; a size that is not ours stays as it is."""
-        with self.hold(), translated():
+        with self.hold(), translated(self.name):
             ours = self.owned and self.connection.pragma("cache_size") == self._cache_size
             if ours:
                 self.connection.pragma("cache_size", -limits.CACHE_KIB_MANY)
@@ -726,9 +726,7 @@ class _Translated:
             raise translate(error, self._name) from error
 
 
-_TRANSLATED = _Translated()
-
-
+@lru_cache(64)
 def translated(name: str = "") -> _Translated:
     """A block whose errors of SQLite come out as errors of this package; name: of the file."""
-    return _Translated(name) if name else _TRANSLATED
+    return _Translated(name)

@@ -33,9 +33,7 @@ def rebuild(store: Store, writer: Writer, changes: Given, now: int, step: Callab
     for name in {*store.scheme.settings(), *store.rules.settings()} - set(new):
         db.execute(store.sql("DELETE FROM {index}_setting WHERE name = ?"), (name,))
     store.set(**new, store_text=int(store_text), record_matches=int(record_matches))
-    if not keep_values:
-        store.set(fingerprints=schema.random_number())
-    store.adopt(changes)
+    store.adopt(changes, fingerprints=not keep_values)
     if not keep_values:
         _fingerprint_again(store, step)
     if not store_text:

@@ -220,13 +220,13 @@ class Store:
             )
         return scheme, rules
 
-    def adopt(self, changes: Given) -> None:
+    def adopt(self, changes: Given, *, fingerprints: bool) -> None:
         """Go on with the settings that a rebuild has just written. What it changed binds no more as it was given when opening;
-        text rules bind as they are now, for their functions are not in the file."""
+        text rules bind as they are now, for their functions are not in the file. fingerprints: as of `new_generation`."""
         changed = {one.name: getattr(changes, one.name) for one in fields(changes)}
         binds = {name: value if name == "rules" else None for name, value in changed.items() if value is not None}
         self.db.undo.append(self.common.now_binds(replace(self.common.given[0], **binds)))
-        self.new_generation()
+        self.new_generation(fingerprints=fingerprints)
 
     def set(self, **settings: Any) -> None:
         """Overwrite settings."""
