@@ -37,14 +37,14 @@ from measure import (
     read_jsonl,
     table,
 )
-from peers import BANDS, JOBS, PERMUTATIONS, ROWS, Pairs, truth_of
+from peers import BANDS, JOBS, PERMUTATIONS, ROWS, THRESHOLD, Pairs
 
 from neardup_db import BottomK, Index, MinHash
+from neardup_db.compute import shingles
 
 BOTTOM_K = BottomK(k=128, threshold=0.5)
 PART = 20_000  # documents whose pairs are compared with brute force
 WORDS = 250  # of the median document of `pairs`
-PEERS = ("gaoya", "rensa", "FastSketchLSH", "datasketch")
 PARTS = ("pairs", "clusters", "texts")
 
 Clusters = Iterable[Sequence[int]]
@@ -132,7 +132,7 @@ def measure_clusters(path: str, count: int, folder: Path) -> dict[str, Any]:
 
 
 def neardup_job(texts: Sequence[str], folder: str, exact: bool) -> tuple[Clusters, Callable[[], Pairs]]:
-    """This package, in a file: `add_many`, then `clusters`. The pairs are asked for afterwards, off the clock."""
+    """This package, in a file: `add_many`, then `clusters`. The pairs are listed afterwards, off the clock."""
     database = os.path.join(folder, "index.db")
     with Index(database, MinHash(threshold=0.8, exact=exact, expected=len(texts)), record_matches=False) as index:
         index.add_many(enumerate(texts))
@@ -147,7 +147,7 @@ def neardup_job(texts: Sequence[str], folder: str, exact: bool) -> tuple[Cluster
 
 def peer_job(name: str, texts: Sequence[str]) -> tuple[Clusters, Callable[[], Pairs]]:
     """Its pairs, joined."""
-    pairs = JOBS[name](texts) or []
+    pairs = JOBS[name](texts)
     return components(len(texts), pairs), lambda: pairs
 
 
@@ -166,7 +166,7 @@ def text_dedup_job(path: str, folder: str) -> tuple[Clusters, None]:
     return components(max(minhash.uf.parent, default=0) + 1, minhash.uf.parent.items()), None
 
 
-LIBRARIES = ("neardup-db exact=True, in a file", "neardup-db, in a file", *PEERS, "text-dedup")
+LIBRARIES = ("neardup-db exact=True, in a file", "neardup-db, in a file", *JOBS, "text-dedup")
 
 
 def to_clusters(name: str, path: str, truth: set[tuple[int, int]]) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def to_clusters(name: str, path: str, truth: set[tuple[int, int]]) -> dict[str, 
         with Clock() as clock:
             if name == "text-dedup":
                 clusters, later = text_dedup_job(path, folder)
-            elif name in PEERS:
+            elif name in JOBS:
                 clusters, later = peer_job(name, texts)
             else:
                 clusters, later = neardup_job(texts, folder, "exact" in name)
@@ -200,9 +200,14 @@ def to_clusters(name: str, path: str, truth: set[tuple[int, int]]) -> dict[str, 
     }
 
 
+def truth_of(path: str) -> set[tuple[int, int]]:
+    """The pairs, exactly."""
+    return set(exact_pairs(shingle_sets((text for _, text in read_jsonl(Path(path))), shingles), THRESHOLD))
+
+
 def measure_texts(path: str, repeat: int, names: Sequence[str]) -> dict[str, Any]:
     """The third part: rounds through all libraries."""
-    truth = in_child(truth_of, path, None)
+    truth = in_child(truth_of, path)
     note(f"texts: {len(truth)} true pairs")
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for turn in range(repeat):
@@ -215,8 +220,8 @@ def measure_texts(path: str, repeat: int, names: Sequence[str]) -> dict[str, Any
     rows = [
         {
             **done[0],
-            **{part: statistics.median(one[part] for one in done) for part in ("seconds", "cpu_seconds", "memory_mb")},
-            "all_seconds": [one["seconds"] for one in done],
+            **{part: statistics.median(result[part] for result in done) for part in ("seconds", "cpu_seconds", "memory_mb")},
+            "all_seconds": [result["seconds"] for result in done],
         }
         for done in runs.values()
         if done
@@ -228,31 +233,31 @@ def measure_texts(path: str, repeat: int, names: Sequence[str]) -> dict[str, Any
 # ---- all of it ---------------------------------------------------------------------------------------------------------
 
 
-def pairs_markdown(one: dict[str, Any]) -> str:
+def pairs_markdown(result: dict[str, Any]) -> str:
     """The first part."""
     header = ("documents", "added in s", "bytes a document", "pairs() s", "CPU s", "memory MB", "pairs")
-    row = [one["documents"], one["add_seconds"], one["file_bytes"] / one["documents"]]
-    row += [one[name] for name in ("seconds", "cpu_seconds", "memory_mb", "pairs")]
+    row = [result["documents"], result["add_seconds"], result["file_bytes"] / result["documents"]]
+    row += [result[name] for name in ("seconds", "cpu_seconds", "memory_mb", "pairs")]
     return (
         f"## All pairs of stored fingerprints\n\n`{BOTTOM_K!r}`, matches not recorded, in a file. Memory: the peak above the "
         f"process with the index open.\n\n{table(header, [row])}\n\n"
-        f"Of the pairs among the first {one['part']:,} documents brute force finds {one['true_pairs']:,}; `pairs` missed "
-        f"{one['missed']}, gave {one['wrong']} more, and {one['other_similarity']} with another similarity."
+        f"Of the pairs among the first {result['part']:,} documents brute force finds {result['true_pairs']:,}; `pairs` missed "
+        f"{result['missed']}, gave {result['wrong']} more, and {result['other_similarity']} with another similarity."
     )
 
 
-def clusters_markdown(one: dict[str, Any]) -> str:
+def clusters_markdown(result: dict[str, Any]) -> str:
     """The second part."""
     header = ("documents", "added in s", "bytes a document", "clusters() s", "CPU s", "memory MB", "clusters", "largest")
-    row = [one["documents"], one["add_seconds"], one["file_bytes"] / one["documents"]]
-    row += [one[name] for name in ("seconds", "cpu_seconds", "memory_mb", "clusters", "largest")]
+    row = [result["documents"], result["add_seconds"], result["file_bytes"] / result["documents"]]
+    row += [result[name] for name in ("seconds", "cpu_seconds", "memory_mb", "clusters", "largest")]
     title = "## Clusters of stored fingerprints\n\nMinHash(threshold=0.8), matches not recorded, in a file.\n\n"
     return title + table(header, [row])
 
 
-def texts_markdown(one: dict[str, Any], count: int) -> str:
+def texts_markdown(result: dict[str, Any], count: int) -> str:
     """The third part."""
-    gaoya = next((row["seconds"] for row in one["rows"] if row["name"] == "gaoya"), None)
+    gaoya = next((row["seconds"] for row in result["rows"] if row["name"] == "gaoya"), None)
     dash = chr(8211)
     rows = [
         (
@@ -267,12 +272,12 @@ def texts_markdown(one: dict[str, Any], count: int) -> str:
             f"{row['joined']:.4f}",
             *(dash if row[name] is None else f"{row[name]:.4f}" for name in ("recall", "precision")),
         )
-        for row in one["rows"]
+        for row in result["rows"]
     ]
     times = ("seconds", "of all repeats", "CPU s", "of gaoya's", "memory MB", "file left, MB")
     return (
-        f"## {count:,} texts to clusters\n\nJaccard of 3-word shingles >= 0.8; {one['true_pairs']:,} true pairs in "
-        f"{one['true_clusters']:,} clusters. One thread, texts in a list (text-dedup reads them from the file, and works in "
+        f"## {count:,} texts to clusters\n\nJaccard of 3-word shingles >= 0.8; {result['true_pairs']:,} true pairs in "
+        f"{result['true_clusters']:,} clusters. One thread, texts in a list (text-dedup reads them from the file, and works in "
         "processes of its own, whose CPU and memory are not counted), medians. Joined: true pairs whose documents are in one "
         "cluster. Recall and precision: of the pairs given; neardup-db makes clusters without listing pairs, its pairs are asked "
         "for afterwards, off the clock. text-dedup gives clusters only, of unverified candidates.\n\n"

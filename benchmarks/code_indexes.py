@@ -51,7 +51,7 @@ class CodeIndex:
         return False
 
     def file_bytes(self) -> int | None:
-        """Bytes of what is on disk; None where nothing is."""
+        """Bytes on disk; None for an index in memory."""
         return None
 
 

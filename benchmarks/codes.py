@@ -186,8 +186,8 @@ def markdown(results: dict[str, Any]) -> str:
     costs = ("codes/s", "CPU s", "bytes a code on disk", "peak MB")
     header = ("index", *costs, "p50 us", "p99 us", "in one call", "recall", "wrong")
     dash = chr(8211)
-    for one in results["sections"]:
-        good = [row for row in one["rows"] if "error" not in row]
+    for part in results["sections"]:
+        good = [row for row in part["rows"] if "error" not in row]
         rows = [
             (
                 row["name"],
@@ -203,8 +203,8 @@ def markdown(results: dict[str, Any]) -> str:
             )
             for row in good
         ]
-        parts += [f"## {one['title']}", f"{one['near']} codes are near {CHECKED} queries.", table(header, rows)]
-        parts += [f"{row['name']}: {row['error']}" for row in one["rows"] if "error" in row]
+        parts += [f"## {part['title']}", f"{part['near']} codes are near {CHECKED} queries.", table(header, rows)]
+        parts += [f"{row['name']}: {row['error']}" for row in part["rows"] if "error" in row]
     return "\n\n".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""Queries for what a document contains: what they find, how long they take and what they cost in the file.
+"""Containment queries: their recall and precision, their time, and the bytes that they cost in the file.
 
     python benchmarks/containment.py [--documents 20000] [--timed 100000] [--json FILE]
 

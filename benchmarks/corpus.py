@@ -101,7 +101,7 @@ class _Source:
 
 
 class Corpus:
-    """`count` documents, each time anew the same; `pairs` holds (earlier, later, similarity) of what was planted so far."""
+    """`count` documents, the same in every iteration; `pairs` holds (earlier, later, similarity) of the copies planted so far."""
 
     def __init__(self, count: int, seed: int = 1, median_words: int = MEDIAN_WORDS) -> None:
         self.count = count

@@ -44,7 +44,7 @@ def seconds(run: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def medians(runs: Sequence[Run], repeat: int) -> dict[str, tuple[float, Any]]:
-    """{name: (median seconds, what it returned)} of functions that take turns."""
+    """{name: (median seconds, result)} of functions that take turns."""
     times: dict[str, list[float]] = {name: [] for name, _, _ in runs}
     results: dict[str, Any] = {}
     for turn in range(repeat):
@@ -190,7 +190,7 @@ def set_similarity_search(arrays: npt.NDArray[np.uint64], threshold: float) -> C
 
 
 def larger_sets(repeat: int) -> str:
-    """Collections in which lists of values are walked, and what a value that everybody has does to them."""
+    """Collections whose lists of values are walked, and the cost of a value that all sets share."""
     rows = []
     cases = ((20_000, 128, 0.5, 0), (20_000, 128, 0.8, 0), (20_000, 128, 0.8, 20), (2_000, 1000, 0.5, 0))
     for count, k, threshold, percent in cases:

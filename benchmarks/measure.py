@@ -1,4 +1,4 @@
-"""What the benchmarks share: the machine, time and memory of a process, child processes, files, Markdown tables."""
+"""Shared by the benchmarks: the machine, time and memory of a process, child processes, files, Markdown tables."""
 
 from __future__ import annotations
 
@@ -105,19 +105,19 @@ class Clock:
 
 
 def timed(run: Callable[[int], Any], count: int) -> tuple[float, float]:
-    """p50 and p99 of run(0) .. run(count - 1) in microseconds. Each runs in three rounds and its middle time counts: what other
-    processes take away for a moment is not the query's."""
+    """p50 and p99 of run(0) .. run(count - 1) in microseconds. Each runs in three rounds and its middle time counts, so that
+    a moment taken by another process does not."""
     rounds: list[list[float]] = [[], [], []]
-    for one in rounds:
+    for times in rounds:
         for i in range(count):
             start = time.perf_counter()
             run(i)
-            one.append((time.perf_counter() - start) * 1e6)
+            times.append((time.perf_counter() - start) * 1e6)
     return percentiles([sorted(three)[1] for three in zip(*rounds, strict=True)])
 
 
 def each(run: Callable[[int], Any], count: int) -> list[float]:
-    """Microseconds of run(0) .. run(count - 1), once each: for what changes the index."""
+    """Microseconds of run(0) .. run(count - 1), once each: for calls that change the index."""
     times = []
     for i in range(count):
         start = time.perf_counter()

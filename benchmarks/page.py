@@ -27,7 +27,7 @@ STORIES = 1000
 
 
 def texts(count: int) -> Iterator[tuple[str, str]]:
-    """(key, text) of so many documents."""
+    """(key, text) of `count` documents."""
     pick = random.Random(1)
     words = [f"word{number}" for number in range(20_000)]
     stories = [pick.choices(words, k=30) for _ in range(STORIES)]

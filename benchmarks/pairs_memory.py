@@ -41,7 +41,7 @@ OWN = 10
 
 
 def documents(kind: str, count: int) -> Iterator[dict[str, Any]]:
-    """What is added."""
+    """The documents to add."""
     for i in range(count):
         text = f"{TEXT} {' '.join(f'own{i}x{j}' for j in range(OWN))}" if kind == "near" else TEXT
         yield {"key": i, "text": text, "group": f"group {i}" if kind == "groups" else None}

@@ -113,19 +113,19 @@ def plain_shingles(text: str) -> Iterator[tuple[str, ...]]:
     return iter([tuple(words)] if 0 < len(words) < 3 else zip(words, words[1:], words[2:], strict=False))
 
 
-def compare_files(one: Collection) -> dict[str, Any]:
+def compare_files(collection: Collection) -> dict[str, Any]:
     """How the given truth differs from ours, and whether the other text rules alone explain it."""
-    assert one.given is not None
-    ours = named(one, one.near)
-    theirs = {(min(pair), max(pair)): similarity for pair, similarity in one.given.items()}
-    again = named(one, exact_pairs(shingle_sets(one.texts, plain_shingles), LEAST))
+    assert collection.given is not None
+    ours = named(collection, collection.near)
+    theirs = {(min(pair), max(pair)): similarity for pair, similarity in collection.given.items()}
+    again = named(collection, exact_pairs(shingle_sets(collection.texts, plain_shingles), LEAST))
     both = ours.keys() & theirs.keys()
 
     def high(pairs: dict[tuple[str, str], float]) -> set[tuple[str, str]]:
         return {pair for pair, similarity in pairs.items() if similarity >= THRESHOLD}
 
     return {
-        "set": one.name,
+        "set": collection.name,
         "pairs in the file, J >= 0.8": len(high(theirs)),
         "by our text rules": len(high(ours)),
         "only in the file": len(high(theirs) - high(ours)),
@@ -138,11 +138,11 @@ def compare_files(one: Collection) -> dict[str, Any]:
     }
 
 
-def named(one: Collection, pairs: Truth) -> dict[tuple[str, str], float]:
+def named(collection: Collection, pairs: Truth) -> dict[tuple[str, str], float]:
     """The pairs by the documents' names, the lesser name first."""
     found = {}
     for (i, j), similarity in pairs.items():
-        a, b = sorted((one.ids[i], one.ids[j]))
+        a, b = sorted((collection.ids[i], collection.ids[j]))
         found[a, b] = similarity
     return found
 
@@ -160,12 +160,12 @@ def index_pairs(scheme_name: str, texts: list[str]) -> tuple[list[tuple[int, int
         return pairs, added - start, time.perf_counter() - added
 
 
-def judge(one: Collection, scheme_name: str, found: Pairs) -> dict[str, Any]:
+def judge(collection: Collection, scheme_name: str, found: Pairs) -> dict[str, Any]:
     """Recall and precision of pairs, and recall per document."""
-    truth = one.truth
+    truth = collection.truth
     hits = len(found & truth.keys())
     return {
-        "set": one.name,
+        "set": collection.name,
         "scheme": scheme_name,
         "true pairs": len(truth),
         "returned": len(found),
@@ -173,7 +173,7 @@ def judge(one: Collection, scheme_name: str, found: Pairs) -> dict[str, Any]:
         "recall": hits / len(truth) if truth else 1.0,
         "precision": hits / len(found) if found else 1.0,
         "recall per document": recall_per_document(truth, found),
-        "returned with J < 0.5": len(found - one.near.keys()),
+        "returned with J < 0.5": len(found - collection.near.keys()),
     }
 
 
@@ -188,23 +188,25 @@ def recall_per_document(truth: Truth, found: Pairs) -> float:
     return sum(hits[end] / partners[end] for end in partners) / len(partners) if partners else 1.0
 
 
-def promise(one: Collection, name: str, found: Pairs) -> dict[str, Any]:
+def promise(collection: Collection, name: str, found: Pairs) -> dict[str, Any]:
     """Misses of a MinHash against its curve. Pairs of one family share signatures, so that the spread is larger than the
     binomial error, which takes pairs as independent."""
     scheme = SCHEMES[name]
     assert isinstance(scheme, MinHash)
     exact = name == EXACT
-    miss = [1 - (caught(scheme, similarity) if exact else returned(scheme, similarity)) for similarity in one.truth.values()]
-    missed = len(one.truth.keys() - found)
+    miss = [
+        1 - (caught(scheme, similarity) if exact else returned(scheme, similarity)) for similarity in collection.truth.values()
+    ]
+    missed = len(collection.truth.keys() - found)
     return {
-        "set": one.name,
+        "set": collection.name,
         "scheme": name,
         "true pairs": len(miss),
         "missed": missed,
         "expected by the curve": sum(miss),
         "binomial error": math.sqrt(sum(p * (1 - p) for p in miss)),
         "promised at most": (1 - RECALL) * len(miss) if exact else "\N{EN DASH}",
-        "returned below 0.8": len(found - one.truth.keys()),
+        "returned below 0.8": len(found - collection.truth.keys()),
     }
 
 
@@ -225,10 +227,10 @@ def returned(scheme: MinHash, similarity: float) -> float:
     return min(1.0, sum(chances))
 
 
-def simhash_table(one: Collection, shares: dict[tuple[float, int], list[int]]) -> None:
+def simhash_table(collection: Collection, shares: dict[tuple[float, int], list[int]]) -> None:
     """Counts, by true similarity, the pairs within 3 and 7 bits: shares[bin, distance] = [within, all]."""
-    codes = [int.from_bytes(code.tobytes(), "big") for code in SimHash().fingerprints(one.texts)]
-    for (i, j), similarity in one.near.items():
+    codes = [int.from_bytes(code.tobytes(), "big") for code in SimHash().fingerprints(collection.texts)]
+    for (i, j), similarity in collection.near.items():
         distance = (codes[i] ^ codes[j]).bit_count()
         low = max((edge for edge in BINS if edge <= similarity), default=LEAST)
         for limit in (3, 7):
@@ -258,14 +260,14 @@ def run(*arguments: str) -> str:
     return done.stdout
 
 
-def commands(one: Collection) -> dict[str, Any]:
+def commands(collection: Collection) -> dict[str, Any]:
     """`neardup dedup` and `neardup clusters` beside the exact script."""
-    exact = components(len(one.texts), one.truth)
+    exact = components(len(collection.texts), collection.truth)
     dropped = {member for group in exact for member in group[1:]}
     with tempfile.TemporaryDirectory() as folder:
         path, output, database = (str(Path(folder) / name) for name in ("in.jsonl", "out.jsonl", "index.db"))
         with open(path, "w", encoding="utf-8") as file:
-            for number, text in enumerate(one.texts):
+            for number, text in enumerate(collection.texts):
                 file.write(json.dumps({"id": number, "text": text}) + "\n")
         pairs_path = str(Path(folder) / "pairs.jsonl")
         run("dedup", path, "-o", output, "--pairs", pairs_path, "--threshold", str(THRESHOLD), "--recall", str(RECALL))
@@ -277,16 +279,16 @@ def commands(one: Collection) -> dict[str, Any]:
         listing = run("clusters", database, "--json")
     groups = {frozenset(map(int, json.loads(line)["keys"])) for line in listing.splitlines()}
     truth = {frozenset(group) for group in exact}
-    gone = set(range(len(one.texts))) - kept
+    gone = set(range(len(collection.texts))) - kept
     return {
-        "set": one.name,
-        "documents": len(one.texts),
+        "set": collection.name,
+        "documents": len(collection.texts),
         "exact: removed": len(dropped),
         "dedup: removed": len(gone),
         "wrongly removed": len(gone - dropped),
         "wrongly kept": len(dropped - gone),
-        "pairs missed": len(one.truth.keys() - pairs),
-        "pairs too many": len(pairs - one.truth.keys()),
+        "pairs missed": len(collection.truth.keys() - pairs),
+        "pairs too many": len(pairs - collection.truth.keys()),
         "exact: clusters": len(truth),
         "clusters: the same": len(truth & groups),
         "clusters: others": len(groups - truth),
@@ -300,21 +302,21 @@ def measure(collections: Iterable[Collection]) -> Results:
     """Every table."""
     results = Results(machine=machine())
     everything: dict[tuple[float, int], list[int]] = defaultdict(lambda: [0, 0])
-    for one in collections:
-        results.sets.append(describe(one))
-        if one.given is not None:
-            results.truth_files.append(compare_files(one))
+    for collection in collections:
+        results.sets.append(describe(collection))
+        if collection.given is not None:
+            results.truth_files.append(compare_files(collection))
         for name in SCHEMES:
-            listed, add_s, pairs_s = in_child(index_pairs, name, one.texts)
+            listed, add_s, pairs_s = in_child(index_pairs, name, collection.texts)
             found = set(listed)
-            results.schemes.append({**judge(one, name, found), "add s": add_s, "pairs s": pairs_s})
+            results.schemes.append({**judge(collection, name, found), "add s": add_s, "pairs s": pairs_s})
             if isinstance(SCHEMES[name], MinHash):
-                results.promises.append(promise(one, name, found))
-            note(f"{one.name}: {name} done")
-        results.commands.append(commands(one))
+                results.promises.append(promise(collection, name, found))
+            note(f"{collection.name}: {name} done")
+        results.commands.append(commands(collection))
         shares: dict[tuple[float, int], list[int]] = defaultdict(lambda: [0, 0])
-        simhash_table(one, shares)
-        results.simhash += simhash_rows(one.name, shares)
+        simhash_table(collection, shares)
+        results.simhash += simhash_rows(collection.name, shares)
         for key, (within, total) in shares.items():
             everything[key][0] += within
             everything[key][1] += total
@@ -322,15 +324,15 @@ def measure(collections: Iterable[Collection]) -> Results:
     return results
 
 
-def describe(one: Collection) -> dict[str, Any]:
+def describe(collection: Collection) -> dict[str, Any]:
     """Size of a set and of its truth."""
-    counts = {f"pairs J >= {low}": sum(value >= low for value in one.near.values()) for low in (0.5, 0.7, 0.8, 0.9)}
-    empty = sum(not shingles(text, TextRules()) for text in one.texts)
-    size = sum(len(text.encode()) for text in one.texts) / 1e6
-    documents = {end for pair in one.truth for end in pair}
+    counts = {f"pairs J >= {low}": sum(value >= low for value in collection.near.values()) for low in (0.5, 0.7, 0.8, 0.9)}
+    empty = sum(not shingles(text, TextRules()) for text in collection.texts)
+    size = sum(len(text.encode()) for text in collection.texts) / 1e6
+    documents = {end for pair in collection.truth for end in pair}
     return {
-        "set": one.name,
-        "documents": len(one.texts),
+        "set": collection.name,
+        "documents": len(collection.texts),
         "MB": size,
         "empty": empty,
         **counts,

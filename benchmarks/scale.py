@@ -22,7 +22,6 @@ from typing import Any
 
 import corpus
 import numpy as np
-from bulk import read
 from codes import planted as planted_codes
 from codes import questions
 from measure import (
@@ -56,6 +55,13 @@ PAIRS_FROM = 0.65  # planted pairs below this similarity have no signature simil
 BANDS = ((0.8, 0.85), (0.85, 0.9), (0.9, 1.01))
 SINGLE, IN_TRANSACTION, WATCHED = 3000, 3000, 300  # documents added one by one; in transactions; with the log's growth watched
 TOGETHER = 100  # documents of a transaction
+
+
+def read(path: str, count: int) -> tuple[float, float, float]:
+    """Reading the documents alone: seconds, MB of text, peak memory in MB (the package is imported here too)."""
+    with Clock() as clock:
+        size = sum(len(text) for _, text in read_jsonl(Path(path), count))
+    return clock.seconds, size / 1e6, peak_memory_mb()
 
 
 def scheme_of(variant: str, count: int) -> MinHash:
@@ -187,7 +193,7 @@ def pages_written(database: str, part: Sequence[tuple[int, str]], together: int)
 
 
 def growth_of_texts(path: str, count: int, database: str) -> dict[str, Any]:
-    """Microseconds a document with matches recorded: in one `add_many`, added one by one, asked for."""
+    """Microseconds a document with matches recorded: in one `add_many`, added one by one, and of a query."""
     filled = fill(path, count, MAIN, database)
     new = list(corpus.picked(Path(path), range(count, count + 1000)).items())
     with Index(database, durability="normal") as index:
@@ -295,24 +301,26 @@ def fills_markdown(fills: list[dict[str, Any]], seconds: float, mb: float, peak:
     count = fills[0]["documents"]
     rates = [
         (
-            one["variant"],
-            round(one["documents_per_s"]),
-            one["seconds"],
-            one["cpu_seconds"],
-            round(one["peak_mb"]),
-            round(one["file_bytes"] / count),
-            *(f"{p50:.0f} / {p99:.0f}" for p50, p99 in one["query_us"].values()),
-            one["matched"],
+            result["variant"],
+            round(result["documents_per_s"]),
+            result["seconds"],
+            result["cpu_seconds"],
+            round(result["peak_mb"]),
+            round(result["file_bytes"] / count),
+            *(f"{p50:.0f} / {p99:.0f}" for p50, p99 in result["query_us"].values()),
+            result["matched"],
         )
-        for one in fills
+        for result in fills
     ]
     asked = tuple(f"query, {name}: p50 / p99 us" for name in fills[0]["query_us"])
     header = ("variant", "documents/s", "seconds", "CPU s", "peak MB", "bytes a document", *asked, "matched")
-    sizes = [(one["variant"], name, size / count) for one in fills for name, size in one["tables"].items() if size >= count]
+    sizes = [
+        (result["variant"], name, size / count) for result in fills for name, size in result["tables"].items() if size >= count
+    ]
     found = [
-        (one["variant"], which, total, hits, f"{hits / total:.5f}" if total else chr(8211))
-        for one in fills
-        for which, total, hits in one["recall"]
+        (result["variant"], which, total, hits, f"{hits / total:.5f}" if total else chr(8211))
+        for result in fills
+        for which, total, hits in result["recall"]
     ]
     return [
         f"{count:,} documents of {mb * 1e6 / count:,.0f} characters on average ({mb:,.0f} MB), read as JSON lines while one "

@@ -65,13 +65,13 @@ def join(folder: Path, count: int, threshold: float) -> tuple[int, int, float, f
     before, start = memory_mb(), time.process_time()
     ids, similarities = compute.jaccard_pairs(fingerprints, threshold)
     spent = time.process_time() - start
-    size = sum(one.nbytes for one in fingerprints)
+    size = sum(values.nbytes for values in fingerprints)
     return len(ids), size, spent, peak_memory_mb() - before, (ids.nbytes + similarities.nbytes) / 1e6
 
 
 def brute_force(fingerprints: Fingerprints, threshold: float) -> Found:
     """Every pair at or above the threshold: for each fingerprint, in how many of its hashes each of the others has a share."""
-    lengths = np.array([len(one) for one in fingerprints])
+    lengths = np.array([len(values) for values in fingerprints])
     owners = np.repeat(np.arange(len(fingerprints), dtype=np.int32), lengths)
     numbers = np.unique(np.concatenate(fingerprints), return_inverse=True)[1]
     order = np.argsort(numbers, kind="stable")

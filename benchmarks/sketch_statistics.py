@@ -62,7 +62,7 @@ def shapes(n: int, similarities: tuple[float, ...] = SIMILARITIES) -> list[Shape
 
 @dataclass(frozen=True)
 class Verdict:
-    """One estimator on one shape: bias and spread, each with what is allowed."""
+    """One estimator on one shape: bias and spread, each with its allowed bound."""
 
     bias: float
     bias_allowed: float
@@ -89,7 +89,7 @@ def verdict(estimates: Array, truth: float, theory: float) -> Verdict:
 
 
 def bits_theory(jaccard: float, bits: int) -> float:
-    """Standard deviation of the similarity from k slots of so many bits."""
+    """Standard deviation of the similarity from k slots of `bits` bits each."""
     equal = jaccard + (1 - jaccard) * 2.0**-bits
     return math.sqrt(equal * (1 - equal) / K) / (1 - 2.0**-bits)
 

@@ -124,7 +124,7 @@ BINS = (0.0, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0001)
 
 def shares(values: Sequence[float]) -> list[float]:
     """Of the values, in each of BINS."""
-    return [float(one) for one in np.histogram(values, BINS)[0] / len(values)]
+    return [float(result) for result in np.histogram(values, BINS)[0] / len(values)]
 
 
 # ---- speed -------------------------------------------------------------------------------------------------------------
@@ -261,23 +261,23 @@ def markdown(results: dict[str, Any]) -> str:
     """The report."""
     runs, names = results["runs"], ("20 templates", "control")
     facts: list[tuple[str, list[Any]]] = [
-        ("add_many, messages/s", [round(one["per_s"]) for one in runs]),
-        ("add_many, CPU s", [one["cpu_seconds"] for one in runs]),
-        ("peak MB while adding", [round(one["add_peak_mb"]) for one in runs]),
-        ("bytes a message in the file", [round(one["file_bytes"] / one["messages"]) for one in runs]),
-        ("matched", [one["matched"] for one in runs]),
-        (f"one by one ({ADDED}), messages/s", [round(one["one_by_one"]["per_s"]) for one in runs]),
+        ("add_many, messages/s", [round(result["per_s"]) for result in runs]),
+        ("add_many, CPU s", [result["cpu_seconds"] for result in runs]),
+        ("peak MB while adding", [round(result["add_peak_mb"]) for result in runs]),
+        ("bytes a message in the file", [round(result["file_bytes"] / result["messages"]) for result in runs]),
+        ("matched", [result["matched"] for result in runs]),
+        (f"one by one ({ADDED}), messages/s", [round(result["one_by_one"]["per_s"]) for result in runs]),
     ]
     for kind in ("edits", "others"):
-        facts.append((f"one by one, {kind}: p50 / p99 us", [both(one["one_by_one"]["us"].get(kind)) for one in runs]))
+        facts.append((f"one by one, {kind}: p50 / p99 us", [both(result["one_by_one"]["us"].get(kind)) for result in runs]))
     for label in runs[0]["query_us"]:
-        facts.append((f"query of new {label}: p50 / p99 us", [both(one["query_us"][label]) for one in runs]))
+        facts.append((f"query of new {label}: p50 / p99 us", [both(result["query_us"][label]) for result in runs]))
     for label, name in (("clusters", "clusters"), ("clusters after expiry", "clusters_after")):
-        facts.append((f"{label}: number / largest", [f"{one[name]:,} / {one[name + '_largest']:,}" for one in runs]))
-        facts.append((f"{label}: seconds", [one[f"{name}_seconds"] for one in runs]))
-    facts.append(("expired", [one["expired"] for one in runs]))
-    facts.append(("expired/s", [round(one["expired_per_s"]) for one in runs]))
-    facts.append(("peak MB of everything", [round(one["peak_mb"]) for one in runs]))
+        facts.append((f"{label}: number / largest", [f"{result[name]:,} / {result[name + '_largest']:,}" for result in runs]))
+        facts.append((f"{label}: seconds", [result[f"{name}_seconds"] for result in runs]))
+    facts.append(("expired", [result["expired"] for result in runs]))
+    facts.append(("expired/s", [round(result["expired_per_s"]) for result in runs]))
+    facts.append(("peak MB of everything", [round(result["peak_mb"]) for result in runs]))
     labels = [f"{low} to {min(high, 1.0)}" for low, high in zip(BINS, BINS[1:], strict=False)]
     tables = [[label, *(row[i] for row in results["similarities"].values())] for i, label in enumerate(labels)]
     checked = [tuple(chr(8211) if value is None else value for value in row.values()) for row in results["checks"]]

@@ -4,7 +4,7 @@
 
 BEFORE and AFTER are the Python programs of two environments, each with one version installed. Each run makes an index of its own
 in FOLDER from the same texts of 250 words. Prints the medians of all rounds as a Markdown table with the ratios, and the machine.
---instructions counts instructions with `valgrind --tool=callgrind` in the place of time: the same on a busy machine, and without
+--instructions counts instructions with `valgrind --tool=callgrind` instead of time: the same on a busy machine, and without
 what the disk takes.
 """
 

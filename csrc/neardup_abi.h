@@ -1,5 +1,6 @@
-/* neardup_abi.h: everything that the C core offers, to Python (cffi parses this very text), to the SQLite extension and to
- * the C tests. Declarations only; the one directive allowed here is "#define NAME number". <stdint.h> and <stddef.h> come first.
+/* neardup_abi.h: what the C core offers to Python (cffi parses this very text) and to the SQLite extension. Functions that only
+ * tests call are in neardup_testing.h. Declarations only; the one directive allowed here is "#define NAME number". <stdint.h>
+ * and <stddef.h> come first.
  *
  * Conventions. Functions that can fail return one of ND_OK ... below. Sizes are in bytes, counts in elements. Blobs that go to
  * a file are little-endian, but a code (SimHash, one-bit samples, codes of the application) is a string of bits: bit 0 of the
@@ -17,14 +18,12 @@
 /* ---- version and CPU --------------------------------------------------------------------------------------------- */
 
 /* Version of everything that decides a fingerprint: text rules, Unicode tables, hash families. Stored in every file. */
-#define ND_ALGORITHM_VERSION 1
+#define ND_ALGORITHM_VERSION 1 /* of the formulas: any change of a fingerprint raises it */
+#define ND_SCHEMA_VERSION 1    /* of the tables of a file */
 
 const char *nd_version(void);         /* of the package, "0.1.0" */
 const char *nd_unicode_version(void); /* of the Unicode Character Database that the tables come from, "15.0.0" */
 const char *nd_isa_name(void);        /* the active tier of kernels: "scalar", "avx2", ... */
-int nd_isa_count(void);               /* tiers that this CPU can run, slowest first */
-const char *nd_isa_at(int index);
-int nd_isa_force(const char *name); /* for tests: ND_ERROR_PARAMETER if this CPU cannot; NULL = the best. Not thread-safe. */
 
 /* ---- hashes ------------------------------------------------------------------------------------------------------ */
 
@@ -44,57 +43,15 @@ uint64_t nd_xxh3_64(const uint8_t *data, size_t size, uint64_t seed);
 /* The same with seed 0 for each of `count` values, of which value i ends at ends[i] and begins where i - 1 ends. */
 void nd_hash_values(const uint8_t *bytes, const uint64_t *ends, size_t count, uint64_t *hashes);
 
-/* ---- Unicode: the single pieces, for tests and for text.c --------------------------------------------------------- */
+/* ---- text rules and shingles --------------------------------------------------------------------------------------- */
 
 #define ND_NORMALIZE_NONE 0
 #define ND_NORMALIZE_NFC 1
 #define ND_NORMALIZE_NFKC 2
-#define ND_NORMALIZE_NFD 3  /* not a text rule; used by strip_accents */
-#define ND_NORMALIZE_NFKD 4 /* not a text rule; for tests */
 
 #define ND_CASE_NONE 0
 #define ND_CASE_LOWER 1 /* full mapping, no context, no locale */
 #define ND_CASE_FOLD 2  /* full case folding, CaseFolding.txt C + F */
-
-/* Flags of a code point */
-#define ND_CP_LETTER 1       /* general category L* */
-#define ND_CP_NUMBER 2       /* N* */
-#define ND_CP_MARK 4         /* M* */
-#define ND_CP_UNSPACED 8     /* Script_Extensions has Han, Hiragana, Katakana, Thai, Lao, Khmer or Myanmar */
-#define ND_CP_PICTOGRAPH 16  /* Extended_Pictographic or Regional_Indicator: begins an emoji grapheme */
-#define ND_CP_IGNORABLE 32   /* Default_Ignorable_Code_Point */
-#define ND_CP_ACCENT 64      /* what strip_accents drops: Mn with combining class 10-36 or >= 200 */
-
-/* Grapheme_Cluster_Break (Unicode 15.0) */
-#define ND_GCB_OTHER 0
-#define ND_GCB_CR 1
-#define ND_GCB_LF 2
-#define ND_GCB_CONTROL 3
-#define ND_GCB_EXTEND 4
-#define ND_GCB_ZWJ 5
-#define ND_GCB_REGIONAL_INDICATOR 6
-#define ND_GCB_PREPEND 7
-#define ND_GCB_SPACING_MARK 8
-#define ND_GCB_L 9
-#define ND_GCB_V 10
-#define ND_GCB_T 11
-#define ND_GCB_LV 12
-#define ND_GCB_LVT 13
-
-uint32_t nd_unicode_flags(uint32_t code_point);
-int nd_unicode_grapheme_break(uint32_t code_point);
-int nd_unicode_combining_class(uint32_t code_point);
-size_t nd_unicode_case(int32_t fold, uint32_t code_point, uint32_t out[3]);                    /* count, 1 to 3 */
-size_t nd_unicode_decompose(int32_t compatible, uint32_t code_point, uint32_t out[18]);        /* full, one code point */
-uint32_t nd_unicode_compose(uint32_t first, uint32_t second);                                  /* 0 where there is none */
-/* Normal form of a whole sequence. *out_count is always set to the count needed; ND_ERROR_CAPACITY if that is above capacity
- * (nothing usable is in out then). NFC and NFKC need room for a decomposition on the way: after ND_ERROR_CAPACITY the count is
- * a capacity that is enough, not the length of the result. in and out may not overlap. */
-int nd_unicode_normalize(int32_t form, const uint32_t *in, size_t count, uint32_t *out, size_t capacity, size_t *out_count);
-/* End (exclusive) of the extended grapheme cluster that starts at `start`. */
-size_t nd_unicode_grapheme_end(const uint32_t *code_points, size_t count, size_t start);
-
-/* ---- text rules and shingles --------------------------------------------------------------------------------------- */
 
 #define ND_TOKENS_WORDS 0
 #define ND_TOKENS_CHARS 1
@@ -116,7 +73,7 @@ typedef struct nd_rules_spec {
     uint64_t hash_seed;    /* 0 unless hash is XXH3-64 */
     const uint8_t *joiner; /* between the tokens of a shingle */
     size_t joiner_size;
-    const uint8_t *stopwords;      /* UTF-8, one after another; each goes through normalisation and folding itself */
+    const uint8_t *stopwords; /* UTF-8, one after another; each goes through normalisation and folding itself */
     const size_t *stopword_sizes;
     size_t stopword_count;
 } nd_rules_spec;
@@ -129,43 +86,47 @@ void nd_rules_free(nd_rules *rules);
 
 nd_text *nd_text_new(void); /* a workspace; it holds the result of the last run; NULL if memory is out */
 void nd_text_free(nd_text *work);
-/* From now on long work asks every few milliseconds whether to stop, and ends with ND_ERROR_STOPPED where the answer is not 0. As
- * nd_values_watch and nd_keys_watch, which are asked while slots are computed. */
+/* From now on long work calls `stopped` every few milliseconds, and ends with ND_ERROR_STOPPED if it returns other than 0.
+ * nd_values_watch and nd_keys_watch do the same for the computation of slots. */
 void nd_text_watch(nd_text *work, int (*stopped)(void *context), void *context);
 
 /* Normalised and folded text, ignorables dropped, before tokenising (UTF-8, owned by the workspace until the next run). */
-int nd_text_normalize(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, const uint8_t **out, size_t *out_size);
+int nd_text_normalize(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, const uint8_t **out,
+    size_t *out_size);
 /* Text -> tokens. Invalid UTF-8 and encoded surrogates become U+FFFD. */
 int nd_text_tokenize(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size);
-/* Tokens of the caller's own (their bytes one after another) in the place of nd_text_tokenize. No stop words, no folding. */
+/* The caller's own tokens (their bytes one after another) instead of nd_text_tokenize. No stop words, no folding. */
 int nd_text_set_tokens(nd_text *work, const nd_rules *rules, const uint8_t *bytes, const size_t *sizes, size_t count);
 /* Tokens -> hashes of the shingles; after one of the two above. */
 int nd_text_hash(nd_text *work, const nd_rules *rules);
+/* Text -> hashes: nd_text_tokenize and nd_text_hash. */
+int nd_text_to_hashes(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size);
+/* Sorts the hashes that the workspace holds, each once; how many there are then. nd_text_hashes gives them. */
+size_t nd_text_sort_hashes(nd_text *work, const nd_rules *rules);
 
 size_t nd_text_token_count(const nd_text *work);
 void nd_text_token(const nd_text *work, size_t index, const uint8_t **bytes, size_t *size);
 size_t nd_text_shingle_count(const nd_text *work, const nd_rules *rules);
 void nd_text_shingle(const nd_text *work, const nd_rules *rules, size_t index, const uint8_t **bytes, size_t *size);
-const uint64_t *nd_text_hashes(const nd_text *work);  /* one a shingle: the digest's first 8 bytes as a big-endian number, or all 4 */
-const uint8_t *nd_text_digests(const nd_text *work);  /* whole digests where they are wider than 8 bytes, else NULL */
+const uint64_t *nd_text_hashes(
+    const nd_text *work); /* one a shingle: the digest's first 8 bytes as a big-endian number, or all 4 */
+const uint8_t *nd_text_digests(const nd_text *work); /* whole digests where they are wider than 8 bytes, else NULL */
 
 /* ---- fingerprints ---------------------------------------------------------------------------------------------------- */
 
-#define ND_FAMILY_AFFINE32 0 /* ARCHITECTURE.md has the formula */
+#define ND_FAMILY_AFFINE32 0 /* docs/format.md has the formula */
 #define ND_FAMILY_JAVA32 1   /* a*x + b in signed 32 bits, a and b from java.util.Random(seed): the article's */
 
 /* Digests big-endian, digest_size bytes each; weights may be NULL (all 1). Ties give 0. bits <= 8 * digest_size, a multiple of 8.
  * counters: scratch of `bits`. */
-int nd_simhash(const uint8_t *digests, size_t count, size_t digest_size, size_t bits, const int64_t *weights, int64_t *counters, uint8_t *code);
-/* The same from hashes of hash_bits (32 or 64) each held in 64. */
-int nd_simhash_u64(const uint64_t *hashes, size_t count, size_t hash_bits, size_t bits, const int64_t *weights, int64_t *counters, uint8_t *code);
+int nd_simhash(const uint8_t *digests, size_t count, size_t digest_size, size_t bits, const int64_t *weights, int64_t *counters,
+    uint8_t *code);
 int nd_minhash_coefficients(int32_t family, uint64_t seed, size_t num_perm, uint32_t *a, uint32_t *b);
 /* slots[num_perm]: full 32 bits; its low slot_bits are what a signature keeps. count >= 1. */
-int nd_minhash(int32_t family, const uint32_t *a, const uint32_t *b, size_t num_perm, const uint64_t *hashes, size_t count, uint32_t *slots);
+int nd_minhash(int32_t family, const uint32_t *a, const uint32_t *b, size_t num_perm, const uint64_t *hashes, size_t count,
+    uint32_t *slots);
 /* The k smallest distinct hashes, ascending. out holds k. */
 int nd_bottom_k(const uint64_t *hashes, size_t count, size_t k, uint64_t *out, size_t *out_count);
-/* Lowest bit of each of `bits` slots, slot 0 first. */
-int nd_bit_sample(const uint32_t *slots, size_t bits, uint8_t *code);
 /* Sorts and removes repeats in place; returns the count left. */
 size_t nd_sort_distinct(uint64_t *hashes, size_t count);
 
@@ -174,8 +135,6 @@ size_t nd_sort_distinct(uint64_t *hashes, size_t count);
 uint64_t nd_hamming(const uint8_t *a, const uint8_t *b, size_t size);
 size_t nd_equal_slots16(const uint16_t *a, const uint16_t *b, size_t count);
 size_t nd_equal_slots32(const uint32_t *a, const uint32_t *b, size_t count);
-/* Smallest c with (double)c / (double)(total - c) >= threshold; total + 1 if there is none up to total / 2. 0 < threshold <= 1. */
-size_t nd_overlap_needed(size_t total, double threshold);
 /* |A and B| / |A or B| of two ascending arrays of distinct values; 0.0 as soon as it is certain that it is below threshold.
  * Two empty arrays give 0.0. threshold <= 0 never stops early. */
 double nd_jaccard(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count, double threshold);
@@ -191,28 +150,10 @@ double nd_containment_estimate(const uint64_t *a, size_t a_count, const uint64_t
 
 /* ---- candidate keys ----------------------------------------------------------------------------------------------------- */
 
-/* Block i of m, from the least significant end, is bits floor(i*bits/m) .. floor((i+1)*bits/m)-1 of the code as a number.
- * A block table puts m - distance of the blocks in front; there are C(m, m - distance) of them, in lexicographic order of the
- * leading blocks named from the most significant one. order[m]: block numbers, most significant place first. */
-size_t nd_block_table_count(size_t blocks, size_t distance); /* 0 where distance >= blocks or the count is above 100,000 */
-int nd_block_table(size_t blocks, size_t distance, size_t index, uint8_t *order);
-size_t nd_block_prefix_bits(size_t bits, size_t blocks, size_t distance, const uint8_t *order);
-int nd_permute(const uint8_t *code, size_t bits, size_t blocks, const uint8_t *order, uint8_t *out);
-
-/* Chunks have the bounds of blocks; chunk 0 is the most significant. Each at most 64 bits wide. */
-int nd_split_chunks(const uint8_t *code, size_t bits, size_t chunks, uint64_t *out);
-size_t nd_chunk_bits(size_t bits, size_t chunks, size_t chunk);
-/* Radius to probe chunk with, so that nothing within `distance` is missed: with distance = a + K*f the first a+1 of K chunks
- * f, the rest f-1; -1 = not at all. */
-int nd_chunk_radius(size_t chunks, size_t distance, size_t chunk);
 uint64_t nd_neighbour_count(size_t bits, size_t radius); /* UINT64_MAX where it is above 2^63 */
 /* All values within radius of chunk: itself, then one bit away (most significant bit first), then two, ... */
 int nd_neighbours(uint64_t chunk, size_t bits, size_t radius, uint64_t *out, size_t capacity, size_t *count);
-
 int nd_band_buckets(const uint8_t *signature, size_t num_perm, size_t slot_size, size_t bands, size_t rows, int32_t *buckets);
-/* How many of the first hashes of a fingerprint of `count` are filed and probed: count - o + 1, o the smallest c with c/count >= threshold.
- * It never falls as count grows. */
-size_t nd_prefix_count(size_t count, double threshold);
 
 /* ---- schemes: fingerprint + candidate tables + rule, the one place that knows all five ------------------------------------- */
 
@@ -235,21 +176,31 @@ size_t nd_prefix_count(size_t count, double threshold);
 #define ND_MEASURE_FINGERPRINT 0
 #define ND_MEASURE_ESTIMATE 1
 
+/* The most that a scheme may have. */
+#define ND_BITS_MAX 4096
+#define ND_NUM_PERM_MAX 65536
+#define ND_K_MAX 65536
+#define ND_BLOCKS_MAX 64
+#define ND_CHUNKS_MAX 256
+#define ND_CHUNK_BITS_MAX 64
+#define ND_TABLES_MAX 4096    /* of a plan of blocks */
+#define ND_PROBES_MAX 2000000 /* values that a query looks up in a plan of chunks */
+
 typedef struct nd_scheme {
     int32_t kind; /* ND_SCHEME_* */
     int32_t plan; /* ND_PLAN_* */
-    int32_t bits; /* SimHash, BitSampling, BinaryCode: multiple of 8, 8 to 4096 */
+    int32_t bits; /* SimHash, BitSampling, BinaryCode: multiple of 8, 8 to ND_BITS_MAX */
     int32_t max_distance;
-    int32_t blocks; /* plan BLOCKS: max_distance < blocks <= 64 */
-    int32_t chunks; /* plan CHUNKS: 1 to 256, chunks of at most 64 bits */
+    int32_t blocks;   /* plan BLOCKS: max_distance < blocks <= ND_BLOCKS_MAX */
+    int32_t chunks;   /* plan CHUNKS: 1 to ND_CHUNKS_MAX, chunks of at most ND_CHUNK_BITS_MAX bits */
     int32_t num_perm; /* MinHash; BitSampling has one slot a bit */
     int32_t bands;
     int32_t rows;
-    int32_t slot_bits; /* 16 or 32 */
-    int32_t family;    /* ND_FAMILY_* */
-    int32_t evidence;  /* ND_EVIDENCE_* */
-    int32_t k;         /* BottomK */
-    int32_t measure;   /* ND_MEASURE_* */
+    int32_t slot_bits;   /* 16 or 32 */
+    int32_t family;      /* ND_FAMILY_* */
+    int32_t evidence;    /* ND_EVIDENCE_* */
+    int32_t k;           /* BottomK */
+    int32_t measure;     /* ND_MEASURE_* */
     int32_t containment; /* BottomK: 0, or 1 = all k hashes are filed, not only the prefix */
     uint64_t seed;
     double threshold; /* MinHash, BottomK */
@@ -259,6 +210,24 @@ typedef struct nd_scheme {
 int nd_scheme_check(const nd_scheme *scheme, char *message, size_t message_size);
 /* ND_OK if bytes can be a stored value of the scheme: length, ascending order. */
 int nd_scheme_value_check(const nd_scheme *scheme, const uint8_t *value, size_t size);
+
+/* The settings of a file that are words ("scheme", "plan", "text.case", ...): the word of a number, NULL where there is none, and the
+ * number of a word, -1 where there is none. Numbers are those of ND_SCHEME_*, ND_PLAN_*, ND_CASE_*, ..., from 0 on. */
+const char *nd_setting_word(const char *name, int32_t number);
+int32_t nd_setting_number(const char *name, const char *word);
+
+/* What an index can be asked. `containment` 0: for what is similar, by the scheme's own measure; 1: how much of a text is in others. */
+typedef struct nd_bounds {
+    double threshold;     /* of a query that gives none; -1.0: the distance alone decides */
+    double lowest;        /* that a query may give; of containment it has to be above that */
+    int64_t max_distance; /* the highest that a query may give, and that of one which gives none; -1: the scheme has none */
+} nd_bounds;
+void nd_scheme_bounds(const nd_scheme *scheme, int containment, nd_bounds *out);
+/* Which sql/verify_NAME.sql answers; NULL where stored values do not tell it. */
+const char *nd_scheme_query(const nd_scheme *scheme, int containment);
+/* 1 where the rule is a Hamming distance; then similarity = max(0, 1 - slope * distance / bits). */
+int nd_scheme_is_hamming(const nd_scheme *scheme);
+double nd_scheme_slope(const nd_scheme *scheme);
 
 /* A growing list of byte strings: the stored values of texts, one each, of size 0 for a text without shingles. */
 typedef struct nd_values nd_values;
@@ -272,11 +241,13 @@ const uint64_t *nd_values_ends(const nd_values *values);   /* where value i ends
 const uint64_t *nd_values_tokens(const nd_values *values); /* tokens of text i */
 
 /* Text -> value, appended; `work` is scratch. SimHash's bits must fit the hash of the rules, else ND_ERROR_PARAMETER. */
-int nd_scheme_append_texts(const nd_scheme *scheme, const nd_rules *rules, nd_text *work, const uint8_t *const *texts, const size_t *sizes, size_t count, nd_values *values);
+int nd_scheme_append_texts(const nd_scheme *scheme, const nd_rules *rules, nd_text *work, const uint8_t *const *texts,
+    const size_t *sizes, size_t count, nd_values *values);
 /* The value of the shingles that the workspace holds (after nd_text_hash). */
 int nd_scheme_append_work(const nd_scheme *scheme, const nd_rules *rules, const nd_text *work, nd_values *values);
 /* The value of shingles hashed by the caller: digests of digest_size bytes, big-endian. */
-int nd_scheme_append_digests(const nd_scheme *scheme, const uint8_t *digests, size_t digest_size, size_t count, size_t token_count, nd_values *values);
+int nd_scheme_append_digests(const nd_scheme *scheme, const uint8_t *digests, size_t digest_size, size_t count,
+    size_t token_count, nd_values *values);
 
 /* Keys. low and high are integers as SQLite holds them.
  * Bands, prefixes: a row of the candidate table is filed under low = high (64-bit patterns signed, 32-bit buckets sign-extended);
@@ -302,12 +273,27 @@ int nd_scheme_probe_keys(const nd_scheme *scheme, int64_t group_id, const uint8_
 int nd_scheme_containment_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, double threshold, nd_keys *keys);
 /* 1 where the candidate table holds buckets of codes: plans SCAN (one bucket a group), BLOCKS and CHUNKS. */
 int nd_scheme_has_buckets(const nd_scheme *scheme);
-/* 1 where looking at all of `fingerprints` stored codes one by one is cheaper than probing (plans BLOCKS and CHUNKS only, else 0). */
-int nd_scheme_prefers_scan(const nd_scheme *scheme, int64_t fingerprints);
 
 /* The file keys of many values of a plan of bands, in the layout of nd_values: `bands` of each, ascending; a value that has fewer
  * repeats the last, one of size 0 has zeros. ND_ERROR_PARAMETER for another plan. keys is scratch. */
-int nd_scheme_band_keys(const nd_scheme *scheme, const uint8_t *data, const uint64_t *ends, size_t count, nd_keys *keys, int64_t *out);
+int nd_scheme_band_keys(const nd_scheme *scheme, const uint8_t *data, const uint64_t *ends, size_t count, nd_keys *keys,
+    int64_t *out);
+
+/* All that an index stores of one fingerprint. The pointers are into the handles, and hold until these are used again. */
+typedef struct nd_sketch {
+    const uint8_t *value; /* NULL where a text has no shingles: then all else but token_count is 0 too */
+    size_t size;
+    uint64_t token_count; /* 0 where a value was given */
+    int64_t value_hash;   /* XXH3-64 of the value as a signed number, as SQLite holds it */
+    const int64_t *keys;  /* of a plan of bands, as nd_scheme_band_keys gives them; else NULL */
+    size_t key_count;
+} nd_sketch;
+
+/* Of a text; `work` and what values held are scratch. */
+int nd_scheme_sketch_text(const nd_scheme *scheme, const nd_rules *rules, nd_text *work, const uint8_t *text, size_t size,
+    nd_values *values, nd_keys *keys, nd_sketch *out);
+/* Of a value that was made already. ND_ERROR_DAMAGED if it is none of the scheme's. */
+int nd_scheme_sketch_value(const nd_scheme *scheme, const uint8_t *value, size_t size, nd_keys *keys, nd_sketch *out);
 
 /* The keys of many values in the order of their candidate table: of codes low; else low, group; then as the values were added. */
 typedef struct nd_filing nd_filing;
@@ -365,8 +351,41 @@ size_t nd_entries_near(const nd_entries *entries, const uint8_t *code, uint64_t 
 size_t nd_entries_size(const int64_t *ids, size_t count, size_t code_size);
 void nd_entries_write(const int64_t *ids, const uint8_t *codes, size_t count, size_t code_size, uint8_t *out);
 
+/* The rows of a bucket that change, in the making: the entries of one group after another, each in the order of their ids. */
+typedef struct nd_packing nd_packing;
+typedef struct nd_packed {
+    int64_t id;
+    int64_t group_id;
+    const uint8_t *entries; /* until the next row is asked for; NULL: the row goes */
+    size_t size;
+} nd_packed;
+/* Where a bucket has room for parts. */
+typedef struct nd_bucket_room {
+    int64_t part; /* no part but the last one has this number or a higher one */
+    int taken;    /* the last number, which the latest entries of the group that has it stand under */
+} nd_bucket_room;
+nd_packing *nd_packing_new(void);
+void nd_packing_free(nd_packing *packing);
+/* Another bucket, then another group of it; a bucket begins with a group. */
+void nd_packing_begin(nd_packing *packing, size_t code_size);
+void nd_packing_begin_group(nd_packing *packing);
+int nd_packing_add(nd_packing *packing, int64_t id, const uint8_t *code);
+size_t nd_packing_count(const nd_packing *packing); /* entries of the group so far */
+int nd_packing_fits(const nd_packing *packing);     /* 1 where one row holds them */
+/* Filing: the first `held` entries are those of the group's part `last` (-1: it has none), and what does not fit there goes into new
+ * parts. The last one of these gets `high`, the bucket's last number, unless another group has it: most buckets are this one part,
+ * which is found by its number alone. ND_ERROR_CAPACITY where no number is free. */
+int nd_packing_file(nd_packing *packing, int64_t group_id, int64_t last, size_t held, int64_t high, nd_bucket_room *room);
+/* Taking out: the entries added since the part before stay, of `held` in part `id`. After the last part, where they fit into half as
+ * many rows, all are packed anew. */
+int nd_packing_keep(nd_packing *packing, int64_t id, int64_t group_id, size_t held);
+void nd_packing_take_out(nd_packing *packing);
+/* Gives row after row, then ND_DONE. */
+int nd_packing_next(nd_packing *packing, nd_packed *out);
+
 /* Similarity of two stored values and, for Hamming schemes, the distance (else -1). EVIDENCE_TEXT: of the signatures. */
-int nd_scheme_similarity(const nd_scheme *scheme, const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size, double *similarity, int64_t *distance);
+int nd_scheme_similarity(const nd_scheme *scheme, const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size,
+    double *similarity, int64_t *distance);
 
 /* ---- components: disjoint sets of numbers above INT64_MIN ----------------------------------------------------------------- */
 
@@ -382,22 +401,20 @@ typedef struct nd_pairs nd_pairs;
 nd_pairs *nd_pairs_new(void);
 void nd_pairs_free(nd_pairs *pairs);
 size_t nd_pairs_count(const nd_pairs *pairs);
-const int64_t *nd_pairs_ids(const nd_pairs *pairs);            /* i, j, i, j, ...: i < j, ascending, each pair once */
-const double *nd_pairs_similarities(const nd_pairs *pairs);    /* of nd_jaccard_pairs */
+const int64_t *nd_pairs_ids(const nd_pairs *pairs);         /* i, j, i, j, ...: i < j, ascending, each pair once */
+const double *nd_pairs_similarities(const nd_pairs *pairs); /* of a join of sets */
 
-/* All pairs of `count` codes of bits/8 bytes within max_distance. blocks 0 = chosen by the function. */
-int nd_find_all(const uint8_t *codes, size_t count, size_t bits, size_t max_distance, size_t blocks, nd_pairs *pairs);
-/* Only the pairs with i < split <= j: of the first `split` codes and the others. */
-int nd_find_all_between(const uint8_t *codes, size_t count, size_t split, size_t bits, size_t max_distance, size_t blocks, nd_pairs *pairs);
-/* All pairs of ascending arrays (array i is values[ends[i-1]] .. values[ends[i]-1]) with Jaccard >= threshold; threshold > 0. */
-int nd_jaccard_pairs(const uint64_t *values, const uint64_t *ends, size_t count, double threshold, nd_pairs *pairs);
-/* Only the pairs with i < split <= j: of the first `split` arrays and the others. */
-int nd_jaccard_pairs_between(const uint64_t *values, const uint64_t *ends, size_t count, size_t split, double threshold, nd_pairs *pairs);
-/* The same pairs a piece at a time, so that memory does not grow with their number. values and ends must stay until the last piece.
- * split SIZE_MAX: as nd_jaccard_pairs. A new join begins once. next gives some more pairs, none perhaps, and ND_DONE after the last:
- * it ends behind the array with which there are `most`. */
+/* All pairs of `count` codes of bits/8 bytes within max_distance. split: only the pairs with i < split <= j, of the first `split`
+ * codes and the others; SIZE_MAX: all. blocks 0 = chosen by the function. */
+int nd_find_all(const uint8_t *codes, size_t count, size_t split, size_t bits, size_t max_distance, size_t blocks,
+    nd_pairs *pairs);
+/* All pairs of ascending arrays (array i is values[ends[i-1]] .. values[ends[i]-1]) with Jaccard >= threshold; threshold > 0. They
+ * come a piece at a time, so that memory does not grow with their number. values and ends must stay until the last piece. split: as
+ * in nd_find_all. A new join begins once. next gives some more pairs, none perhaps, and ND_DONE after the last: a piece ends behind
+ * the array with which there are `most`. */
 typedef struct nd_set_join nd_set_join;
 nd_set_join *nd_set_join_new(void);
 void nd_set_join_free(nd_set_join *join);
-int nd_set_join_begin(nd_set_join *join, const uint64_t *values, const uint64_t *ends, size_t count, size_t split, double threshold);
+int nd_set_join_begin(nd_set_join *join, const uint64_t *values, const uint64_t *ends, size_t count, size_t split,
+    double threshold);
 int nd_set_join_next(nd_set_join *join, size_t most, nd_pairs *pairs);

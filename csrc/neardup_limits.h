@@ -15,25 +15,27 @@
 
 /* ---- texts ----------------------------------------------------------------------------------------------------------- */
 
-#define ND_LARGE_TEXT ND_LIMIT((size_t)1 << 19, 48)  /* bytes from which on a text is sketched part by part */
-#define ND_DRAIN_SIZE ND_LIMIT((size_t)1 << 17, 24)  /* bytes of tokens with which a part is full */
-#define ND_SPAN_SIZE ND_LIMIT(65536, 64)             /* bytes of text that are normalised together */
-#define ND_POINT_BATCH ND_LIMIT(2048, 16)            /* code points decoded together */
-#define ND_TWO_BYTE_BATCH ND_LIMIT(65536, 96)        /* bytes of letters of two bytes */
-#define ND_KEPT_SIZE ND_LIMIT((size_t)4 << 20, 256)  /* a buffer up to this size stays from text to text */
+#define ND_LARGE_TEXT ND_LIMIT((size_t)1 << 19, 48) /* bytes from which on a text is sketched part by part */
+#define ND_DRAIN_SIZE ND_LIMIT((size_t)1 << 17, 24) /* bytes of tokens with which a part is full */
+#define ND_SPAN_SIZE ND_LIMIT(65536, 64)            /* bytes of text that are normalised together */
+#define ND_POINT_BATCH ND_LIMIT(2048, 16)           /* code points decoded together */
+#define ND_TWO_BYTE_BATCH ND_LIMIT(65536, 96)       /* bytes of letters of two bytes */
+#define ND_KEPT_SIZE ND_LIMIT((size_t)4 << 20, 256) /* a buffer up to this size stays from text to text */
 
 /* ---- fingerprints ---------------------------------------------------------------------------------------------------- */
 
-#define ND_HASH_BLOCK ND_LIMIT(512, 16) /* hashes of a text taken together: what is made of them fits the stack and the first cache */
+#define ND_HASH_BLOCK                                                                                                            \
+    ND_LIMIT(512, 16) /* hashes of a text taken together: what is made of them fits the stack and the first cache */
 
-#define ND_MINIMA_AT_ONCE ND_LIMIT((size_t)1 << 26, (size_t)1 << 17) /* minima between two questions whether to stop: milliseconds */
+#define ND_MINIMA_AT_ONCE                                                                                                        \
+    ND_LIMIT((size_t)1 << 26, (size_t)1 << 17) /* minima between two questions whether to stop: milliseconds */
 
 /* ---- sorting --------------------------------------------------------------------------------------------------------- */
 
 #define ND_INSERTION_LIMIT ND_LIMIT(48, 4) /* values up to which inserting one by one is faster than counting digits */
 #define ND_PLACED_FEWEST ND_LIMIT(64, 8)   /* nd_sorted_distinct: numbers that are put where their first bits say, */
 #define ND_PLACED_MOST ND_LIMIT(4096, 64)
-#define ND_PLACED_SAME ND_LIMIT(32, 3)     /* where no more than these have the same bits */
+#define ND_PLACED_SAME ND_LIMIT(32, 3) /* where no more than these have the same bits */
 
 /* ---- blobs ----------------------------------------------------------------------------------------------------------- */
 
@@ -45,11 +47,11 @@
 
 /* ---- joins in memory ------------------------------------------------------------------------------------------------- */
 
-#define ND_FOUND_BLOCK ND_LIMIT(1024, 40)   /* pairs that a kernel finds at once, more than ND_NEAR_ROOM */
-#define ND_JOIN_BATCH ND_LIMIT(1024, 8)     /* codes whose keys are made at once */
-#define ND_JOIN_PARTS ND_LIMIT(9, 2)        /* bits of a key by which codes are put into parts */
-#define ND_BITMAPS_STEP ND_LIMIT(2048, 16)  /* sets whose bitmaps are looked at together, a multiple of ND_SET_LANES */
-#define ND_JOIN_SAMPLE ND_LIMIT(256, 4)     /* sets by which the cost of comparing all bitmaps is told */
+#define ND_FOUND_BLOCK ND_LIMIT(1024, 40)  /* pairs that a kernel finds at once, more than ND_NEAR_ROOM */
+#define ND_JOIN_BATCH ND_LIMIT(1024, 8)    /* codes whose keys are made at once */
+#define ND_JOIN_PARTS ND_LIMIT(9, 2)       /* bits of a key by which codes are put into parts */
+#define ND_BITMAPS_STEP ND_LIMIT(2048, 16) /* sets whose bitmaps are looked at together, a multiple of ND_SET_LANES */
+#define ND_JOIN_SAMPLE ND_LIMIT(256, 4)    /* sets by which the cost of comparing all bitmaps is told */
 
 /* ---- candidate tables ------------------------------------------------------------------------------------------------ */
 
@@ -60,14 +62,16 @@
 
 /* ---- joins of a candidate table -------------------------------------------------------------------------------------- */
 
-#define ND_PAGE_BYTES ND_LIMIT((size_t)192 << 20, (size_t)8192) /* what the probes of a page take: every page walks the table again */
-#define ND_ITEM_BITS 20                                         /* which fingerprint of a page */
+#define ND_PAGE_BYTES                                                                                                            \
+    ND_LIMIT((size_t)192 << 20, (size_t)8192) /* what the probes of a page take: every page walks the table again */
+#define ND_ITEM_BITS 20                       /* which fingerprint of a page */
 #define ND_PAGE_ITEMS ND_LIMIT((size_t)1 << ND_ITEM_BITS, (size_t)3)
 #define ND_KEPT_BYTES ND_LIMIT((size_t)64 << 20, (size_t)512) /* values that are kept for those that are compared again */
 #define ND_KEPT_MAX ND_LIMIT((size_t)1 << 19, (size_t)8)
 #define ND_CANDIDATES_MAX ND_LIMIT((size_t)1 << 22, (size_t)5) /* sorted and compared together */
-#define ND_RESULTS_MAX ND_LIMIT((size_t)1 << 20, (size_t)24)   /* of all pairs of several fingerprints: a caller can ask for fewer of them */
+#define ND_RESULTS_MAX                                                                                                           \
+    ND_LIMIT((size_t)1 << 20, (size_t)24) /* of all pairs of several fingerprints: a caller can ask for fewer of them */
 #define ND_CANDIDATES_ASKED ND_LIMIT((size_t)1 << 16, (size_t)3) /* candidates between two looks for an interrupt */
-#define ND_GROUPED_FROM ND_LIMIT(2048, 4)                      /* pairs of a bucket from which it pays to look at its parts */
+#define ND_GROUPED_FROM ND_LIMIT(2048, 4)                        /* pairs of a bucket from which it pays to look at its parts */
 
 #endif

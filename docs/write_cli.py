@@ -1,4 +1,4 @@
-"""Writes into docs/cli.md every --help as the program prints it. Run it after a change of the command line."""
+"""Writes every --help into docs/cli.md, as the program prints it. Run it after a change of the command line."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from neardup_db.cli import main
 
 PAGE = Path(__file__).parent / "cli.md"
 FIRST = "## neardup\n"
-"""Where the printed part begins; what stands before it is written by hand, and stays."""
+"""The heading of the printed part; the text before it is written by hand and stays."""
 
 
 def page() -> str:

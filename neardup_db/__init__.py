@@ -1,4 +1,4 @@
-"""An embedded, persistent near-duplicate index: one file, transactions, every match open to SQL.
+"""An embedded, persistent near-duplicate index: one file, transactions, matches and clusters open to SQL.
 
 >>> with Index(":memory:", MinHash(threshold=0.8)) as index:
 ...     first = index.add("a1", "the quick brown fox jumps over the lazy dog")
@@ -21,45 +21,32 @@ from .errors import (
     NearDupError,
     ParameterError,
     ReadOnlyError,
+    ShortTextsWarning,
 )
 from .index import Index
 from .native import lib, text_of
 from .schemes import BinaryCode, BitSampling, BottomK, MinHash, SimHash
-from .store.connection import extension_path, load
+from .store.database.open import extension_path, load
 from .text import TextRules
-from .values import AddReport, CheckReport, Cluster, Document, Key, Match, Pair, Skipped, Stats
+from .values import (
+    AddReport,
+    CheckReport,
+    Cluster,
+    Document,
+    Explanation,
+    Key,
+    Match,
+    MatchExplanation,
+    Pair,
+    Skipped,
+    Stats,
+)
 
 __version__: str = text_of(lib.nd_version())
 
 __all__ = [
-    "AddReport",
-    "BinaryCode",
-    "BitSampling",
-    "BottomK",
-    "BusyError",
-    "CheckReport",
-    "ClosedError",
-    "Cluster",
-    "CorruptIndexError",
-    "DiskFullError",
-    "Document",
-    "DuplicateKeyError",
-    "FormatError",
-    "Index",
-    "Key",
-    "KeyNotFoundError",
-    "Match",
-    "MinHash",
-    "MismatchError",
-    "NearDupError",
-    "Pair",
-    "ParameterError",
-    "ReadOnlyError",
-    "SimHash",
-    "Skipped",
-    "Stats",
-    "TextRules",
-    "__version__",
-    "extension_path",
-    "load",
-]
+    "AddReport", "BinaryCode", "BitSampling", "BottomK", "BusyError", "CheckReport", "ClosedError", "Cluster",
+    "CorruptIndexError", "DiskFullError", "Document", "DuplicateKeyError", "Explanation", "FormatError", "Index", "Key",
+    "KeyNotFoundError", "Match", "MatchExplanation", "MinHash", "MismatchError", "NearDupError", "Pair", "ParameterError",
+    "ReadOnlyError", "ShortTextsWarning", "SimHash", "Skipped", "Stats", "TextRules", "__version__", "extension_path", "load",
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The errors of neardup_db. Every one is a NearDupError; some are also the built-in that a caller would expect."""
+"""The errors of neardup_db, each a NearDupError, some also the built-in that a caller would expect; and its warning."""
 
 from __future__ import annotations
 
@@ -48,3 +48,7 @@ class ReadOnlyError(NearDupError):
 
 class ClosedError(NearDupError):
     """The index was closed."""
+
+
+class ShortTextsWarning(UserWarning):
+    """Most texts of an `add_many` are too short for shingles of three words."""

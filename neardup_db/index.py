@@ -4,33 +4,56 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
-from pathlib import Path
+from functools import partial
 from types import TracebackType
 from typing import Any
 
 import apsw
 
-from . import limits
-from . import records as checks
-from .errors import NearDupError, ParameterError
-from .reader import Reader, sketch_of
+from . import clock, limits
+from .errors import NearDupError, ParameterError, ShortTextsWarning
+from .parameters import (
+    Durability,
+    Expiry,
+    IfExists,
+    OnError,
+    OnMatch,
+    check_callable,
+    check_choice,
+    check_expiry,
+    check_flag,
+    check_group,
+    check_if_exists,
+    check_integer,
+    check_key,
+    check_kind,
+    check_many,
+    check_metadata,
+    check_text,
+    storable,
+)
+from .reader import Reader
 from .schemes.base import Scheme
-from .schemes.codes import CodeRows
-from .store import statistics
-from .store.backup import back_up
-from .store.check import Checker
-from .store.connection import translated
-from .store.documents import Record
-from .store.ingest import Columns, Ingest, IngestOptions
-from .store.opening import open_store, require_unicode
-from .store.rebuild import rebuild
-from .store.repair import Repair
-from .store.state import Given, Sketch, Store
-from .store.writer import Writer
+from .schemes.codes import Code, CodeRows
+from .store.asking import statistics
+from .store.asking.question import Question
+from .store.database.connection import Database
+from .store.database.errors import translated
+from .store.layout.opening import Target, open_store
+from .store.layout.sketches import Sketch
+from .store.layout.state import Choices, Store
+from .store.upkeep.backup import back_up
+from .store.upkeep.check import Checker
+from .store.upkeep.rebuild import rebuild
+from .store.upkeep.repair import Repair
+from .store.writing.ingest import Columns, Ingest, IngestOptions
+from .store.writing.writer import Writer
 from .text import TextRules
-from .values import AddReport, CheckReport, Key, Match
+from .values import AddReport, CheckReport, Key, Match, Record
+
+DEFAULT_NAME = "neardup"
 
 _CODE = object()
 """Stands for the text of a document that is a code."""
@@ -41,14 +64,13 @@ class Index(Reader):
 
     target: a path, `":memory:"`, or an open `apsw.Connection` whose transactions stay the caller's. A missing or empty file
     is created when `scheme` is given; afterwards the file knows its parameters, and those given again are compared with it.
-    text: the TextRules, `TextRules()` unless given. name: several indexes, and tables of your own, may share a database.
-    store_text: keep the texts in the file (default False). record_matches: look for matches on every add, record them and
-    keep clusters (default True). checksums: True makes a file with a checksum in every page, so that each damaged byte of it
-    is an error (default False; decided when the file is created). durability: "full" (an acknowledged write survives a power
-    cut) or "normal" (it survives a crash of the program). attach: allow an index inside another program's database. timeout:
-    seconds to wait for another writer, or for another thread that uses this object. memory_map: read the file, its first 2
-    GB, through a memory map, which makes queries of large files about a quarter quicker; a disk that fails then ends the
-    process in the place of an error. Not for files with checksums.
+    text: the TextRules, `TextRules()` unless given; for texts of fewer than about 50 words `TextRules.chars()`. name: several
+    indexes, and tables of your own, may share a database. store_text: keep the texts in the file (default False).
+    record_matches: look for matches on every add, record them and keep clusters (default True). checksums: True makes a file
+    with a checksum in every page, so that each damaged byte of it is an error (default False; decided when the file is
+    created). durability: "full" (an acknowledged write survives a power cut) or "normal" (it survives a crash of the program).
+    attach: allow an index inside another program's database. timeout: seconds to wait for another writer, or for another
+    thread that uses this object.
 
     An Index may be shared by threads: they write in turns, and ask at the same time, by connections of their own (in memory, and
     on a connection that was given, in turns too). A forked process opens its own. Raises ParameterError, FormatError,
@@ -64,19 +86,18 @@ class Index(Reader):
 
     def __init__(
         self,
-        target: Any,
+        target: Target,
         scheme: Scheme | None = None,
         *,
         text: TextRules | None = None,
-        name: str = "neardup",
+        name: str = DEFAULT_NAME,
         store_text: bool | None = None,
         record_matches: bool | None = None,
         checksums: bool | None = None,
-        durability: str = "full",
+        durability: Durability = "full",
         read_only: bool = False,
         attach: bool = False,
         timeout: float = 30.0,
-        memory_map: bool = False,
     ) -> None:
         self._closed = True
         store = open_store(
@@ -91,11 +112,15 @@ class Index(Reader):
             read_only=read_only,
             attach=attach,
             timeout=timeout,
-            memory_map=memory_map,
         )
         super().__init__(store)
+        self._warned = False
+        if isinstance(target, apsw.Connection):
+            self._target = f"connection to {target.filename or ':memory:'!r}"
+        else:
+            self._target = repr(os.fspath(target))
         self._closed = False
-        own = self._views.own
+        own = self._readers.own
         self._writer = Writer(store, own.documents, own.search, own.clusters)
 
     # ---- the object --------------------------------------------------------------------------------------------------
@@ -103,7 +128,7 @@ class Index(Reader):
     def close(self) -> None:
         """Close the index, after what other threads are asking it just now; a connection that was given stays open. Closing again
         does nothing."""
-        self._views.close()
+        self._readers.close()
         self._closed = True
 
     def __enter__(self) -> Index:
@@ -118,7 +143,8 @@ class Index(Reader):
             warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
 
     def __repr__(self) -> str:
-        return f"<neardup_db.Index {self._store.name!r} {self._store.scheme!r}>"
+        name = "" if self.name == DEFAULT_NAME else f" name={self.name!r}"
+        return f"<neardup_db.Index {self._target}{name} {self._store.scheme!r}{', closed' if self._closed else ''}>"
 
     # ---- adding ------------------------------------------------------------------------------------------------------
 
@@ -129,8 +155,8 @@ class Index(Reader):
         *,
         metadata: Any = None,
         group: Key | None = None,
-        expires_at: Any = None,
-        if_exists: str = "error",
+        expires_at: Expiry | None = None,
+        if_exists: IfExists = "error",
         limit: int = 10,
     ) -> list[Match]:
         """Store a document; returns its matches among the earlier ones, best first, at most `limit`.
@@ -140,28 +166,27 @@ class Index(Reader):
         is looked for. Raises DuplicateKeyError, ParameterError, BusyError, ReadOnlyError.
         """
         record = self._record(key, metadata, group, expires_at, text)
-        return self._add(record, lambda store: sketch_of(store, text), if_exists, limit)
+        return self._add(record, lambda store: store.sketch_to_store(text), if_exists, limit)
 
     def add_code(
         self,
         key: Key,
-        code: Any,
+        code: Code,
         *,
         metadata: Any = None,
         group: Key | None = None,
-        expires_at: Any = None,
-        if_exists: str = "error",
+        expires_at: Expiry | None = None,
+        if_exists: IfExists = "error",
         limit: int = 10,
     ) -> list[Match]:
         """`add` for a code of bits that the application brings (BinaryCode and the other Hamming schemes)."""
         record = self._record(key, metadata, group, expires_at)
-        return self._add(record, lambda store: store.sketch_code(code), if_exists, limit)
+        return self._add(record, Question(code=code).sketch, if_exists, limit)
 
-    def _add(self, record: Record, make: Callable[[Store], Sketch], if_exists: str, limit: int) -> list[Match]:
-        checks.check_choice("if_exists", if_exists, checks.IF_EXISTS)
-        limit = checks.check_count("limit", limit)
-        with self._to_write(make, record) as sketch:
-            return self._writer.add(record, sketch, checks.now_ms(), if_exists=if_exists, limit=limit)[1]
+    def _add(self, record: Record, make: Callable[[Store], Sketch], if_exists: IfExists, limit: int) -> list[Match]:
+        check_if_exists(if_exists)
+        limit = check_integer("limit", limit)
+        return self._write(make, record, partial(self._writer.add, if_exists=if_exists, limit=limit))
 
     def add_if_new(
         self,
@@ -170,10 +195,10 @@ class Index(Reader):
         *,
         metadata: Any = None,
         group: Key | None = None,
-        expires_at: Any = None,
-        if_exists: str = "error",
+        expires_at: Expiry | None = None,
+        if_exists: IfExists = "error",
         limit: int = 10,
-        on_match: str | None = None,
+        on_match: OnMatch | None = None,
     ) -> list[Match]:
         """Store a document unless something matches it, in one transaction.
 
@@ -181,19 +206,18 @@ class Index(Reader):
         the best match counts as seen again (last_seen, times_seen) and takes over `expires_at` where one is given.
         """
         record = self._record(key, metadata, group, expires_at, text)
-        checks.check_choice("if_exists", if_exists, checks.IF_EXISTS)
-        checks.check_choice("on_match", on_match, (None, "touch"))
-        limit = checks.check_count("limit", limit, 1)
-        with self._to_write(lambda store: sketch_of(store, text), record) as sketch:
-            now = checks.now_ms()
-            return self._writer.add_if_new(record, sketch, now, if_exists=if_exists, limit=limit, on_match=on_match)[1]
+        check_if_exists(if_exists)
+        check_choice("on_match", on_match, (None, "touch"))
+        limit = check_integer("limit", limit, 1)
+        write = partial(self._writer.add_if_new, if_exists=if_exists, limit=limit, on_match=on_match)
+        return self._write(lambda store: store.sketch_to_store(text), record, write)
 
     def add_many(
         self,
-        records: Iterable[Any],
+        records: Iterable[tuple[Key, str | bytes] | list[Any] | Mapping[str, Any]],
         *,
-        if_exists: str = "error",
-        on_error: str = "raise",
+        if_exists: IfExists = "error",
+        on_error: OnError = "raise",
         only_new: bool = False,
         commit_every: int | None = None,
         progress: Callable[[int], Any] | None = None,
@@ -206,18 +230,20 @@ class Index(Reader):
 
         The iterable, and `progress`, may use the index: a question sees every record yielded before, a write stands between two
         records. The report names the first records that were left out.
+
+        Warns once (ShortTextsWarning) where most texts have fewer than 20 words and shingles have three or more.
         """
-        return self._ingest("text", checks.check_many("records", records), if_exists, on_error, only_new, commit_every, progress)
+        return self._ingest("text", check_many("records", records), if_exists, on_error, only_new, commit_every, progress)
 
     def add_codes(
         self,
         keys: Iterable[Key],
-        codes: Iterable[Any],
+        codes: Iterable[Code],
         *,
         group: Key | None = None,
-        expires_at: Any = None,
-        if_exists: str = "error",
-        on_error: str = "raise",
+        expires_at: Expiry | None = None,
+        if_exists: IfExists = "error",
+        on_error: OnError = "raise",
         only_new: bool = False,
         commit_every: int | None = None,
         progress: Callable[[int], Any] | None = None,
@@ -226,8 +252,8 @@ class Index(Reader):
 
         group and expires_at are those of all of them.
         """
-        checks.check_many("keys", keys)
-        checks.check_many("codes", codes)
+        check_many("keys", keys)
+        check_many("codes", codes)
         if isinstance(keys, Sized) and isinstance(codes, Sized) and len(keys) != len(codes):
             raise ParameterError(f"{len(keys)} keys for {len(codes)} codes: give one key for each code")
         rows = self._looked_at().scheme.code_rows(codes)
@@ -242,22 +268,27 @@ class Index(Reader):
         self,
         content: str,
         records: Iterable[Any],
-        if_exists: str,
-        on_error: str,
+        if_exists: IfExists,
+        on_error: OnError,
         only_new: bool,
         commit_every: int | None,
         progress: Callable[[int], Any] | None,
     ) -> AddReport:
-        checks.check_choice("if_exists", if_exists, checks.IF_EXISTS)
-        checks.check_choice("on_error", on_error, ("raise", "skip"))
+        check_if_exists(if_exists)
+        check_choice("on_error", on_error, ("raise", "skip"))
         if commit_every is not None:
-            commit_every = checks.check_count("commit_every", commit_every, 1)
-        checks.check_callable("progress", progress)
+            commit_every = check_integer("commit_every", commit_every, 1)
+        check_callable("progress", progress)
         self._looked_at()
         options = IngestOptions(content, if_exists, on_error, bool(only_new), commit_every, progress)
         with self._store.db.large_cache():
-            report = Ingest(self._store, self._views.own.documents, self._writer, options).run(records)
+            ingest = Ingest(self._store, self._readers.own.documents, self._writer, options)
+            report = ingest.run(records)
         self._checkpoint()
+        warning = None if self._warned else ingest.token_counts.warning(self._store.rules.shingle)
+        if warning is not None:
+            self._warned = True
+            warnings.warn(warning, ShortTextsWarning, stacklevel=3)
         return report
 
     def _checkpoint(self) -> None:
@@ -273,14 +304,14 @@ class Index(Reader):
 
     def update(self, key: Key, **changes: Any) -> None:
         """Change `metadata=` or `expires_at=` of a document; None clears. Raises KeyNotFoundError, ParameterError."""
-        columns = {"metadata": checks.check_metadata, "expires_at": checks.check_expiry}
+        columns: dict[str, Callable[[Any], Any]] = {"metadata": check_metadata, "expires_at": check_expiry}
         unknown = [name for name in changes if name not in columns]
         if unknown or not changes:
             what = f"{unknown[0]!r} cannot be updated" if unknown else "nothing to update"
             raise ParameterError(f"{what}: give metadata= or expires_at=; to change a text, add it with if_exists='replace'")
         values = {name: columns[name](value) for name, value in changes.items()}
         with self._store.writing():
-            self._views.own.documents.update(self._views.own.found(key, checks.now_ms()).id, values)
+            self._readers.own.documents.update(self._readers.own.found(key, clock.now_ms()).id, values)
 
     def delete(self, key: Key) -> bool:
         """Remove a document; False if there was none."""
@@ -288,31 +319,29 @@ class Index(Reader):
 
     def delete_many(self, keys: Iterable[Key]) -> int:
         """Remove documents in one transaction; returns how many there were."""
-        checked = [checks.check_key(key) for key in checks.check_many("keys", keys)]
+        checked = [check_key(key) for key in check_many("keys", keys)]
         with self._store.writing():
-            now = checks.now_ms()
-            found = [self._views.own.documents.find(key) for key in dict.fromkeys(checked)]
-            visible = sum(one is not None and (one.expires_at is None or one.expires_at > now) for one in found)
-            self._views.own.clusters.remove([one.id for one in found if one is not None], now)
-            return visible
+            now = clock.now_ms()
+            rows = [self._readers.own.documents.find(key) for key in dict.fromkeys(checked)]
+            self._readers.own.clusters.remove([row.id for row in rows if row is not None], now)
+            return sum(row is not None and row.is_visible(now) for row in rows)
 
-    def expire(self, now: Any = None) -> int:
+    def expire(self, now: Expiry | None = None) -> int:
         """Remove every document whose time has come by `now` (aware datetime or Unix seconds; None = the clock)."""
-        given = checks.check_expiry(now)
+        given = check_expiry(now, "now")
         with self._store.writing():
-            clock = checks.now_ms()
+            at = clock.now_ms()
             sql = self._store.sql("SELECT id FROM {index}_document WHERE expires_at <= ? ORDER BY id")
-            rows = self._store.db.rows(sql, (clock if given is None else given,))
-            return self._views.own.clusters.remove([row[0] for row in rows], clock)
+            rows = self._store.db.rows(sql, (at if given is None else given,))
+            return self._readers.own.clusters.remove([row[0] for row in rows], at)
 
     def keep_newest(self, n: int) -> int:
         """Remove all but the newest `n` documents; returns how many were removed."""
-        n = checks.check_count("n", n)
+        n = check_integer("n", n)
         with self._store.writing():
-            now = checks.now_ms()
-            sql = """SELECT id FROM {index}_document WHERE expires_at IS NULL OR expires_at > ?
-                     ORDER BY id DESC LIMIT -1 OFFSET ?"""
-            return self._views.own.clusters.remove([row[0] for row in self._store.db.rows(self._store.sql(sql), (now, n))], now)
+            now = clock.now_ms()
+            sql = "SELECT id FROM {index}_document WHERE {visible} ORDER BY id DESC LIMIT -1 OFFSET ?"
+            return self._readers.own.clusters.remove([row[0] for row in self._store.db.rows(self._store.sql(sql), (now, n))], now)
 
     # ---- the whole index ---------------------------------------------------------------------------------------------
 
@@ -352,16 +381,16 @@ class Index(Reader):
         empty index. record_matches: seek and record matches from now on, among what is there too, or drop them. Raises
         ParameterError where new fingerprints are needed, or texts, and the texts are not stored.
         """
-        kinds = (("scheme", scheme, Scheme), ("text", text, TextRules))
-        flags = (("store_text", store_text, bool), ("record_matches", record_matches, bool))
-        for label, value, kind in (*kinds, *flags):
-            if value is not None and not isinstance(value, kind):
-                raise ParameterError(f"{label}={value!r}: it is a {kind.__name__}")
-        checks.check_callable("progress", progress)
+        check_kind("scheme", scheme, Scheme, "a scheme, e.g. MinHash(threshold=0.8)")
+        check_kind("text", text, TextRules, "a TextRules, e.g. TextRules.words(shingle=3)")
+        for name, value in (("store_text", store_text), ("record_matches", record_matches)):
+            if value is not None:
+                check_flag(name, value)
+        check_callable("progress", progress)
         self._store.db.require_open()
         with self._store.db.large_cache(), self._store.writing():
-            changes = Given(scheme, text, store_text, record_matches)
-            rebuild(self._store, self._writer, changes, checks.now_ms(), progress or (lambda done: None))
+            changes = Choices(scheme, text, store_text, record_matches)
+            rebuild(self._store, self._readers.own.clusters, changes, clock.now_ms(), progress or (lambda done: None))
         self._checkpoint()
 
     def check(self, repair: bool = False) -> CheckReport:
@@ -371,12 +400,8 @@ class Index(Reader):
         What could not be brought back stays among the `problems` of the report. In a file with checksums all pages are looked at
         first; where one is damaged, its number is the report, and nothing is repaired.
         """
-        checker = Checker(self._store, self._writer, self._views.own.clusters)
-        db = self._store.db
-        db.require_open()
-        with db.hold(), translated(db.name):
-            db.require_open()
-            db.settle()
+        checker = Checker(self._store, self._readers.own.clusters)
+        with self._alone():
             report = checker.pages()
         if not report.ok:  # nothing can be read or mended with certainty
             return report
@@ -385,9 +410,9 @@ class Index(Reader):
         if report.ok or not repair:
             return report
         with self._store.writing():
-            mender = Repair(self._store, self._writer)
+            mender = Repair(self._store, self._readers.own.clusters)
             done = mender.indexes()
-            found, lost = mender.run(checks.now_ms(), checker.damaged())
+            found, lost = mender.run(clock.now_ms(), checker.damaged())
             self._store.refresh()
             return CheckReport((*lost, *checker.run().problems), (*done, *found))
 
@@ -395,56 +420,51 @@ class Index(Reader):
         """Give unused space of the file back (VACUUM); returns the bytes by which the file shrank.
 
         The names of groups in which no document is left go as well."""
-        db = self._store.db
-        db.require_open()
-        with db.hold(), translated(db.name):
-            db.require_open()
-            db.settle()
-            if db.connection.in_transaction:
-                raise NearDupError("compact() cannot run inside a transaction: leave it first")
+        with self._alone("compact") as db:
             with self._store.writing():
-                self._views.own.documents.drop_unused_groups()
+                self._readers.own.documents.drop_unused_groups()
             before = statistics.file_size(self._store)
             db.connection.execute("VACUUM").fetchall()
             if db.owned:
                 db.truncate_log()
             return before - statistics.file_size(self._store)
 
-    def backup(self, path: str | Path) -> None:
+    def backup(self, path: str | bytes | os.PathLike[str]) -> None:
         """Write a consistent copy of the whole database to a new file. Raises ParameterError if the file exists."""
-        require_unicode(os.fsdecode(path))
+        with self._alone("backup") as db:
+            back_up(db, os.fspath(path))
+
+    # ---- helpers -----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _alone(self, method: str | None = None) -> Iterator[Database]:
+        """The connection for this thread alone, with no records in hand; outside of a transaction where a method is named."""
         db = self._store.db
         db.require_open()
         with db.hold(), translated(db.name):
             db.require_open()
             db.settle()
-            if db.connection.in_transaction:
-                raise NearDupError("backup() cannot run inside a transaction: leave it first")
-            back_up(db, os.fsdecode(path))
+            if method is not None and db.connection.in_transaction:
+                raise NearDupError(f"{method}() cannot run inside a transaction: leave it first")
+            yield db
 
-    # ---- helpers -----------------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def _to_write(self, make: Callable[[Store], Sketch], record: Record) -> Iterator[Sketch]:
-        """A fingerprint to write, made outside the transaction, and again inside it if a rebuild came between."""
-        self._store.db.require_open()
+    def _write(
+        self, make: Callable[[Store], Sketch], record: Record, write: Callable[..., tuple[str, list[Match]]]
+    ) -> list[Match]:
+        """Write a record with its sketch, which is made outside the transaction, and again inside if a rebuild came between."""
         sketch = self._sketched(make)
         with self._store.writing(light=_is_light(record)):
-            yield sketch if sketch.epoch == self._store.epoch else make(self._store)
+            if sketch.epoch != self._store.epoch:
+                sketch = make(self._store)
+            return write(record, sketch, clock.now_ms())[1]
 
-    def _record(self, key: Key, metadata: Any, group: Any, expires_at: Any, text: Any = _CODE) -> Record:
+    def _record(self, key: Key, metadata: Any, group: Any, expires_at: Expiry | None, text: Any = _CODE) -> Record:
         self._store.db.require_open()
         stored = None
         if text is not _CODE:
-            checks.check_text(text)
-            stored = checks.storable(text) if self._store.store_text else None
-        return Record(
-            checks.check_key(key),
-            stored,
-            checks.check_metadata(metadata),
-            checks.check_group(group),
-            checks.check_expiry(expires_at),
-        )
+            check_text(text)
+            stored = storable(text) if self._store.store_text else None
+        return Record(check_key(key), stored, check_metadata(metadata), check_group(group), check_expiry(expires_at))
 
 
 def _is_light(record: Record) -> bool:

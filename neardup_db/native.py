@@ -8,30 +8,23 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from itertools import count, takewhile
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from . import limits
-from ._core import ffi, lib
+from ._core import ffi as ffi
+from ._core import lib as lib
 from ._texts import locate
 from .errors import CorruptIndexError, ParameterError
 
-__all__ = [
-    "HASHES", "Values", "band_keys", "check", "copied", "digests_of_hash", "ffi", "hamming", "hash_size", "hashes_of",
-    "is_value", "keys", "lib", "minhash", "normalize", "pairs", "pointer", "rules_new", "scheme_new", "set_tokens",
-    "shingles_of", "signed_hash", "similarity", "text_bytes", "text_of", "tokenize", "tokens_of", "value_of_text",
-    "values_of_digests", "values_of_texts", "workspace",
-]  # fmt: skip
-
 Array = npt.NDArray[Any]
-
-_SIZE_BYTES: int = ffi.sizeof("size_t")
 
 
 def check(status: int, subject: str = "") -> None:
-    """Raises what a status of the C core stands for; `subject` says what was being done with which value."""
+    """Raises the error that a status of the C core stands for; `subject` names the step that failed, and its value."""
     if status == lib.ND_OK:
         return
     after = f": {subject}" if subject else ""
@@ -52,7 +45,12 @@ def text_bytes(text: Any) -> bytes:
         return text
     if isinstance(text, (bytearray, memoryview)):
         return bytes(text)
-    raise ParameterError(f"a text must be str or UTF-8 bytes, not {type(text).__name__} ({text!r:.60})")
+    raise ParameterError(f"text={text!r:.80} is of type {type(text).__name__}: give str, or bytes in UTF-8")
+
+
+def text_of(string: Any) -> str:
+    """A C string as str."""
+    return str(ffi.string(string).decode("utf-8"))
 
 
 def pointer(array: Array, c_type: str) -> Any:
@@ -78,11 +76,18 @@ def _owned(handle: Any, free: Any) -> Any:
 
 
 class _Thread(threading.local):
-    """What one thread keeps: a text workspace and a list of values."""
+    """What one thread keeps: a text workspace, a list of values, keys, and the last sketch, which points into these."""
 
     def __init__(self) -> None:
         self.text = _owned(lib.nd_text_new(), lib.nd_text_free)
         self.values = _owned(lib.nd_values_new(), lib.nd_values_free)
+        self.keys = _owned(lib.nd_keys_new(), lib.nd_keys_free)
+        self.sketch = ffi.new("nd_sketch *")
+
+    def give_back(self, size: int) -> None:
+        """Free the list of values where it has grown to a size that is not worth keeping."""
+        if size > limits.KEPT_BYTES:
+            self.values = _owned(lib.nd_values_new(), lib.nd_values_free)
 
 
 _thread: _Thread | None = None
@@ -125,6 +130,36 @@ def scheme_new(fields: dict[str, Any]) -> Any:
     return scheme
 
 
+# ---- decisions of the core -------------------------------------------------------------------------------------------
+
+
+def words(setting: str) -> tuple[str, ...]:
+    """The words that a setting of a file may be; a word's place is its number in C."""
+    words = (lib.nd_setting_word(setting.encode(), number) for number in count())
+    return tuple(text_of(word) for word in takewhile(lambda word: word != ffi.NULL, words))
+
+
+class Bounds(NamedTuple):
+    """The limits of a query's arguments: `nd_bounds`."""
+
+    threshold: float
+    lowest: float
+    max_distance: int
+
+
+def bounds(scheme: Any, *, containment: bool = False) -> Bounds:
+    """The thresholds and the distance of a query for similar texts, or for texts that contain another."""
+    out = ffi.new("nd_bounds *")
+    lib.nd_scheme_bounds(scheme, containment, out)
+    return Bounds(out.threshold, out.lowest, out.max_distance)
+
+
+def query_of(scheme: Any, *, containment: bool = False) -> str | None:
+    """Which sql/verify_*.sql answers such a query ('bands', ...); None where stored values do not tell it."""
+    name = lib.nd_scheme_query(scheme, containment)
+    return None if name == ffi.NULL else text_of(name)
+
+
 # ---- hashes ----------------------------------------------------------------------------------------------------------
 
 
@@ -135,7 +170,7 @@ def digests_of_hash(name_number: int, seed: int, data: bytes) -> bytes:
     return bytes(ffi.buffer(digest, lib.nd_hash_size(name_number)))
 
 
-HASHES = ("xxh3_64", "fnv1a_32", "fnv1a_64", "djb2a", "md5", "sha1", "sha256")
+HASHES = words("text.hash")
 """The built-in hashes; a name's place is its number in C (ND_HASH_*)."""
 
 
@@ -161,11 +196,6 @@ def _hashes(data: bytes, ends: Array) -> Array:
     at, ends_at = ffi.from_buffer("uint8_t[]", data), pointer(ends, "uint64_t[]")
     lib.nd_hash_values(at, ends_at, len(ends), pointer(hashes, "uint64_t[]"))
     return hashes.view(np.int64)
-
-
-def text_of(string: Any) -> str:
-    """A C string as str."""
-    return str(ffi.string(string).decode("utf-8"))
 
 
 # ---- one text --------------------------------------------------------------------------------------------------------
@@ -264,15 +294,17 @@ def _taken(values: Any) -> Values:
     return Values(data, ends, copied(lib.nd_values_tokens(values), count, np.uint64))
 
 
+def _located(texts: list[Any], start: int) -> tuple[Any, Any, Any]:
+    """C arrays with the addresses and sizes of some texts from `start` on, and what was encoded for them."""
+    addresses, sizes, owners = locate(texts, start, limits.SLICE_BYTES, text_bytes)
+    return ffi.from_buffer("const uint8_t *[]", addresses), ffi.from_buffer("size_t[]", sizes), owners
+
+
 def _append(scheme: Any, rules: Any, mine: _Thread, texts: list[Any], start: int, subject: str) -> int:
     """Appends the values of some texts from `start` on to the thread's list; returns how many."""
-    addresses, sizes, owners = locate(texts, start, limits.SLICE_BYTES, text_bytes)
-    count = len(sizes) // _SIZE_BYTES
-    pointers = ffi.cast("const uint8_t *const *", ffi.from_buffer(addresses))
-    size_data = ffi.cast("const size_t *", ffi.from_buffer(sizes))
-    check(lib.nd_scheme_append_texts(scheme, rules, mine.text, pointers, size_data, count, mine.values), subject)
-    del owners  # what was encoded here lived until now
-    return count
+    pointers, sizes, _owners = _located(texts, start)
+    check(lib.nd_scheme_append_texts(scheme, rules, mine.text, pointers, sizes, len(sizes), mine.values), subject)
+    return len(sizes)
 
 
 def values_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes]) -> Values:
@@ -286,8 +318,7 @@ def values_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes]) -> Va
         while start < len(part):
             start += _append(scheme, rules, mine, part, start, "fingerprints of texts")
     taken = _taken(mine.values)
-    if len(taken.data) > limits.KEPT_BYTES:
-        mine.values = _owned(lib.nd_values_new(), lib.nd_values_free)
+    mine.give_back(len(taken.data))
     return taken
 
 
@@ -300,9 +331,47 @@ def value_of_text(scheme: Any, rules: Any, text: str | bytes) -> tuple[bytes | N
     size = lib.nd_values_ends(values)[0]
     value = ffi.buffer(lib.nd_values_bytes(values), size)[:] if size else None
     token_count = lib.nd_values_tokens(values)[0]
-    if size > limits.KEPT_BYTES:
-        mine.values = _owned(lib.nd_values_new(), lib.nd_values_free)
+    mine.give_back(size)
     return value, token_count
+
+
+class Sketch(NamedTuple):
+    """All that an index stores of one fingerprint; `value`, `value_hash` and `keys` are None for a text without shingles."""
+
+    value: bytes | None
+    token_count: int
+    value_hash: int | None
+    """`signed_hash` of the value."""
+    keys: bytes | None
+    """Of a plan of bands the file keys: int64[bands], little-endian, ascending, the last repeated where there are fewer. Behind
+    the number of the group they are what `neardup_filing` takes. None for other plans."""
+
+
+def sketch_of_text(scheme: Any, rules: Any, text: str | bytes) -> Sketch:
+    """One text under built-in rules: its value with the hash and the keys of it, in one call."""
+    mine = _mine()
+    made = mine.sketch
+    pointers, sizes, _owners = _located([text], 0)
+    status = lib.nd_scheme_sketch_text(scheme, rules, mine.text, pointers[0], sizes[0], mine.values, mine.keys, made)
+    check(status, "fingerprint of a text")
+    if not made.size:
+        return Sketch(None, made.token_count, None, None)
+    value = ffi.buffer(made.value, made.size)[:]
+    sketch = Sketch(value, made.token_count, made.value_hash, _keys_of(made))
+    mine.give_back(len(value))
+    return sketch
+
+
+def sketch_of_value(scheme: Any, value: bytes, token_count: int = 0) -> Sketch:
+    """The same of a value that was made already: a code, or that of a text under rules of the caller's own."""
+    mine = _mine()
+    made = mine.sketch
+    check(lib.nd_scheme_sketch_value(scheme, ffi.from_buffer("uint8_t[]", value), len(value), mine.keys, made), "a fingerprint")
+    return Sketch(value, token_count, made.value_hash, _keys_of(made))
+
+
+def _keys_of(sketch: Any) -> bytes | None:
+    return ffi.buffer(sketch.keys, 8 * sketch.key_count)[:] if sketch.key_count else None
 
 
 def values_of_digests(scheme: Any, texts: Iterable[tuple[Array, int]]) -> Values:
@@ -329,39 +398,10 @@ def is_value(scheme: Any, value: bytes) -> bool:
     return bool(lib.nd_scheme_value_check(scheme, ffi.from_buffer("uint8_t[]", value), len(value)) == lib.ND_OK)
 
 
-def keys(
-    scheme: Any, value: bytes, group_id: int = 0, *, probe: bool, containment: float | None = None
-) -> list[tuple[int, int, int]]:
-    """(table_no, low, high) of where a value of a group is filed, or of what a query looks up.
-
-    containment: the query is for what holds at least this share of the value's hashes."""
-    keys = _owned(lib.nd_keys_new(), lib.nd_keys_free)
-    data = ffi.from_buffer("uint8_t[]", value)
-    if containment is not None:
-        status = lib.nd_scheme_containment_keys(scheme, data, len(value), containment, keys)
-    elif probe:
-        status = lib.nd_scheme_probe_keys(scheme, group_id, data, len(value), keys)
-    else:
-        status = lib.nd_scheme_file_keys(scheme, group_id, data, len(value), keys)
-    check(status, "keys of a fingerprint")
-    rows = lib.nd_keys_rows(keys)
-    return [(rows[i].table_no, rows[i].low, rows[i].high) for i in range(lib.nd_keys_count(keys))]
-
-
-def near(entries: bytes, code: bytes, max_distance: int) -> list[tuple[int, int]] | None:
-    """(fingerprint_id, distance) of the entries of a row of buckets within max_distance bits of a code; None for bytes that are
-    no entries of such codes."""
-    found = ffi.new("nd_entries *")
+def is_row(entries: bytes, code_bytes: int) -> bool:
+    """True if bytes are entries of codes of so many bytes, as they were written."""
     data = ffi.from_buffer("uint8_t[]", entries)
-    if lib.nd_entries_read(data, len(entries), len(code), found) != lib.ND_OK:
-        return None
-    places = ffi.new("uint32_t[]", found.count)
-    count = lib.nd_entries_near(found, code, max_distance, places) if max_distance >= 0 else 0
-    size = len(code)
-    return [
-        (lib.nd_entries_id(found, place), int(lib.nd_hamming(found.codes + place * size, code, size)))
-        for place in (places[i] for i in range(count))
-    ]
+    return bool(lib.nd_entries_read(data, len(entries), code_bytes, ffi.new("nd_entries *")) == lib.ND_OK)
 
 
 def without(entries: bytes, code_bytes: int, fingerprint_id: int) -> bytes:
@@ -389,7 +429,7 @@ def band_keys(scheme: Any, values: Values) -> Array:
     return out
 
 
-# ---- comparisons of values ---------------------------------------------------------------------------------------------
+# ---- without an index --------------------------------------------------------------------------------------------------
 
 
 def hamming(a: bytes, b: bytes) -> int:
@@ -397,12 +437,9 @@ def hamming(a: bytes, b: bytes) -> int:
     return int(lib.nd_hamming(a, b, len(a)))
 
 
-# ---- fingerprints from hashes ------------------------------------------------------------------------------------------
-
-
 def minhash(hashes: Array, num_perm: int, seed: int, family: str, slot_bits: int) -> Array:
     """Signature of at least one hash (uint64[n]): uint16[num_perm], or uint32[num_perm] where slot_bits is 32."""
-    number = ("affine32", "java32").index(family)
+    number = words("family").index(family)
     a, b, slots = (np.zeros(num_perm, np.uint32) for _ in range(3))
     a_data, b_data, out = pointer(a, "uint32_t[]"), pointer(b, "uint32_t[]"), pointer(slots, "uint32_t[]")
     check(lib.nd_minhash_coefficients(number, seed, num_perm, a_data, b_data), f"family {family}, num_perm={num_perm}")
@@ -410,31 +447,28 @@ def minhash(hashes: Array, num_perm: int, seed: int, family: str, slot_bits: int
     return slots if slot_bits == 32 else (slots & np.uint32(0xFFFF)).astype(np.uint16)
 
 
-# ---- all pairs -------------------------------------------------------------------------------------------------------
+NO_SPLIT = 2**64 - 1
+"""The split of a join within one collection."""
 
 
-def pairs(run: Any, measured: bool = False) -> tuple[Array, Array]:
-    """What run(nd_pairs *) found: int64[m, 2], and float64[m] where the function measures similarities, else float64[0]."""
+def pairs(run: Any) -> Array:
+    """The pairs that run(nd_pairs *) lists: int64[m, 2]."""
     handle = _owned(lib.nd_pairs_new(), lib.nd_pairs_free)
     check(run(handle), "all pairs")
-    return _listed(handle, measured)
+    return copied(lib.nd_pairs_ids(handle), 2 * lib.nd_pairs_count(handle), np.int64).reshape(-1, 2)
 
 
 def set_pairs(values: Array, ends: Array, split: int | None, threshold: float, most: int) -> Iterator[tuple[Array, Array]]:
-    """What `nd_jaccard_pairs` finds, or `nd_jaccard_pairs_between` with a split, in pieces of about `most` pairs."""
+    """The pairs of similar arrays, with a split only those across it, in pieces of about `most` pairs."""
     count = len(ends)
     values = values if len(values) else np.zeros(1, np.uint64)
     ends = ends if count else np.zeros(1, np.uint64)
     data = pointer(values, "uint64_t[]"), pointer(ends, "uint64_t[]"), count
     join = _owned(lib.nd_set_join_new(), lib.nd_set_join_free)
     handle = _owned(lib.nd_pairs_new(), lib.nd_pairs_free)
-    check(lib.nd_set_join_begin(join, *data, 2**64 - 1 if split is None else split, threshold), "all pairs")
+    check(lib.nd_set_join_begin(join, *data, NO_SPLIT if split is None else split, threshold), "all pairs")
     while (status := lib.nd_set_join_next(join, most, handle)) != lib.ND_DONE:
         check(status, "all pairs")
-        yield _listed(handle, measured=True)
-
-
-def _listed(handle: Any, measured: bool) -> tuple[Array, Array]:
-    count = lib.nd_pairs_count(handle)
-    ids = copied(lib.nd_pairs_ids(handle), 2 * count, np.int64).reshape(count, 2)
-    return ids, copied(lib.nd_pairs_similarities(handle), count if measured else 0, np.float64)
+        found = lib.nd_pairs_count(handle)
+        ids = copied(lib.nd_pairs_ids(handle), 2 * found, np.int64).reshape(found, 2)
+        yield ids, copied(lib.nd_pairs_similarities(handle), found, np.float64)

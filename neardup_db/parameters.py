@@ -1,167 +1,124 @@
-"""Immutable sets of parameters (text rules, schemes), and the checks that their parameters go through."""
+"""Every check of an argument. A message is `name=value: give ...`, the value and the remedy.
+
+>>> from neardup_db.parameters import check_fraction
+>>> check_fraction("threshold", 1.5)
+Traceback (most recent call last):
+    ...
+neardup_db.errors.ParameterError: threshold=1.5: give a number above 0 and at most 1
+"""
 
 from __future__ import annotations
 
-import functools
-import inspect
+import json
 import math
+import os
 import re
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import FrozenInstanceError
-from types import MappingProxyType
-from typing import Any, ClassVar, TypeGuard, TypeVar, cast
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from numbers import Integral
+from typing import Any, Literal, TypeGuard, get_args
 
 import numpy as np
 
-from .errors import CorruptIndexError, ParameterError
+from .errors import ParameterError
+from .values import Incoming, Key, Record
 
-Init = TypeVar("Init", bound=Callable[..., None])
-Self = TypeVar("Self", bound="Parameters")
+IfExists = Literal["error", "replace", "ignore"]
+OnMatch = Literal["touch"]
+OnError = Literal["raise", "skip"]
+Durability = Literal["full", "normal"]
+Measure = Literal["containment"]
+Expiry = datetime | float
 
 SEED_LIMIT = 1 << 63
-
-_INDEX_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}\Z")
-
-
-class Parameters:
-    """Base of `TextRules` and of the schemes: frozen; equal when all parameters are equal; `repr` can be evaluated."""
-
-    names: ClassVar[tuple[str, ...]] = ()
-    """The parameters, in the order of the signature."""
-
-    given: Mapping[str, Any]
-    """The parameters that the caller wrote down, with the values that they came to have."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise FrozenInstanceError(f"cannot assign to {name!r}: {type(self).__name__} is immutable; make a new one")
-
-    def __delattr__(self, name: str) -> None:
-        raise FrozenInstanceError(f"cannot delete {name!r}: {type(self).__name__} is immutable")
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Parameters) and type(self) is type(other) and self._identity() == other._identity()
-
-    def __hash__(self) -> int:
-        return hash((type(self), self._identity()))
-
-    def __repr__(self) -> str:
-        defaults = _defaults(type(self))
-        shown = [name for name in self.names if name in self.given or getattr(self, name) != defaults[name]]
-        return f"{type(self).__name__}({', '.join(f'{name}={_show(getattr(self, name))}' for name in shown)})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        state = {name: value for name, value in self.__dict__.items() if not name.startswith("_cached") and name != "given"}
-        return restore, (type(self), state, dict(self.given))
-
-    def _identity(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, name) for name in self.names)
-
-    def _set(self, **attributes: Any) -> None:
-        self.__dict__.update(attributes)
-
-    def _cached(self, name: str, make: Callable[[], Any]) -> Any:
-        """What make() returns, kept with this object (two threads may both make it; one of the two is kept)."""
-        key = "_cached_" + name
-        if key not in self.__dict__:
-            self.__dict__.setdefault(key, make())
-        return self.__dict__[key]
-
-    def _copy(self: Self, **changes: Any) -> Self:
-        """The same with other attributes, nothing checked again; `given` stays."""
-        state = {name: value for name, value in self.__dict__.items() if not name.startswith("_cached")}
-        return restore(type(self), {**state, **changes}, self.given)
+_LEAST, _MOST = -(2**63), 2**63 - 1
 
 
-def restore(cls: type[Self], state: Mapping[str, Any], given: Mapping[str, Any] | None = None) -> Self:
-    """An object with these attributes, made without its constructor."""
-    made = cls.__new__(cls)
-    made.__dict__.update(state)
-    made.__dict__["given"] = MappingProxyType(dict(given or {}))
-    return made
+def quoted(value: Any) -> str:
+    """A value as a message has it: as it is written in source code, or the beginning of that."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
-def records_given(automatic: tuple[str, ...] = ()) -> Callable[[Init], Init]:
-    """Decorator of a constructor: sets `given` to the parameters that the call wrote down.
-
-    None for one of `automatic` means "choose", and "random" "draw one": neither says anything about the value, so neither counts.
-    """
-
-    def decorate(init: Init) -> Init:
-        names = tuple(inspect.signature(init).parameters)[1:]
-
-        @functools.wraps(init)
-        def wrapper(self: Any, *args: Any, **kwargs: Any) -> None:
-            init(self, *args, **kwargs)
-            written = {**dict(zip(names, args, strict=False)), **kwargs}
-            given = {
-                name: getattr(self, name)
-                for name in names
-                if name in written
-                and not (written[name] is None and name in automatic)
-                and not (isinstance(written[name], str) and written[name] == "random")
-            }
-            self.__dict__["given"] = MappingProxyType(given)
-
-        return cast(Init, wrapper)
-
-    return decorate
+# ---- of any argument -----------------------------------------------------------------------------------------------------
 
 
-def _defaults(cls: type[Parameters]) -> dict[str, Any]:
-    return {name: parameter.default for name, parameter in inspect.signature(cls).parameters.items()}
-
-
-def _show(value: Any) -> str:
-    """A value as it is written in source code."""
-    if callable(value):
-        return str(getattr(value, "__qualname__", repr(value)))
-    return repr(value)
-
-
-# ---- checks of what callers pass ---------------------------------------------------------------------------------------
-
-
-def integer(name: str, value: Any, low: int, high: int, remedy: str = "") -> int:
+def check_integer(name: str, value: Any, low: int = 0, high: int = _MOST, remedy: str = "") -> int:
     """value as an int in low..high; numpy integers count, bool and float do not."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        raise ParameterError(f"{name} must be an integer from {low} to {high}, not {value!r}{_and(remedy)}")
-    if not low <= value <= high:
-        raise ParameterError(f"{name} must be from {low} to {high}, not {value}{_and(remedy)}")
+    if type(value) is int and low <= value <= high:  # most are
+        return value
+    if not isinstance(value, (int, Integral)) or isinstance(value, (bool, np.bool_)) or not low <= int(value) <= high:
+        most = "2^63 - 1" if high == _MOST else str(high)
+        written = int(value) if isinstance(value, np.integer) else value
+        raise ParameterError(f"{name}={quoted(written)}: give an integer from {low} to {most}{remedy and f' ({remedy})'}")
     return int(value)
 
 
-def fraction(name: str, value: Any, include_one: bool = True) -> float:
+def check_fraction(name: str, value: Any, include_one: bool = True) -> float:
     """value as a float in (0, 1], or in (0, 1)."""
-    interval = "above 0 and at most 1" if include_one else "above 0 and below 1"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise ParameterError(f"{name} must be a number {interval}, not {value!r}")
-    number = float(value)
-    if math.isnan(number) or not 0.0 < number <= 1.0 or (number == 1.0 and not include_one):
-        raise ParameterError(f"{name} must be {interval}, not {value}")
+    is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    number = float(value) if is_number else math.nan
+    if not 0.0 < number <= 1.0 or (number == 1.0 and not include_one):
+        interval = "above 0 and at most 1" if include_one else "above 0 and below 1"
+        raise ParameterError(f"{name}={value if is_number else quoted(value)}: give a number {interval}")
     return number
 
 
-def choice(name: str, value: Any, options: Sequence[Any]) -> Any:
-    """value, which must be one of options."""
-    if not any(value is option or (type(value) is type(option) and value == option) for option in options):
-        raise ParameterError(f"{name} must be one of {', '.join(map(repr, options))}, not {value!r}")
+def check_choice(name: str, value: Any, choices: Sequence[Any], more: str = "") -> Any:
+    """value, which must be one of the choices."""
+    if not any(value is choice or (type(value) is type(choice) and value == choice) for choice in choices):
+        listed = [*map(repr, choices), *([more] if more else [])]
+        raise ParameterError(f"{name}={quoted(value)}: give {' or '.join(filter(None, (', '.join(listed[:-1]), listed[-1])))}")
     return value
 
 
-def flag(name: str, value: Any) -> bool:
+def check_flag(name: str, value: Any) -> bool:
     """value as a bool; nothing else counts as one."""
     if not isinstance(value, (bool, np.bool_)):
-        raise ParameterError(f"{name} must be True or False, not {value!r}")
+        raise ParameterError(f"{name}={quoted(value)}: give True or False")
     return bool(value)
 
 
-def seed(name: str, value: Any) -> int:
+def check_seed(name: str, value: Any) -> int:
     """value as a seed of 0 to 2^63 - 1; "random" draws one."""
-    if isinstance(value, str):
-        choice(name, value, ("random",))
+    if isinstance(value, str) and value == "random":
         return secrets.randbelow(SEED_LIMIT - 1) + 1
-    return integer(name, value, 0, SEED_LIMIT - 1, 'or "random"')
+    return check_integer(name, value, 0, SEED_LIMIT - 1, 'or "random"')
+
+
+def check_callable(name: str, value: Any) -> Any:
+    if value is not None and not callable(value):
+        raise ParameterError(f"{name}={quoted(value)}: give a function, or None")
+    return value
+
+
+def check_kind(name: str, value: Any, kind: type, remedy: str) -> Any:
+    if value is not None and not isinstance(value, kind):
+        raise ParameterError(f"{name}={quoted(value)}: give {remedy}")
+    return value
+
+
+def check_many(name: str, values: Any) -> Iterable[Any]:
+    """Several of something: no single text, whose letters would be taken for them."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise ParameterError(f"{name}={quoted(values)} is of type {type(values).__name__}: give a list, or another iterable")
+    return values
+
+
+# ---- of opening ----------------------------------------------------------------------------------------------------------
+
+MEMORY = ":memory:"
+"""The target that is no file. A Path of this name, or one with a folder before it, is a file."""
+
+_INDEX_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}\Z")
+
+_LONGEST_SUFFIX = len("-journal")
+"""Of the names that SQLite gives to the files beside a database."""
+
+_LONGEST_NAME, _LONGEST_PATH = 255, 512
+"""Bytes of a name, in a folder that is not there, and of a path that SQLite opens."""
 
 
 def is_index_name(name: Any) -> TypeGuard[str]:
@@ -169,78 +126,202 @@ def is_index_name(name: Any) -> TypeGuard[str]:
     return isinstance(name, str) and _INDEX_NAME.match(name) is not None
 
 
-def index_name(name: Any) -> str:
+def check_index_name(name: Any) -> str:
     """The name of an index, if it is one that may be put into SQL."""
     if not is_index_name(name):
-        raise ParameterError(f"name={name!r}: an index's name is a letter and then at most 39 letters, digits or underscores")
+        raise ParameterError(f"name={quoted(name)}: give a letter and then at most 39 letters, digits or underscores")
     return name
 
 
-def _and(remedy: str) -> str:
-    return f" ({remedy})" if remedy else ""
+def check_timeout(timeout: Any) -> float:
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 <= timeout <= 2_000_000:
+        raise ParameterError(f"timeout={quoted(timeout)}: give a number of seconds from 0 to 2,000,000")
+    return timeout
 
 
-# ---- checks of what a file holds ---------------------------------------------------------------------------------------
-
-
-class Stored:
-    """Settings of a file, read one by one: CorruptIndexError names what is missing or of a wrong type."""
-
-    def __init__(self, settings: Mapping[str, Any]) -> None:
-        self.settings = settings
-
-    def value(self, name: str) -> Any:
-        """The setting, which must exist; None is a value."""
-        if name not in self.settings:
-            raise CorruptIndexError(f"the setting {name!r} is missing from the file; restore the file from a backup")
-        return self.settings[name]
-
-    def integer(self, name: str, low: int = 0, high: int = (1 << 63) - 1) -> int:
-        """An integer in low..high."""
-        value = self.value(name)
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise self.wrong(name, f"an integer from {low} to {high}")
-        return value
-
-    def fraction(self, name: str) -> float:
-        """A number above 0 and at most 1."""
-        value = self.value(name)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
-            raise self.wrong(name, "a number above 0 and at most 1")
-        return float(value)
-
-    def text(self, name: str, options: Iterable[str] | None = None) -> str:
-        """A string, one of options if they are given."""
-        value = self.value(name)
-        allowed = None if options is None else list(options)
-        if not isinstance(value, str) or (allowed is not None and value not in allowed):
-            raise self.wrong(name, "text" if allowed is None else "one of " + ", ".join(map(repr, allowed)))
-        return value
-
-    def wrong(self, name: str, expected: str) -> CorruptIndexError:
-        """The error to raise for a setting that is not what it must be."""
-        return CorruptIndexError(
-            f"the setting {name!r} of the file is {self.settings.get(name)!r}, but must be {expected}; "
-            "restore the file from a backup"
+def check_target(target: Any) -> str:
+    """The absolute path of a file to open, or MEMORY."""
+    if isinstance(target, sqlite3.Connection):
+        raise ParameterError(
+            "target is a sqlite3.Connection, but one file must not be opened through two SQLite libraries in one process: "
+            "give the path, or an apsw.Connection (neardup_db.load(connection) adds the SQL functions to a sqlite3.Connection)"
         )
+    try:
+        path: str | bytes = os.fspath(target)
+    except TypeError as error:
+        raise ParameterError(f"target={quoted(target)}: give a path, ':memory:' or an apsw.Connection") from error
+    return MEMORY if path == MEMORY and isinstance(target, str) else check_path(path)
 
 
-def differences(given: Mapping[str, Any], stored: Parameters) -> list[str]:
-    """One clause for each parameter of `given` that `stored` has with another value."""
-    return [
-        f"{name}={_show(value)}, the file has {_show(getattr(stored, name, None))}"
-        for name, value in given.items()
-        if _comparable(value) != _comparable(getattr(stored, name, None))
-    ]
+def check_path(given: str | bytes) -> str:
+    """The absolute path of a file, without symbolic links: SQLite takes it for nothing else, finds the log where it finds it, and
+    goes on to do so when the current folder has changed. ParameterError where SQLite cannot have a file there."""
+    path = os.fsdecode(given)
+    if not path or "\0" in path:
+        raise ParameterError(f"target={quoted(path)} is no path: give the path of a file")
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ParameterError(f"the path {path!r} is no UTF-8, as SQLite needs it: rename the file or its folder") from error
+    path = os.path.realpath(path)
+    if os.path.isdir(path):
+        raise ParameterError(f"{path!r} is a folder: give the path of a file in it")
+    folder, name = os.path.split(os.fsencode(path))
+    longest = os.pathconf(folder, "PC_NAME_MAX") if os.path.isdir(folder) else _LONGEST_NAME
+    for what, size, most in (("name", len(name), longest), ("path", len(os.fsencode(path)), _LONGEST_PATH)):
+        if size > most - _LONGEST_SUFFIX:
+            raise ParameterError(
+                f"{path!r}: its {what} has {size} bytes, and with what SQLite adds to it only {most - _LONGEST_SUFFIX} are "
+                f"possible: give a shorter {what}"
+            )
+    return path
 
 
-def callable_name(function: Any) -> str | None:
-    """module:qualname of a callable that can be imported again, else None."""
-    module, qualname = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
-    if not isinstance(module, str) or not isinstance(qualname, str) or "<" in qualname:
+# ---- of a document -------------------------------------------------------------------------------------------------------
+
+_DEEPEST = 1000
+"""Levels of JSON that SQLite takes for valid."""
+
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+
+
+def check_key(key: Any, name: str = "key") -> Key:
+    """A key as it is stored: str, bytes or a signed 64-bit integer."""
+    if isinstance(key, str):
+        try:
+            key.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise ParameterError(f"{name}={key!r} holds half of a surrogate pair: give valid text, or bytes") from error
+        return key if type(key) is str else str.__str__(key)
+    if isinstance(key, bytes):
+        return key if type(key) is bytes else bytes(memoryview(key))
+    if isinstance(key, (int, Integral)) and not isinstance(key, bool):
+        number = int(key)
+        if _LEAST <= number <= _MOST:
+            return number
+        raise ParameterError(f"{name}={number} does not fit 64 bits: give a smaller number, or its digits as text")
+    raise ParameterError(f"{name}={quoted(key)} is of type {type(key).__name__}: give str, bytes or a 64-bit int")
+
+
+def is_plain_key(key: Any) -> bool:
+    """Whether a key is certainly stored as it is; by far the most are, and this tells quickly."""
+    kind = type(key)
+    if kind is str:
+        return bool(key.isascii())
+    return kind is bytes or (kind is int and _LEAST <= key <= _MOST)
+
+
+def check_group(group: Any) -> Key | None:
+    return None if group is None else check_key(group, "group")
+
+
+def check_text(text: Any) -> str | bytes:
+    if isinstance(text, (str, bytes)):
+        return text
+    raise ParameterError(f"text={quoted(text)} is of type {type(text).__name__}: give str, or bytes in UTF-8")
+
+
+def storable(text: str | bytes) -> str:
+    """A text as it is stored: what is no valid Unicode becomes U+FFFD, as the fingerprint sees it."""
+    if isinstance(text, str):
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            text = text.encode("utf-8", "surrogatepass")
+        else:
+            return text
+    return _SURROGATE.sub("\ufffd".encode(), text).decode("utf-8", "replace")
+
+
+def check_metadata(metadata: Any) -> str | None:
+    """Metadata as JSON text."""
+    if metadata is None:
         return None
-    return f"{module}:{qualname}"
+    try:
+        text = json.dumps(metadata, ensure_ascii=False, allow_nan=False)
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(metadata, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        remedy = "give dicts, lists, strings and finite numbers"
+        raise ParameterError(f"metadata cannot be written as JSON ({error}): {remedy}") from error
+    if text.count("[") + text.count("{") > _DEEPEST and _depth(text) > _DEEPEST:
+        raise ParameterError(f"metadata is nested {_depth(text):,} deep: SQLite reads JSON down to {_DEEPEST:,}, make it flatter")
+    return text
 
 
-def _comparable(value: Any) -> Any:
-    return (callable_name(value) or value) if callable(value) else value
+def _depth(text: str) -> int:
+    depth = deepest = 0
+    for letter in _STRING.sub("", text):
+        if letter in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif letter in "]}":
+            depth -= 1
+    return deepest
+
+
+def check_expiry(expires_at: Any, name: str = "expires_at") -> int | None:
+    """An expiry in milliseconds: from an aware datetime or Unix seconds."""
+    if expires_at is None:
+        return None
+    if isinstance(expires_at, datetime):
+        if expires_at.tzinfo is None:
+            raise ParameterError(f"{name}={expires_at!r} has no time zone: give an aware datetime, or Unix seconds")
+        return round(expires_at.timestamp() * 1000)
+    if isinstance(expires_at, (int, float)) and not isinstance(expires_at, bool):
+        if not -1e14 < expires_at < 1e14:
+            raise ParameterError(f"{name}={expires_at!r} is out of range: give Unix seconds")
+        return round(expires_at * 1000)
+    kind = type(expires_at).__name__
+    raise ParameterError(f"{name}={quoted(expires_at)} is of type {kind}: give an aware datetime, or Unix seconds")
+
+
+def check_if_exists(if_exists: Any) -> IfExists:
+    """What becomes of a document whose key is stored already."""
+    return check_choice("if_exists", if_exists, get_args(IfExists))  # type: ignore[no-any-return]
+
+
+_MISSING = object()
+_FIELDS = frozenset({"key", "text", "code", "metadata", "group", "expires_at", "if_exists"})
+
+
+def check_record(record: Any, *, content: str, if_exists: IfExists, store_text: bool) -> Incoming:
+    """A record of `add_many` (content="text") or of codes: (key, content), or a mapping with the names of `add`'s arguments."""
+    if isinstance(record, Mapping):
+        unknown = [name for name in record if name not in _FIELDS]
+        if unknown:
+            raise ParameterError(f"record has the unknown field {unknown[0]!r}: give {', '.join(sorted(_FIELDS))}")
+        if content == "text" and "code" in record and "text" not in record:
+            raise ParameterError(f"record has a 'code' and no 'text': give codes to add_codes(keys, codes): {quoted(record)}")
+        for name in ("key", content):
+            if record.get(name, _MISSING) is _MISSING:
+                raise ParameterError(f"record has no {name!r}: {quoted(record)}")
+        fields = dict(record)
+    elif isinstance(record, (tuple, list)) and len(record) == 2:
+        fields = {"key": record[0], content: record[1]}
+    else:
+        raise ParameterError(f"record {quoted(record)}: give a pair (key, {content}), or a mapping")
+    value = fields[content]
+    if content == "text":
+        value = check_text(value)
+    key, stored = check_key(fields["key"]), storable(value) if store_text and content == "text" else None
+    metadata, group = check_metadata(fields.get("metadata")), check_group(fields.get("group"))
+    checked = Record(key, stored, metadata, group, check_expiry(fields.get("expires_at")))
+    return Incoming(checked, value, check_if_exists(fields.get("if_exists", if_exists)))
+
+
+# ---- of a question -------------------------------------------------------------------------------------------------------
+
+
+def check_limit(limit: Any) -> int | None:
+    """At most so many matches; None = all of them."""
+    return None if limit is None else check_integer("limit", limit)
+
+
+def check_measure(measure: Any) -> Measure | None:
+    """What a query may measure beside the index's own rule."""
+    if measure is not None and not (isinstance(measure, str) and measure == "containment"):
+        raise ParameterError(f"measure={quoted(measure)}: give 'containment', or None for the measure of the index")
+    return "containment" if measure is not None else None

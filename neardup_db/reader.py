@@ -1,4 +1,4 @@
-"""What can be asked of an index, in one state of its file."""
+"""The questions to an index, each answered from one state of its file."""
 
 from __future__ import annotations
 
@@ -10,17 +10,31 @@ from typing import Any, TypeVar
 
 import apsw
 
-from . import limits
-from . import records as checks
+from . import clock, limits
 from .errors import MismatchError, NearDupError, ParameterError
+from .parameters import (
+    Measure,
+    check_group,
+    check_integer,
+    check_key,
+    check_limit,
+    check_many,
+    check_measure,
+    check_text,
+    quoted,
+    storable,
+)
 from .schemes.base import Scheme
-from .store import statistics
-from .store.explain import Explanation, MatchExplanation, explain_pair, explain_query
-from .store.joins import Joins, ranges, ranges_with, set_blocks
-from .store.state import Basis, Sketch, Store
-from .store.views import View, Views
+from .schemes.codes import Code
+from .store.asking import statistics
+from .store.asking.explain import explain_pair, explain_query
+from .store.asking.joins import Joins, ranges, ranges_with, set_blocks
+from .store.asking.question import Question
+from .store.layout.sketches import Sketch
+from .store.layout.state import SketchRules, Store
+from .store.readers import StoreReader, StoreReaders
 from .text import TextRules
-from .values import Cluster, Document, Key, Match, Pair, Stats
+from .values import Cluster, Document, Explanation, Key, Match, MatchExplanation, Pair, Stats
 
 Made = TypeVar("Made")
 
@@ -30,7 +44,7 @@ class Reader:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._views = Views(store)
+        self._readers = StoreReaders(store)
 
     @property
     def connection(self) -> apsw.Connection:
@@ -53,11 +67,11 @@ class Reader:
         return self._looked_at().rules
 
     def _looked_at(self) -> Store:
-        """What is known of the file, after a look at it."""
+        """The store, after a look at the file."""
         if self._store.db.is_closed:
             return self._store
-        with self._views.reading() as view:
-            return view.store
+        with self._readers.reading() as reader:
+            return reader.store
 
     @property
     def name(self) -> str:
@@ -72,7 +86,7 @@ class Reader:
         *,
         threshold: float | None = None,
         max_distance: int | None = None,
-        measure: str | None = None,
+        measure: Measure | None = None,
         limit: int | None = None,
         any: bool = False,
         group: Key | None = None,
@@ -94,11 +108,12 @@ class Reader:
         []
         [Match(key='a1', similarity=1.0, distance=None)]
         """
-        return self._query(lambda store: sketch_of(store, text), threshold, max_distance, limit, any, group, measure)
+        text, measure, limit, group = check_text(text), check_measure(measure), check_limit(limit), check_group(group)
+        return self._query(Question(text, None, threshold, max_distance, measure, limit, bool(any), group))
 
     def query_code(
         self,
-        code: Any,
+        code: Code,
         *,
         threshold: float | None = None,
         max_distance: int | None = None,
@@ -107,7 +122,8 @@ class Reader:
         group: Key | None = None,
     ) -> list[Match]:
         """`query` for a code of bits."""
-        return self._query(lambda store: store.sketch_code(code), threshold, max_distance, limit, any, group)
+        limit, group = check_limit(limit), check_group(group)
+        return self._query(Question(None, code, threshold, max_distance, None, limit, bool(any), group))
 
     def query_many(
         self,
@@ -115,151 +131,152 @@ class Reader:
         *,
         threshold: float | None = None,
         max_distance: int | None = None,
-        measure: str | None = None,
+        measure: Measure | None = None,
         limit: int | None = None,
         any: bool = False,
         group: Key | None = None,
     ) -> list[list[Match]]:
         """`query` for each of many texts, all in one consistent state; one list of matches each."""
-        checked = [checks.check_text(text) for text in checks.check_many("texts", texts)]
+        checked = [check_text(text) for text in check_many("texts", texts)]
+        measure, limit, group = check_measure(measure), check_limit(limit), check_group(group)
+        question = Question(None, None, threshold, max_distance, measure, limit, bool(any), group)
         sketches = self._sketched(lambda store: store.sketch_texts(checked, evidence=True))
-        with self._views.reading() as view:
-            if sketches.epoch != view.store.epoch:
-                sketches = view.store.sketch_texts(checked, evidence=True)
+        with self._readers.reading() as reader:
+            if sketches.epoch != reader.store.epoch:
+                sketches = reader.store.sketch_texts(checked, evidence=True)
             each = map(sketches.one, range(len(checked)))
-            return [_matches(view, sketch, threshold, max_distance, limit, any, group, measure) for sketch in each]
+            return [_matches(reader, sketch, question) for sketch in each]
 
-    def _query(
-        self,
-        make: Callable[[Store], Sketch],
-        threshold: float | None,
-        max_distance: int | None,
-        limit: int | None,
-        first: bool,
-        group: Key | None,
-        measure: str | None = None,
-    ) -> list[Match]:
-        sketch = self._sketched(make)
-        loan, view = self._views.take()
-        store = view.store
+    def _query(self, question: Question) -> list[Match]:
+        sketch = self._sketched(question.sketch)
+        loan, reader = self._readers.take()
+        store = reader.store
 
         def ask() -> list[Match]:
             nonlocal sketch
             if sketch.epoch != store.epoch:
-                sketch = make(store)
-            return _matches(view, sketch, threshold, max_distance, limit, first, group, measure)
+                sketch = question.sketch(store)
+            return _matches(reader, sketch, question)
 
         with loan:
-            if group is None:
+            if question.group is None:
                 return store.at_once(ask)
             with store.reading():  # its number is another statement, which has to see the same state
                 return ask()
 
     def _sketched(self, make: Callable[[Store], Made]) -> Made:
-        """What `make` makes with the settings at hand; where these refuse it, with those that the file has now."""
+        """The sketch that `make` makes with the settings at hand or, where these refuse it, with those that the file has now."""
         try:
             return make(self._store)
         except NearDupError:
             return make(self._looked_at())
 
     def matches(
-        self, key: Key, *, threshold: float | None = None, measure: str | None = None, limit: int | None = None
+        self, key: Key, *, threshold: float | None = None, measure: Measure | None = None, limit: int | None = None
     ) -> list[Match]:
         """Near-duplicates of a stored document, by its stored fingerprint, without itself. Raises KeyNotFoundError.
 
         threshold, measure: as of `query`.
         """
-        checks.check_measure(measure)
-        loan, view = self._views.take()
+        question = Question(threshold=threshold, measure=check_measure(measure), limit=check_limit(limit))
+        loan, reader = self._readers.take()
         with loan:
-            return view.store.at_once(lambda: _matches_of(view, key, threshold, measure, limit))
+            return reader.store.at_once(lambda: _matches_of(reader, key, question))
 
-    def pairs(self, threshold: float | Reader | None = None, other: Reader | None = None) -> Iterator[Pair]:
+    def pairs(self, threshold: float | None = None) -> Iterator[Pair]:
         """All pairs of near-duplicates, lazily; `key_a` is the earlier document.
 
-        `pairs(other)`, or `pairs(threshold, other)`: all pairs of a document of this index and one of another, whose key is
-        `key_b`, in groups of the same name; both must have the same scheme and text rules, else ParameterError.
-
-        The candidate table is joined with itself, or with the other's fingerprints, a range of documents at a time; each range
-        sees one state of the index.
+        The candidate table is joined with itself a range of documents at a time; each range sees one state of the index.
         """
-        if isinstance(threshold, Reader):
-            threshold, other = None, threshold
-        begun = self._begin_pairs(threshold, other)
-        return self._pairs(begun, threshold, other)
+        return self._pairs(self._begin_pairs(threshold, None), threshold, None)
 
-    def _begin_pairs(self, threshold: float | None, other: Reader | None) -> tuple[Basis, Basis | None]:
-        """What the index is, and the other one, now: the file is looked at first. ParameterError for what cannot be asked."""
-        with self._views.reading() as view:
-            mine = view.store.basis
+    def pairs_with(self, other: Reader, threshold: float | None = None) -> Iterator[Pair]:
+        """All pairs of a document of this index and one of another, whose key is `key_b`, lazily, in groups of the same name.
+
+        Both must have the same scheme and text rules, else ParameterError. The candidate table is joined with the other's
+        fingerprints as in `pairs`.
+        """
+        if not isinstance(other, Reader):
+            raise ParameterError(f"other={quoted(other)}: give another Index")
+        return self._pairs(self._begin_pairs(threshold, other), threshold, other)
+
+    def _begin_pairs(self, threshold: float | None, other: Reader | None) -> tuple[SketchRules, SketchRules | None]:
+        """Scheme and rules of the index, and of the other one, as the files have them now. ParameterError for a question that
+        cannot be asked."""
+        with self._readers.reading() as reader:
+            mine = reader.store.sketch_rules
             mine.scheme.query_bounds(threshold, None)
         if other is None:
             return mine, None
-        with other._views.reading() as view:
-            theirs = view.store.basis
+        with other._readers.reading() as reader:
+            theirs = reader.store.sketch_rules
         _require_alike(mine, theirs)
         return mine, theirs
 
-    def _pairs(self, begun: tuple[Basis, Basis | None], threshold: float | None, other: Reader | None) -> Iterator[Pair]:
-        """The pairs; from the beginning where the index is rebuilt before there was one."""
+    def _pairs(
+        self, begun: tuple[SketchRules, SketchRules | None], threshold: float | None, other: Reader | None
+    ) -> Iterator[Pair]:
+        """The pairs. The listing begins again where the index is rebuilt before the first pair."""
         listed = False
         while True:
             try:
                 for pairs in self._parts(*begun, threshold, other):
-                    for one in pairs.documents():
+                    for pair in pairs.documents():
                         listed = True
-                        yield Pair(one.a.key, one.b.key, one.similarity, one.distance)
+                        yield Pair(pair.a.key, pair.b.key, pair.similarity, pair.distance)
                 return
             except MismatchError:
                 if listed or (now := self._begin_pairs(threshold, other)) == begun:
                     raise
                 begun = now
 
-    def _parts(self, mine: Basis, theirs: Basis | None, threshold: float | None, other: Reader | None) -> Iterator[Any]:
+    def _parts(
+        self, mine: SketchRules, theirs: SketchRules | None, threshold: float | None, other: Reader | None
+    ) -> Iterator[Any]:
         joins = partial(self._joins, mine)
         if other is not None and theirs is not None:
-            return ranges_with(joins, partial(other._joins, theirs), threshold, checks.now_ms)
-        return (set_blocks if mine.scheme.is_set else ranges)(joins, threshold, checks.now_ms)
+            return ranges_with(joins, partial(other._joins, theirs), threshold, clock.now_ms)
+        return (set_blocks if mine.scheme.is_set else ranges)(joins, threshold, clock.now_ms)
 
     @contextmanager
-    def _joins(self, begun: Basis) -> Iterator[Joins]:
+    def _joins(self, begun: SketchRules) -> Iterator[Joins]:
         """Joins, in one state of the file; of a listing that was begun when the index was `begun`."""
-        with self._views.reading() as view:
-            if view.store.epoch != begun.epoch:
+        with self._readers.reading() as reader:
+            if reader.store.epoch != begun.epoch:
                 raise MismatchError(
                     f"index {self.name!r} was rebuilt while its pairs were listed, and pairs of before and after do not go "
                     "together: begin again with pairs()"
                 )
-            yield view.joins
+            yield reader.joins
 
     def clusters(self, min_size: int = 2) -> list[Cluster]:
         """Connected components of the graph of pairs, largest first; without `record_matches` they are computed now."""
-        min_size = checks.check_count("min_size", min_size, 1)
-        with self._views.reading() as view:
-            return view.clusters.listing(min_size, checks.now_ms())
+        min_size = check_integer("min_size", min_size, 1)
+        with self._readers.reading() as reader:
+            return reader.clusters.listing(min_size, clock.now_ms())
 
     # ---- single documents --------------------------------------------------------------------------------------------
 
     def get(self, key: Key) -> Document:
         """A stored document. Raises KeyNotFoundError."""
-        with self._views.reading() as view:
-            return view.documents.read(view.found(key, checks.now_ms()).id)
+        with self._readers.reading() as reader:
+            return reader.documents.read(reader.found(key, clock.now_ms()).id)
 
     def get_many(self, keys: Iterable[Key]) -> list[Document | None]:
         """Stored documents in the order of the keys; None for a key that is not there."""
-        checked = [checks.check_key(key) for key in checks.check_many("keys", keys)]
-        with self._views.reading() as view:
-            now = checks.now_ms()
-            found = [view.documents.visible(key, now) for key in checked]
-            return [None if one is None else view.documents.read(one.id) for one in found]
+        checked = [check_key(key) for key in check_many("keys", keys)]
+        with self._readers.reading() as reader:
+            now = clock.now_ms()
+            rows = [reader.documents.visible(key, now) for key in checked]
+            return [None if row is None else reader.documents.read(row.id) for row in rows]
 
     def __contains__(self, key: object) -> bool:
-        with self._views.reading() as view:
-            return view.documents.visible(checks.check_key(key), checks.now_ms()) is not None
+        with self._readers.reading() as reader:
+            return reader.documents.visible(check_key(key), clock.now_ms()) is not None
 
     def __len__(self) -> int:
-        with self._views.reading() as view:
-            return view.documents.count(checks.now_ms())
+        with self._readers.reading() as reader:
+            return reader.documents.count(clock.now_ms())
 
     def __bool__(self) -> bool:
         return True
@@ -272,8 +289,8 @@ class Reader:
     def _keys(self) -> Iterator[Key]:
         after = 0
         while True:
-            with self._views.reading() as view:
-                page = view.documents.page(after, checks.now_ms(), limits.LISTED_PAGE)
+            with self._readers.reading() as reader:
+                page = reader.documents.page(after, clock.now_ms(), limits.LISTED_PAGE)
             if not page:
                 return
             yield from [row[1] for row in page]
@@ -282,22 +299,22 @@ class Reader:
     # ---- why, and how much ----------------------------------------------------------------------------------------------
 
     def explain(
-        self, text: str | bytes, *, threshold: float | None = None, measure: str | None = None, group: Key | None = None
+        self, text: str | bytes, *, threshold: float | None = None, measure: Measure | None = None, group: Key | None = None
     ) -> Explanation:
         """How a query for this text runs: plan, probes, candidates, verified, matches, and the time of each step.
 
         threshold, measure: as of `query`.
         """
-        checks.check_measure(measure)
+        text, measure, group = check_text(text), check_measure(measure), check_group(group)
+        question = Question(text, threshold=threshold, measure=measure, group=group)
         start = time.perf_counter()
-        sketch = self._sketched(lambda store: sketch_of(store, text))
+        sketch = self._sketched(question.sketch)
         fingerprint_s = time.perf_counter() - start
-        with self._views.reading() as view:
-            if sketch.epoch != view.store.epoch:
-                sketch = sketch_of(view.store, text)
-            group_id = view.documents.group_id(checks.check_group(group))
-            now = checks.now_ms()
-            return explain_query(view.store, view.search, sketch, group_id, now, fingerprint_s, threshold, measure)
+        with self._readers.reading() as reader:
+            if sketch.epoch != reader.store.epoch:
+                sketch = question.sketch(reader.store)
+            group_id = reader.documents.group_id(group)
+            return explain_query(reader.store, reader.search, question, sketch, group_id, clock.now_ms(), fingerprint_s)
 
     def explain_match(
         self, key_a: Key, key_b: Key, *, text_a: str | bytes | None = None, text_b: str | bytes | None = None
@@ -315,22 +332,22 @@ class Reader:
         (0.5, ('three four five',), ('three four six',))
         """
         given = _storable(text_a), _storable(text_b)
-        with self._views.reading() as view:
-            now = checks.now_ms()
-            found = view.found(key_a, now), view.found(key_b, now)
-            return explain_pair(view.store, view.search, (key_a, key_b), found, given)
+        with self._readers.reading() as reader:
+            now = clock.now_ms()
+            found = reader.found(key_a, now), reader.found(key_b, now)
+            return explain_pair(reader.store, reader.search, (key_a, key_b), found, given)
 
     def stats(self) -> Stats:
         """Counts, sizes in bytes, settings, versions and the tier of CPU instructions in use."""
-        with self._views.reading() as view:
-            now = checks.now_ms()
-            figures = statistics.collect(view.store, now)
-            if figures["expired"] and view.store.record_matches:  # labels do not tell what only these connected
-                figures["clusters"] = len(view.clusters.listing(2, now))
+        with self._readers.reading() as reader:
+            now = clock.now_ms()
+            figures = statistics.collect(reader.store, now)
+            if figures["expired"] and reader.store.record_matches:  # labels do not tell what only these connected
+                figures["clusters"] = len(reader.clusters.listing(2, now))
             return figures
 
 
-def _require_alike(mine: Basis, theirs: Basis) -> None:
+def _require_alike(mine: SketchRules, theirs: SketchRules) -> None:
     """ParameterError where the fingerprints of two indexes cannot be compared."""
     if mine.scheme.reads_values_of(theirs.scheme) and mine.rules.settings() == theirs.rules.settings():
         return
@@ -340,54 +357,22 @@ def _require_alike(mine: Basis, theirs: Basis) -> None:
     )
 
 
-def sketch_of(store: Store, text: str | bytes) -> Sketch:
-    """What is asked for, or stored, when a text is given."""
-    return store.sketch_texts([checks.check_text(text)], evidence=True).one(0)
-
-
 def _storable(text: str | bytes | None) -> str | None:
-    return None if text is None else checks.storable(checks.check_text(text))
+    return None if text is None else storable(check_text(text))
 
 
-def _matches(
-    view: View,
-    sketch: Sketch,
-    threshold: float | None,
-    max_distance: int | None,
-    limit: int | None,
-    first: bool,
-    group: Key | None,
-    measure: str | None,
-) -> list[Match]:
-    if limit is not None:
-        limit = checks.check_count("limit", limit)
-    checks.check_measure(measure)
-    group_id = view.documents.group_id(checks.check_group(group))
-    now = checks.now_ms()
-    rows = view.search.matches(
-        sketch,
-        group_id,
-        now,
-        threshold=threshold,
-        max_distance=max_distance,
-        measure=measure,
-        limit=limit,
-        first=bool(first),
-    )
-    if first:  # the ones found first, in the order of every answer
+def _matches(reader: StoreReader, sketch: Sketch, question: Question) -> list[Match]:
+    rows = reader.search.matches(sketch, reader.documents.group_id(question.group), clock.now_ms(), question)
+    if question.any:  # the ones found first, in the order of every answer
         rows.sort(key=lambda row: (-row.similarity, row.id))
     return [row.match for row in rows]
 
 
-def _matches_of(view: View, key: Key, threshold: float | None, measure: str | None, limit: int | None) -> list[Match]:
-    now = checks.now_ms()
-    with view.held(key, now) as (found, value):
-        if limit is not None:
-            limit = checks.check_count("limit", limit)
+def _matches_of(reader: StoreReader, key: Key, question: Question) -> list[Match]:
+    now = clock.now_ms()
+    with reader.held(key, now) as (found, value):
         if value is None:
             return []
-        sketch = view.search.sketch_with(found.id, value)
-        rows = view.search.matches(
-            sketch, found.group_id, now, threshold=threshold, measure=measure, limit=limit, except_id=found.id
-        )
+        sketch = reader.search.sketch_with(found.id, value)
+        rows = reader.search.matches(sketch, found.group_id, now, question, except_id=found.id)
         return [row.match for row in rows]

@@ -21,10 +21,11 @@ Columns = dict[str, Any]
 """Names, and of each a list or a numpy array; all of one length."""
 
 _TIMES = ("added_at", "last_seen", "expires_at")
-_KINDS: tuple[type, ...] = (Match, Pair, Cluster, Document)
+Kind = type[Match] | type[Pair] | type[Cluster] | type[Document]
+_KINDS: tuple[Kind, ...] = (Match, Pair, Cluster, Document)
 
 
-def columns(results: Iterable[Any], kind: type | None = None) -> Columns:
+def columns(results: Iterable[Any], kind: Kind | None = None) -> Columns:
     """What an index answers with, as a dictionary of columns of equal length.
 
     results: of `query`, `matches` or `add` (columns key, similarity, distance); of `query_many` (the same, and the number of the
@@ -45,17 +46,17 @@ def columns(results: Iterable[Any], kind: type | None = None) -> Columns:
     if rows and all(isinstance(row, list) for row in rows):
         inner = columns([match for matches in rows for match in matches], kind or Match)
         return {"query": np.repeat(np.arange(len(rows)), [len(matches) for matches in rows]), **inner}
-    found = {type(row) for row in rows} | ({kind} if kind is not None else set())
-    if not found:
+    kinds = {type(row) for row in rows} | ({kind} if kind is not None else set())
+    if not kinds:
         return {}
-    if len(found) > 1 or not found <= set(_KINDS):
-        names = ", ".join(sorted(one.__name__ for one in found))
-        raise ParameterError(f"columns() takes results of one kind, Match, Pair, Cluster or Document, not {names}")
-    return _clusters(rows) if found == {Cluster} else _attributes(rows, found.pop())
+    if len(kinds) > 1 or not kinds <= set(_KINDS):
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise ParameterError(f"results are of {names}: give results of one kind, Match, Pair, Cluster or Document")
+    return _clusters(rows) if kinds == {Cluster} else _attributes(rows, kinds.pop())
 
 
 def _attributes(rows: Sequence[Any], kind: type) -> Columns:
-    return {one.name: _shape(one.name)([getattr(row, one.name) for row in rows]) for one in fields(kind)}
+    return {field.name: _shape(field.name)([getattr(row, field.name) for row in rows]) for field in fields(kind)}
 
 
 def _clusters(rows: Sequence[Cluster]) -> Columns:
@@ -69,7 +70,6 @@ def _clusters(rows: Sequence[Cluster]) -> Columns:
 
 
 def _shape(name: str) -> Callable[[list[Any]], Any]:
-    """How the values of a column are given."""
     if name == "similarity":
         return lambda values: np.array(values, dtype=np.float64)
     if name in ("distance", "token_count", "times_seen"):
@@ -84,10 +84,8 @@ def _integers(values: list[Any]) -> Any:
 
 
 def _times(values: list[float | None]) -> Any:
-    milliseconds = [None if value is None else round(value * 1000) for value in values]
-    return np.array(
-        [np.datetime64("NaT") if one is None else np.datetime64(one, "ms") for one in milliseconds], dtype="datetime64[ms]"
-    )
+    times = [np.datetime64("NaT") if value is None else np.datetime64(round(value * 1000), "ms") for value in values]
+    return np.array(times, dtype="datetime64[ms]")
 
 
 def _json(values: list[Any]) -> list[str | None]:

@@ -5,42 +5,35 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from . import native
 from .errors import MismatchError, ParameterError
-from .parameters import (
-    SEED_LIMIT,
-    Parameters,
-    Stored,
-    callable_name,
-    choice,
-    differences,
-    flag,
-    integer,
-    records_given,
-    restore,
-    seed,
-)
+from .immutable import Immutable, callable_name, differences, records_given, restore
+from .parameters import SEED_LIMIT, check_callable, check_choice, check_flag, check_integer, check_seed, quoted
+from .settings import StoredSettings
 
-_NORMALIZE: dict[str | None, int] = {None: 0, "NFC": 1, "NFKC": 2}
-_CASE: dict[str | None, int] = {None: 0, "lower": 1, "fold": 2}
-_TOKENS = {"words": 0, "chars": 1}
-_NONWORD = {"space": 0, "keep": 1, "drop": 2}
-_SHORT = {"whole": 0, "drop": 1}
+_TOKENS, _NONWORD, _SHORT = (native.words(f"text.{name}") for name in ("tokens", "nonword", "short"))
+_NORMALIZE, _CASE = ((None, *native.words(f"text.{name}")[1:]) for name in ("normalize", "case"))  # C: none
 _SHINGLE_MAX = 1000
 _CALLABLE = "callable:"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
+Normalize = Literal["NFC", "NFKC"]
+Case = Literal["lower", "fold"]
+Tokens = Literal["words", "chars"]
+Nonword = Literal["space", "keep", "drop"]
+Short = Literal["whole", "drop"]
+HashName = Literal["xxh3_64", "fnv1a_32", "fnv1a_64", "djb2a", "md5", "sha1", "sha256"]
 Tokenizer = Callable[[str], Iterable[str]]
 TokenFilter = Callable[[str], bool]
 ShingleHash = Callable[[bytes], bytes]
 
 
-class TextRules(Parameters):
+class TextRules(Immutable):
     """How texts are cut into shingles and hashed. Immutable; equal rules give equal fingerprints on every machine.
 
     A text is normalised, folded, normalised again, freed of default-ignorable code points (soft hyphens, zero-width spaces) and
@@ -55,7 +48,8 @@ class TextRules(Parameters):
     accents. hash: "xxh3_64", "fnv1a_32", "fnv1a_64", "djb2a", "md5", "sha1", "sha256", or a callable from bytes to at least four
     bytes, always as many. hash_seed: 0 to 2^63 - 1, of "xxh3_64" only; "random" draws one.
 
-    Raises ParameterError for a value that is none of these.
+    Shingles of three words do badly below about 50 words, where one changed word changes too many of them: take
+    `TextRules.chars()` for short texts. Raises ParameterError for a value that is none of these.
 
     >>> TextRules(shingle=5)
     TextRules(shingle=5)
@@ -68,57 +62,57 @@ class TextRules(Parameters):
         "hash_seed",
     )  # fmt: skip
 
-    normalize: str | None
-    case: str | None
-    tokens: str | Tokenizer
+    normalize: Normalize | None
+    case: Case | None
+    tokens: Tokens | Tokenizer
     shingle: int
     joiner: str | None
-    nonword: str
-    short: str
+    nonword: Nonword
+    short: Short
     stopwords: tuple[str, ...]
     filter: TokenFilter | None
     strip_accents: bool
-    hash: str | ShingleHash
+    hash: HashName | ShingleHash
     hash_seed: int
 
     @records_given()
     def __init__(
         self,
-        normalize: str | None = "NFKC",
-        case: str | None = "fold",
-        tokens: str | Tokenizer = "words",
+        normalize: Normalize | None = "NFKC",
+        case: Case | None = "fold",
+        tokens: Tokens | Tokenizer = "words",
         shingle: int = 3,
         joiner: str | None = None,
-        nonword: str = "space",
-        short: str = "whole",
+        nonword: Nonword = "space",
+        short: Short = "whole",
         stopwords: Iterable[str] = (),
         filter: TokenFilter | None = None,
         strip_accents: bool = False,
-        hash: str | ShingleHash = "xxh3_64",
-        hash_seed: int | str = 0,
+        hash: HashName | ShingleHash = "xxh3_64",
+        hash_seed: int | Literal["random"] = 0,
     ) -> None:
         self._set(
-            normalize=choice("normalize", normalize, tuple(_NORMALIZE)),
-            case=choice("case", case, tuple(_CASE)),
-            tokens=_name_or_callable("tokens", tokens, tuple(_TOKENS)),
-            shingle=integer("shingle", shingle, 1, _SHINGLE_MAX, "consecutive tokens in a shingle"),
+            normalize=check_choice("normalize", normalize, _NORMALIZE),
+            case=check_choice("case", case, _CASE),
+            tokens=_name_or_callable("tokens", tokens, _TOKENS),
+            shingle=check_integer("shingle", shingle, 1, _SHINGLE_MAX, "consecutive tokens in a shingle"),
             joiner=_text_or_none("joiner", joiner),
-            nonword=choice("nonword", nonword, tuple(_NONWORD)),
-            short=choice("short", short, tuple(_SHORT)),
+            nonword=check_choice("nonword", nonword, tuple(_NONWORD)),
+            short=check_choice("short", short, tuple(_SHORT)),
             stopwords=_words(stopwords),
-            filter=_callable_or_none("filter", filter),
-            strip_accents=flag("strip_accents", strip_accents),
+            filter=check_callable("filter", filter),
+            strip_accents=check_flag("strip_accents", strip_accents),
             hash=_name_or_callable("hash", hash, native.HASHES),
-            hash_seed=seed("hash_seed", hash_seed),
+            hash_seed=check_seed("hash_seed", hash_seed),
         )
         if self.hash_seed and self.hash != "xxh3_64":
-            raise ParameterError(f"hash_seed={self.hash_seed} goes with hash='xxh3_64' only, not {hash!r}; leave it out")
+            raise ParameterError(f"hash_seed={self.hash_seed} goes with hash='xxh3_64' only, not {hash!r}: leave it out")
 
     # ---- presets -----------------------------------------------------------------------------------------------------
 
     @classmethod
     def words(cls, **changes: Any) -> TextRules:
-        """Rules for prose: shingles of three words. `changes` are parameters of `TextRules`.
+        """Rules for prose of 50 words or more: shingles of three words. `changes` are parameters of `TextRules`.
 
         >>> TextRules.words(stopwords=["the"]).shingle
         3
@@ -214,7 +208,7 @@ class TextRules(Parameters):
         Raises MismatchError where the file names a callable that `given` does not have, CorruptIndexError where a setting is
         missing or wrong.
         """
-        stored = Stored(settings)
+        stored = StoredSettings(settings)
         normalize = stored.text("text.normalize", ("NFC", "NFKC", "none"))
         case = stored.text("text.case", ("fold", "lower", "none"))
         joiner = stored.value("text.joiner")
@@ -223,7 +217,7 @@ class TextRules(Parameters):
         state = {
             "normalize": None if normalize == "none" else normalize,
             "case": None if case == "none" else case,
-            "tokens": _from_name(stored, "tokens", tuple(_TOKENS), given),
+            "tokens": _from_name(stored, "tokens", _TOKENS, given),
             "shingle": stored.integer("text.shingle", 1, _SHINGLE_MAX),
             "joiner": joiner,
             "nonword": stored.text("text.nonword", _NONWORD),
@@ -246,11 +240,11 @@ class TextRules(Parameters):
 
     def _compile(self) -> Any:
         spec = {
-            "normalize": _NORMALIZE[self.normalize],
-            "fold": _CASE[self.case],
-            "tokens": 0 if callable(self.tokens) else _TOKENS[self.tokens],
-            "nonword": _NONWORD[self.nonword],
-            "short_text": _SHORT[self.short],
+            "normalize": _NORMALIZE.index(self.normalize),
+            "fold": _CASE.index(self.case),
+            "tokens": 0 if callable(self.tokens) else _TOKENS.index(self.tokens),
+            "nonword": _NONWORD.index(self.nonword),
+            "short_text": _SHORT.index(self.short),
             "strip_accents": int(self.strip_accents),
             "hash": 0 if callable(self.hash) else native.HASHES.index(self.hash),
             "shingle": self.shingle,
@@ -265,7 +259,7 @@ class TextRules(Parameters):
         tokens = []
         for token in tokenizer(text):
             if not isinstance(token, str):
-                raise ParameterError(f"the tokenizer {tokenizer!r} gave {token!r}; it must give an iterable of str")
+                raise ParameterError(f"the tokenizer {tokenizer!r} gave {token!r}: let it give an iterable of str")
             tokens.append(_SURROGATE.sub("\ufffd", token).encode("utf-8"))
         dropped = self._cached("dropped", self._normalized_stopwords)
         return [token for token in tokens if token not in dropped] if dropped else tokens
@@ -289,44 +283,36 @@ class TextRules(Parameters):
 def _digest(function: Any, data: bytes, size: int | None = None) -> bytes:
     digest = function(data)
     if not isinstance(digest, bytes) or len(digest) < 4:
-        raise ParameterError(f"the hash {function!r} gave {digest!r}; it must give at least 4 bytes (type bytes)")
+        raise ParameterError(f"the hash {function!r} gave {digest!r}: let it give at least 4 bytes (type bytes)")
     if size is not None and len(digest) != size:
-        raise ParameterError(f"the hash {function!r} gave {len(digest)} bytes after {size}; it must always give as many")
+        raise ParameterError(f"the hash {function!r} gave {len(digest)} bytes after {size}: let it always give as many")
     return digest
 
 
 def _name_or_callable(name: str, value: Any, names: tuple[str, ...]) -> Any:
-    if callable(value) or value in names:
-        return value
-    raise ParameterError(f"{name} must be one of {', '.join(map(repr, names))} or a callable, not {value!r}")
+    return value if callable(value) else check_choice(name, value, names, "a callable")
 
 
 def _words(words: Any) -> tuple[str, ...]:
     if isinstance(words, (str, bytes)) or not isinstance(words, Iterable):
-        raise ParameterError(f"stopwords must be a list of words (str), not {words!r}")
+        raise ParameterError(f"stopwords={quoted(words)}: give a list of words (str)")
     listed = list(words)
     for word in listed:
         if not isinstance(word, str):
-            raise ParameterError(f"stopwords must be a list of words (str); {word!r} is none")
+            raise ParameterError(f"stopwords has {quoted(word)}: give a list of words (str)")
         _text_or_none("stopwords", word)
     return tuple(sorted(set(listed)))
 
 
 def _text_or_none(name: str, value: Any) -> str | None:
     if value is not None and not isinstance(value, str):
-        raise ParameterError(f"{name} must be a str or None, not {value!r}")
+        raise ParameterError(f"{name}={quoted(value)}: give a str, or None")
     if value is not None and _SURROGATE.search(value):
-        raise ParameterError(f"{name} has a lone surrogate ({value!r}), which a file cannot hold; leave it out")
+        raise ParameterError(f"{name}={quoted(value)} has a lone surrogate, which a file cannot hold: leave it out")
     return value
 
 
-def _callable_or_none(name: str, value: Any) -> Any:
-    if value is not None and not callable(value):
-        raise ParameterError(f"{name} must be a callable or None, not {value!r}")
-    return value
-
-
-def _stored_words(stored: Stored) -> tuple[str, ...]:
+def _stored_words(stored: StoredSettings) -> tuple[str, ...]:
     try:
         words = json.loads(stored.text("text.stopwords"))
     except ValueError as error:
@@ -336,7 +322,7 @@ def _stored_words(stored: Stored) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _from_name(stored: Stored, parameter: str, names: tuple[str, ...], given: TextRules | None) -> Any:
+def _from_name(stored: StoredSettings, parameter: str, names: tuple[str, ...], given: TextRules | None) -> Any:
     """The built-in name that a file holds, or the callable of `given` that has the stored name."""
     value = stored.text("text." + parameter)
     if value in names:

@@ -1,20 +1,35 @@
-"""What an index answers with: frozen values."""
+"""What an index takes and what it answers: frozen values. `show/` makes HTML of them, and is imported when that is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any
-
-from .show.escape import label_html
-from .show.style import facts, fragment
+from typing import Any, NamedTuple
 
 Key = str | bytes | int
 """What names a document: text, bytes or a signed 64-bit integer. 1 and '1' are different keys."""
 
 SHOWN_KEYS, SHOWN_TEXT = 12, 200
 """Keys of a cluster, and characters of a text, in a repr."""
+
+
+class Record(NamedTuple):
+    """One document to add, checked: `text` is what is stored with it, `metadata` JSON, `expires_at` milliseconds."""
+
+    key: Key
+    text: str | None
+    metadata: str | None
+    group: Key | None
+    expires_at: int | None
+
+
+class Incoming(NamedTuple):
+    """One record of `add_many` or `add_codes`: checked, not yet fingerprinted."""
+
+    record: Record
+    content: Any  # text or code
+    if_exists: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +76,8 @@ class Cluster:
 
     def _repr_html_(self) -> str:
         more = f" … {len(self) - SHOWN_KEYS:,} more" if len(self) > SHOWN_KEYS else ""
-        keys = ", ".join(map(label_html, self.keys[:SHOWN_KEYS])) + more
-        return fragment(
-            facts([("documents", f"{len(self):,}"), ("representative", label_html(self.representative)), ("keys", keys)])
-        )
+        keys = ", ".join(map(_label, self.keys[:SHOWN_KEYS])) + more
+        return _facts([("documents", f"{len(self):,}"), ("representative", _label(self.representative)), ("keys", keys)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +106,8 @@ class Document:
     def _repr_html_(self) -> str:
         rows = [(name, getattr(self, name)) for name in self.__slots__]
         times = ("added_at", "last_seen", "expires_at")
-        shown = [(name, _utc(value) if name in times else label_html(value, 1000)) for name, value in rows if value is not None]
-        return fragment(facts(shown))
+        shown = [(name, _utc(value) if name in times else _label(value, 1000)) for name, value in rows if value is not None]
+        return _facts(shown)
 
 
 class Stats(dict[str, Any]):
@@ -106,7 +119,7 @@ class Stats(dict[str, Any]):
         return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
 
     def _repr_html_(self) -> str:
-        return fragment(facts((name, label_html(value)) for name, value in flat_rows(self)))
+        return _facts((name, _label(value)) for name, value in flat_rows(self))
 
 
 def flat_rows(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -129,6 +142,81 @@ def _utc(seconds: float) -> str:
         return f"{seconds:,} s"
 
 
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """How one query ran. Times are seconds.
+
+    table: where the candidates come from, the candidate table, or that of all fingerprints; probes: ranges looked up there;
+    rows: rows, or entries of codes, met there; candidates: different fingerprints among them;
+    verified: fingerprints that meet the rule; matches: visible documents that have them.
+    """
+
+    scheme: str
+    plan: str
+    table: str
+    tokens: int | None
+    probes: int
+    rows: int
+    candidates: int
+    verified: int
+    matches: int
+    fingerprint_s: float
+    candidates_s: float
+    query_s: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.scheme}, plan {self.plan} over {self.table}: {self.probes} probes, {self.rows} rows, "
+            f"{self.candidates} candidates, {self.verified} verified, "
+            f"{self.matches} matches; fingerprint {self.fingerprint_s * 1e6:.0f} us, "
+            f"candidates {self.candidates_s * 1e6:.0f} us, query {self.query_s * 1e6:.0f} us"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MatchExplanation:
+    """Why two documents match, or do not. A notebook shows it as HTML, with the texts side by side.
+
+    similarity, distance: as the scheme measures them on what is stored; jaccard: of the shingles, exactly. met: (table number,
+    key) of the rows of `table` that both have, of the `probes` that a query for the first looks up. `text_a`, `text_b` are the
+    texts, and `shared`, `only_a`, `only_b` their shingles, where texts are stored or were given, else None.
+    """
+
+    key_a: Key
+    key_b: Key
+    similarity: float
+    distance: int | None
+    is_match: bool
+    met: tuple[tuple[Any, ...], ...]
+    text_a: str | None = field(default=None, repr=False)
+    text_b: str | None = field(default=None, repr=False)
+    shared: tuple[str, ...] | None = None
+    only_a: tuple[str, ...] | None = None
+    only_b: tuple[str, ...] | None = None
+    scheme: str = ""
+    table: str = ""
+    probes: int = 0
+
+    @property
+    def jaccard(self) -> float | None:
+        """Jaccard similarity of the two sets of shingles; None without texts."""
+        if self.shared is None or self.only_a is None or self.only_b is None:
+            return None
+        union = len(self.shared) + len(self.only_a) + len(self.only_b)
+        return len(self.shared) / union if union else 0.0
+
+    def html(self) -> str:
+        """A whole HTML page that needs no other file: figures, where the two met, shingles, the texts side by side."""
+        from .show.explanation import explanation_page
+
+        return explanation_page(self)
+
+    def _repr_html_(self) -> str:
+        from .show.explanation import explanation_html
+
+        return _fragment(explanation_html(self))
+
+
 MOST_PROBLEMS = 100
 """Skipped records that an AddReport names."""
 
@@ -146,7 +234,7 @@ class Skipped:
 class AddReport:
     """What `add_many` did with its records.
 
-    added: stored as new documents; replaced: stored in the place of an older document of the same key; ignored: left out because
+    added: stored as new documents; replaced: stored instead of an older document of the same key; ignored: left out because
     the key was there; skipped: left out because the record was wrong (`on_error="skip"`); matched: records with at least one
     near-duplicate among the earlier documents (with `only_new=True` these were not stored); problems: the skipped records, the
     first MOST_PROBLEMS of them. Reports are equal if their counts are.
@@ -186,5 +274,22 @@ class CheckReport:
         return "\n".join([*lines, *(f"repaired: {done}" for done in self.repaired)])
 
     def _repr_html_(self) -> str:
-        items = "".join(f"<li>{label_html(line, 500)}</li>" for line in str(self).split("\n"))
-        return fragment(f"<ul>{items}</ul>")
+        return _fragment("<ul>" + "".join(f"<li>{_label(line, 500)}</li>" for line in str(self).split("\n")) + "</ul>")
+
+
+def _label(value: object, most: int = 200) -> str:
+    from .show.escape import label_html
+
+    return label_html(value, most)
+
+
+def _facts(rows: Iterable[tuple[str, str]]) -> str:
+    from .show.style import facts
+
+    return _fragment(facts(rows))
+
+
+def _fragment(body: str) -> str:
+    from .show.style import fragment
+
+    return fragment(body)

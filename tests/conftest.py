@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import apsw
 import pytest
+from by_hand import open_database
 from crash_writer import Writers
 from support import SETS, WORDS
 
 from neardup_db import BinaryCode, Index, limits
+from neardup_db.native import ffi, lib
 
 SMALL_LIMITS = {
     "BATCH_RECORDS": 3, "BATCH_SIZE": 60, "WORTH_THREADS": 2, "WORTH_THREADS_SIZE": 40, "WAITING_MAX": 2, "WAITING_BYTES": 400,
@@ -26,7 +29,8 @@ SMALL_LIMITS = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`pytest --long`: the same tests with many more rounds, for hours where CI has seconds."""
+    """`pytest --more` plays several times as many rounds, as `.ci/run` does; `pytest --long` plays on for hours."""
+    parser.addoption("--more", action="store_true", help="more rounds of the tests of histories, faults and damage, for minutes")
     parser.addoption("--long", action="store_true", help="many more rounds of the tests of crashes, faults, threads and damage")
 
 
@@ -34,6 +38,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def long_run(request: pytest.FixtureRequest) -> bool:
     """Whether `--long` was given."""
     return bool(request.config.getoption("--long"))
+
+
+@pytest.fixture
+def more_rounds(request: pytest.FixtureRequest, long_run: bool) -> bool:
+    """Whether `--more`, or `--long`, was given."""
+    return long_run or bool(request.config.getoption("--more"))
+
+
+@pytest.fixture(params=[ffi.string(lib.nd_isa_at(i)).decode() for i in range(lib.nd_isa_count())])
+def tier(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Each tier of kernels that this CPU can run, one after another."""
+    name: str = request.param
+    assert lib.nd_isa_force(name.encode()) == lib.ND_OK
+    yield name
+    assert lib.nd_isa_force(ffi.NULL) == lib.ND_OK
 
 
 @pytest.fixture
@@ -50,6 +69,14 @@ def writers() -> Iterator[Writers]:
     made = Writers()
     yield made
     made.close()
+
+
+@pytest.fixture
+def db() -> Iterator[apsw.Connection]:
+    """A database in memory with the extension."""
+    connection = open_database()
+    yield connection
+    connection.close()
 
 
 @pytest.fixture

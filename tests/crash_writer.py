@@ -20,7 +20,7 @@ from typing import Any
 from disks import Disk, DiskFile
 from support import WORDS
 
-import neardup_db.store.schema as schema
+import neardup_db.store.layout.schema as schema
 from neardup_db import Index, MinHash, limits
 
 Operation = list[Any]

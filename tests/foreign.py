@@ -1,4 +1,4 @@
-"""Questions to an index on a connection of Python's sqlite3; as a program, for a Python whose sqlite3 can load extensions.
+"""Questions to an index on a connection of sqlite3 or pysqlite3; as a program, for a Python whose sqlite3 can load extensions.
 
 python foreign.py FILE INDEX: reads questions as JSON from standard input, one a line, and prints the answers as JSON.
 """
@@ -17,20 +17,18 @@ from typing import Any
 
 import pytest
 
-from neardup_db.datasette.foreign import ForeignDatabase, open_reader, prepare
+from neardup_db.datasette.foreign import ForeignDatabase, load_functions, open_reader
 
 CAPABLE = "import sqlite3, sys; sys.exit(0 if hasattr(sqlite3.Connection, 'enable_load_extension') else 1)"
 
 
-def answers(path: Path, name: str, questions: list[dict[str, Any]], *, extension: bool) -> list[Any]:
-    """What each question is answered with: [[key, similarity, distance], ...]."""
-    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-    connection.row_factory = sqlite3.Row  # as Datasette has it
+def answers(module: Any, path: Path, name: str, questions: list[dict[str, Any]]) -> list[Any]:
+    """The answer to each question, through sqlite3 or pysqlite3: [[key, similarity, distance], ...]."""
+    connection = module.connect(f"file:{path}?mode=ro", uri=True)
+    connection.row_factory = module.Row  # as Datasette has it
     try:
-        prepare(connection, extension)
-        db = ForeignDatabase(connection)
-        assert db.has_extension() == extension
-        reader = open_reader(db, name)
+        assert load_functions(connection) is None
+        reader = open_reader(ForeignDatabase(connection), name)
         found = []
         for question in questions:
             options = dict(question)
@@ -53,9 +51,9 @@ def capable_python() -> str | None:
 
 
 def answers_elsewhere(path: Path, name: str, questions: list[dict[str, Any]]) -> list[Any]:
-    """`answers` with the extension, in another process where this Python's sqlite3 cannot load it."""
+    """`answers` through sqlite3, in another process where this Python's sqlite3 cannot load extensions."""
     if hasattr(sqlite3.Connection, "enable_load_extension"):
-        return answers(path, name, questions, extension=True)
+        return answers(sqlite3, path, name, questions)
     python = capable_python()
     if python is None:
         pytest.skip(f"neither this Python's sqlite3 nor that of a system's Python {sys.version_info[:2]} loads extensions")
@@ -73,4 +71,4 @@ def answers_elsewhere(path: Path, name: str, questions: list[dict[str, Any]]) ->
 
 
 if __name__ == "__main__":
-    print(json.dumps(answers(Path(sys.argv[1]), sys.argv[2], list(map(json.loads, sys.stdin)), extension=True)))
+    print(json.dumps(answers(sqlite3, Path(sys.argv[1]), sys.argv[2], list(map(json.loads, sys.stdin)))))

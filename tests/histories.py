@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import apsw
 import numpy as np
-from support import Case, Model, containment, containment_estimate, estimate, hamming, jaccard
+from support import ONE_ROW, Case, Model, case_of
 
 from neardup_db import (
     BinaryCode,
@@ -36,7 +36,6 @@ from neardup_db import (
     TextRules,
     limits,
 )
-from neardup_db.compute import shingles
 
 START = 1_700_000_000_000
 """Of the clock, milliseconds since 1970."""
@@ -49,72 +48,25 @@ _LISTS = ("operations", "then", "records", "keys")
 # ---- plans -----------------------------------------------------------------------------------------------------------------
 
 
-def _verdict(scheme: Any, a: Any, b: Any) -> tuple[float, int | None] | None:
-    if scheme.name in ("simhash", "bitsampling", "binarycode"):
-        distance, bits = hamming(a, b), 8 * len(a)
-        slope = 2.0 if scheme.name == "bitsampling" else 1.0
-        return (max(0.0, 1.0 - slope * distance / bits), distance) if distance <= scheme.max_distance else None
-    if scheme.name == "bottomk":
-        alike = jaccard(a, b) if scheme.measure == "fingerprint" else estimate(a, b, scheme.k)
-    elif scheme.exact:
-        alike = jaccard(a[0], b[0]) if (a[1] == b[1]).any() else 0.0
-    else:
-        alike = int(np.sum(a == b)) / len(a)
-    return (alike, None) if alike >= scheme.threshold else None
+_LETTERS = TextRules.chars(shingle=2)
 
-
-def _case(scheme: Any, rules: TextRules) -> Case:
-    @functools.cache
-    def prepare(content: Any) -> Any:
-        if scheme.name == "binarycode":
-            return np.frombuffer(content, np.uint8)
-        sketch = scheme.fingerprint(content, rules)
-        if sketch is None or scheme.name in ("simhash", "bitsampling"):
-            return sketch
-        if scheme.name == "bottomk":
-            return set(sketch.tolist()) or None
-        return (set(shingles(content, rules)), sketch) if scheme.exact else sketch
-
-    def contains(a: Any, b: Any) -> float | None:
-        return containment_estimate(a, b, scheme.k) if scheme.name == "bottomk" else containment(a[0], b[0])
-
-    contained = scheme.name == "bottomk" and scheme.containment or scheme.name == "minhash" and scheme.exact
-    return Case(
-        scheme.name, scheme, rules, prepare, functools.partial(_verdict, scheme), scheme.name == "binarycode",
-        contains=contains if contained else None,
-    )  # fmt: skip
-
-
-_WORDS, _LETTERS = TextRules.words(shingle=1), TextRules.chars(shingle=2)
-_ROWS = {"num_perm": 24, "bands": 24, "rows": 1}
-"""Every equal slot makes a candidate, so that nothing is missed."""
-
-_SCHEMES: dict[str, tuple[str, list[Any]]] = {
-    "simhash-blocks": ("blocks", [SimHash(max_distance=12, blocks=14), SimHash(max_distance=9, blocks=11)]),
-    "simhash-chunks": ("chunks", [SimHash(max_distance=8), SimHash(max_distance=11)]),
-    "simhash-scan": ("scan", [SimHash(max_distance=20), SimHash(max_distance=3)]),
-    "minhash": ("bands", [MinHash(threshold=0.5, **_ROWS), MinHash(threshold=0.7, **_ROWS)]),
-    "minhash-exact": ("bands", [MinHash(threshold=0.5, exact=True, **_ROWS), MinHash(threshold=0.7, exact=True, **_ROWS)]),
-    "bottomk": ("prefix", [BottomK(k=6, threshold=0.5), BottomK(k=6, threshold=0.7)]),
-    "bottomk-estimate": (
-        "prefix",
-        [BottomK(k=6, threshold=0.6, measure="estimate"), BottomK(k=6, threshold=0.4, measure="estimate")],
-    ),
-    "bottomk-containment": (
-        "prefix",
-        [BottomK(k=4, threshold=0.6, containment=True), BottomK(k=4, threshold=0.4, containment=True)],
-    ),
-    "bitsampling-chunks": (
-        "chunks",
-        [BitSampling(bits=64, max_distance=17, chunks=8), BitSampling(bits=64, max_distance=12, chunks=8)],
-    ),
-    "bitsampling-scan": ("scan", [BitSampling(bits=64, max_distance=20), BitSampling(bits=64, max_distance=17, chunks=8)]),
-    "binarycode-64-blocks": ("blocks", [BinaryCode(64, 3), BinaryCode(64, 5)]),
-    "binarycode-64-chunks": ("chunks", [BinaryCode(64, 5), BinaryCode(64, 2)]),
-    "binarycode-64-scan": ("scan", [BinaryCode(64, 20), BinaryCode(64, 5)]),
-    "binarycode-256-blocks": ("blocks", [BinaryCode(256, 12), BinaryCode(256, 5)]),
-    "binarycode-256-chunks": ("chunks", [BinaryCode(256, 31), BinaryCode(256, 5)]),
-    "binarycode-256-scan": ("scan", [BinaryCode(256, 90), BinaryCode(256, 12)]),
+_SCHEMES: dict[str, list[Any]] = {
+    "simhash-blocks": [SimHash(max_distance=12, blocks=14), SimHash(max_distance=9, blocks=11)],
+    "simhash-chunks": [SimHash(max_distance=8), SimHash(max_distance=11)],
+    "simhash-scan": [SimHash(max_distance=20), SimHash(max_distance=3)],
+    "minhash": [MinHash(threshold=0.5, **ONE_ROW), MinHash(threshold=0.7, **ONE_ROW)],
+    "minhash-exact": [MinHash(threshold=0.5, exact=True, **ONE_ROW), MinHash(threshold=0.7, exact=True, **ONE_ROW)],
+    "bottomk": [BottomK(k=6, threshold=0.5), BottomK(k=6, threshold=0.7)],
+    "bottomk-estimate": [BottomK(k=6, threshold=0.6, measure="estimate"), BottomK(k=6, threshold=0.4, measure="estimate")],
+    "bottomk-containment": [BottomK(k=4, threshold=0.6, containment=True), BottomK(k=4, threshold=0.4, containment=True)],
+    "bitsampling-chunks": [BitSampling(bits=64, max_distance=17, chunks=8), BitSampling(bits=64, max_distance=12, chunks=8)],
+    "bitsampling-scan": [BitSampling(bits=64, max_distance=20), BitSampling(bits=64, max_distance=17, chunks=8)],
+    "binarycode-64-blocks": [BinaryCode(64, 3), BinaryCode(64, 5)],
+    "binarycode-64-chunks": [BinaryCode(64, 5), BinaryCode(64, 2)],
+    "binarycode-64-scan": [BinaryCode(64, 20), BinaryCode(64, 5)],
+    "binarycode-256-blocks": [BinaryCode(256, 12), BinaryCode(256, 5)],
+    "binarycode-256-chunks": [BinaryCode(256, 31), BinaryCode(256, 5)],
+    "binarycode-256-scan": [BinaryCode(256, 90), BinaryCode(256, 12)],
 }
 
 
@@ -122,12 +74,11 @@ _SCHEMES: dict[str, tuple[str, list[Any]]] = {
 def configurations(plan: str) -> list[Case]:
     """What a rebuild may lead to: the plan itself, another threshold with the same values; from stored texts also other text
     rules and another scheme."""
-    schemes = [scheme for scheme in _SCHEMES[plan][1]]
-    found = [_case(scheme, _WORDS) for scheme in schemes]
+    schemes = _SCHEMES[plan]
+    found = [case_of(scheme) for scheme in schemes]
     if not found[0].codes:
-        found.append(_case(schemes[0], _LETTERS))
         other = "bottomk" if plan.startswith("minhash") else "minhash"
-        found.append(_case(_SCHEMES[other][1][0], _WORDS))
+        found += [case_of(schemes[0], _LETTERS), case_of(_SCHEMES[other][0])]
     return found
 
 
@@ -321,11 +272,20 @@ class Player:
         """`query` or `query_code`."""
         return self.indexes[who].query_code if self.codes else self.indexes[who].query
 
-    def do_query(self, who: int, content: Any, group: Any) -> None:
-        """One question."""
+    def do_query(
+        self, who: int, content: Any, group: Any, limit: int | None = None, share: float | None = None
+    ) -> None:
+        """One question, with a share for containment where the scheme tells it; then for any of the same matches."""
         model = self.view(who).visible(CLOCK.now)
-        found = _tuples(self.ask(who)(content, group=group))
-        self.same("query", found, model.matches(content, group))
+        how: dict[str, Any] = {"group": group, "limit": limit}
+        if share is None or model.case.contains is None:
+            expected = model.matches(content, group)
+        else:
+            expected = model.containing(content, share, group)
+            how |= {"measure": "containment", "threshold": share}
+        self.same("query", _tuples(self.ask(who)(content, **how)), expected[:limit])
+        some = _tuples(self.ask(who)(content, any=True, **how))
+        self.same("query any", (len(some), set(some) <= set(expected)), (len(expected[:limit]), True))
 
     def do_contains(self, who: int, key: Any) -> None:
         """`in`, and what a query for its text finds."""
@@ -358,6 +318,9 @@ class Player:
             for key, one in model.entries.items():
                 expected = model.matches(one.content, one.group, without=key)
                 self.same("matches", _tuples(index.matches(key)), expected)
+                if state.case.contains is not None:
+                    found = _tuples(index.matches(key, measure="containment", threshold=0.5))
+                    self.same("containment", found, model.containing(one.content, 0.5, one.group, without=key))
         if part in ("all", "pairs"):
             pairs = [(one.key_a, one.key_b, one.similarity, one.distance) for one in index.pairs()]
             self.same("pairs", sorted(pairs, key=repr), sorted(model.pairs(), key=repr))
@@ -723,6 +686,7 @@ _WORD = ("oak", "elm", "ash", "fir", "yew", "box", "bay")
 _MORE = ("pine", "lime", "acer", "plum")
 _KEYS = ("a", "b", "c", "d", "e", "f", b"a", 1, "1", 2)
 _TIMES = (None, None, None, -1000, 1000, 1000, 5000, 50_000)
+_SHARES = (None, 1.0, 0.8, 3 / 4, 2 / 3, 0.5, 1 / 3, 0.001)
 _MOVES = (500, 1000, 2000, 6000, -500, -1500, -3000, -60_000)
 
 
@@ -902,7 +866,12 @@ class Maker:
         return {"n": self.rng.choice([0, 2, 3, 5, 8])}
 
     def _query(self, *_: Any) -> dict[str, Any]:
-        return {"content": self.rng.choice(self.contents), "group": self.rng.choice(self.groups)}
+        return {
+            "content": self.rng.choice(self.contents),
+            "group": self.rng.choice(self.groups),
+            "limit": self.rng.choice([None, None, 0, 1, 2]),
+            "share": self.rng.choice(_SHARES),
+        }
 
     def _contains(self, *_: Any) -> dict[str, Any]:
         return {"key": self.rng.choice(self.keys)}

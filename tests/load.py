@@ -11,11 +11,12 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from neardup_db import Index, KeyNotFoundError
+from neardup_db import ClosedError, Index, KeyNotFoundError
 
 
 def story(name: Any) -> str:
@@ -36,7 +37,7 @@ class Worker:
         self.operations = 0
 
     def run(self, rounds: int) -> None:
-        """So many rounds; AssertionError where an answer contradicts what was acknowledged to this worker."""
+        """Runs so many rounds; AssertionError if an answer contradicts an operation acknowledged to this worker."""
         steps = (self.add, self.add_batch, self.delete, self.replace, self.expire, self.ask)
         for number in range(rounds):
             self.offer(number)
@@ -53,7 +54,7 @@ class Worker:
         return f"{self.number}-{self.counter}", text
 
     def offer(self, number: int) -> None:
-        """A story that the others offer too: it was new, or it is there."""
+        """A story that the others offer too: it was new, or the index has it."""
         key = f"{self.number}-story{number}"
         if not self.index.add_if_new(key, story(number)):
             self.admitted.append(number)
@@ -61,7 +62,7 @@ class Worker:
         assert len(self.index.query(story(number))) == 1
 
     def add(self) -> None:
-        """What was added is found."""
+        """An added document is found."""
         key, text = self.new()
         self.index.add(key, text, metadata={"by": self.number})
         self.mine[key] = text
@@ -81,7 +82,7 @@ class Worker:
         return self.random.choice(keys) if keys else None
 
     def delete(self) -> None:
-        """What was deleted is gone."""
+        """A deleted document is gone."""
         key = self.some_key()
         if key is not None:
             assert self.index.delete(key)
@@ -98,7 +99,7 @@ class Worker:
             assert [match.key for match in self.index.query(text)] == [key]
 
     def expire(self) -> None:
-        """What has expired is invisible."""
+        """An expired document is invisible."""
         key, text = self.new()
         self.index.add(key, text, expires_at=time.time() - 1)
         assert key not in self.index
@@ -114,12 +115,12 @@ class Worker:
                 assert match.key not in self.mine
 
     def account(self) -> str:
-        """What it has done, as JSON."""
+        """Keys and counts of its work, as JSON."""
         return json.dumps({"keys": sorted(self.mine), "admitted": self.admitted, "operations": self.operations})
 
 
 def run_threads(*works: Any) -> None:
-    """Run functions at once, each in a thread; raises what went wrong first."""
+    """Run functions at once, each in a thread; raises the first error."""
     errors: list[BaseException] = []
 
     def run(work: Any) -> None:
@@ -135,6 +136,44 @@ def run_threads(*works: Any) -> None:
         thread.join()
     if errors:
         raise errors[0]
+
+
+PATIENCE = 10
+"""Seconds after which a thread that should have gone on is given up."""
+
+
+@contextmanager
+def in_another_thread(context: Any) -> Iterator[None]:
+    """Another thread is inside `context` meanwhile."""
+    entered, leave = threading.Event(), threading.Event()
+
+    def stay() -> None:
+        with context:
+            entered.set()
+            assert leave.wait(PATIENCE)
+
+    thread = threading.Thread(target=stay)
+    thread.start()
+    assert entered.wait(PATIENCE)
+    try:
+        yield
+    finally:
+        leave.set()
+        thread.join()
+
+
+def asked_meanwhile(ask: Callable[[], Any], seconds: float = PATIENCE) -> list[Any]:
+    """What another thread is answered within so many seconds; nothing where it has to wait, perhaps for ever."""
+    answers: list[Any] = []
+
+    def wait() -> None:
+        with suppress(ClosedError):  # where its turn comes too late
+            answers.append(ask())
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return answers
 
 
 PROGRAM = f"""
@@ -171,19 +210,19 @@ class Together:
             process.stdin.flush()
 
     def outputs(self, timeout: float = 120) -> list[str]:
-        """What they have printed. AssertionError where one has failed."""
+        """Their output. AssertionError if a process has failed."""
         outputs = [process.communicate(timeout=timeout)[0] for process in self.running]
         assert [process.returncode for process in self.running] == [0] * len(self.running)
         return outputs
 
 
 def run_together(code: str, count: int) -> list[str]:
-    """What processes print that run at once."""
+    """The output of processes that run at once."""
     return Together(code, count).outputs()
 
 
 def in_child(work: Callable[[], str]) -> str:
-    """What a forked child says; it is given a minute."""
+    """The answer of a forked child, which has a minute for it."""
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:  # pragma: no cover

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, SimHash, TextRules
-from neardup_db.store.schema import SCHEMA_VERSION
+from neardup_db.store.layout.schema import SCHEMA_VERSION
 
 DATA = Path(__file__).parent / "data"
 CREATED = 1_700_000_000_000

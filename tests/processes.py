@@ -26,9 +26,8 @@ from typing import Any, NamedTuple
 import apsw
 import numpy as np
 from crash_writer import DeadlyDisk, Operation, apply, say
-from load import run_threads
-from support import CASES, PAST, SETS, WORDS, Case, _at_least, _exact_compare, _exact_prepare, _within, jaccard
-from test_parallel_reads import PATIENCE, asked_meanwhile, in_another_thread
+from load import PATIENCE, asked_meanwhile, in_another_thread, run_threads
+from support import CASES, PAST, SETS, WORDS, Case, case_of
 
 from neardup_db import BottomK, Index, MinHash, NearDupError, SimHash, TextRules, limits
 from neardup_db.limits import READERS_MAX
@@ -70,29 +69,6 @@ class State:
         return json.dumps({**scheme.settings(), **self.case.rules.settings()}, sort_keys=True)
 
 
-def _state(name: str, kind: str, scheme: Any = None, rules: TextRules = WORDS, compare: Any = None) -> State:
-    case = CASES[name]
-    scheme = scheme or case.scheme
-    prepare = _exact_prepare(scheme) if rules is WORDS else _exact_prepare_by(scheme, rules)
-    if not getattr(scheme, "exact", False):
-        prepare = partial(_fingerprint, scheme, rules)
-    return State(dataclasses.replace(case, scheme=scheme, rules=rules, prepare=prepare, compare=compare or case.compare), kind)
-
-
-def _fingerprint(scheme: Any, rules: TextRules, text: str) -> Any:
-    return scheme.fingerprint(text, rules)
-
-
-def _exact_prepare_by(scheme: Any, rules: TextRules) -> Callable[[str], Any]:
-    from neardup_db.compute import shingles
-
-    def prepare(text: str) -> Any:
-        signature = scheme.fingerprint(text, rules)
-        return None if signature is None else (set(shingles(text, rules)), signature)
-
-    return prepare
-
-
 def _sets(threshold: float, seed: int) -> MinHash:
     return MinHash(threshold=threshold, exact=True, num_perm=64, bands=64, rows=1, seed=seed)
 
@@ -101,24 +77,21 @@ PAIRS_OF_WORDS = TextRules.words(shingle=2)
 CASED = TextRules.words(shingle=1, case=None)
 
 STATES = [
-    _state("minhash-exact-text", "sets 1", SETS),
-    _state("minhash-exact-text", "sets 2", _sets(0.5, 2)),
-    _state("minhash-exact-text", "sets 1", _sets(0.8, 1), compare=_exact_compare(0.8)),
-    _state("minhash-exact-text", "sets 3 pairs", _sets(0.5, 3), PAIRS_OF_WORDS),
-    _state("minhash", "minhash"),
-    _state("bottomk", "bottomk"),
-    _state("bottomk-estimate", "bottomk"),
-    _state(
-        "bottomk",
-        "bottomk cased",
-        BottomK(k=8, threshold=0.7),
-        CASED,
-        _at_least(0.7, lambda a, b: jaccard(set(a.tolist()), set(b.tolist()))),
-    ),
-    _state("simhash", "simhash"),
-    _state("simhash", "simhash", SimHash(max_distance=4, blocks=6), compare=_within(64, 4)),
-    _state("simhash", "simhash 128", SimHash(bits=64, max_distance=12, blocks=14), CASED),
-    _state("bitsampling", "bitsampling"),
+    State(case_of(scheme, rules), kind)
+    for kind, scheme, rules in (
+        ("sets 1", SETS, WORDS),
+        ("sets 2", _sets(0.5, 2), WORDS),
+        ("sets 1", _sets(0.8, 1), WORDS),
+        ("sets 3 pairs", _sets(0.5, 3), PAIRS_OF_WORDS),
+        ("minhash", CASES["minhash"].scheme, WORDS),
+        ("bottomk", CASES["bottomk"].scheme, WORDS),
+        ("bottomk", CASES["bottomk-estimate"].scheme, WORDS),
+        ("bottomk cased", BottomK(k=8, threshold=0.7), CASED),
+        ("simhash", CASES["simhash"].scheme, WORDS),
+        ("simhash", SimHash(max_distance=4, blocks=6), WORDS),
+        ("simhash 128", SimHash(bits=64, max_distance=12, blocks=14), CASED),
+        ("bitsampling", CASES["bitsampling"].scheme, WORDS),
+    )
 ]
 """Each finds every pair that meets its rule, so that answers can be counted out."""
 
@@ -311,7 +284,7 @@ def ask(index: Index, operation: Operation, other: Index | None = None) -> Any:
     if name == "query_many":
         return [[row(match) for match in matches] for matches in index.query_many(arguments[0])]
     if name in ("pairs", "pairs with"):
-        pairs = index.pairs() if name == "pairs" else index.pairs(other)
+        pairs = index.pairs() if name == "pairs" else index.pairs_with(other)
         return [[one.key_a, one.key_b, one.similarity, one.distance] for one in pairs]
     if name == "clusters":
         return [list(one.keys) for one in index.clusters()]
@@ -520,7 +493,7 @@ def begin(life: Life, index: Index, second: Index, name: str) -> list[Held]:
     """A generator; none where it is refused."""
     number = life.begin(["held", name])
     try:
-        generator = iter(index) if name == "iter" else index.pairs() if name == "pairs" else index.pairs(second)
+        generator = iter(index) if name == "iter" else index.pairs() if name == "pairs" else index.pairs_with(second)
     except NearDupError as error:
         life.end(number, raised=[type(error).__name__, str(error)])
         return []

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,6 @@ from neardup_db import BinaryCode, BitSampling, BottomK, MinHash, SimHash, TextR
 from neardup_db.compute import shingles
 
 Verdict = tuple[float, "int | None"]
-Compare = Callable[[Any, Any], "Verdict | None"]
 
 
 def sqlite_shell() -> str:
@@ -27,11 +27,6 @@ def sqlite_shell() -> str:
 def keys(matches: Any) -> list[Any]:
     """Keys of matches, in their order."""
     return [one.key for one in matches]
-
-
-def hamming(a: Any, b: Any) -> int:
-    """Differing bits of two uint8 arrays, one by one."""
-    return sum(bin(int(x) ^ int(y)).count("1") for x, y in zip(a, b, strict=True))
 
 
 def jaccard(a: set[Any], b: set[Any]) -> float:
@@ -68,7 +63,7 @@ class Case:
     scheme: Any
     rules: TextRules
     prepare: Callable[[Any], Any]
-    compare: Compare
+    compare: Callable[[Any, Any], Verdict | None]
     codes: bool = False
     store_text: bool = False
     contains: Callable[[Any, Any], float | None] | None = None
@@ -87,87 +82,60 @@ PAST, SOON, LATER = time.time() - 100_000, time.time() + 100_000, time.time() + 
 """Unix seconds."""
 
 
-def _within(bits: int, radius: int, slope: float = 1.0) -> Compare:
-    def compare(a: Any, b: Any) -> Verdict | None:
-        distance = hamming(a, b)
-        return (max(0.0, 1.0 - slope * distance / bits), distance) if distance <= radius else None
-
-    return compare
-
-
-def _at_least(threshold: float, similarity: Callable[[Any, Any], float]) -> Compare:
-    def compare(a: Any, b: Any) -> Verdict | None:
-        value = similarity(a, b)
-        return (value, None) if value >= threshold else None
-
-    return compare
-
-
-def _exact_contains(a: Any, b: Any) -> float:
-    return containment(a[0], b[0])
+def verdict(scheme: Any, a: Any, b: Any) -> Verdict | None:
+    """What a scheme's own rule says of two prepared contents. MinHash finds pairs with an equal slot: one row a band."""
+    if isinstance(a, int):
+        distance, bits = (a ^ b).bit_count(), scheme.bits or 64  # a SimHash that says nothing is as wide as the hash
+        slope = 2.0 if scheme.name == "bitsampling" else 1.0
+        return (max(0.0, 1.0 - slope * distance / bits), distance) if distance <= scheme.max_distance else None
+    if scheme.name == "bottomk":
+        alike = jaccard(a, b) if scheme.measure == "fingerprint" else estimate(a, b, scheme.k)
+    elif scheme.exact:
+        alike = jaccard(a[0], b[0]) if (a[1] == b[1]).any() else 0.0
+    else:
+        alike = int(np.sum(a == b)) / len(a)
+    return (alike, None) if alike >= scheme.threshold else None
 
 
-def _text_case(name: str, scheme: Any, compare: Compare, **more: Any) -> Case:
-    def prepare(text: str) -> Any:
-        return scheme.fingerprint(text, WORDS)
+def case_of(scheme: Any, rules: TextRules = WORDS, name: str = "", codes: bool = False, store_text: bool = False) -> Case:
+    """A case for a scheme. codes: it is given codes, not texts."""
+    codes = codes or not scheme.takes_text
 
-    return Case(name, scheme, WORDS, more.pop("prepare", prepare), compare, **more)
+    @functools.cache
+    def prepare(content: Any) -> Any:
+        sketch = content if codes else scheme.fingerprint(content, rules)
+        if sketch is None:
+            return None
+        if scheme.takes_codes:
+            return int.from_bytes(bytes(sketch), "big")
+        if scheme.name == "bottomk":
+            return set(sketch.tolist())
+        return (set(shingles(content, rules)), sketch) if scheme.exact else sketch
 
+    def contains(a: Any, b: Any) -> float | None:
+        return containment_estimate(a, b, scheme.k) if scheme.name == "bottomk" else containment(a[0], b[0])
 
-def _share(a: Any, b: Any) -> float:
-    return int(np.sum(a == b)) / len(a)
-
-
-def _exact_prepare(scheme: Any) -> Callable[[str], Any]:
-    def prepare(text: str) -> Any:
-        signature = scheme.fingerprint(text, WORDS)
-        return None if signature is None else (set(shingles(text, WORDS)), signature)
-
-    return prepare
-
-
-def _exact_compare(threshold: float) -> Compare:
-    def compare(a: Any, b: Any) -> Verdict | None:
-        value = jaccard(a[0], b[0])
-        return (value, None) if value >= threshold and (a[1] == b[1]).any() else None
-
-    return compare
+    tells = scheme.containment if scheme.name == "bottomk" else scheme.name == "minhash" and scheme.exact
+    compare = functools.partial(verdict, scheme)
+    return Case(name or repr(scheme), scheme, rules, prepare, compare, codes, store_text, contains if tells else None)
 
 
-def _sets(similarity: Callable[[set[int], set[int]], Any]) -> Callable[[Any, Any], Any]:
-    return lambda a, b: similarity(set(a.tolist()), set(b.tolist()))
+ONE_ROW = {"num_perm": 24, "bands": 24, "rows": 1}
+"""Every equal slot makes a candidate: nothing is missed."""
 
-
-def cases() -> list[Case]:
-    """Every scheme and plan, small enough for brute force."""
-    one_row = {"num_perm": 24, "bands": 24, "rows": 1}  # every equal slot makes a candidate: nothing is missed
-    exact = MinHash(threshold=0.5, exact=True, **one_row)
-    proven = {"prepare": _exact_prepare(exact), "contains": _exact_contains}
-    identity = {"prepare": lambda code: np.frombuffer(code, np.uint8), "codes": True}
-    return [
-        _text_case("simhash", SimHash(max_distance=12, blocks=14), _within(64, 12)),
-        _text_case("minhash", MinHash(threshold=0.5, **one_row), _at_least(0.5, _share)),
-        _text_case("minhash-exact", exact, _exact_compare(0.5), **proven),
-        _text_case("minhash-exact-text", exact, _exact_compare(0.5), store_text=True, **proven),
-        _text_case("bottomk", BottomK(k=6, threshold=0.5), _at_least(0.5, _sets(jaccard))),
-        _text_case(
-            "bottomk-estimate",
-            BottomK(k=6, threshold=0.6, measure="estimate"),
-            _at_least(0.6, _sets(lambda a, b: estimate(a, b, 6))),
-        ),
-        _text_case(
-            "bottomk-containment",
-            BottomK(k=4, threshold=0.6, containment=True),
-            _at_least(0.6, _sets(jaccard)),
-            contains=_sets(lambda a, b: containment_estimate(a, b, 4)),
-        ),
-        _text_case("bitsampling", BitSampling(bits=64, max_distance=17, chunks=8), _within(64, 17, 2.0)),
-        Case("binarycode", BinaryCode(bits=64, max_distance=5), TextRules(), compare=_within(64, 5), **identity),
-        Case("binarycode-wide", BinaryCode(bits=256, max_distance=20), TextRules(), compare=_within(256, 20), **identity),
-    ]
-
-
-CASES = {case.name: case for case in cases()}
+CASES = {
+    "simhash": case_of(SimHash(max_distance=12, blocks=14)),
+    "minhash": case_of(MinHash(threshold=0.5, **ONE_ROW)),
+    "minhash-exact": case_of(MinHash(threshold=0.5, exact=True, **ONE_ROW)),
+    "minhash-exact-text": case_of(MinHash(threshold=0.5, exact=True, **ONE_ROW), store_text=True),
+    "bottomk": case_of(BottomK(k=6, threshold=0.5)),
+    "bottomk-estimate": case_of(BottomK(k=6, threshold=0.6, measure="estimate")),
+    "bottomk-containment": case_of(BottomK(k=4, threshold=0.6, containment=True)),
+    "bitsampling": case_of(BitSampling(bits=64, max_distance=17, chunks=8)),
+    "binarycode": case_of(BinaryCode(bits=64, max_distance=5)),
+    "binarycode-wide": case_of(BinaryCode(bits=256, max_distance=20)),
+}
+"""Every scheme and plan, small enough for brute force."""
 
 
 @dataclass
@@ -195,13 +163,18 @@ class Model:
         self.counter += 1
         self.entries[key] = Entry(self.counter, content, self.case.prepare(content), group, expires_at)
 
+    def _others(self, content: Any, group: Any, without: Any) -> Iterator[tuple[Any, Entry, Any]]:
+        """Documents that a content may be compared with, and the content as it is compared."""
+        prepared = self.case.prepare(content)
+        for key, entry in self.entries.items():
+            both = prepared is not None and entry.prepared is not None
+            if both and entry.group == group and (without is None or key != without):
+                yield key, entry, prepared
+
     def matches(self, content: Any, group: Any = None, without: Any = None) -> list[tuple[Any, float, int | None]]:
         """(key, similarity, distance), best first, ties in the order of insertion."""
-        prepared = self.case.prepare(content)
         found = []
-        for key, entry in self.entries.items():
-            if prepared is None or entry.prepared is None or entry.group != group or (without is not None and key == without):
-                continue
+        for key, entry, prepared in self._others(content, group, without):
             verdict = self.case.compare(prepared, entry.prepared)
             if verdict is not None:
                 found.append((entry.number, key, *verdict))
@@ -210,13 +183,10 @@ class Model:
 
     def containing(self, content: Any, threshold: float, group: Any = None, without: Any = None) -> list[tuple[Any, float, None]]:
         """(key, containment, None) of what contains so much of it, in the order of `matches`."""
-        prepared, contains = self.case.prepare(content), self.case.contains
-        assert contains is not None
+        assert self.case.contains is not None
         found = []
-        for key, entry in self.entries.items():
-            if prepared is None or entry.prepared is None or entry.group != group or (without is not None and key == without):
-                continue
-            share = contains(prepared, entry.prepared)
+        for key, entry, prepared in self._others(content, group, without):
+            share = self.case.contains(prepared, entry.prepared)
             if share is not None and share >= threshold:
                 found.append((-share, entry.number, key))
         return [(key, -share, None) for share, _, key in sorted(found, key=lambda one: one[:2])]

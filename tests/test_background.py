@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from neardup_db import Index, MinHash, TextRules, limits
-from neardup_db.store import ingest
-from neardup_db.store.background import Lane
-from neardup_db.store.state import Store
+from neardup_db.store.layout.state import Store
+from neardup_db.store.writing import ingest
+from neardup_db.store.writing.background import Lane
 
 
 @pytest.fixture(autouse=True)

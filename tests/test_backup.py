@@ -127,7 +127,7 @@ def test_a_copy_to_a_file_system_without_hard_links(tmp_path: Path, monkeypatch:
     def refused(*_: Any) -> None:
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
-    monkeypatch.setattr("neardup_db.store.opening.os.link", refused)
+    monkeypatch.setattr("neardup_db.store.database.files.os.link", refused)
     with Index(tmp_path / "index.db", SETS, text=WORDS) as index:
         index.add("a", "one two")
         index.backup(tmp_path / "copy.db")

@@ -70,24 +70,6 @@ def test_block_tables_beyond_reason_are_none() -> None:
     assert lib.nd_block_table_count(20, 8) == 0  # C(20, 8) = 125,970
 
 
-def test_table_that_finds_the_published_pair() -> None:
-    """The pair in the README of simhash-py differs in blocks B, D and E; in table A C F B D E its 31 leading bits agree."""
-    corpus = int("0100101110111011001000101111101110111100001010011101100110110101", 2)
-    query = corpus ^ int("0000000000000000010000000000000000100000000000000001000000000000", 2)
-    tables = [block_table(6, 3, i) for i in range(20)]
-    assert tables[0] == [5, 4, 3, 2, 1, 0]
-    order = [5, 3, 0, 4, 2, 1]
-    assert order in tables
-    prefix = lib.nd_block_prefix_bits(64, 6, 3, ffi.new("uint8_t[]", order))
-    assert prefix == 11 + 10 + 10
-    agreeing = []
-    for table in tables:
-        bits = lib.nd_block_prefix_bits(64, 6, 3, ffi.new("uint8_t[]", table))
-        if permute(corpus, 64, table) >> (64 - bits) == permute(query, 64, table) >> (64 - bits):
-            agreeing.append(table)
-    assert agreeing == [order]
-
-
 @given(st.integers(1, 40), st.data())
 def test_permuting_moves_blocks(size: int, data: st.DataObject) -> None:
     """A permuted code is the blocks' bits in the order of the table, for widths of 8 to 320 bits and any number of blocks."""
@@ -117,19 +99,6 @@ def test_two_codes_within_the_distance_share_a_prefix(bits: int, blocks: int, di
 
 
 # ---- chunks
-
-
-def test_published_chunks() -> None:
-    """1001101110010011 in four chunks is 1001, 1011, 1001, 0011."""
-    out = ffi.new("uint64_t[]", 4)
-    assert lib.nd_split_chunks(0b1001101110010011.to_bytes(2, "big"), 16, 4, out) == lib.ND_OK
-    assert list(out) == [0b1001, 0b1011, 0b1001, 0b0011]
-
-
-def test_published_neighbours() -> None:
-    """The close chunks of 0000 and of 1011, in the order of the article (1111 in the place of its misprint)."""
-    assert neighbours(0b0000, 4, 1) == [0b0000, 0b1000, 0b0100, 0b0010, 0b0001]
-    assert neighbours(0b1011, 4, 1) == [0b1011, 0b0011, 0b1111, 0b1001, 0b1010]
 
 
 @given(st.integers(1, 40), st.data())

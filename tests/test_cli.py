@@ -16,7 +16,8 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from click.testing import CliRunner, Result
 from rich.table import Table
 
 import neardup_db
-from neardup_db import AddReport, Index, MinHash, Skipped, TextRules
+from neardup_db import AddReport, Index, MinHash, SimHash, Skipped, TextRules, limits
 from neardup_db.cli import main
 from neardup_db.cli.output import GuardedStream, Meter, Screen
 from neardup_db.cli.wording import worded
@@ -36,24 +37,6 @@ from neardup_db.demo import documents
 from neardup_db.show.theory import binomial, chances_of
 
 ROOT = Path(__file__).parent.parent
-COMMANDS = [
-    "demo",
-    "dedup",
-    "add",
-    "query",
-    "delete",
-    "pairs",
-    "clusters",
-    "stats",
-    "explain",
-    "report",
-    "serve",
-    "curve",
-    "check",
-    "expire",
-    "rebuild",
-    "sql",
-]
 FOX = "the quick brown fox jumps over the lazy dog and runs away into the dark wood"
 RECORDS = [
     {"id": "a", "text": FOX, "lang": "en"},
@@ -83,6 +66,12 @@ def refused(*arguments: object, stdin: str | bytes | None = None) -> str:
     return str(result.stderr)
 
 
+def keys_of(path: Path) -> list[Any]:
+    """The keys of an index, in order."""
+    with Index(path) as made:
+        return list(made)
+
+
 def lines(path: Path, records: list[dict[str, Any]]) -> Path:
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
     return path
@@ -103,25 +92,21 @@ def index(tmp_path: Path, source: Path) -> Path:
 # ---- the program ---------------------------------------------------------------------------------------------------------
 
 
-def process(*arguments: str, cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """The program in a process of its own, away from the sources."""
-    code = "import sys; from neardup_db.cli import main; sys.argv[0] = 'neardup'; main()"
-    command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, input=stdin)
+PROGRAM = [sys.executable, "-c", "from neardup_db.cli import main; main()"]
 
 
 def test_the_program_runs_as_a_process(tmp_path: Path) -> None:
-    """The installed entry point prints its version; an error is one sentence without a traceback."""
-    assert process("--version", cwd=tmp_path).stdout.startswith("neardup 0.")
-    failed = process("stats", "nowhere.db", cwd=tmp_path)
-    assert failed.returncode == 2 and "Traceback" not in failed.stderr and "nowhere.db: no such file" in failed.stderr
+    """The installed entry point ends with exit code 2 and one sentence, not a traceback, where there is no index."""
+    failed = subprocess.run([*PROGRAM, "stats", "nowhere.db"], capture_output=True, text=True, check=False, cwd=tmp_path)
+    told = "neardup: nowhere.db: no such file; create an index with: neardup add nowhere.db RECORDS\n"
+    assert (failed.returncode, failed.stdout, failed.stderr) == (2, "", told)
+    assert good("--version").startswith("neardup 0.")
 
 
 def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
     """`neardup ... | head` ends with exit code 0 and says nothing."""
     source = lines(tmp_path / "in.jsonl", [{"text": f"{number} " * 2000} for number in range(200)])
-    code = "from neardup_db.cli import main; main()"
-    command = [sys.executable, "-c", code, "dedup", str(source), "-o", "-"]
+    command = [*PROGRAM, "dedup", str(source), "-o", "-"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path) as program:
         assert program.stdout is not None and program.stderr is not None
         assert program.stdout.read(10) == b'{"text": "'
@@ -131,34 +116,24 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [source]
 
 
-def test_commands_are_those_of_the_design() -> None:
-    """Every command is there, and nothing else."""
-    assert list(main.commands) == COMMANDS
-
-
 def test_without_a_command_the_help_is_printed() -> None:
     """`neardup` alone is no error."""
     assert good() == good("--help")
 
 
-@pytest.mark.parametrize("command", ["", *COMMANDS])
+@pytest.mark.parametrize("command", ["", *main.commands])
 def test_every_help_stands_in_the_documentation(command: str) -> None:
-    """docs/cli.md holds each --help as the program prints it, but for white space."""
+    """docs/cli.md holds each --help as the program prints it, but for white space; each command has an example."""
     arguments = [command, "--help"] if command else ["--help"]
     printed = CliRunner().invoke(main, arguments, prog_name="neardup", terminal_width=80).stdout
     written = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     assert " ".join(printed.split()) in " ".join(written.split())
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_help_has_an_example(command: str) -> None:
-    """A help without an example is only half a help."""
-    assert f"  neardup {command}" in good(command, "--help")
+    assert f"  neardup {command}" in printed
 
 
 def test_bad_usage_is_one_sentence() -> None:
     """Unknown commands and options, missing arguments and two sources at once are named, with where to look."""
-    assert "No such command 'nope'" in refused("nope")
+    assert "No such command 'qery'. Did you mean 'query'? See: " in refused("qery")
     assert "query --help" in refused("query", "--nope", "x")
     assert "Missing argument 'INDEX'" in refused("query")
     assert "--file and --key" in refused("query", "x.db", "text", "--key", "a")
@@ -200,7 +175,7 @@ def test_names_of_a_strangers_file_reach_the_terminal_as_escapes(tmp_path: Path)
 
 
 def test_json_holds_no_control_characters_and_the_same_values(tmp_path: Path) -> None:
-    """What is not printable is escaped, and decodes to what it was: C1 and bidi controls, and characters beyond 16 bits."""
+    """Unprintable characters are escaped, and decode to themselves: C1 and bidi controls, and characters beyond 16 bits."""
     key = f"{WILD}\U000e0041 \u00e9\u65e5"
     source = lines(tmp_path / "in.jsonl", [{"id": key, "text": FOX}, {"id": "b", "text": FOX}])
     good("add", tmp_path / "i.db", source)
@@ -209,7 +184,7 @@ def test_json_holds_no_control_characters_and_the_same_values(tmp_path: Path) ->
     for told in (good("pairs", tmp_path / "i.db", "--json"), pairs.read_text(encoding="utf-8")):
         assert told.rstrip("\n").isprintable() and "\u00e9\u65e5" in told
         assert key in json.loads(told).values()
-    assert is_harmless(good("pairs", tmp_path / "i.db"))
+    assert is_harmless(good("pairs", tmp_path / "i.db")) and "\\u001b[31m" in good("query", tmp_path / "i.db", FOX)
 
 
 def test_what_rich_prints_is_harmless_too() -> None:
@@ -234,25 +209,45 @@ def test_records_on_standard_output_are_data(tmp_path: Path) -> None:
     assert run("dedup", tmp_path / "in.jsonl", "-o", "-").stdout_bytes == data
 
 
-def test_errors_advise_in_options(tmp_path: Path, source: Path, index: Path) -> None:
-    """A remedy is one of the command line, and the file is named: no argument of Python's is advised."""
-    foreign = tmp_path / "foreign.db"
-    with sqlite3.connect(foreign) as connection:
+@pytest.mark.parametrize(
+    ("command", "remedy"),
+    [
+        ("add index.db in.jsonl", "--if-exists ignore"),
+        ("add index.db in.jsonl --threshold 0.5", "to use the file's, or change the file with neardup rebuild"),
+        ("add foreign.db in.jsonl", "give another path"),
+        ("add new.db in.jsonl --scheme simhash --threshold 0.8", "--scheme simhash, which has --max-distance, --bits"),
+        ("add new.db in.jsonl --threshold 5", "--threshold 5.0: give a number above 0 and at most 1"),
+        ("add new.db in.jsonl --expires-in=3", "--expires-in '3' is not a duration; write a number and s, m,"),
+        ("add new.db in.jsonl --expires-in=3y", "30d"),
+        ("add new.db in.jsonl --expires-in=-3d", "30d"),
+        ("stats nowhere.db", "neardup add"),
+        ("stats foreign.db", "give another path"),
+        ("stats empty.db", "neardup add"),
+        ("stats in.jsonl", "give the path of an index"),
+        ("stats folder", "is a folder: give the path of a file"),
+        ("stats index.db --name other", "--name"),
+        ("query index.db words --threshold 0.5", "--threshold 0.5 is below 0.8, the one"),
+        ("query index.db words --max-distance 3", "use --threshold"),
+        ("query index.db --key zz", "no document has the key 'zz'"),
+        ("query index.db --key a --key-type int", "key 'a' is not an integer, as --key-type int says"),
+        ("dedup in.jsonl -o o.jsonl --pairs o.jsonl", "o.jsonl is given for two outputs; name a file for each"),
+        ("dedup nowhere.jsonl -o o.jsonl", "nowhere.jsonl: no such file"),
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("index")
+def test_errors_advise_in_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, remedy: str) -> None:
+    """An error names the value or the file and a remedy of the command line, no argument of Python; no new file is left."""
+    monkeypatch.chdir(tmp_path)
+    with sqlite3.connect("foreign.db") as connection:
         connection.execute("CREATE TABLE t (x)")
     connection.close()
-    (tmp_path / "empty.db").touch()
-    for arguments, remedy in (
-        (("add", index, source), "--if-exists ignore"),
-        (("add", index, source, "--threshold", 0.5), "neardup rebuild"),
-        (("add", foreign, source), "give another path"),
-        (("stats", foreign), "give another path"),
-        (("stats", tmp_path / "empty.db"), "neardup add"),
-        (("stats", index, "--name", "other"), "--name"),
-        (("query", index, FOX, "--threshold", 0.5), "--threshold"),
-    ):
-        told = refused(*arguments)
-        assert remedy in told and re.search(r"/(index|foreign|empty)\.db'?:? |/in\.jsonl, line 1: ", told), told
-        assert not re.search(r"\w=|\w\(\)|True|None", told), told
+    Path("empty.db").touch()
+    Path("folder").mkdir()
+    before = sorted(tmp_path.iterdir())
+    told = refused(*command.split())
+    assert remedy in told and not re.search(r"\w=|\w\(\)|True|None", told), told
+    assert re.search(r"(index|foreign|empty|nowhere|o)\.\w+'?:? |in\.jsonl|folder'|--(threshold|expires-in|scheme) ", told), told
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_no_message_of_the_package_keeps_advice_for_python() -> None:
@@ -271,23 +266,16 @@ def test_no_message_of_the_package_keeps_advice_for_python() -> None:
     assert looked_at > 10
 
 
-def messages(code: str) -> list[str]:
-    """The texts of a module from which errors are made: what stands in a `raise`, or is returned as an error."""
-    found: list[str] = []
-
-    def collect(node: ast.AST) -> None:
-        if isinstance(node, ast.JoinedStr):
-            found.append("".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values))
-        elif isinstance(node, ast.Constant):
-            found.append(str(node.value))
-        else:
-            for part in ast.iter_child_nodes(node):
-                collect(part)
-
+def messages(code: str) -> Iterator[str]:
+    """The texts of a module from which errors are made: those in a `raise`, or in a returned error."""
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Raise) or (isinstance(node, ast.Return) and "Error(" in ast.unparse(node)):
-            collect(node)
-    return found
+            parts = list(ast.walk(node))
+            joined = [part.values for part in parts if isinstance(part, ast.JoinedStr)]
+            for text in joined:
+                yield "".join(str(value.value) if isinstance(value, ast.Constant) else "X" for value in text)
+            inside = [value for text in joined for value in text]
+            yield from (str(part.value) for part in parts if isinstance(part, ast.Constant) and part not in inside)
 
 
 @pytest.mark.parametrize(
@@ -303,7 +291,7 @@ def messages(code: str) -> list[str]:
     ],
 )  # fmt: skip
 def test_arguments_become_options(message: str, said: str) -> None:
-    """Only what is an argument is changed, not what stands in quotation marks."""
+    """Only arguments are changed, not text in quotation marks."""
     assert worded(message) == said
 
 
@@ -327,14 +315,15 @@ def test_a_signal_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) 
     source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     os.mkfifo(source)
     out.write_text("old")
-    code = "from neardup_db.cli import main; main()"
-    command = [sys.executable, "-c", code, "dedup", str(source), "-o", str(out), "--force"]
+    command = [*PROGRAM, "dedup", str(source), "-o", str(out), "--force"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, cwd=tmp_path) as program, open(source, "wb", 0) as pipe:
         assert program.stderr is not None
         pipe.write(b'{"text": "x"}\n')  # it reads, so its folder is there
         assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".neardup-")]
         program.send_signal(number)
-        pipe.close()  # a signal just before a read would only be heard after it
+        with suppress(subprocess.TimeoutExpired):
+            program.wait(2)
+        pipe.close()  # a signal just before a read is heard only after it
         told = program.stderr.read().decode()
     assert (program.returncode, told) == (128 + number, f"neardup: ended by {number.name}\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.jsonl"] and out.read_text() == "old"
@@ -344,8 +333,8 @@ def test_a_hangup_that_is_ignored_stays_so(tmp_path: Path) -> None:
     """Under nohup a command goes on."""
     source = tmp_path / "in.jsonl"
     os.mkfifo(source)
-    code = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); from neardup_db.cli import main; main()"
-    command = [sys.executable, "-c", code, "dedup", str(source), "-o", "out.jsonl"]
+    ignoring = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); " + PROGRAM[-1]
+    command = [*PROGRAM[:-1], ignoring, "dedup", str(source), "-o", "out.jsonl"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=tmp_path) as program:
         with open(source, "wb") as pipe:
             program.send_signal(signal.SIGHUP)
@@ -360,25 +349,18 @@ def test_a_hangup_that_is_ignored_stays_so(tmp_path: Path) -> None:
 def test_add_creates_an_index_and_tells_what_it_did(tmp_path: Path, source: Path) -> None:
     """Four records, of which one has a near-duplicate before it."""
     told = json.loads(good("add", tmp_path / "i.db", source, "--json"))
-    assert {name: told[name] for name in ("records", "added", "matched", "skipped")} == {
-        "records": 4,
-        "added": 4,
-        "matched": 1,
-        "skipped": 0,
-    }
-    with Index(tmp_path / "i.db") as made:
-        assert list(made) == ["a", "b", "c", "d"]
+    assert [told[name] for name in ("records", "added", "matched", "skipped")] == [4, 4, 1, 0]
+    assert keys_of(tmp_path / "i.db") == ["a", "b", "c", "d"]
 
 
 def test_add_again_follows_if_exists(index: Path, source: Path) -> None:
-    """A second run is an error unless it is told to replace or to ignore."""
-    assert "'a' is already in the index" in refused("add", index, source)
+    """A second run replaces or ignores the documents if it is told to."""
     assert json.loads(good("add", index, source, "--if-exists", "ignore", "--json"))["ignored"] == 4
     assert json.loads(good("add", index, source, "--if-exists", "replace", "--json"))["replaced"] == 4
 
 
 def test_add_keeps_metadata_texts_groups_and_expiry(tmp_path: Path, source: Path, index: Path) -> None:
-    """The other fields are metadata; text, group and expiry are stored where asked for."""
+    """The other fields are metadata; options store text, group and expiry."""
     with Index(index) as made:
         assert made.get("a").metadata == {"lang": "en"} and made.get("a").text == FOX
     other = tmp_path / "other.db"
@@ -392,19 +374,7 @@ def test_add_keeps_metadata_texts_groups_and_expiry(tmp_path: Path, source: Path
 def test_add_only_new_leaves_near_duplicates_out(tmp_path: Path, source: Path) -> None:
     """--only-new is add_if_new for every record in turn."""
     good("add", tmp_path / "i.db", source, "--only-new")
-    with Index(tmp_path / "i.db") as made:
-        assert list(made) == ["a", "c", "d"]
-
-
-def test_one_transaction_is_all_or_nothing(tmp_path: Path) -> None:
-    """A broken record late in the file leaves the index empty; without the option what came before it stays."""
-    source = lines(tmp_path / "in.jsonl", [{"id": str(i), "text": f"text number {i}"} for i in range(20)])
-    with open(source, "a") as file:
-        file.write("broken\n")
-    assert "line 21: no JSON" in refused("add", tmp_path / "all.db", source, "--one-transaction", "--commit-every", "5")
-    assert "line 21: no JSON" in refused("add", tmp_path / "some.db", source, "--commit-every", "5")
-    with Index(tmp_path / "all.db") as made, Index(tmp_path / "some.db") as other:
-        assert (len(made), len(other)) == (0, 20)
+    assert keys_of(tmp_path / "i.db") == ["a", "c", "d"]
 
 
 def test_add_takes_parameters_of_every_scheme(tmp_path: Path, source: Path) -> None:
@@ -446,35 +416,16 @@ def test_containment_is_asked_for_with_a_measure(tmp_path: Path) -> None:
 
 
 def test_codes_come_in_as_hexadecimal(tmp_path: Path) -> None:
-    """--scheme binarycode reads the text field as a code and answers queries with codes."""
+    """--scheme binarycode reads the text field as a code and answers queries with codes; a wrong one is named by its line."""
     records = [{"id": 1, "text": "00" * 8}, {"id": 2, "text": "00" * 7 + "01"}, {"id": 3, "text": "ff" * 8}]
     source = lines(tmp_path / "in.jsonl", records)
     path = tmp_path / "i.db"
     good("add", path, source, "--scheme", "binarycode", "--bits", 64, "--max-distance", 3, "--key-type", "int")
     told = json.loads(good("query", path, "00" * 7 + "03", "--json"))
     assert [(match["key"], match["distance"]) for match in told["matches"]] == [(2, 1), (1, 2)]
+    wrong = refused("add", path, lines(source, [{"id": 4, "text": "00"}]), "--key-type", "int")
+    assert "in.jsonl, line 1: " in wrong and "record 0" not in wrong
     assert "do not go with codes" in refused("add", path, source, "--group", "g", "--key-type", "int")
-
-
-def test_a_parameter_of_another_scheme_is_refused(tmp_path: Path, source: Path) -> None:
-    """The message names the parameters that the scheme has, and no file is left."""
-    told = refused("add", tmp_path / "i.db", source, "--scheme", "simhash", "--threshold", 0.8)
-    assert "--threshold does not go with --scheme simhash, which has --max-distance, --bits" in told
-    assert not (tmp_path / "i.db").exists()
-
-
-def test_other_parameters_than_the_files_are_refused(index: Path, source: Path) -> None:
-    """An index keeps the parameters that it was made with."""
-    assert "0.8" in refused("add", index, source, "--threshold", 0.5)
-
-
-def test_add_skips_records_that_cannot_be_used(tmp_path: Path) -> None:
-    """--on-error skip goes on and tells the first of what was left out."""
-    source = tmp_path / "in.jsonl"
-    source.write_text('{"id": "a", "text": "one"}\n{"id": "b"}\n{"id": "c", "text": "three"}\n')
-    result = run("add", tmp_path / "i.db", source, "--on-error", "skip", "--json")
-    assert result.exit_code == 0 and json.loads(result.stdout)["skipped"] == 1
-    assert "1 record left out" in result.stderr and "line 2: no field 'text'" in result.stderr
 
 
 def test_add_reads_standard_input(tmp_path: Path, source: Path) -> None:
@@ -482,12 +433,6 @@ def test_add_reads_standard_input(tmp_path: Path, source: Path) -> None:
     packed = gzip.compress(source.read_bytes())
     assert "add --format" in refused("add", tmp_path / "i.db", "-", stdin=packed)
     assert "4 added" in good("add", tmp_path / "i.db", "-", "--format", "jsonl", stdin=packed)
-
-
-@pytest.mark.parametrize("duration", ["x", "3", "3y", "-3d"])
-def test_durations_are_checked(tmp_path: Path, source: Path, duration: str) -> None:
-    """What is no duration is named with an example of one."""
-    assert "30d" in refused("add", tmp_path / "i.db", source, f"--expires-in={duration}")
 
 
 def test_files_without_ids_do_not_collide(tmp_path: Path) -> None:
@@ -499,8 +444,7 @@ def test_files_without_ids_do_not_collide(tmp_path: Path) -> None:
     good("add", path, tmp_path / "b.jsonl")
     good("add", path, tmp_path / "b.jsonl", "--source", "other")
     good("add", path, "-", "--format", "jsonl", stdin='{"text": "x"}')
-    with Index(path) as made:
-        assert list(made) == ["a.jsonl:1", "a.jsonl:2", "b.jsonl:1", "b.jsonl:2", "other:1", "other:2", "stdin:1"]
+    assert keys_of(path) == ["a.jsonl:1", "a.jsonl:2", "b.jsonl:1", "b.jsonl:2", "other:1", "other:2", "stdin:1"]
     told = refused("add", path, tmp_path / "a.jsonl")
     assert "'a.jsonl:1' is already in the index: was this file added before?" in told and "--source NAME" in told
     with open(tmp_path / "a.jsonl", "a") as file:
@@ -515,10 +459,9 @@ def test_a_folder_of_shards_is_read_record_by_record(tmp_path: Path) -> None:
     (folder / "a.jsonl").write_bytes(b'\xef\xbb\xbf{"text": "one"}\n{"text": "%s"}' % FOX.encode())
     (folder / "b" / "0.jsonl.gz").write_bytes(gzip.compress(b'\xef\xbb\xbf{"text": "two"}\n{"text": "%s!"}\n' % FOX.encode()))
     good("add", tmp_path / "i.db", folder)
-    with Index(tmp_path / "i.db") as made:
-        assert list(made) == ["a.jsonl:1", "a.jsonl:2", "b/0.jsonl.gz:1", "b/0.jsonl.gz:2"]
+    assert keys_of(tmp_path / "i.db") == ["a.jsonl:1", "a.jsonl:2", "b/0.jsonl.gz:1", "b/0.jsonl.gz:2"]
     assert "must end in .jsonl" in refused("dedup", folder, "-o", tmp_path / "out")
-    assert "lie one in the other" in refused("dedup", folder, "-o", folder / "out.jsonl")
+    assert "one is inside the other" in refused("dedup", folder, "-o", folder / "out.jsonl")
     good("dedup", folder, "-o", tmp_path / "out.jsonl")
     expected = b'\xef\xbb\xbf{"text": "one"}\n{"text": "%s"}\n{"text": "two"}\n' % FOX.encode()
     assert (tmp_path / "out.jsonl").read_bytes() == expected
@@ -527,7 +470,7 @@ def test_a_folder_of_shards_is_read_record_by_record(tmp_path: Path) -> None:
     told = refused("add", tmp_path / "j.db", folder)
     assert "README and a.jsonl" in told and "--glob '*.jsonl'" in told and "--format" in told
     assert "4 added" in good("add", tmp_path / "j.db", folder, "--glob", "*.jsonl*")
-    assert "README, line 1: no JSON" in refused("add", tmp_path / "k.db", folder, "--format", "jsonl")
+    assert "README, line 1: not JSON" in refused("add", tmp_path / "k.db", folder, "--format", "jsonl")
 
 
 def test_shards_of_csv_have_one_header(tmp_path: Path) -> None:
@@ -543,21 +486,24 @@ def test_shards_of_csv_have_one_header(tmp_path: Path) -> None:
     assert "3 added" in good("add", tmp_path / "i.db", folder)
 
 
-@pytest.mark.parametrize("every", [1, 7, 4096, 5000])
+@pytest.mark.parametrize("every", [1, 7, 8, 11])
 def test_transactions_hold_exactly_as_many_records_as_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int) -> None:
-    """With --commit-every N what another connection sees grows by N; after an error the command says where it stands."""
-    count = min(3 * every + 1, 10_001)
+    """With --commit-every N each transaction adds N records; after an error the command says where it stands.
+    With --one-transaction nothing is added."""
+    monkeypatch.setattr(limits, "PIECE_RECORDS", 8)
+    count = 3 * every + 1
     source = lines(tmp_path / "in.jsonl", [{"id": str(i), "text": f"text number {i}"} for i in range(count)])
     with open(source, "a") as file:
         file.write("broken\n")
     path = tmp_path / "i.db"
     told = refused("add", path, source, "--commit-every", every, "--no-record-matches")
-    with Index(path) as made:
-        assert len(made) == count // every * every
     done = count // every * every
+    assert len(keys_of(path)) == done
     assert f"{done:,} records are committed, and the same command with --if-exists ignore goes on" in told
     told = refused("add", path, source, "--commit-every", every, "--if-exists", "ignore", "--on-error", "raise")
     assert "the same command again goes on" in told
+    assert "nothing was added" in refused("add", tmp_path / "all.db", source, "--commit-every", every, "--one-transaction")
+    assert keys_of(tmp_path / "all.db") == []
 
 
 def test_an_interrupted_add_says_how_to_go_on(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -574,8 +520,7 @@ def test_an_interrupted_add_says_how_to_go_on(source: Path, tmp_path: Path, monk
     assert result.exit_code == 130
     going_on = "2 records are committed, and the same command with --if-exists ignore goes on"
     assert result.stderr.strip() == f"neardup: interrupted; {going_on}"
-    with Index(tmp_path / "i.db") as made:
-        assert list(made) == ["a", "b"]
+    assert keys_of(tmp_path / "i.db") == ["a", "b"]
     calls.clear()
     result = run("add", tmp_path / "j.db", source, "--commit-every", 1, "--one-transaction")
     assert result.stderr.strip() == "neardup: interrupted; nothing was added"
@@ -588,17 +533,18 @@ def test_records_left_out_are_named(tmp_path: Path) -> None:
     result = run("add", tmp_path / "i.db", source, "--on-error", "skip", "--json")
     told = json.loads(result.stdout)
     assert (told["records"], told["added"], told["skipped"], len(told["problems"])) == (122, 1, 121, 100)
-    assert told["problems"][0]["line"] == 2 and told["problems"][0]["reason"].startswith("no JSON")
+    assert told["problems"][0]["line"] == 2 and told["problems"][0]["reason"].startswith("not JSON")
     assert "121 records left out" in result.stderr and result.stderr.count(", line ") == 5
     assert "1 added, 121 left out" in run("add", tmp_path / "j.db", source, "--on-error", "skip").stdout
     removed = run("dedup", source, "-o", tmp_path / "o.jsonl", "--on-error", "skip")
-    assert "121 left out" in removed.stdout and "line 2: no JSON" in removed.stderr
+    assert "121 left out" in removed.stdout and "line 2: not JSON" in removed.stderr
 
 
 def test_what_the_index_skips_is_named_by_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A record that the index left out is named by the line that it stands in, in the words of commands."""
     source = tmp_path / "in.jsonl"
-    source.write_text("".join(f'{{"id": "{i}", "text": "x"}}\n\n' for i in range(5000)))
+    source.write_text("".join(f'{{"id": "{i}", "text": "x"}}\n\n' for i in range(10)))
+    monkeypatch.setattr(limits, "PIECE_RECORDS", 8)
 
     def skipping(index: Index, records: list[Any], **options: Any) -> AddReport:
         reason = "key is already in the index: delete it first, or give if_exists='replace' or 'ignore'"
@@ -606,29 +552,22 @@ def test_what_the_index_skips_is_named_by_line(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(Index, "add_many", skipping)
     told = json.loads(run("add", tmp_path / "i.db", source, "--on-error", "skip", "--json").stdout)
-    assert [(one["line"], one["key"]) for one in told["problems"]] == [(3, "1"), (2 * 4097 + 1, "4097")]
+    assert [(problem["line"], problem["key"]) for problem in told["problems"]] == [(3, "1"), (2 * 9 + 1, "9")]
     assert "--if-exists replace" in told["problems"][0]["reason"] and told["skipped"] == 2
 
 
 def test_an_id_that_stands_twice_is_named_with_both_lines(tmp_path: Path) -> None:
-    """The second of two records with one id is an error that names its line and that of the first; skipped, it is counted."""
+    """The second of two records with one id is an error that names both lines; skipped, it is counted."""
     source = lines(tmp_path / "in.jsonl", [{"id": "a", "text": "x"}, {"id": "b", "text": "y"}, {"id": "a", "text": "z"}])
     assert "line 3: key 'a' stands in line 1 already" in refused("add", tmp_path / "i.db", source)
     assert "2 added, 1 left out" in run("add", tmp_path / "i.db", source, "--on-error", "skip").stdout
-
-
-def test_a_wrong_code_is_named_by_its_line(tmp_path: Path) -> None:
-    """What the index refuses is told by file and line, not by its place in a batch."""
-    source = lines(tmp_path / "in.jsonl", [{"id": 1, "text": "00" * 8}, {"id": 2, "text": "00"}])
-    told = refused("add", tmp_path / "i.db", source, "--scheme", "binarycode", "--bits", 64)
-    assert "in.jsonl, line 2: " in told and "record 1" not in told
 
 
 def test_texts_without_a_word_are_told(tmp_path: Path) -> None:
     """They match nothing: the summary of add counts them, and a query for one says why it finds nothing."""
     source = lines(tmp_path / "in.jsonl", [{"id": 1, "text": "!!!"}, {"id": 2, "text": "!!!"}, {"id": 3, "text": "a word"}])
     path = tmp_path / "i.db"
-    assert "2 without a word" in good("add", path, source)
+    assert "2 documents without a word" in good("add", path, source)
     more = lines(tmp_path / "more.jsonl", [{"id": 4, "text": ""}])
     assert json.loads(good("add", path, more, "--json"))["without_words"] == 1
     result = run("query", path, "!!!")
@@ -638,7 +577,7 @@ def test_texts_without_a_word_are_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["add", "dedup"])
 def test_a_pipe_is_an_input(tmp_path: Path, source: Path, command: str) -> None:
-    """What cannot be read twice is copied first, packed or not: a FIFO, or what a shell makes of <(...)."""
+    """An input that cannot be read twice is copied first, packed or not: a FIFO, or <(...) of a shell."""
     pipe = tmp_path / "pipe.jsonl"
     os.mkfifo(pipe)
     threading.Thread(target=pipe.write_bytes, args=(gzip.compress(source.read_bytes()),)).start()
@@ -652,7 +591,10 @@ def test_a_pipe_is_an_input(tmp_path: Path, source: Path, command: str) -> None:
 
 
 def test_query_prints_matches_best_first(index: Path, tmp_path: Path) -> None:
-    """Similarity and key, from an argument, standard input, a file or a stored document."""
+    """Similarity and key, from an argument, standard input, a file or a stored document; without a match exit code 1."""
+    for options, output in ((), ""), (("--json",), '{"matches": []}\n'):
+        result = run("query", index, "nothing like that", *options)
+        assert (result.exit_code, result.output) == (1, output)
     assert good("query", index, FOX) == "1.0000  a\n0.9333  b\n"
     assert good("query", index, "-", stdin=FOX) == good("query", index, FOX)
     (tmp_path / "new.txt").write_text(FOX)
@@ -661,20 +603,6 @@ def test_query_prints_matches_best_first(index: Path, tmp_path: Path) -> None:
     assert json.loads(good("query", index, FOX, "--threshold", "0.95", "--json")) == {
         "matches": [{"key": "a", "similarity": 1.0, "distance": None}]
     }
-
-
-def test_query_without_a_match_exits_with_1(index: Path) -> None:
-    """Nothing found is no error, and no output."""
-    result = run("query", index, "nothing like that")
-    assert (result.exit_code, result.output) == (1, "")
-    assert json.loads(run("query", index, "nothing like that", "--json").stdout) == {"matches": []}
-
-
-def test_query_errors_name_the_value(index: Path) -> None:
-    """A threshold below the index's, a key that is not there, a key that is no integer."""
-    assert "0.5" in refused("query", index, FOX, "--threshold", 0.5)
-    assert "'zz'" in refused("query", index, "--key", "zz")
-    assert "'a' is not an integer" in refused("query", index, "--key", "a", "--key-type", "int")
 
 
 def test_pairs_are_lines_of_four_columns(index: Path) -> None:
@@ -700,20 +628,13 @@ def test_stats_count_documents(index: Path) -> None:
     assert "documents " in good("stats", index)
 
 
-def test_keys_and_rows_cannot_move_the_cursor(tmp_path: Path) -> None:
-    """Control characters of a key are shown as escapes, one line a key."""
-    source = lines(tmp_path / "in.jsonl", [{"id": "a\tb\n\x1b[31m", "text": FOX}])
-    good("add", tmp_path / "i.db", source)
-    assert good("query", tmp_path / "i.db", FOX) == "1.0000  a\\tb\\n\\u001b[31m\n"
-
-
 # ---- changing --------------------------------------------------------------------------------------------------------------
 
 
 def test_delete_tells_what_was_not_there(index: Path, tmp_path: Path) -> None:
     """Exit code 0 where something was deleted, 1 where nothing was."""
     result = run("delete", index, "a", "zz")
-    assert (result.exit_code, result.stdout) == (0, "1 document deleted\n") and "not there: zz" in result.stderr
+    assert (result.exit_code, result.stdout) == (0, "1 document deleted\n") and "no document has the key zz" in result.stderr
     (tmp_path / "keys.txt").write_text("b\nc\n")
     assert json.loads(good("delete", index, "--file", tmp_path / "keys.txt", "--json")) == {"deleted": 2, "missing": []}
     assert run("delete", index, "zz").exit_code == 1
@@ -724,29 +645,19 @@ def test_expire_removes_what_is_over(tmp_path: Path, source: Path, index: Path) 
     """Nothing to do is exit code 1; --keep-newest removes the older documents."""
     assert run("expire", index).exit_code == 1
     assert json.loads(good("expire", index, "--keep-newest", 1, "--json")) == {"expired": 0, "older": 3}
-    with Index(index) as made:
-        assert list(made) == ["d"]
-
-
-def test_rebuild_changes_the_scheme(index: Path) -> None:
-    """With stored texts an index can become one of another scheme."""
-    assert "4 documents" in good("rebuild", index, "--scheme", "simhash", "--max-distance", 5, "--compact")
-    with Index(index) as made:
-        assert made.scheme.settings()["scheme"] == "simhash"
+    assert keys_of(index) == ["d"]
 
 
 def test_rebuild_changes_what_an_error_says_it_can(index: Path, tmp_path: Path) -> None:
-    """Where add is refused for --no-record-matches, or --store-text, neardup rebuild changes just that, as the error advises."""
-    more = tmp_path / "more.jsonl"
-    more.write_text('{"id": "new", "text": "quite other words than before"}\n', encoding="utf-8")
-    refused = run("add", index, more, "--no-record-matches")
-    assert refused.exit_code == 2 and "change the file with neardup rebuild" in refused.stderr
+    """Where add refuses other settings than the file's, neardup rebuild changes them, as the error advises; the scheme too."""
+    assert "4 documents" in good("rebuild", index, "--scheme", "simhash", "--max-distance", 5, "--compact")
+    more = lines(tmp_path / "more.jsonl", [{"id": "new", "text": "quite other words than before"}])
+    assert "change the file with neardup rebuild" in refused("add", index, more, "--no-record-matches")
     good("rebuild", index, "--no-record-matches", "--no-store-text")
     good("add", index, more, "--no-record-matches")
     with Index(index, record_matches=False, store_text=False) as made:
-        assert made.get("new").text is None and len(made) == 5 and made.check().ok
-    refused = run("rebuild", index, "--store-text")
-    assert refused.exit_code == 2 and "5 documents have no stored text" in refused.stderr
+        assert made.get("new").text is None and len(made) == 5 and made.check().ok and isinstance(made.scheme, SimHash)
+    assert "5 documents have no stored text" in refused("rebuild", index, "--store-text")
     good("rebuild", index, "--record-matches")
 
 
@@ -776,12 +687,11 @@ def test_sql_runs_statements_with_the_functions_loaded(index: Path) -> None:
 
 def test_sql_without_a_statement_is_a_shell(index: Path) -> None:
     """Statements come from standard input."""
-    told = process("sql", str(index), cwd=index.parent, stdin="SELECT count(*) FROM neardup_documents;\n")
-    assert (told.returncode, told.stdout.strip(), told.stderr) == (0, "4", "")
+    assert good("sql", index, stdin="SELECT count(*) FROM neardup_documents;\n").strip() == "4"
 
 
 def test_sql_only_writes_when_told(index: Path) -> None:
-    """Without --write the file is read-only, and the message says what to add."""
+    """Without --write the file is read-only, and the message names the option."""
     assert "add --write" in refused("sql", index, "DELETE FROM neardup_match")
     good("sql", index, "--write", "DELETE FROM neardup_match")
     assert "syntax error" in refused("sql", index, "SELEC 1")
@@ -797,19 +707,13 @@ def test_reading_leaves_one_file(index: Path) -> None:
 # ---- curve -----------------------------------------------------------------------------------------------------------------
 
 
-def test_the_curve_of_minhash_is_that_of_its_bands() -> None:
-    """P(candidate) is 1 - (1 - s^rows)^bands; with exact=True nothing below the threshold comes back."""
+def test_curves_follow_the_formulas() -> None:
+    """Bands: 1 - (1 - s^rows)^bands; codes: the binomial distribution of bits; exact=True returns nothing below the threshold."""
     settings = {"scheme": "minhash", "num_perm": 128, "bands": 9, "rows": 4, "threshold": 0.8, "exact": 1}
     for similarity in (0.5, 0.8, 0.9):
         expected = 1 - (1 - similarity**4) ** 9
         returned = expected if similarity >= 0.8 else 0.0
         assert chances_of(settings)(similarity) == (pytest.approx(expected), pytest.approx(returned))
-    estimated = chances_of({**settings, "exact": 0})
-    assert [round(estimated(similarity)[1], 2) for similarity in (0.8, 0.85, 0.9)] == [0.5, 0.94, 1.0]
-
-
-def test_the_curves_of_codes_are_binomial() -> None:
-    """One-bit samples of 256 bits within 37 find 99 % at J = 0.8; SimHash within 3 of 64 bits 1 % there and 9 % at 0.9."""
     sampled = chances_of({"scheme": "bitsampling", "bits": 256, "max_distance": 37, "plan": "scan"})
     assert sampled(0.8) == (1.0, pytest.approx(0.99, abs=0.002))
     simhash = chances_of({"scheme": "simhash", "bits": 64, "max_distance": 3, "plan": "blocks", "blocks": 4})
@@ -827,34 +731,6 @@ def test_curve_prints_a_plot_and_json(index: Path) -> None:
     assert "binarycode" in refused("curve", "--scheme", "binarycode")
 
 
-# ---- errors of files -------------------------------------------------------------------------------------------------------
-
-
-def test_files_that_are_no_index_are_refused(tmp_path: Path, source: Path) -> None:
-    """A missing file, a text file, a folder: the path and the reason."""
-    assert "nowhere.db: no such file" in refused("query", tmp_path / "nowhere.db", "x")
-    assert "in.jsonl" in refused("stats", source)
-    refused("stats", tmp_path)
-
-
-@pytest.mark.parametrize("command", ["add", "dedup"])
-def test_broken_inputs_are_named_with_their_line(tmp_path: Path, command: str) -> None:
-    """JSON that is none, a gzip file that is none, an unknown field, a missing file."""
-
-    def fails(name: str, data: bytes, *options: str) -> str:
-        (tmp_path / name).write_bytes(data)
-        if command == "add":
-            return refused("add", tmp_path / "i.db", tmp_path / name, *options)
-        told = refused("dedup", tmp_path / name, "-o", tmp_path / f"out-{name}", *options)
-        assert not list(tmp_path.glob("out*"))
-        return told
-
-    assert "in.jsonl, line 2: no JSON" in fails("in.jsonl", b'{"text": "x"}\n{"text\n')
-    assert "no gzip data" in fails("in.jsonl.gz", b"plain")
-    assert "no field 'body'; it has 'text'" in fails("in.jsonl", b'{"text": "x"}\n', "--text-field", "body")
-    assert "no column 'body'" in fails("in.csv", b"text\nx\n", "--text-field", "body")
-
-
 # ---- dedup -----------------------------------------------------------------------------------------------------------------
 
 
@@ -866,39 +742,33 @@ def sample(path: Path) -> Path:
 def exact_pairs() -> dict[tuple[str, str], float]:
     """The Jaccard similarity of every two documents of the sample, by sets of shingles in plain Python."""
     sets = {key: frozenset(shingles(text)) for key, text in documents()}
-    found = {}
+    similarities = {}
     for a, b in combinations(sets, 2):
         common = len(sets[a] & sets[b])
-        found[a, b] = common / (len(sets[a]) + len(sets[b]) - common)
-    return found
+        similarities[a, b] = common / (len(sets[a]) + len(sets[b]) - common)
+    return similarities
 
 
 def exact_clusters(threshold: float) -> tuple[dict[tuple[str, str], float], list[list[str]]]:
     """All pairs at or above the threshold and the clusters that they make: the oracle of dedup."""
     pairs = {pair: similarity for pair, similarity in exact_pairs().items() if similarity >= threshold}
-    parent = {key: key for key, _ in documents()}
-
-    def root(key: str) -> str:
-        while parent[key] != key:
-            key = parent[key]
-        return key
-
+    cluster_of = {key: [key] for key, _ in documents()}
     for a, b in pairs:
-        parent[root(b)] = root(a)
-    groups: dict[str, list[str]] = {}
-    for key in parent:
-        groups.setdefault(root(key), []).append(key)
-    return pairs, [group for group in groups.values() if len(group) > 1]
+        if cluster_of[a] is not cluster_of[b]:
+            cluster_of[a] += cluster_of[b]
+            cluster_of.update(dict.fromkeys(cluster_of[b], cluster_of[a]))
+    clusters = {id(cluster): cluster for cluster in cluster_of.values() if len(cluster) > 1}
+    return pairs, list(clusters.values())
 
 
-@pytest.mark.parametrize("keep", ["first", "longest"])
-def test_dedup_equals_an_exact_script_on_real_text(tmp_path: Path, keep: str) -> None:
-    """Pairs, clusters and what stays are those of comparing every document with every other."""
-    pairs, clusters = exact_clusters(0.8)
+@pytest.mark.parametrize(("keep", "threshold"), [("first", 0.8), ("longest", 0.8), ("first", 0.6)])
+def test_dedup_equals_an_exact_script_on_real_text(tmp_path: Path, keep: str, threshold: float) -> None:
+    """Pairs, clusters and the records kept are those of comparing every document with every other."""
+    pairs, clusters = exact_clusters(threshold)
     texts = dict(documents())
     out, found_pairs, found_clusters = tmp_path / "out.jsonl", tmp_path / "pairs.csv", tmp_path / "clusters.jsonl"
     source = sample(tmp_path / "in.jsonl")
-    options = ["--keep", keep, "--pairs", found_pairs, "--clusters", found_clusters, "--json"]
+    options = ["--threshold", threshold, "--keep", keep, "--pairs", found_pairs, "--clusters", found_clusters, "--json"]
     told = json.loads(good("dedup", source, "-o", out, *options))
 
     with open(found_pairs, newline="") as file:
@@ -916,13 +786,6 @@ def test_dedup_equals_an_exact_script_on_real_text(tmp_path: Path, keep: str) ->
     raw = source.read_bytes().splitlines(keepends=True)
     assert out.read_bytes() == b"".join(line for line, key in zip(raw, order, strict=True) if key not in removed)
     assert (told["records"], told["duplicates"], told["clusters"]) == (len(order), len(removed), len(clusters))
-
-
-def test_dedup_at_another_threshold(tmp_path: Path) -> None:
-    """The number that stays at 0.6 is that of the exact script."""
-    _, clusters = exact_clusters(0.6)
-    told = json.loads(good("dedup", sample(tmp_path / "in.jsonl"), "-o", tmp_path / "o.jsonl", "--threshold", 0.6, "--json"))
-    assert told["duplicates"] == sum(len(cluster) - 1 for cluster in clusters)
 
 
 def test_dedup_keeps_the_bytes_of_rows(tmp_path: Path) -> None:
@@ -945,7 +808,8 @@ def test_dedup_of_a_folder_is_a_folder(tmp_path: Path) -> None:
     assert "exists already" in refused("dedup", tmp_path / "in", "-o", tmp_path / "out")
     good("dedup", tmp_path / "in", "-o", tmp_path / "out", "--force", "--keep", "longest")
     assert not (tmp_path / "out" / "a.txt").exists() and (tmp_path / "out" / "sub" / "b.txt").exists()
-    assert "lie one in the other" in refused("dedup", tmp_path / "in", "-o", tmp_path / "in" / "out")
+    assert "one is inside the other" in refused("dedup", tmp_path / "in", "-o", tmp_path / "in" / "out")
+    assert "name a folder" in refused("dedup", tmp_path / "in", "-o", tmp_path / "out.jsonl")
 
 
 def test_dedup_streams_from_and_to_the_terminal(source: Path) -> None:
@@ -958,18 +822,12 @@ def test_dedup_streams_from_and_to_the_terminal(source: Path) -> None:
 
 
 def test_dedup_keeps_empty_texts_unless_told(tmp_path: Path) -> None:
-    """Empty texts are near-duplicates of nothing, not of each other."""
-    source = lines(tmp_path / "in.jsonl", [{"text": ""}, {"text": "x y z"}, {"text": " ... "}])
+    """Empty texts are near-duplicates of nothing, not of each other; equal ids do not matter."""
+    source = lines(tmp_path / "in.jsonl", [{"id": "same", "text": text} for text in ("", "x y z", " ... ")])
     assert json.loads(good("dedup", source, "-o", tmp_path / "a.jsonl", "--json"))["kept"] == 3
     told = json.loads(good("dedup", source, "-o", tmp_path / "b.jsonl", "--drop-empty", "--json"))
     assert (told["kept"], told["empty"], told["empty_dropped"]) == (1, 2, 2)
-    assert (tmp_path / "b.jsonl").read_text() == '{"text": "x y z"}\n'
-
-
-def test_dedup_takes_equal_ids(tmp_path: Path) -> None:
-    """Ids in the input may repeat: records are counted, not named."""
-    source = lines(tmp_path / "in.jsonl", [{"id": "same", "text": FOX}, {"id": "same", "text": "other words entirely"}])
-    assert json.loads(good("dedup", source, "-o", tmp_path / "o.jsonl", "--json"))["kept"] == 2
+    assert json.loads((tmp_path / "b.jsonl").read_text())["text"] == "x y z"
 
 
 def test_dedup_replaces_nothing_by_itself(source: Path, tmp_path: Path) -> None:
@@ -993,9 +851,8 @@ def test_dedup_says_that_it_met_invalid_utf8(tmp_path: Path) -> None:
     """Wrong bytes are compared as U+FFFD, reported, and copied as they are."""
     data = b'{"text": "caf\xe9 au lait"}\n'
     (tmp_path / "in.jsonl").write_bytes(data)
-    result = run("dedup", tmp_path / "in.jsonl", "-o", tmp_path / "out.jsonl")
-    assert result.exit_code == 0 and "1 line with invalid UTF-8" in result.stderr
-    assert (tmp_path / "out.jsonl").read_bytes() == data
+    result = run("dedup", tmp_path / "in.jsonl", "-o", "-")
+    assert result.stdout_bytes == data and "1 line with invalid UTF-8" in result.stderr
 
 
 def test_dedup_can_keep_its_index(source: Path, tmp_path: Path) -> None:
@@ -1009,36 +866,37 @@ def test_dedup_can_keep_its_index(source: Path, tmp_path: Path) -> None:
 # ---- outputs -----------------------------------------------------------------------------------------------------------------
 
 
-def writers(source: Path, index: Path) -> dict[str, Callable[[Path], tuple[object, ...]]]:
-    """Commands that write a file, by what they write."""
-    other = source.parent / "other.jsonl"
-    dedup = ("dedup", source, "--force")
-    return {
-        "-o": lambda path: (*dedup, "-o", path),
-        "--pairs": lambda path: (*dedup, "-o", other, "--pairs", path),
-        "--clusters": lambda path: (*dedup, "-o", other, "--clusters", path),
-        "--index": lambda path: (*dedup, "-o", other, "--index", path),
-        "--html": lambda path: ("explain", index, "a", "b", "--html", path),
-        "report": lambda path: ("report", index, "-o", path),
-    }
+WRITERS = {
+    "-o": "dedup in.jsonl --force -o",
+    "--pairs": "dedup in.jsonl --force -o other.jsonl --pairs",
+    "--clusters": "dedup in.jsonl --force -o other.jsonl --clusters",
+    "--index": "dedup in.jsonl --force -o other.jsonl --index",
+    "--html": "explain index.db a b --html",
+    "report": "report index.db -o",
+}
+"""Commands that write a file, whose name follows, by what they write."""
 
 
-WRITERS = ["-o", "--pairs", "--clusters", "--index", "--html", "report"]
+@pytest.fixture
+def folder(tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the source and the index, in which the commands run."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_what_is_replaced_keeps_its_mode_and_links_stay(tmp_path: Path, source: Path, index: Path, writer: str) -> None:
-    """A new file has the mode that the umask leaves, a replaced one its own; of a link its target is replaced."""
-    path, link = tmp_path / "out.jsonl", tmp_path / "link.jsonl"
+def test_what_is_replaced_keeps_its_mode_and_links_stay(folder: Path, writer: str) -> None:
+    """A new file has the mode that the umask leaves, a replaced one its own; a link's target is replaced, the link stays."""
+    path, link = folder / "out.jsonl", folder / "link.jsonl"
     before = os.umask(0o002)
     try:
-        assert run(*writers(source, index)[writer](path)).exit_code == 0
+        assert run(*WRITERS[writer].split(), path).exit_code == 0
         assert stat.S_IMODE(path.stat().st_mode) == 0o664
         written = path.stat().st_size
         path.write_bytes(b"")
         path.chmod(0o640)
         link.symlink_to("out.jsonl")
-        assert run(*writers(source, index)[writer](link)).exit_code == 0
+        assert run(*WRITERS[writer].split(), link).exit_code == 0
     finally:
         os.umask(before)
     assert stat.S_IMODE(path.stat().st_mode) == 0o640 and path.stat().st_size == written
@@ -1046,47 +904,44 @@ def test_what_is_replaced_keeps_its_mode_and_links_stay(tmp_path: Path, source: 
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_a_pipe_is_written_into(tmp_path: Path, source: Path, index: Path, writer: str) -> None:
-    """A FIFO as an output stays one, and who reads it gets what a file would hold; an index refuses it."""
-    command = writers(source, index)[writer]
-    good_file = run(*command(tmp_path / "file.jsonl"))
-    assert good_file.exit_code == 0
-    pipe = tmp_path / "pipe.jsonl"
+def test_a_pipe_is_written_into(folder: Path, writer: str) -> None:
+    """A FIFO as an output stays one, and its reader gets the bytes of a file; an index refuses it."""
+    command = WRITERS[writer].split()
+    assert run(*command, "file.jsonl").exit_code == 0
+    pipe = folder / "pipe.jsonl"
     os.mkfifo(pipe)
     if writer == "--index":
-        assert "an index is a file" in refused(*command(pipe))
+        assert "an index is a file" in refused(*command, pipe)
         return
     read: list[bytes] = []
     reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
     reader.start()
-    assert run(*command(pipe)).exit_code == 0
+    assert run(*command, pipe).exit_code == 0
     reader.join()
     assert stat.S_ISFIFO(pipe.stat().st_mode)
-    assert strip_times(read[0]) == strip_times((tmp_path / "file.jsonl").read_bytes())
-
-
-def strip_times(page: bytes) -> bytes:
-    return re.sub(rb"as of [0-9: -]+ UTC", b"", page)
+    written, expected = (re.sub(rb"as of [0-9: -]+ UTC", b"", page) for page in (read[0], Path("file.jsonl").read_bytes()))
+    assert written == expected
 
 
 @pytest.mark.skipif(not hasattr(os, "mknod") or os.geteuid() != 0, reason="only root makes devices")
-def test_a_device_is_not_replaced(tmp_path: Path, source: Path, index: Path) -> None:
+def test_a_device_is_not_replaced(folder: Path) -> None:
     """As root, too, a null device stays a device."""
-    device = tmp_path / "null"
+    device = folder / "null"
     os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 3))
     try:
         os.close(os.open(device, os.O_WRONLY))
     except OSError:
         pytest.skip("devices cannot be opened here")
-    for writer, command in writers(source, index).items():
-        result = run(*command(device))
+    for writer, command in WRITERS.items():
+        result = run(*command.split(), device)
         assert result.exit_code == (2 if writer == "--index" else 0), result.output
-        assert stat.S_ISCHR(device.stat().st_mode) and not list(tmp_path.glob(".neardup-*"))
+        assert stat.S_ISCHR(device.stat().st_mode) and not list(folder.glob(".neardup-*"))
 
 
-def test_tables_go_to_standard_output(tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """--pairs - and --clusters - print JSON lines, the summary stands apart; two outputs there are refused."""
-    monkeypatch.chdir(tmp_path)
+def test_tables_and_pages_go_to_standard_output(folder: Path, source: Path) -> None:
+    """- prints JSON lines, or a page, and the summary stands apart; two outputs there are refused."""
+    assert good("report", "index.db", "-o", "-").rstrip().endswith("</html>")
+    assert good("explain", "index.db", "a", "b", "--html", "-").rstrip().endswith("</html>")
     result = run("dedup", source, "-o", "o.jsonl", "--pairs", "-")
     assert result.exit_code == 0 and "3 kept" in result.stderr
     assert [(row["id_a"], row["id_b"]) for row in map(json.loads, result.stdout.splitlines())] == [("a", "b")]
@@ -1094,19 +949,11 @@ def test_tables_go_to_standard_output(tmp_path: Path, source: Path, monkeypatch:
     assert [json.loads(row)["id"] for row in rows] == ["a", "b"]
     for both in (("-o", "-", "--pairs", "-"), ("-o", "p.jsonl", "--pairs", "-", "--json"), ("-o", "p", "--index", "-")):
         refused("dedup", source, *both)
-    assert not (tmp_path / "-").exists() and not (tmp_path / "p.jsonl").exists()
-
-
-def test_pages_go_to_standard_output(index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`report -o -` and `explain --html -` print the page."""
-    monkeypatch.chdir(tmp_path)
-    assert good("report", index, "-o", "-").rstrip().endswith("</html>")
-    assert good("explain", index, "a", "b", "--html", "-").rstrip().endswith("</html>")
-    assert not (tmp_path / "-").exists()
+    assert not Path("-").exists() and not Path("p.jsonl").exists()
 
 
 def test_a_folder_is_not_replaced_by_a_file(tmp_path: Path, source: Path) -> None:
-    """--force replaces a file by a file: a folder and what is in it stay."""
+    """--force replaces a file by a file: a folder and its files stay."""
     kept = tmp_path / "folder" / "kept"
     kept.parent.mkdir()
     kept.write_text("kept")
@@ -1122,3 +969,15 @@ def test_an_index_in_use_is_not_replaced(tmp_path: Path, source: Path) -> None:
         made.add("a", "x")
         told = refused("dedup", source, "-o", tmp_path / "o.jsonl", "--index", tmp_path / "used.db", "--force")
         assert "is in use" in told
+
+
+def test_short_texts_are_a_note(tmp_path: Path) -> None:
+    """add and dedup name the share of short texts, and the option, in one line; with that option they say nothing."""
+    source = tmp_path / "names.jsonl"
+    source.write_text("".join(json.dumps({"id": n, "text": f"number {n} of some short titles"}) + "\n" for n in range(30)))
+    output, index = tmp_path / "unique.jsonl", tmp_path / "index.db"
+    says = "neardup: 100% of 30 texts have fewer than 20 words, and shingles of 3 words miss most near-duplicates of such texts: "
+    for command in (("dedup", source, "-o", output), ("add", index, source)):
+        result = run(*command)
+        assert (result.exit_code, result.stderr) == (0, says + "give --tokens chars --threshold 0.6\n")
+    good("dedup", source, "-o", output, "--force", "--tokens", "chars")

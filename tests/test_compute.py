@@ -60,7 +60,10 @@ def test_shingle_hashes_types():
 # ---- fingerprints ------------------------------------------------------------------------------------------------------
 
 
-@given(st.lists(st.tuples(st.binary(min_size=16, max_size=16), st.integers(-5, 5)), min_size=1, max_size=40), st.integers(1, 16))
+weights = st.integers(-5, 5) | st.integers(-(2**56), 2**56)
+
+
+@given(st.lists(st.tuples(st.binary(min_size=16, max_size=16), weights), min_size=1, max_size=40), st.integers(1, 16))
 def test_simhash(weighed, size):
     """Each bit is the sign of the weights with it less those without, ties 0, for any number of leading bits."""
     digests, weights = [one[0] for one in weighed], [one[1] for one in weighed]
@@ -118,7 +121,7 @@ def test_fingerprints_of_nothing():
     assert compute.bottom_k([], 5).shape == (0,)
 
 
-@given(st.lists(hash64, max_size=200), st.integers(1, 70))
+@given(st.lists(st.integers(0, 60) | hash64, max_size=200), st.integers(1, 70))
 def test_bottom_k(hashes, k):
     """The k smallest distinct hashes, ascending."""
     assert compute.bottom_k(hashes, k).tolist() == sorted(set(hashes))[:k]
@@ -216,30 +219,6 @@ def test_jaccard_errors():
     for a, b, threshold in (([1, 1], [1], 0), (np.array([1]), [1], 0), ([1], [1], 1.5), ([1], [1], -0.1), (1, [1], 0)):
         with pytest.raises(ParameterError):
             compute.jaccard(a, b, threshold)
-
-
-@given(st.lists(small_sets, max_size=25), st.sampled_from([0.1, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 1.0]))
-def test_jaccard_pairs(sets, threshold):
-    """Every pair at or above the threshold, with its similarity, in order; by brute force."""
-    expected = []
-    for i, j in combinations(range(len(sets)), 2):
-        union = sets[i] | sets[j]
-        if union and len(sets[i] & sets[j]) / len(union) >= threshold:
-            expected.append((i, j, len(sets[i] & sets[j]) / len(union)))
-    ids, similarities = compute.jaccard_pairs([sorted(one) for one in sets], threshold)
-    assert ids.dtype == np.int64 and similarities.dtype == np.float64 and ids.shape == (len(expected), 2)
-    assert [(i, j, s) for (i, j), s in zip(ids.tolist(), similarities.tolist(), strict=True)] == expected
-
-
-def test_jaccard_pairs_input():
-    """A 2-D array and None for an empty fingerprint do; threshold 0 and unsorted rows do not."""
-    assert compute.jaccard_pairs(np.array([[1, 2], [1, 2]], np.uint64), 1.0)[0].tolist() == [[0, 1]]
-    assert compute.jaccard_pairs([None, [1], None, [1]], 0.5)[0].tolist() == [[1, 3]]
-    for wrong in ([[2, 1]], 5, "ab"):
-        with pytest.raises(ParameterError):
-            compute.jaccard_pairs(wrong, 0.5)
-    with pytest.raises(ParameterError):
-        compute.jaccard_pairs([[1]], 0.0)
 
 
 # ---- all pairs of codes ------------------------------------------------------------------------------------------------

@@ -54,41 +54,6 @@ def test_threads_admit_each_story_once() -> None:
         assert len(index) == len(STORIES)
 
 
-def test_processes_admit_each_story_once(tmp_path: Path) -> None:
-    """add_if_new of the same stories in three processes at once: each is stored exactly once, in one of them."""
-    path = tmp_path / "index.db"
-    Index(path, MinHash(threshold=0.8)).close()
-    outputs = run_together(
-        f"stories = {STORIES!r}\n"
-        f"with Index({str(path)!r}, durability='normal', timeout=60) as index:\n"
-        "    go()\n"
-        "    order = range(60) if number != 1 else reversed(range(60))\n"
-        "    print(*[i for i in order if not index.add_if_new(f'{number}-{i}', stories[i])])\n",
-        3,
-    )
-    admitted = sorted(int(word) for output in outputs for word in output.split())
-    assert admitted == list(range(60))
-    with Index(path) as index:
-        assert len(index) == 60 and index.clusters() == [] and index.check().ok
-
-
-def test_processes_create_one_index(tmp_path: Path) -> None:
-    """Processes that create the same file at once get one index, with everything that each of them added."""
-    for attempt in range(3):
-        path = tmp_path / f"{attempt}.db"
-        outputs = run_together(
-            "go()\n"
-            f"with Index({str(path)!r}, SimHash(), durability='normal', timeout=60) as index:\n"
-            "    index.add(number, 'one two three four')\n"
-            "print('done')\n",
-            4,
-        )
-        assert outputs == ["done\n"] * 4
-        with Index(path) as index:
-            assert sorted(int(key) for key in index) == [0, 1, 2, 3]
-            assert [len(one) for one in index.clusters()] == [4] and index.check().ok
-
-
 def test_a_reader_sees_whole_transactions(tmp_path: Path) -> None:
     """While one process writes stories two by two, another never sees half of a pair."""
     path = tmp_path / "index.db"

@@ -306,7 +306,7 @@ def test_the_file_remembers(tmp_path: Path) -> None:
         assert index.stats()["settings"]["containment"] == 1
     with Index(path) as index:
         assert index.scheme == BottomK(k=4, containment=True)
-        assert repr(index.scheme) == "BottomK(k=4, containment=True)"
+        assert repr(index.scheme) == "BottomK(k=4, threshold=0.5, containment=True)"
         assert contained(index, "ash bay") == [("a", 1.0)]
         index.connection.execute("UPDATE neardup_setting SET value = 2 WHERE name = 'containment'")
     with pytest.raises(CorruptIndexError, match="containment"):
@@ -345,11 +345,11 @@ def test_wrong_questions_are_refused(index: Index) -> None:
         with pytest.raises(ParameterError, match="measure=.*'containment'"):
             index.query("ash", measure=wrong)  # type: ignore[arg-type]
     for share in (0, -0.5, 1.5, math.nan, "0.5", True):
-        with pytest.raises(ParameterError, match="threshold must be"):
+        with pytest.raises(ParameterError, match=r"threshold=.*: give a number above 0 and at most 1"):
             index.query("ash", measure="containment", threshold=share)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="max_distance=3: containment has no distance"):
         index.query("ash", measure="containment", max_distance=3)
-    with pytest.raises(ParameterError, match="containment must be True or False, not 1"):
+    with pytest.raises(ParameterError, match="containment=1: give True or False"):
         BottomK(containment=1)  # type: ignore[arg-type]
 
 
@@ -357,7 +357,7 @@ def test_wrong_questions_are_refused(index: Index) -> None:
 
 
 def test_explain_tells_the_plan() -> None:
-    """A scan looks at every fingerprint of the group; bottom-k probes hashes and meets those that have one of them."""
+    """Exact indexes look at every fingerprint of the group; bottom-k probes hashes and meets those that have one of them."""
     for name, plan, probes, candidates in (
         ("hashes", "scan_containment", 0, 3),
         ("text", "scan_text_containment", 0, 3),
@@ -372,7 +372,7 @@ def test_explain_tells_the_plan() -> None:
             index.add("other", "ash bay", group="g")
             told = index.explain("ash bay", measure="containment", threshold=0.5)
             assert (told.plan, told.probes, told.candidates, told.verified, told.matches) == (plan, probes, candidates, 2, 3)
-            assert told.table == ("neardup_bottomk_prefix" if name == "bottomk" else None)
+            assert told.table == ("neardup_bottomk_prefix" if name == "bottomk" else "neardup_fingerprint")
             assert index.explain("ash bay", measure="containment").verified == 1
             assert index.explain("ash bay elm").verified == 1
             assert index.explain("", measure="containment").matches == 0

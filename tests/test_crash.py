@@ -131,7 +131,7 @@ def some_operation(rng: random.Random, folder: Path) -> Operation:
 
 @pytest.mark.parametrize("checksums", [False, True], ids=["plain", "checksums"])
 def test_what_a_killed_writer_acknowledged_is_there_and_nothing_is_half_there(
-    tmp_path: Path, long_run: bool, writers: Writers, checksums: bool
+    tmp_path: Path, more_rounds: bool, long_run: bool, writers: Writers, checksums: bool
 ) -> None:
     """One file lives through one SIGKILL after another, at random moments and in the middle of writes: it opens, check() finds
     nothing, it holds every acknowledged operation, and at most the next one too, whole."""
@@ -139,7 +139,7 @@ def test_what_a_killed_writer_acknowledged_is_there_and_nothing_is_half_there(
     model = Model()
     Index(path, SETS, text=WORDS, store_text=True, checksums=checksums).close()
     rounds = acknowledged = 0
-    while writers.killed < (600 if long_run else 15 if checksums else 40):
+    while writers.killed < (600 if long_run else 40 if more_rounds else 12):
         rounds += 1
         operations = [some_operation(rng, tmp_path) for _ in range(60)]
         inside = rng.random() < 0.4  # by itself, in the middle of a write; or from outside, at any moment

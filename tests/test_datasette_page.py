@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +12,11 @@ from typing import Any
 import apsw
 import pytest
 from datasette.app import Datasette
+from datasette.utils.sqlite import sqlite3
 from pages import LOW, NEAR, OTHER, SCRIPT, TEXT, make
 
-from neardup_db import BinaryCode, Index, SimHash, TextRules
+from neardup_db import BinaryCode, Index, ParameterError, SimHash, TextRules
+from neardup_db.datasette import foreign
 from neardup_db.show.report import report_page
 
 
@@ -154,7 +155,7 @@ def test_search_by_code(tmp_path: Path) -> None:
     assert "similarity 0.9688, distance 2" in found.text
     wrong = get(path, f"{PAGE}/search", sent={"text": "xyz!"})
     assert wrong.status_code == 400
-    assert "is not an even number of hex digits" in wrong.text
+    assert "give an even number of hex digits" in wrong.text
 
 
 def test_keys_of_every_type(tmp_path: Path) -> None:
@@ -394,6 +395,23 @@ def test_too_large_a_question(file: Path) -> None:
     page = get(file, f"{PAGE}/search", sent={"text": "a" * (16 << 20)})
     assert page.status_code == 413
     assert "neardup query" in page.text
+
+
+def test_without_the_sql_functions_all_but_the_search_works(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the extension cannot be loaded, the search pages say why and what to install; figures and clusters are shown."""
+
+    def refuse(connection: Any) -> None:
+        raise ParameterError("no extension loading here")
+
+    monkeypatch.setattr(foreign, "load", refuse)
+    page, search, cluster = get(file, PAGE, f"{PAGE}/search", f"{PAGE}/clusters/2")
+    assert [answer.status_code for answer in (page, search, cluster)] == [200, 200, 200]
+    for answer in (page, search):
+        assert "no extension loading here" in answer.text and "pip install pysqlite3" in answer.text
+        assert "<form" not in answer.text
+    assert "<dt>documents</dt><dd>4</dd>" in page.text
+    assert marked(cluster.text)[0]
+    assert "pip install pysqlite3" in get(file, f"{PAGE}/search", sent=ASKED).text
 
 
 def test_scalars_can_be_used_in_datasettes_sql(file: Path) -> None:

@@ -1,10 +1,8 @@
-"""Promise: a query on somebody else's sqlite3 connection is answered as the index itself answers it, to the last digit."""
+"""Promise: a query on another program's connection is answered as the index itself answers it, to the last digit."""
 
 from __future__ import annotations
 
-import json
 import random
-import sqlite3
 import subprocess
 import sys
 import time
@@ -12,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from datasette.utils.sqlite import sqlite3
 from foreign import answers, answers_elsewhere
 from support import CASES, Case
 
-from neardup_db import BinaryCode, CorruptIndexError, Index, MismatchError, NearDupError, ParameterError, SimHash, TextRules
-from neardup_db.datasette import scalars
-from neardup_db.datasette.foreign import ForeignDatabase, TookTooLong, index_names, open_reader, prepare
-from neardup_db.store.schema import sql_text
+from neardup_db import BinaryCode, CorruptIndexError, Index, MismatchError, ParameterError, SimHash, TextRules
+from neardup_db.datasette.foreign import ForeignDatabase, TookTooLong, index_names, load_functions, open_reader
 
 WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon".split()  # noqa: SIM905
 
@@ -81,15 +78,15 @@ def _fill(path: Path, case: Case, pick: random.Random) -> tuple[list[dict[str, A
 
 
 @pytest.mark.parametrize("name", list(ALL))
-@pytest.mark.parametrize("way", ["bound keys", "extension"])
-def test_foreign_connection_answers_as_the_index(tmp_path: Path, name: str, way: str) -> None:
-    """Every scheme and plan, both ways: the same keys, similarities and distances, in the same order."""
+@pytest.mark.parametrize("module", ["pysqlite3", "sqlite3"])
+def test_foreign_connection_answers_as_the_index(tmp_path: Path, name: str, module: str) -> None:
+    """Every scheme and plan, in both SQLite libraries: the same keys, similarities and distances, in the same order."""
     path = tmp_path / "index.db"
     questions, expected = _fill(path, ALL[name], random.Random(7))
-    if way == "extension":
+    if module == "sqlite3":
         assert answers_elsewhere(path, "neardup", questions) == expected
     else:
-        assert answers(path, "neardup", questions, extension=False) == expected
+        assert answers(pytest.importorskip(module), path, "neardup", questions) == expected
 
 
 def test_keys_of_block_tables_are_what_they_are_meant_to_be() -> None:
@@ -99,17 +96,11 @@ def test_keys_of_block_tables_are_what_they_are_meant_to_be() -> None:
     assert ALL["blocks-wide"].scheme.plan == "blocks"
 
 
-def test_bound_keys_keep_every_integer() -> None:
-    """Keys pass through JSON whole: the smallest and the largest 64-bit numbers, and numbers beyond a double's 53 bits."""
-    numbers = [-(2**63), -(2**63) + 1, -(2**53) - 1, -1, 0, 1, 2**53 + 1, 2**63 - 1]
-    keys = [(place, low, high) for place, (low, high) in enumerate(zip(numbers, reversed(numbers), strict=True))]
-    db = ForeignDatabase(sqlite3.connect(":memory:"))
-    assert db.rows(sql_text("probe_bound"), {"keys": json.dumps(keys)}) == keys
-
-
 def _reader(path: Path, name: str = "neardup") -> Any:
     connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-    prepare(connection, False)
+    problem = load_functions(connection)
+    if problem:
+        pytest.skip(problem)
     return open_reader(ForeignDatabase(connection), name)
 
 
@@ -169,50 +160,3 @@ def test_names_of_a_stranger_never_reach_sql(tmp_path: Path) -> None:
     assert index_names(ForeignDatabase(connection)) == ["good"]
     with pytest.raises(CorruptIndexError, match="schema_version"):
         open_reader(ForeignDatabase(connection), "good")
-
-
-@pytest.mark.parametrize(
-    ("sql", "parameters", "expected"),
-    [
-        ("neardup_hamming(?, ?)", (-1, 0), 64),
-        ("neardup_hamming(?, ?)", (b"\xf0\x01", b"\x00\x00"), 5),
-        ("neardup_hamming(?, ?)", (None, 1), None),
-        ("neardup_intact(?, ?)", (b"\0", -4302098779834749733), 1),
-        ("neardup_intact(?, ?)", (None, 1), None),
-        ("neardup_slot_share(?, ?, 16)", (b"\x01\x00\x02\x00", b"\x01\x00\x03\x00"), 0.5),
-        ("neardup_slot_share(?, ?, 32)", (b"\x01\x00\x02\x00", b"\x01\x00\x03\x00"), 0.0),
-        ("neardup_jaccard(?, ?)", (bytes(8), bytes(8) + b"\x01" + bytes(7)), 0.5),
-        ("neardup_jaccard(?, ?, 0.6)", (bytes(8), bytes(8) + b"\x01" + bytes(7)), 0.0),
-        ("neardup_jaccard_estimate(?, ?, 1)", (bytes(8), bytes(8) + b"\x01" + bytes(7)), 1.0),
-        ("neardup_containment(?, ?)", (bytes(8), bytes(8) + b"\x01" + bytes(7)), 1.0),
-        ("neardup_containment_estimate(?, ?, 1)", (b"\x05" + bytes(7), b"\x01" + bytes(7)), None),
-    ],
-)
-def test_registered_scalars(sql: str, parameters: tuple[Any, ...], expected: Any) -> None:
-    """The functions that stand in for the extension's give what those give."""
-    connection = sqlite3.connect(":memory:")
-    scalars.register(connection)
-    assert connection.execute(f"SELECT {sql}", parameters).fetchone() == (expected,)
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Datasette has tracebacks of functions shown
-@pytest.mark.parametrize(
-    ("sql", "parameters"),
-    [
-        ("neardup_hamming(?, ?)", (b"\x00", b"\x00\x00")),
-        ("neardup_hamming(?, ?)", ("text", 1)),
-        ("neardup_intact(?, ?)", (b"\0", -4302098779834749732)),
-        ("neardup_intact(?, ?)", ("text", 1)),
-        ("neardup_slot_share(?, ?, 16)", (b"\x00\x00", b"\x00\x00\x00\x00")),
-        ("neardup_slot_share(?, ?, 16)", (b"\x00", b"\x00")),
-        ("neardup_jaccard(?, ?)", (b"\x01" + bytes(7) + bytes(8), bytes(8))),
-        ("neardup_jaccard(?, ?)", (bytes(7), bytes(8))),
-        ("neardup_containment_estimate(?, ?, 4)", ("text", bytes(8))),
-    ],
-)
-def test_damaged_blobs_are_errors_of_the_statement(sql: str, parameters: tuple[Any, ...]) -> None:
-    """Wrong types, lengths and orders end the statement; nothing is read beyond its end."""
-    db = ForeignDatabase(sqlite3.connect(":memory:"))
-    prepare(db.connection, False)
-    with pytest.raises(NearDupError):
-        db.rows(f"SELECT {sql}", parameters)

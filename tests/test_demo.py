@@ -16,16 +16,16 @@ from neardup_db.demo import SAMPLE, documents
 
 def test_the_sample_is_what_its_description_says() -> None:
     """363 documents of 33 chapters, each with a text of its own, in less than 400 kB, with source and licence beside it."""
-    found = documents()
-    assert len(found) == len({key for key, _ in found}) == len({text for _, text in found}) == 363
-    assert len({key.rpartition(" (")[0] for key, _ in found}) == 33
+    sample = documents()
+    assert len(sample) == len({key for key, _ in sample}) == len({text for _, text in sample}) == 363
+    assert len({key.rpartition(" (")[0] for key, _ in sample}) == 33
     assert len(SAMPLE.read_bytes()) < 400_000
     described = (SAMPLE.parent / "README.md").read_text(encoding="utf-8")  # type: ignore[attr-defined]
     assert "public domain" in described and "scrollmapper/bible_databases" in described
 
 
 def test_the_demo_tells_its_story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every step is there, within 80 columns, and nothing is left behind."""
+    """Every step is there, within 80 columns, and no file is left."""
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(main, ["demo"])
     assert result.exit_code == 0 and not list(tmp_path.iterdir())
@@ -44,7 +44,7 @@ def test_the_demo_gives_figures() -> None:
 
 
 def test_the_demo_can_be_kept(tmp_path: Path) -> None:
-    """--keep leaves an index without the deleted document, and never writes over one that is there."""
+    """--keep leaves an index without the deleted document, and never writes over an existing file."""
     runner = CliRunner()
     assert runner.invoke(main, ["demo", "--keep", str(tmp_path / "new")]).exit_code == 0
     with Index(tmp_path / "new" / "demo.db") as index:

@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 from histories import CLOCK, PLANS, Counts, Difference, History, Operation, difference, make, play, printed, shrunk
 
-pytestmark = pytest.mark.usefixtures("small_limits", "clock")
+pytestmark = pytest.mark.usefixtures("clock")
+with_small_limits = pytest.mark.usefixtures("small_limits")
 
-SEEDS = 60
-"""Histories of each plan."""
-
-SEEDS_LONG = 40_000
+SEEDS, SEEDS_MORE, SEEDS_LONG = 9, 60, 40_000
+"""Histories of each plan; with the limits that users have, a third of them."""
 
 
 @pytest.fixture
@@ -33,11 +32,17 @@ def report(history: History, error: Difference, folder: Path) -> str:
     return f"{error}\n\nThe shortest history:\n\n{printed(least)}\n\n{difference(least, folder)}"
 
 
+@pytest.mark.parametrize("cut", ["small", "usual"])
 @pytest.mark.parametrize("plan", PLANS)
-def test_random_histories(plan: str, tmp_path: Path, long_run: bool, record_property: pytest.RecordProperty) -> None:
+def test_random_histories(
+    plan: str, cut: str, tmp_path: Path, more_rounds: bool, long_run: bool, request: pytest.FixtureRequest
+) -> None:
     """Documents, queries, matches, pairs, clusters and check() are those of brute force after every random history."""
-    counts = Counts()
-    for seed in range(SEEDS_LONG if long_run else SEEDS):
+    if cut == "small":
+        request.getfixturevalue("small_limits")
+    seeds = SEEDS_LONG if long_run else SEEDS_MORE if more_rounds else SEEDS
+    counts, seeds = Counts(), seeds if cut == "small" else seeds // 3
+    for seed in range(seeds):
         history = make(plan, seed)
         try:
             with warnings.catch_warnings():
@@ -45,14 +50,13 @@ def test_random_histories(plan: str, tmp_path: Path, long_run: bool, record_prop
                 play(history, tmp_path, counts)
         except Difference as error:
             pytest.fail(f"{plan}, seed {seed}, after {counts}:\n{report(history, error, tmp_path)}", pytrace=False)
-    record_property("counts", str(counts))
     print(f"{plan}: {counts}")
-    assert counts.comparisons > 20 * SEEDS
+    assert counts.comparisons > 20 * seeds
 
 
 def test_histories_come_to_every_operation(tmp_path: Path) -> None:
     """The seeds that are played have every kind of operation, also inside `add_many` and in transactions that are rolled back."""
-    drawn = [make(plan, seed) for plan in PLANS for seed in range(SEEDS)]
+    drawn = [make(plan, seed) for plan in PLANS for seed in range(SEEDS_MORE)]
     kinds = {name for history in drawn for name, _, _ in history.operations}
     assert kinds == {
         "add", "add_if_new", "add_many", "check", "clock", "compare", "contains", "delete", "expire", "keep_newest", "pinned",
@@ -63,6 +67,7 @@ def test_histories_come_to_every_operation(tmp_path: Path) -> None:
     assert sum(bool(arguments.get("raises")) for one in drawn for _, _, arguments in one.operations) > SEEDS
 
 
+@with_small_limits
 def test_a_difference_is_found_shrunk_and_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An index that forgets to delete is told from the model, by a history of an addition and a deletion."""
     monkeypatch.setattr("neardup_db.Index.delete_many", lambda self, keys: sum(key in self for key in dict.fromkeys(keys)))
@@ -204,6 +209,7 @@ REGRESSIONS: dict[str, History] = {
 """By what they do. Each once told the index from brute force."""
 
 
+@with_small_limits
 @pytest.mark.parametrize("name", REGRESSIONS)
 def test_regressions(name: str, tmp_path: Path) -> None:
     """A history that once told the index from brute force does so no more."""

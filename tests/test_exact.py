@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from itertools import combinations
 from typing import Any
 
@@ -13,14 +13,13 @@ import numpy as np
 import pytest
 import xxhash
 from hypothesis import HealthCheck, given, settings
-from support import Case, Model, estimate, jaccard
+from support import WORDS, Case, Model, case_of, estimate, jaccard
+from test_scheme_core import keys
 
 from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, SimHash, TextRules
 from neardup_db.compute import choose_bands, minhash, shingle_hashes
-from neardup_db.schemes.codes import CodeScheme
 
-MANY = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-ALL_WORDS = TextRules.words(shingle=1)
+MANY = settings(deadline=None, suppress_health_check=list(HealthCheck))
 MD5 = TextRules.words(hash="md5")
 
 
@@ -62,45 +61,33 @@ def assert_as_brute_force(case: Case, contents: list[Any], questions: list[Any])
 # ---- codes of bits -----------------------------------------------------------------------------------------------------
 
 
-def code_case(scheme: Any, radius: int, slope: float = 1.0, rules: TextRules | None = None) -> Case:
-    """Codes compared as whole numbers."""
-    bits = scheme.bits
-
-    def compare(a: int, b: int) -> tuple[float, int] | None:
-        distance = (a ^ b).bit_count()
-        return (max(0.0, 1.0 - slope * distance / bits), distance) if distance <= radius else None
-
-    prepare: Callable[[Any], Any] = lambda code: int.from_bytes(code, "big")  # noqa: E731
-    return Case(repr(scheme), scheme, rules or TextRules(), prepare, compare, codes=True)
-
-
 PLANS: list[tuple[str, int, Case]] = [
     # the plan that the scheme must have, how many parts its code is cut into, the case
-    ("blocks", 1, code_case(SimHash(bits=64, max_distance=0), 0)),
-    ("blocks", 2, code_case(SimHash(bits=64, max_distance=1, blocks=2), 1)),
-    ("blocks", 4, code_case(SimHash(bits=64, max_distance=3, blocks=4), 3)),
-    ("blocks", 5, code_case(SimHash(bits=64, max_distance=3, blocks=5), 3)),
-    ("blocks", 7, code_case(SimHash(bits=64, max_distance=3, blocks=7), 3)),
-    ("blocks", 10, code_case(SimHash(bits=64, max_distance=7, blocks=10), 7)),
-    ("blocks", 3, code_case(SimHash(bits=32, max_distance=2, blocks=3), 2)),
-    ("blocks", 6, code_case(SimHash(bits=128, max_distance=4, blocks=6), 4, rules=MD5)),
-    ("blocks", 8, code_case(SimHash(bits=72, max_distance=7, blocks=8), 7, rules=MD5)),
-    ("scan", 8, code_case(SimHash(bits=64, max_distance=20), 20)),
-    ("blocks", 4, code_case(BinaryCode(bits=64, max_distance=3, expected=10_000_000), 3)),
-    ("chunks", 5, code_case(BinaryCode(bits=64, max_distance=10), 10)),
-    ("scan", 8, code_case(BinaryCode(bits=64, max_distance=31), 31)),
-    ("chunks", 8, code_case(BinaryCode(bits=128, max_distance=10), 10)),
-    ("blocks", 12, code_case(BinaryCode(bits=128, max_distance=10, expected=10_000_000), 10)),
-    ("chunks", 1, code_case(BinaryCode(bits=8, max_distance=1), 1)),
-    ("scan", 8, code_case(BinaryCode(bits=256, max_distance=100), 100)),
-    ("blocks", 21, code_case(BinaryCode(bits=1024, max_distance=20), 20)),
-    ("chunks", 4, code_case(BitSampling(bits=64, max_distance=4, chunks=4), 4, 2.0)),
-    ("chunks", 5, code_case(BitSampling(bits=64, max_distance=9, chunks=5), 9, 2.0)),
-    ("chunks", 8, code_case(BitSampling(bits=64, max_distance=7, chunks=8), 7, 2.0)),
-    ("chunks", 8, code_case(BitSampling(bits=64, max_distance=5, chunks=8), 5, 2.0)),
-    ("chunks", 7, code_case(BitSampling(bits=128, max_distance=20, chunks=7), 20, 2.0)),
-    ("chunks", 13, code_case(BitSampling(bits=256, threshold=0.8, recall=0.99, chunks=13), 37, 2.0)),
-    ("scan", 8, code_case(BitSampling(bits=64, threshold=0.5), 24, 2.0)),
+    ("blocks", 1, case_of(SimHash(bits=64, max_distance=0), codes=True)),
+    ("blocks", 2, case_of(SimHash(bits=64, max_distance=1, blocks=2), codes=True)),
+    ("blocks", 4, case_of(SimHash(bits=64, max_distance=3, blocks=4), codes=True)),
+    ("blocks", 5, case_of(SimHash(bits=64, max_distance=3, blocks=5), codes=True)),
+    ("blocks", 7, case_of(SimHash(bits=64, max_distance=3, blocks=7), codes=True)),
+    ("blocks", 10, case_of(SimHash(bits=64, max_distance=7, blocks=10), codes=True)),
+    ("blocks", 3, case_of(SimHash(bits=32, max_distance=2, blocks=3), codes=True)),
+    ("blocks", 6, case_of(SimHash(bits=128, max_distance=4, blocks=6), MD5, codes=True)),
+    ("blocks", 8, case_of(SimHash(bits=72, max_distance=7, blocks=8), MD5, codes=True)),
+    ("scan", 8, case_of(SimHash(bits=64, max_distance=20), codes=True)),
+    ("blocks", 4, case_of(BinaryCode(bits=64, max_distance=3, expected=10_000_000))),
+    ("chunks", 5, case_of(BinaryCode(bits=64, max_distance=10))),
+    ("scan", 8, case_of(BinaryCode(bits=64, max_distance=31))),
+    ("chunks", 8, case_of(BinaryCode(bits=128, max_distance=10))),
+    ("blocks", 12, case_of(BinaryCode(bits=128, max_distance=10, expected=10_000_000))),
+    ("chunks", 1, case_of(BinaryCode(bits=8, max_distance=1))),
+    ("scan", 8, case_of(BinaryCode(bits=256, max_distance=100))),
+    ("blocks", 21, case_of(BinaryCode(bits=1024, max_distance=20))),
+    ("chunks", 4, case_of(BitSampling(bits=64, max_distance=4, chunks=4), codes=True)),
+    ("chunks", 5, case_of(BitSampling(bits=64, max_distance=9, chunks=5), codes=True)),
+    ("chunks", 8, case_of(BitSampling(bits=64, max_distance=7, chunks=8), codes=True)),
+    ("chunks", 8, case_of(BitSampling(bits=64, max_distance=5, chunks=8), codes=True)),
+    ("chunks", 7, case_of(BitSampling(bits=128, max_distance=20, chunks=7), codes=True)),
+    ("chunks", 13, case_of(BitSampling(bits=256, threshold=0.8, recall=0.99, chunks=13), codes=True)),
+    ("scan", 8, case_of(BitSampling(bits=64, threshold=0.5), codes=True)),
 ]
 PLAN_NAMES = [f"{case.name}-{plan}" for plan, _, case in PLANS]
 
@@ -147,18 +134,13 @@ def code_collections(draw: st.DrawFn, bits: int, parts: int, radius: int) -> tup
     return tuple([code.to_bytes(bits // 8, "big") for code in group] for group in (codes, questions))  # type: ignore[return-value]
 
 
-@pytest.fixture
-def as_if_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Queries use the tables however few codes there are, as they do where a scan would be dear."""
-    monkeypatch.setattr(CodeScheme, "query_name", lambda self, fingerprints: "buckets")
-    yield
-
-
-def check_codes(plan: str, parts: int, case: Case) -> None:
+@pytest.mark.parametrize(("plan", "parts", "case"), PLANS, ids=PLAN_NAMES)
+def test_codes_by_their_tables(plan: str, parts: int, case: Case, more_rounds: bool) -> None:
+    """Every plan's tables find exactly the codes within the distance, in crowded and adversarial collections."""
     assert case.scheme.plan == plan
     assert (case.scheme.blocks or case.scheme.chunks or 8) == parts
 
-    @MANY
+    @settings(MANY, max_examples=40 if more_rounds else 12)
     @given(code_collections(case.scheme.bits, parts, case.scheme.max_distance))
     def run(drawn: tuple[list[bytes], list[bytes]]) -> None:
         assert_as_brute_force(case, *drawn)
@@ -166,20 +148,6 @@ def check_codes(plan: str, parts: int, case: Case) -> None:
     run()
 
 
-@pytest.mark.usefixtures("as_if_large")
-@pytest.mark.parametrize(("plan", "parts", "case"), PLANS, ids=PLAN_NAMES)
-def test_codes_by_their_tables(plan: str, parts: int, case: Case) -> None:
-    """Every plan's tables find exactly the codes within the distance, in crowded and adversarial collections."""
-    check_codes(plan, parts, case)
-
-
-@pytest.mark.parametrize(("plan", "parts", "case"), PLANS[4::6], ids=PLAN_NAMES[4::6])
-def test_codes_of_a_small_index(plan: str, parts: int, case: Case) -> None:
-    """The plan that a small index chooses for itself, mostly a scan, finds exactly the codes within the distance too."""
-    check_codes(plan, parts, case)
-
-
-@pytest.mark.usefixtures("as_if_large")
 @pytest.mark.parametrize(("plan", "parts", "case"), PLANS, ids=PLAN_NAMES)
 def test_all_places_of_one_bit(plan: str, parts: int, case: Case) -> None:
     """A code with any one bit flipped is found where the distance allows one, and is not where it allows none."""
@@ -192,18 +160,6 @@ def test_all_places_of_one_bit(plan: str, parts: int, case: Case) -> None:
         assert [one.key for one in found] == (list(range(len(codes))) if radius else [])
         assert {one.distance for one in found} == ({1} if radius else set())
         assert {one.key for one in index.query_code(codes[3])} == (set(range(len(codes))) if radius >= 2 else {3})
-
-
-@pytest.mark.usefixtures("as_if_large")
-@pytest.mark.parametrize(("plan", "parts", "case"), PLANS, ids=PLAN_NAMES)
-def test_equal_codes(plan: str, parts: int, case: Case) -> None:
-    """Fifty equal codes are one cluster, and each finds all in the order of insertion."""
-    code = bytes(range(case.scheme.bits // 8))
-    with Index(":memory:", case.scheme, text=case.rules) as index:
-        index.add_codes(range(50), [code] * 50)
-        assert tuples(index.query_code(code)) == [(key, 1.0, 0) for key in range(50)]
-        assert [one.keys for one in index.clusters()] == [tuple(range(50))]
-        assert sum(1 for _ in index.pairs()) == 50 * 49 // 2
 
 
 # ---- bottom-k ----------------------------------------------------------------------------------------------------------
@@ -226,7 +182,7 @@ def bottom_case(k: int, threshold: float, measure: str) -> Case:
         return (value, None) if value >= threshold else None
 
     scheme = BottomK(k=k, threshold=threshold, measure=measure)
-    return Case(repr(scheme), scheme, ALL_WORDS, lambda text: smallest(text, k), compare)
+    return Case(repr(scheme), scheme, WORDS, lambda text: smallest(text, k), compare)
 
 
 def text_of(draw: st.DrawFn, ranks: Iterable[int]) -> str:
@@ -269,16 +225,14 @@ def set_collections(draw: st.DrawFn, threshold: float) -> list[str]:
 
 
 @pytest.mark.parametrize("measure", ["fingerprint", "estimate"])
-@pytest.mark.parametrize("k", [1, 4, 16, 128])
 @pytest.mark.parametrize("threshold", THRESHOLDS)
-def test_bottom_k(threshold: float, k: int, measure: str) -> None:
+def test_bottom_k(threshold: float, measure: str, more_rounds: bool) -> None:
     """Bottom-k finds exactly the fingerprints at or above the threshold, whatever their lengths and where they overlap."""
-    case = bottom_case(k, threshold, measure)
 
-    @settings(MANY, max_examples=20)
-    @given(set_collections(threshold))
-    def run(texts: list[str]) -> None:
-        assert_as_brute_force(case, texts, [])
+    @settings(MANY, max_examples=80 if more_rounds else 25)
+    @given(st.sampled_from([1, 4, 16, 128]), set_collections(threshold))
+    def run(k: int, texts: list[str]) -> None:
+        assert_as_brute_force(bottom_case(k, threshold, measure), texts, [])
 
     run()
 
@@ -291,7 +245,7 @@ def test_bottom_k_exactly_at_the_threshold(threshold: float, measure: str) -> No
     for times in (1, 2, 3, 5):
         common, union = numerator * times, denominator * times
         for only_a in range(union - common + 1):
-            with Index(":memory:", BottomK(k=union + 1, threshold=threshold, measure=measure), text=ALL_WORDS) as index:
+            with Index(":memory:", BottomK(k=union + 1, threshold=threshold, measure=measure), text=WORDS) as index:
                 words = POOL[:union]
                 rest, shared = words[: union - common], words[union - common :]  # the common ones are the largest
                 index.add("a", " ".join([*shared, *rest[:only_a]]))
@@ -324,7 +278,7 @@ def test_candidates_follow_the_curve(percent: int) -> None:
         assert (scheme.bands, scheme.rows) == (bands, rows)
         for _ in range(500):
             a, b = (
-                {(key.table_no, key.low) for key in scheme.file_keys(minhash(hashes, 128, seed).astype("<u2").tobytes())}
+                {*keys(scheme.native, minhash(hashes, 128, seed).astype("<u2").tobytes(), False)}
                 for hashes in pair_of_sets(rng, percent, 100)
             )
             met += bool(a & b)
@@ -357,7 +311,7 @@ def test_recall_at_the_threshold(threshold: float) -> None:
     """With exact=True pairs exactly at the threshold are found with the promised probability, and none that is below it."""
     rng = random.Random(int(threshold * 100))
     count, common = 600, round(threshold * 40)
-    with Index(":memory:", MinHash(threshold=threshold, exact=True), text=ALL_WORDS, record_matches=False) as index:
+    with Index(":memory:", MinHash(threshold=threshold, exact=True), text=WORDS, record_matches=False) as index:
         at = [word_pair(rng, number, common, 40) for number in range(count)]
         below = [word_pair(rng, count + number, common - 1, 40) for number in range(100)]
         index.add_many((number, a) for number, (a, _) in enumerate([*at, *below]))
@@ -373,7 +327,7 @@ def test_recall_at_the_threshold(threshold: float) -> None:
 def band_sets(texts: list[str], scheme: MinHash) -> list[set[tuple[int, bytes]]]:
     """The bands of each text's signature: what makes two texts candidates."""
     made = []
-    for signature in scheme.fingerprints(texts, ALL_WORDS):
+    for signature in scheme.fingerprints(texts, WORDS):
         rows = np.asarray(signature)[: scheme.bands * scheme.rows].reshape(scheme.bands, scheme.rows)
         made.append({(number, row.tobytes()) for number, row in enumerate(rows)})
     return made
@@ -408,7 +362,7 @@ def test_exact_returns_candidates_at_or_above_the_threshold(threshold: float, ba
         for a, b in combinations(range(len(texts)), 2)
         if buckets[a] & buckets[b] and jaccard(sets[a], sets[b]) >= threshold
     }
-    with Index(":memory:", scheme, text=ALL_WORDS, store_text=store_text) as index:
+    with Index(":memory:", scheme, text=WORDS, store_text=store_text) as index:
         index.add_many(enumerate(texts))
         assert {(one.key_a, one.key_b, one.similarity) for one in index.pairs()} == expected
     assert len(expected) > 50
@@ -420,13 +374,13 @@ def test_minhash_returns_candidates_by_their_slots(threshold: float, bands: dict
     """Without exact the answer is every candidate whose share of equal slots is at or above the threshold, and no other."""
     texts = crowd(100 + int(threshold * 10))
     scheme = MinHash(threshold=threshold, **bands)
-    buckets, signatures = band_sets(texts, scheme), scheme.fingerprints(texts, ALL_WORDS)
+    buckets, signatures = band_sets(texts, scheme), scheme.fingerprints(texts, WORDS)
     expected = set()
     for a, b in combinations(range(len(texts)), 2):
         share = int((signatures[a] == signatures[b]).sum()) / 128
         if buckets[a] & buckets[b] and share >= threshold:
             expected.add((a, b, share))
-    with Index(":memory:", scheme, text=ALL_WORDS) as index:
+    with Index(":memory:", scheme, text=WORDS) as index:
         index.add_many(enumerate(texts))
         assert {(one.key_a, one.key_b, one.similarity) for one in index.pairs()} == expected
         for number, text in enumerate(texts):
@@ -436,38 +390,6 @@ def test_minhash_returns_candidates_by_their_slots(threshold: float, bands: dict
 
 
 # ---- groups ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("as_if_large")
-@pytest.mark.parametrize(("plan", "parts", "case"), PLANS, ids=PLAN_NAMES)
-def test_codes_of_other_groups_are_not_met(plan: str, parts: int, case: Case) -> None:
-    """Every plan looks into the group asked for and into no other."""
-    code = bytes(case.scheme.bits // 8)
-    with Index(":memory:", case.scheme, text=case.rules) as index:
-        for group in (None, "g", 1):
-            assert index.add_code(repr(group), code, group=group) == []
-            assert [one.key for one in index.query_code(code, group=group)] == [repr(group)]
-        assert index.query_code(code, group="h") == [] and index.clusters() == []
-
-
-@pytest.mark.parametrize(
-    ("scheme", "store_text"),
-    [
-        (MinHash(), False),
-        (MinHash(exact=True), False),
-        (MinHash(exact=True), True),
-        (BottomK(), False),
-        (BottomK(measure="estimate"), False),
-    ],
-    ids=str,
-)
-def test_sets_of_other_groups_are_not_met(scheme: Any, store_text: bool) -> None:
-    """Every way to verify looks into the group asked for and into no other."""
-    with Index(":memory:", scheme, store_text=store_text) as index:
-        for group in (None, "g", 1):
-            assert index.add(repr(group), "one two three four", group=group) == []
-            assert [one.key for one in index.query("one two three four", group=group)] == [repr(group)]
-        assert index.query("one two three four", group="h") == [] and index.clusters() == []
 
 
 @pytest.mark.parametrize("name", ["xxh3_64", "fnv1a_32"])

@@ -1,6 +1,6 @@
 """Every call to the disk fails once: the right error comes out, nothing is half done, the index goes on or says that it cannot.
 
-`pytest --long` fails every call; without it every sync, truncation and opening, and some of the reads and writes.
+Every sync, truncation and opening fails, and a few of the reads and writes; with `pytest --more` some, with `--long` all.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ WRITES = [
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Small indexes of texts, of codes (with page checksums), and one that is damaged."""
+    """Small indexes of texts, of codes, and one that is damaged."""
     folder = tmp_path_factory.mktemp("faults")
     with Index(folder / "texts.db", SETS, text=WORDS, store_text=True) as index:
         for key, text in zip(KEYS, TEXTS, strict=True):
@@ -106,7 +106,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     with Index(folder / "damaged.db") as index:
         index.connection.execute("DELETE FROM neardup_minhash_band WHERE fingerprint_id = 1")
         index.connection.execute("UPDATE neardup_document SET cluster_id = 1")
-    with Index(folder / "codes.db", BinaryCode(bits=64, max_distance=3), checksums=True) as index:
+    with Index(folder / "codes.db", BinaryCode(bits=64, max_distance=3)) as index:
         for key, code in zip(KEYS, (0, 1, 3, FAR, FAR + 1), strict=True):
             index.add_code(key, code)
     return {path.stem: path for path in folder.iterdir()}
@@ -114,7 +114,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def faults() -> Iterator[list[str]]:
-    """What has failed, counted in the end (`pytest -s` shows it)."""
+    """What has failed, counted in the end (`pytest -n 0 -s` shows it)."""
     injected: list[str] = []
     yield injected
     print(f"\n{len(injected)} operations with a failing disk, {injected.count('unknown')} of unknown outcome")
@@ -167,10 +167,11 @@ def expected(write: Write, path: Path, folder: Path, small: bool, disk: FailingD
     return states, disk.calls
 
 
-def chosen(calls: list[str], long_run: bool) -> list[int]:
-    """Numbers, from 1, of the calls that are to fail: all of them, or in CI the rare ones and a few of the others."""
-    rare, step = ("sync", "truncate", "open"), max(12, len(calls) // 20)
-    return [n for n, call in enumerate(calls, 1) if long_run or call in rare or n % step == 2 or n < 4 or n > len(calls) - 2]
+def chosen(calls: list[str], more_rounds: bool, long_run: bool) -> list[int]:
+    """Numbers, from 1, of the calls that are to fail: all of them, or the syncs, the ends and some of the others."""
+    rare = ("sync", "truncate", "open") if more_rounds else ("sync",)
+    step = max(12, len(calls) // (20 if more_rounds else 4))
+    return [n for n, call in enumerate(calls, 1) if long_run or call in rare or n % step == 2 or n < 3 or n > len(calls) - 2]
 
 
 @pytest.mark.parametrize(
@@ -185,6 +186,7 @@ def test_an_operation_that_fails_has_done_nothing_or_says_that_it_is_not_known(
     small: bool,
     files: dict[str, Path],
     tmp_path: Path,
+    more_rounds: bool,
     long_run: bool,
     disk: FailingDisk,
     faults: list[str],
@@ -194,7 +196,7 @@ def test_an_operation_that_fails_has_done_nothing_or_says_that_it_is_not_known(
     small cache pages are written before the commit, which they end."""
     path = files["codes" if write.codes else "damaged" if write.damaged else "texts"]
     states, calls = expected(write, path, tmp_path / "without", small, disk)
-    numbers = chosen([call for call in calls if call in errors], long_run)
+    numbers = chosen([call for call in calls if call in errors], more_rounds, long_run)
     assert numbers
     for n in numbers:
         faults.append(fail_once(write, n, errors, lasting, small, copy_files(path, tmp_path / str(n)), states, disk))

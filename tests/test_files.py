@@ -11,7 +11,7 @@ import pytest
 from make_files import CODES, CREATED, DATA, EXPIRES, FILES, TEXTS
 
 from neardup_db import BinaryCode, Cluster, Document, Index, MinHash, TextRules
-from neardup_db.store.schema import SCHEMA_VERSION
+from neardup_db.store.layout.schema import SCHEMA_VERSION
 
 RELEASED = sorted(DATA.glob("schema-*/*.db"))
 CURRENT = DATA / f"schema-{SCHEMA_VERSION}"

@@ -8,39 +8,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from load import in_child, run_threads, story
+from test_opening import CLOSED, CODE_CALLS
 
 from neardup_db import ClosedError, Index, MinHash
 
-CALLS: dict[str, Callable[[Index], Any]] = {
-    "query": lambda index: index.query(story(1)),
-    "query_many": lambda index: index.query_many([story(1)]),
-    "matches": lambda index: index.matches("a"),
-    "get": lambda index: index.get("a"),
-    "in": lambda index: "a" in index,
-    "len": len,
-    "iter": list,
-    "pairs": lambda index: list(index.pairs()),
-    "clusters": lambda index: index.clusters(),
-    "stats": lambda index: index.stats(),
-    "explain": lambda index: index.explain(story(1)),
-    "connection": lambda index: index.connection,
-    "add": lambda index: index.add("b", story(2)),
-    "add_if_new": lambda index: index.add_if_new("b", story(2)),
-    "add_many": lambda index: index.add_many([("b", story(2))]),
-    "delete": lambda index: index.delete("a"),
-    "expire": lambda index: index.expire(),
-    "transaction": lambda index: index.transaction().__enter__(),
-    "rebuild": lambda index: index.rebuild(),
-    "check": lambda index: index.check(),
-    "compact": lambda index: index.compact(),
-    "backup": lambda index: index.backup("never.db"),
-}
+CALLS = {name: call for name, call in CLOSED.items() if name not in CODE_CALLS}
+"""What a closed index refuses."""
 
 
 def refusals(index: Index) -> str:
@@ -71,8 +49,8 @@ def test_a_child_is_refused_at_once(tmp_path: Path, state: str) -> None:
 
         contexts: dict[str, list[Any]] = {
             "idle": [],
-            "in use by a thread": [index._views.reading()],
-            "readers in use": [index._views.reading() for _ in range(3)],
+            "in use by a thread": [index._readers.reading()],
+            "readers in use": [index._readers.reading() for _ in range(3)],
             "in a transaction": [index.transaction()],
         }
         events = [threading.Event() for _ in contexts[state]]

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import xxhash
 import zstandard
+from test_kernels import splitmix64
 
 from neardup_db import BottomK, Index, MinHash, ParameterError, SimHash, TextRules
 
@@ -207,18 +208,6 @@ def test_texts_that_are_made_to_cost_much(long_run: bool) -> None:
 
 
 # ---- floods --------------------------------------------------------------------------------------------------------------
-
-
-def splitmix64(seed: int, count: int) -> list[int]:
-    """The generator of the coefficients, as ARCHITECTURE.md has it."""
-    state, numbers = seed, []
-    for _ in range(count):
-        state = (state + 0x9E3779B97F4A7C15) % 2**64
-        z = state
-        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
-        z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
-        numbers.append(z ^ z >> 31)
-    return numbers
 
 
 def winners(seed: int, slots: int, words: list[str]) -> list[str]:
@@ -428,7 +417,7 @@ def test_numbers_that_no_limit_can_be(codes: Index, number: Any) -> None:
         lambda: codes.query_code(0, limit=number),
         lambda: codes.keep_newest(number),
     ):
-        with pytest.raises(ParameterError, match=r"(limit|n)=.*: it is a whole number of at least 0, and at most 2\^63 - 1"):
+        with pytest.raises(ParameterError, match=r"(limit|n)=.*: give an integer from 0 to 2\^63 - 1"):
             call()
     assert len(codes) == 0 and codes.query_code(0, limit=2**63 - 1) == []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+import warnings
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,13 @@ from neardup_db import (
     NearDupError,
     Pair,
     ParameterError,
+    ShortTextsWarning,
     SimHash,
     TextRules,
-    records,
+    clock,
 )
 from neardup_db.limits import CACHE_KIB, CACHE_KIB_MANY
-from neardup_db.store.documents import Documents
+from neardup_db.store.asking.documents import Documents
 
 # ---- query -------------------------------------------------------------------------------------------------------------
 
@@ -261,25 +263,25 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seconds = 0
-        monkeypatch.setattr(records, "now_ms", lambda: self.seconds * 1000)
+        monkeypatch.setattr(clock, "now_ms", lambda: self.seconds * 1000)
 
 
 def test_a_clock_that_is_set_back(codes: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     """A document that a clock set back shows again is in its cluster at once, however it was stored, and when it is revived."""
-    clock = Clock(monkeypatch)
-    clock.seconds = 100
+    time_now = Clock(monkeypatch)
+    time_now.seconds = 100
     codes.add_code("a", 0)
     codes.add_code("bridge", 0b111, expires_at=1000)
-    clock.seconds = 2000
+    time_now.seconds = 2000
     codes.add_code("over", 1, expires_at=1000)
     codes.add_codes(["also over"], [0b11], expires_at=1000)
     codes.add_code("c", 0b111111)
     assert codes.clusters() == [] and codes.check().problems == ()
-    clock.seconds = 500
+    time_now.seconds = 500
     shown = [Cluster("a", ("a", "bridge", "over", "also over", "c"))]
     assert codes.clusters() == shown and codes.stats()["clusters"] == 1 and codes.check().problems == ()
     codes.update("bridge", expires_at=None)
-    clock.seconds = 2000
+    time_now.seconds = 2000
     assert codes.clusters() == [Cluster("a", ("a", "bridge", "c"))] and codes.check().problems == ()
     assert codes.expire() == 2
     assert codes.clusters() == [Cluster("a", ("a", "bridge", "c"))] and codes.check().problems == ()
@@ -288,17 +290,17 @@ def test_a_clock_that_is_set_back(codes: Index, monkeypatch: pytest.MonkeyPatch)
 def test_add_if_new_where_what_it_matches_has_expired(texts: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     """A text is new where only expired documents match it, and is in one cluster with them where a clock set back shows them; a
     touch that moves an expiry moves it for clusters too."""
-    clock = Clock(monkeypatch)
-    clock.seconds = 100
+    time_now = Clock(monkeypatch)
+    time_now.seconds = 100
     texts.add("a", "v w x y", expires_at=1000)
     texts.add("b", "v w x z")
-    clock.seconds = 2000
+    time_now.seconds = 2000
     assert texts.add_if_new("c", "w x y u") == []
     assert texts.clusters() == []
-    clock.seconds = 500
+    time_now.seconds = 500
     assert texts.clusters() == [Cluster("a", ("a", "b", "c"))] and texts.check().problems == ()
     assert keys(texts.add_if_new("d", "v w x y", on_match="touch", expires_at=3000)) == ["a", "b", "c"]
-    clock.seconds = 2000
+    time_now.seconds = 2000
     assert texts.clusters() == [Cluster("a", ("a", "b", "c"))] and texts.check().problems == ()
 
 
@@ -372,16 +374,6 @@ def test_ten_thousand_equal_copies(texts: Index) -> None:
     assert texts.delete_many(range(5000)) == 5000
     assert [len(one) for one in texts.clusters()] == [5050]
     assert texts.check().ok
-
-
-def test_hundreds_of_near_copies() -> None:
-    """Near copies, each a little different from all others, are one cluster, and stay one while documents go."""
-    words = " ".join(f"word{number}" for number in range(40))
-    with Index(":memory:", MinHash(threshold=0.5), text=WORDS) as index:
-        index.add_many((number, f"{words} n{number}") for number in range(400))
-        assert [len(one) for one in index.clusters()] == [400]
-        assert index.delete_many(range(0, 400, 2)) == 200
-        assert index.clusters() == [Cluster(1, tuple(range(1, 400, 2)))]
 
 
 # ---- transactions ------------------------------------------------------------------------------------------------------
@@ -480,13 +472,15 @@ def test_a_transaction_is_seen_by_others_when_it_is_done(tmp_path: Path) -> None
         assert len(reader) == 2
 
 
-def test_an_index_cannot_be_closed_inside_its_transaction(codes: Index) -> None:
-    """The message says to leave it first, and the transaction goes on."""
-    with codes.transaction():
-        codes.add_code("a", 0)
-        with pytest.raises(NearDupError, match="leave the transaction first"):
-            codes.close()
-    assert list(codes) == ["a"]
+@pytest.mark.parametrize("given", [True, False])
+def test_an_index_cannot_be_closed_inside_its_transaction(given: bool) -> None:
+    """The message says to leave it first, and the transaction goes on, on a caller's connection as on our own."""
+    with Index(apsw.Connection(":memory:") if given else ":memory:", BinaryCode(64, 3)) as index:
+        with index.transaction():
+            index.add_code("a", 0)
+            with pytest.raises(NearDupError, match="leave the transaction first"):
+                index.close()
+        assert list(index) == ["a"]
 
 
 # ---- the whole index ---------------------------------------------------------------------------------------------------
@@ -657,7 +651,7 @@ def test_explain_says_how_a_query_ran(texts: Index, codes: Index) -> None:
     with Index(":memory:", SimHash(max_distance=20)) as scanned:
         scanned.add_many(enumerate(STORIES[:5]))
         found = scanned.explain(STORIES[0])
-        assert (found.plan, found.table, found.candidates) == ("scan", None, 5)
+        assert (found.plan, found.table, found.candidates) == ("scan", "neardup_code_bucket", 5)
 
 
 def test_explain_match_says_why(texts: Index, codes: Index) -> None:
@@ -693,3 +687,57 @@ def test_many_are_written_with_a_larger_cache(tmp_path: Path) -> None:
             with pytest.raises(DuplicateKeyError):
                 index.add_many([(f"{usual} 1", "again")])
             assert set(sizes) == {large} and size() == usual
+
+
+# ---- what it says of itself, and of texts too short --------------------------------------------------------------------
+
+
+def test_repr_names_the_file_the_scheme_and_whether_it_is_closed(tmp_path: Path) -> None:
+    """A path as it was given, ':memory:' or a connection; another name than the usual one; the threshold, though not given."""
+    with Index(":memory:", MinHash()) as index:
+        assert repr(index) == "<neardup_db.Index ':memory:' MinHash(threshold=0.8, bands=12, rows=5)>"
+    assert repr(index) == "<neardup_db.Index ':memory:' MinHash(threshold=0.8, bands=12, rows=5), closed>"
+    path = tmp_path / "a.db"
+    with Index(path, BinaryCode(bits=64, max_distance=3), name="other") as index:
+        assert repr(index) == f"<neardup_db.Index {str(path)!r} name='other' BinaryCode(bits=64, max_distance=3)>"
+    with Index(apsw.Connection(":memory:"), BottomK()) as index:
+        assert repr(index) == "<neardup_db.Index connection to ':memory:' BottomK(threshold=0.5)>"
+    assert repr(MinHash()) == "MinHash(threshold=0.8, bands=12, rows=5)"
+
+
+def split(text: str) -> list[str]:
+    """Words, as a caller's own tokenizer."""
+    return text.split()
+
+
+LONG = " ".join(f"word{n}" for n in range(20))
+
+
+def test_a_load_of_short_texts_warns_once_and_says_what_to_do() -> None:
+    """Most of 20 texts or more have fewer than 20 words: the warning stands at the call, names the share and the remedy, and does
+    not come again."""
+    with Index(":memory:", MinHash()) as index:
+        with pytest.warns(ShortTextsWarning, match=r"55% of 20 texts have fewer than 20 words.*TextRules\.chars\(\)") as told:
+            index.add_many([(n, f"only five words, number {n}" if n < 11 else LONG) for n in range(20)])
+        assert [one.filename for one in told] == [__file__]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            index.add_many([(-n, "three short words") for n in range(1, 30)])
+
+
+@pytest.mark.parametrize(
+    ("rules", "texts"),
+    [
+        (None, ["five words are not many"] * 19),
+        (None, ["five words are not many"] * 20 + [LONG] * 20),
+        (None, [""] * 30 + ["five words are not many"] * 10),
+        (TextRules.chars(), ["five words are not many"] * 30),
+        (TextRules(shingle=2), ["five words are not many"] * 30),
+        (TextRules(tokens=split), ["five words are not many"] * 30),
+    ],
+)
+def test_other_loads_do_not_warn(rules: TextRules | None, texts: list[str]) -> None:
+    """Too few texts, half of them short, empty ones, and rules that suit short texts or are the caller's own."""
+    with Index(":memory:", MinHash(), text=rules) as index, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        index.add_many(enumerate(texts))

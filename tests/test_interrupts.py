@@ -1,6 +1,6 @@
 """KeyboardInterrupt at every moment at which Python looks for signals: a call has happened or not, and nothing is held.
 
-`pytest --long` tries every moment of every call; CI every one of some, and each third, fifth or eleventh of the others.
+Each so many-th moment of a call is tried; with `pytest --more` every one of some and more of the others, with `--long` all.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 import inspect
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from functools import partial
@@ -17,12 +16,14 @@ from typing import Any
 
 import apsw
 import pytest
-from load import run_threads
+from load import asked_meanwhile, in_another_thread, run_threads
 from support import PAST, SETS, WORDS
-from test_parallel_reads import PATIENCE, in_another_thread
 
 from neardup_db import Index, SimHash
 from neardup_db.limits import READERS_MAX
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+"""What interrupts a finalizer is not raised, and Python says so."""
 
 TEXTS = ["alpha bravo charlie delta", "alpha bravo charlie echo", "foxtrot golf hotel", "foxtrot golf india", "juliett kilo"]
 
@@ -53,15 +54,6 @@ def interrupted_at(moment: int, work: Callable[[], Any]) -> bool:
         sys.setprofile(None)
     gc.collect()  # what an exception's frames held
     return count >= moment
-
-
-def asked_meanwhile(ask: Callable[[], Any]) -> list[Any]:
-    """What another thread is answered; nothing where it has to wait, perhaps for ever."""
-    answers: list[Any] = []
-    thread = threading.Thread(target=lambda: answers.append(ask()), daemon=True)
-    thread.start()
-    thread.join(PATIENCE)
-    return answers
 
 
 @pytest.fixture(autouse=True)
@@ -135,7 +127,7 @@ WRITES: dict[str, Callable[[Index], Any]] = {
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_a_call_that_writes_is_interrupted(path: Path, tmp_path: Path, name: str, long_run: bool) -> None:
+def test_a_call_that_writes_is_interrupted(path: Path, tmp_path: Path, name: str, more_rounds: bool, long_run: bool) -> None:
     """Wherever a call that writes is interrupted, all of it is in the file or nothing, and the index holds no lock, transaction
     or cursor."""
     backup = tmp_path / "backup.db"
@@ -144,7 +136,7 @@ def test_a_call_that_writes_is_interrupted(path: Path, tmp_path: Path, name: str
         before = require_free(index, path)
         WRITES[name](index)
         after = require_free(index, path)
-    moment, more, step = 0, True, 1 if long_run or name in ("add", "taken back") else 11
+    moment, more, step = 0, True, 1 if long_run or (more_rounds and name in ("add", "taken back")) else 11 if more_rounds else 23
     while more:
         moment += step
         path.write_bytes(backup.read_bytes())
@@ -173,12 +165,12 @@ QUESTIONS: dict[str, Callable[[Index], Any]] = {
 
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside a transaction"])
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_a_question_is_interrupted(path: Path, name: str, beside: bool, long_run: bool) -> None:
+def test_a_question_is_interrupted(path: Path, name: str, beside: bool, more_rounds: bool, long_run: bool) -> None:
     """Wherever a question is interrupted, the index gives the connection back that answered it: all of its readers go on
     answering beside a transaction."""
     with Index(path) as index:
         answer = QUESTIONS[name](index)
-        moment, more, step = 0, True, 1 if long_run or name in ("query", "len") else 5
+        moment, more, step = 0, True, 1 if long_run or (more_rounds and name in ("query", "len")) else 5 if more_rounds else 13
         while more:
             moment += step
             with in_another_thread(index.transaction()) if beside else nullcontext():
@@ -193,10 +185,10 @@ def test_a_question_is_interrupted(path: Path, name: str, beside: bool, long_run
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-def test_opening_is_interrupted(path: Path, read_only: bool, long_run: bool) -> None:
+def test_opening_is_interrupted(path: Path, read_only: bool, more_rounds: bool, long_run: bool) -> None:
     """Wherever opening a file is interrupted, the file is as it was, and nothing keeps its log."""
     before = path.read_bytes()
-    moment, more, step = 0, True, 1 if long_run else 3
+    moment, more, step = 0, True, 1 if long_run else 3 if more_rounds else 11
     while more:
         moment += step
         more = interrupted_at(moment, lambda: Index(path, read_only=read_only).close())
@@ -211,9 +203,9 @@ def files_of(folder: Path) -> Iterator[str]:
     return (one.name for one in folder.iterdir())
 
 
-def test_creating_is_interrupted(tmp_path: Path, long_run: bool) -> None:
+def test_creating_is_interrupted(tmp_path: Path, more_rounds: bool, long_run: bool) -> None:
     """Wherever creating a file is interrupted, it is not there, or is empty, or holds a whole index; it can be created again."""
-    moment, more, step = 0, True, 1 if long_run else 5
+    moment, more, step = 0, True, 1 if long_run else 5 if more_rounds else 23
     while more:
         moment += step
         path = tmp_path / f"{moment}.db"
@@ -224,3 +216,33 @@ def test_creating_is_interrupted(tmp_path: Path, long_run: bool) -> None:
             assert index.check().problems == ()
         path.unlink()
     assert moment > 50
+
+
+def test_an_interrupt_where_a_load_begins_to_commit_takes_it_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While somebody holds the exception, and all frames with it, the transaction is over and the index goes on."""
+
+    class Interrupted:
+        """A transaction whose end is interrupted once, before it does anything."""
+
+        def __init__(self, transaction: Any) -> None:
+            self.transaction, self.ends = transaction, 0
+
+        def __enter__(self) -> None:
+            self.transaction.__enter__()
+
+        def __exit__(self, *error: Any) -> Any:
+            self.ends += 1
+            if self.ends == 1:
+                raise KeyboardInterrupt
+            return self.transaction.__exit__(*error)
+
+    with Index(path) as index:
+        before = list(index)
+        with monkeypatch.context() as patch:
+            writing = index._store.writing
+            patch.setattr(index._store, "writing", lambda **how: Interrupted(writing(**how)))
+            with pytest.raises(KeyboardInterrupt) as held:
+                index.add_many([("new", "one two three")])
+        assert list(index) == before and held.value is not None
+        index.add("newer", "one two three")
+        assert index.check().ok

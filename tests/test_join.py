@@ -11,13 +11,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from neardup_db.native import ffi, lib
+from neardup_db.native import NO_SPLIT, ffi, lib
 
 
 def find_all(codes: Sequence[int], bits: int, distance: int, blocks: int = 0) -> list[tuple[int, int]]:
     data = b"".join(c.to_bytes(bits // 8, "big") for c in codes)
     pairs = ffi.gc(lib.nd_pairs_new(), lib.nd_pairs_free)
-    assert lib.nd_find_all(data, len(codes), bits, distance, blocks, pairs) == lib.ND_OK
+    assert lib.nd_find_all(data, len(codes), NO_SPLIT, bits, distance, blocks, pairs) == lib.ND_OK
     ids = lib.nd_pairs_ids(pairs)
     return [(ids[2 * i], ids[2 * i + 1]) for i in range(lib.nd_pairs_count(pairs))]
 
@@ -27,12 +27,21 @@ def close_codes(codes: Sequence[int], distance: int) -> list[tuple[int, int]]:
     return [(i, j) for (i, a), (j, b) in itertools.combinations(indexed, 2) if (a ^ b).bit_count() <= distance]
 
 
+def join_sets(values: Any, ends: Any, count: int, threshold: float, pairs: Any) -> int:
+    """Joins arrays in one piece."""
+    join = ffi.gc(lib.nd_set_join_new(), lib.nd_set_join_free)
+    status: int = lib.nd_set_join_begin(join, values, ends, count, NO_SPLIT, threshold)
+    if status == lib.ND_OK:
+        status = lib.nd_set_join_next(join, NO_SPLIT, pairs)
+    return lib.ND_OK if status == lib.ND_DONE else status
+
+
 def jaccard_pairs(sets: Sequence[Any], threshold: float) -> list[tuple[int, int, float]]:
     values = np.fromiter((v for s in sets for v in sorted(s)), np.uint64)
     ends = np.cumsum([len(s) for s in sets], dtype=np.uint64)
     pairs = ffi.gc(lib.nd_pairs_new(), lib.nd_pairs_free)
     native = [ffi.from_buffer("uint64_t[]", values), ffi.from_buffer("uint64_t[]", ends)]
-    assert lib.nd_jaccard_pairs(*native, len(sets), threshold, pairs) == lib.ND_OK
+    assert join_sets(*native, len(sets), threshold, pairs) == lib.ND_OK
     ids, similarities = lib.nd_pairs_ids(pairs), lib.nd_pairs_similarities(pairs)
     return [(ids[2 * i], ids[2 * i + 1], similarities[i]) for i in range(lib.nd_pairs_count(pairs))]
 
@@ -69,26 +78,6 @@ def test_find_all_equals_brute_force(drawn: tuple[list[int], int], distance: int
         assert find_all(codes, bits, distance, distance + 1 + more_blocks) == expected
 
 
-@pytest.mark.parametrize("bits", [64, 128])
-def test_find_all_in_a_large_collection(bits: int) -> None:
-    """3,000 random codes with planted neighbours at the distance and one beyond: numpy's brute force agrees."""
-    rng = np.random.default_rng(bits)
-    codes = rng.integers(0, 256, (3000, bits // 8), dtype=np.uint8)
-    for row in range(2000, 3000):
-        codes[row] = codes[rng.integers(0, 2000)]
-        for flip in rng.choice(bits, row % 6, replace=False):
-            codes[row, flip // 8] ^= 1 << flip % 8
-    unpacked = np.unpackbits(codes, axis=1).astype(np.float32)
-    gram = unpacked @ unpacked.T
-    ones = unpacked.sum(axis=1)
-    first, second = np.nonzero(np.triu(ones[:, None] + ones[None, :] - 2 * gram <= 3, 1))
-    expected = list(zip(first.tolist(), second.tolist(), strict=True))
-    numbers = [int.from_bytes(row.tobytes(), "big") for row in codes]
-    assert len(expected) > 500
-    for blocks in (0, 4, 5, 6, 8):
-        assert find_all(numbers, bits, 3, blocks) == expected
-
-
 def test_find_all_of_equal_codes_and_of_one_block() -> None:
     """All equal: every pair once. Differing within one block only: every pair within the distance."""
     assert find_all([5] * 60, 64, 3) == list(itertools.combinations(range(60), 2))
@@ -117,7 +106,7 @@ def test_find_all_of_few_and_of_wrong_parameters() -> None:
     assert find_all([1], 64, 3) == []
     pairs = ffi.gc(lib.nd_pairs_new(), lib.nd_pairs_free)
     for bits, distance, blocks in ((12, 3, 0), (0, 3, 0), (64, 3, 3), (64, 3, 65), (64, 20, 40)):
-        assert lib.nd_find_all(bytes(64), 2, bits, distance, blocks, pairs) == lib.ND_ERROR_PARAMETER
+        assert lib.nd_find_all(bytes(64), 2, NO_SPLIT, bits, distance, blocks, pairs) == lib.ND_ERROR_PARAMETER
         assert lib.nd_pairs_count(pairs) == 0
 
 
@@ -148,23 +137,6 @@ def test_jaccard_pairs_exactly_at_the_threshold(numerator: int, denominator: int
     assert jaccard_pairs(sets, numerator / denominator) == expected
 
 
-@pytest.mark.parametrize("threshold", [0.3, 0.5, 0.8])
-def test_jaccard_pairs_among_sets_with_common_values(threshold: float) -> None:
-    """300 sets in clusters, drawn from values of very unequal frequency: brute force agrees."""
-    rng = np.random.default_rng(17)
-    sets: list[set[int]] = []
-    for i in range(300):
-        if i % 3 and sets:
-            old = sorted(sets[int(rng.integers(0, len(sets)))])
-            kept = {v for v in old if rng.random() < 0.9}
-            sets.append(kept | {int(v) for v in rng.zipf(1.3, 6) % 2**40})
-        else:
-            sets.append({int(v) for v in rng.zipf(1.3, int(rng.integers(1, 90))) % 2**40})
-    expected = similar_sets(sets, threshold)
-    assert len(expected) > 50
-    assert jaccard_pairs(sets, threshold) == expected
-
-
 def test_jaccard_pairs_of_many_equal_sets() -> None:
     """Five hundred equal sets and one near copy: all pairs, each once."""
     copy = set(range(0, 90, 3))
@@ -180,11 +152,11 @@ def test_jaccard_pairs_refuse_wrong_order_and_wrong_thresholds() -> None:
     pairs = ffi.gc(lib.nd_pairs_new(), lib.nd_pairs_free)
     for values, ends in (([2, 1], [2]), ([1, 1], [2]), ([1, 2], [2, 1]), ([1, 2, 2], [1, 3]), ([1, 2], [2**60, 2])):
         native = [ffi.new("uint64_t[]", values), ffi.new("uint64_t[]", ends)]
-        assert lib.nd_jaccard_pairs(*native, len(ends), 0.5, pairs) == lib.ND_ERROR_DAMAGED
+        assert join_sets(*native, len(ends), 0.5, pairs) == lib.ND_ERROR_DAMAGED
     native = [ffi.new("uint64_t[]", [1, 2, 1, 2]), ffi.new("uint64_t[]", [2, 4])]
     for threshold in (0.0, -1.0, float("nan")):
-        assert lib.nd_jaccard_pairs(*native, 2, threshold, pairs) == lib.ND_ERROR_PARAMETER
-    assert lib.nd_jaccard_pairs(*native, 2, 1.5, pairs) == lib.ND_OK
+        assert join_sets(*native, 2, threshold, pairs) == lib.ND_ERROR_PARAMETER
+    assert join_sets(*native, 2, 1.5, pairs) == lib.ND_OK
     assert lib.nd_pairs_count(pairs) == 0
     assert jaccard_pairs([], 0.5) == []
     assert jaccard_pairs([set(), set()], 0.5) == []

@@ -12,9 +12,9 @@ import pytest
 
 from neardup_db import BinaryCode, Index, limits
 from neardup_db.errors import DuplicateKeyError
-from neardup_db.store import writer
-from neardup_db.store.seen import HashedIds
-from neardup_db.store.state import Sketches
+from neardup_db.store.layout.sketches import Sketches
+from neardup_db.store.writing.known_values import HashedIds
+from neardup_db.store.writing.segment import distinct
 
 SCHEME = BinaryCode(bits=64, max_distance=3)
 COUNT = 400
@@ -54,19 +54,6 @@ def stored(index: Index) -> set[tuple[Any, ...]]:
 def load(index: Index, rows: Any, **options: Any) -> Any:
     """add_many for codes that say more than one for all."""
     return index._ingest("code", rows, "error", options.get("on_error", "raise"), options.get("only_new", False), None, None)
-
-
-def test_equal_values_are_stored_once_and_the_index_is_back(tmp_path: Path) -> None:
-    """Whatever came in large batches, after others or first, is as if it had been added one by one; check() finds nothing."""
-    with Index(tmp_path / "bulk.db", SCHEME) as bulk, Index(tmp_path / "single.db", SCHEME) as single:
-        declared = index_sql(bulk)
-        for seed, first in ((1, 0), (2, COUNT), (3, 2 * COUNT)):
-            load(bulk, records(seed, first))
-            for one in records(seed, first):
-                single.add_code(**one)
-            assert index_sql(bulk) == declared
-            assert bulk.check().ok
-        assert stored(bulk) == stored(single)
 
 
 def test_the_index_is_set_aside(tmp_path: Path) -> None:
@@ -147,11 +134,11 @@ def test_equal_values_of_a_batch_are_told_from_those_of_equal_hash(modulus: int)
     values = [random.choice([None, *(bytes([i]) * 20 for i in range(30))]) for _ in range(200)]
     hashes = np.array([-1 if value is None else value[0] % modulus for value in values], np.int64)
     keys = np.array([[-1 if value is None else value[0]] for value in values], np.int64)
-    distinct, of_distinct, keys_of, which = writer._distinct(Sketches(values, None, None, 1, hashes, keys))
-    assert distinct == list(dict.fromkeys(value for value in values if value is not None))
-    assert [None if i < 0 else distinct[i] for i in which] == values
-    assert of_distinct.tolist() == [value[0] % modulus for value in distinct]
-    assert keys_of[:, 0].tolist() == [value[0] for value in distinct]
+    different, of_different, keys_of, which = distinct(Sketches(values, None, None, 1, hashes, keys))
+    assert different == list(dict.fromkeys(value for value in values if value is not None))
+    assert [None if i < 0 else different[i] for i in which] == values
+    assert of_different.tolist() == [value[0] % modulus for value in different]
+    assert keys_of[:, 0].tolist() == [value[0] for value in different]
 
 
 def test_hashed_ids_find_every_id() -> None:

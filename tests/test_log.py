@@ -13,7 +13,7 @@ from disks import IO_ERROR, Disk, DiskFile, FailingDisk
 from load import run_threads, story
 
 from neardup_db import Index, MinHash, limits
-from neardup_db.store.log import Log
+from neardup_db.store.database.log import Log
 
 FRAME = 4096 + 24
 

@@ -107,7 +107,7 @@ def test_a_long_mixed_load(tmp_path: Path, long_run: bool) -> None:
 
 def test_queries_leave_nothing(tmp_path: Path, long_run: bool) -> None:
     """Memory does not grow with the number of questions, whatever their options are."""
-    calls = 5_000_000 if long_run else 10_000
+    calls = 5_000_000 if long_run else 5_000
     with Index(tmp_path / "index.db", BinaryCode(64, 3), durability="normal") as index:
         index.add_codes(range(2000), [number << 20 for number in range(2000)])
 
@@ -150,7 +150,7 @@ def test_a_forgotten_index_says_so(tmp_path: Path) -> None:
         with index.transaction():
             run_threads(*[partial(len, index)] * 3)
         assert open_files(tmp_path).count("index.db") > 1
-        with pytest.warns(ResourceWarning, match="unclosed <neardup_db.Index 'neardup' MinHash"):
+        with pytest.warns(ResourceWarning, match="unclosed <neardup_db.Index '.*' MinHash"):
             del index
             gc.collect()
 

@@ -13,7 +13,7 @@ from crash_writer import Writers
 from disks import WatchedDisk, copy_files
 from support import SETS, WORDS
 
-import neardup_db.store.schema as schema
+import neardup_db.store.layout.schema as schema
 from neardup_db import FormatError, Index, NearDupError
 
 STEPS = {

@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 import pytest
 
-from neardup_db import BinaryCode, BusyError, CorruptIndexError, Index, KeyNotFoundError, Match, MinHash, NearDupError, SimHash
+from neardup_db import BinaryCode, BusyError, CorruptIndexError, Index, KeyNotFoundError, MinHash, NearDupError
 
 TEXT = "the quick brown fox jumps over the lazy dog and runs away"
 NEAR = [("a", 0), ("b", 1), ("c", 3)]
@@ -28,41 +28,9 @@ def found(index: Index) -> list[str]:
     return [str(match.key) for match in index.query_code(0)]
 
 
-def test_another_connections_documents_are_seen(tmp_path: Path) -> None:
-    """What another connection has added or deleted is in the next answer."""
-    with filled(tmp_path / "a.db") as index, Index(tmp_path / "a.db") as other:
-        assert found(index) == found(index) == ["a", "b", "c"]
-        other.add_code("d", 3)
-        assert found(index) == ["a", "b", "d", "c"]
-        other.delete("b")
-        assert found(index) == ["a", "d", "c"]
-
-
-def test_another_connections_rebuild_is_followed(tmp_path: Path) -> None:
-    """After another connection's rebuild the next query has the new settings, in both directions, whatever was asked before."""
-    filled(tmp_path / "a.db").close()
-    with Index(tmp_path / "a.db") as index, Index(tmp_path / "a.db") as other:
-        for distance, near in ((1, ["a", "b"]), (0, ["a"]), (3, ["a", "b", "c"]), (31, ["a", "b", "c"])):
-            other.rebuild(BinaryCode(64, distance))
-            assert found(index) == found(index) == near
-
-
-def test_another_scheme_is_followed(tmp_path: Path) -> None:
-    """After another connection's rebuild to another scheme a text is fingerprinted anew before it is asked for."""
-    path = tmp_path / "a.db"
-    with Index(path, MinHash(), store_text=True) as first:
-        first.add("a", TEXT)
-    with Index(path) as index, Index(path) as other:
-        assert index.query(TEXT) == [Match("a", 1.0, None)]
-        other.rebuild(SimHash(64))
-        assert index.query(TEXT) == [Match("a", 1.0, 0)]
-        other.rebuild(MinHash(exact=True))
-        assert index.query(TEXT) == [Match("a", 1.0, None)]
-
-
 def rebuilt_meanwhile(index: Index, other: Index, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Let another connection rebuild after the first statement of a question; returns the rows of each, as they come."""
-    ask, asked = index._views.own.search.matches, []
+    ask, asked = index._readers.own.search.matches, []
 
     def interrupted(*arguments: Any, **named: Any) -> Any:
         rows = ask(*arguments, **named)
@@ -71,7 +39,7 @@ def rebuilt_meanwhile(index: Index, other: Index, monkeypatch: pytest.MonkeyPatc
         asked.append(len(rows))
         return rows
 
-    monkeypatch.setattr(index._views.own.search, "matches", interrupted)
+    monkeypatch.setattr(index._readers.own.search, "matches", interrupted)
     return asked
 
 
@@ -84,19 +52,6 @@ def test_a_rebuild_while_a_query_runs(tmp_path: Path, monkeypatch: pytest.Monkey
         assert asked == [3, 2]
         assert found(index) == ["a", "b"]
         assert asked == [3, 2, 2]
-
-
-@pytest.mark.parametrize("end", ["ROLLBACK", "COMMIT"])
-def test_a_rebuild_inside_the_callers_transaction(end: str) -> None:
-    """A rebuild counts from its statement on, and no more where the caller rolls it back."""
-    connection = apsw.Connection(":memory:")
-    index = filled(connection)
-    assert found(index) == ["a", "b", "c"]
-    connection.execute("BEGIN")
-    index.rebuild(BinaryCode(64, 0))
-    assert found(index) == ["a"]
-    connection.execute(end)
-    assert found(index) == found(index) == (["a"] if end == "COMMIT" else ["a", "b", "c"])
 
 
 def test_two_indexes_of_one_connection() -> None:
@@ -112,20 +67,10 @@ def test_two_indexes_of_one_connection() -> None:
     assert found(index) == ["a"]
 
 
-def test_inside_a_transaction_of_the_index() -> None:
-    """A query inside `transaction()` sees what was added in it, and nothing of that after it failed."""
-    index = filled(":memory:")
-    with pytest.raises(KeyError), index.transaction():
-        index.add_code("d", 3)
-        assert found(index) == ["a", "b", "d", "c"]
-        raise KeyError
-    assert found(index) == ["a", "b", "c"]
-
-
 def test_what_is_interrupted_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A query that is interrupted, or that meets a lock, fails at once; one that fails over its SQL is asked again."""
     index = filled(":memory:")
-    ask, asked = index._views.own.search.matches, []
+    ask, asked = index._readers.own.search.matches, []
     errors: list[Exception] = []
 
     def counted(*arguments: Any, **named: Any) -> Any:
@@ -134,7 +79,7 @@ def test_what_is_interrupted_is_not_asked_again(monkeypatch: pytest.MonkeyPatch)
             raise errors[0]
         return ask(*arguments, **named)
 
-    monkeypatch.setattr(index._views.own.search, "matches", counted)
+    monkeypatch.setattr(index._readers.own.search, "matches", counted)
     index.connection.set_progress_handler(lambda: True, 1)
     with pytest.raises(NearDupError, match="interrupted"):
         index.query_code(0)
@@ -152,33 +97,19 @@ def test_what_is_interrupted_is_not_asked_again(monkeypatch: pytest.MonkeyPatch)
     assert found(index) == ["a", "b", "c"]
 
 
-def test_growing_from_a_scan_to_probes() -> None:
-    """Answers are the same on both sides of the size from which tables are probed, also where the growth is rolled back."""
-    index = filled(":memory:")
-    far = [int.from_bytes(bytes([i % 251] * 4 + [255] * 4), "big") for i in range(250)]
-    with pytest.raises(KeyError), index.transaction():
-        for i, code in enumerate(far):
-            index.add_code(i, code)
-            assert found(index) == ["a", "b", "c"]
-        raise KeyError
-    assert found(index) == ["a", "b", "c"]
-    index.add_codes(range(len(far)), far)
-    assert found(index) == ["a", "b", "c"]
-
-
 # ---- matches of a key: two statements, one of which is held while the other runs ---------------------------------------------
 
 
 def test_matches_of_a_key_see_one_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What another connection deletes after the document was found, the document itself too, is still in the answer."""
     with filled(tmp_path / "a.db") as index, Index(tmp_path / "a.db") as other:
-        ask = index._views.own.search.matches
+        ask = index._readers.own.search.matches
 
         def interrupted(*arguments: Any, **named: Any) -> Any:
             other.delete_many(["a", "b"])
             return ask(*arguments, **named)
 
-        monkeypatch.setattr(index._views.own.search, "matches", interrupted)
+        monkeypatch.setattr(index._readers.own.search, "matches", interrupted)
         assert [match.key for match in index.matches("a")] == ["b", "c"]
         monkeypatch.undo()
         assert index.matches("c") == []

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
-from load import run_threads, story
+from load import PATIENCE, asked_meanwhile, in_another_thread, run_threads, story
 
 from neardup_db import BinaryCode, ClosedError, Index, MinHash, MismatchError, ReadOnlyError, SimHash, TextRules
 from neardup_db.limits import READERS_MAX
-
-PATIENCE = 10
-"""Seconds after which a thread that should have gone on is given up."""
 
 
 @pytest.fixture
@@ -27,40 +24,6 @@ def index(tmp_path: Path) -> Iterator[Index]:
         for key, bits in (("a", 0), ("b", 1), ("c", 3)):
             opened.add_code(key, (1 << bits) - 1)
         yield opened
-
-
-@contextmanager
-def in_another_thread(context: Any) -> Iterator[None]:
-    """Another thread is inside `context` meanwhile."""
-    entered, leave = threading.Event(), threading.Event()
-
-    def stay() -> None:
-        with context:
-            entered.set()
-            assert leave.wait(PATIENCE)
-
-    thread = threading.Thread(target=stay)
-    thread.start()
-    assert entered.wait(PATIENCE)
-    try:
-        yield
-    finally:
-        leave.set()
-        thread.join()
-
-
-def asked_meanwhile(ask: Callable[[], Any], seconds: float = PATIENCE) -> list[Any]:
-    """What another thread is answered within so many seconds; nothing where it has to wait."""
-    answers: list[Any] = []
-
-    def wait() -> None:
-        with suppress(ClosedError):  # where its turn comes too late
-            answers.append(ask())
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    thread.join(seconds)
-    return answers
 
 
 QUESTIONS: dict[str, Callable[[Index], Any]] = {
@@ -73,7 +36,7 @@ QUESTIONS: dict[str, Callable[[Index], Any]] = {
     "len": len,
     "iter": list,
     "pairs": lambda index: sorted((pair.key_a, pair.key_b) for pair in index.pairs()),
-    "pairs with another": lambda index: sorted((pair.key_a, pair.key_b) for pair in index.pairs(index)),
+    "pairs with another": lambda index: sorted((pair.key_a, pair.key_b) for pair in index.pairs_with(index)),
     "clusters": lambda index: [cluster.keys for cluster in index.clusters()],
     "explain_match": lambda index: index.explain_match("a", "c").distance,
     "stats": lambda index: index.stats()["documents"],
@@ -112,21 +75,21 @@ def test_as_many_at_once_as_there_are_readers(index: Index, monkeypatch: pytest.
     run_threads(*[lambda: len(index)] * (READERS_MAX + 1))
     clock.clear()
     run_threads(*[partial(list, index)] * (3 * READERS_MAX))
-    assert len(index._views._readers) == READERS_MAX
+    assert len(index._readers._others) == READERS_MAX
 
 
 def views_clock(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], Any]]:
     """Functions that run whenever a question looks at the clock, which it does in the middle."""
-    from neardup_db import records
+    from neardup_db import clock
 
-    now, called = records.now_ms, list[Callable[[], Any]]()
+    now, called = clock.now_ms, list[Callable[[], Any]]()
 
     def watched() -> int:
         for one in called:
             one()
         return now()
 
-    monkeypatch.setattr(records, "now_ms", watched)
+    monkeypatch.setattr(clock, "now_ms", watched)
     return called
 
 
@@ -169,19 +132,6 @@ def test_a_rebuild_is_followed(tmp_path: Path) -> None:
                 done.set()
 
         run_threads(rebuild, ask, ask, ask)
-
-
-def test_a_rebuild_that_is_not_committed_is_not_followed(tmp_path: Path) -> None:
-    """Inside a transaction that has rebuilt the index with other rules, other threads go on by those that are in the file."""
-    with Index(tmp_path / "index.db", MinHash(), text=TextRules(), store_text=True) as index:
-        index.add("a", "one two three four")
-        index.rebuild(text=TextRules(case=None))
-        with index.transaction():
-            index.rebuild(text=TextRules.chars())
-            index.add("b", "One two three four")
-            assert asked_meanwhile(lambda: index.query("One two three four")) == [[]]
-            assert len(index.query("One two three four")) == 2
-        assert asked_meanwhile(lambda: len(index.query("One two three four"))) == [2]
 
 
 def test_a_rebuild_that_fails_is_not_followed(tmp_path: Path) -> None:
@@ -247,8 +197,8 @@ def test_another_file_under_the_name_is_not_read(index: Index, tmp_path: Path) -
 
 def test_readers_cannot_write(index: Index) -> None:
     """The connections that threads are given can read only."""
-    with in_another_thread(index.transaction()), index._views.reading() as view:
-        assert view is not index._views.own
+    with in_another_thread(index.transaction()), index._readers.reading() as view:
+        assert view is not index._readers.own
         with pytest.raises(apsw.ReadOnlyError):
             view.store.db.execute("DELETE FROM neardup_document")
         with pytest.raises(ReadOnlyError), view.store.writing():
@@ -257,7 +207,7 @@ def test_readers_cannot_write(index: Index) -> None:
 
 def test_read_only_files_are_read_at_once(index: Index, tmp_path: Path) -> None:
     """An index opened with read_only=True has readers too."""
-    with Index(tmp_path / "index.db", read_only=True) as reading, in_another_thread(reading._views.reading()):
+    with Index(tmp_path / "index.db", read_only=True) as reading, in_another_thread(reading._readers.reading()):
         assert list(reading) == ["a", "b", "c"] and [match.key for match in reading.query_code(0)] == ["a", "b", "c"]
 
 
@@ -324,4 +274,4 @@ def test_a_reader_that_cannot_be_opened(index: Index, monkeypatch: pytest.Monkey
     with in_another_thread(index.transaction()):
         assert asked_meanwhile(lambda: len(index), 0.1) == []
     run_threads(*[lambda: len(index)] * 6)
-    assert index._views._readers == [] and READERS_MAX >= 4
+    assert index._readers._others == [] and READERS_MAX >= 4

@@ -23,9 +23,6 @@ from processes import STATES, TEXTS, Verdicts, audit, state_of
 
 from neardup_db import Index
 
-ROUNDS = {False: 8, True: 300}
-"""Of CI, and of an hour."""
-
 CAST = ["write", "write", "write", "rebuild", "rebuild", "read", "read", "look"]
 """Who is at work at once."""
 
@@ -121,7 +118,7 @@ def settle(path: str, history: History) -> tuple[dict[str, str], int]:
         return held, state_of(index)
 
 
-def test_many_processes_on_one_file(tmp_path: Path, long_run: bool, companies: list[Writers]) -> None:
+def test_many_processes_on_one_file(tmp_path: Path, more_rounds: bool, long_run: bool, companies: list[Writers]) -> None:
     """Writers, rebuilders, readers and openers are at work on one file, and are killed at any moment: what was acknowledged is
     there, what was under way is there whole or not at all, and each answer is true of one state of the file at that time."""
     path, second = str(tmp_path / "index.db"), str(tmp_path / "second.db")
@@ -130,7 +127,7 @@ def test_many_processes_on_one_file(tmp_path: Path, long_run: bool, companies: l
             index.add_many((f"first {number}", text) for number, text in enumerate(texts))
     held = {file: settle(file, History(Verdicts(tmp_path / "verdicts.npy"), {"": {}, "-": {}}, {}))[0] for file in (path, second)}
     states, operations = {path: 0, second: 0}, 0
-    for number in range(ROUNDS[long_run]):
+    for number in range(300 if long_run else 8 if more_rounds else 2):
         history = play(tmp_path, companies, number, held, states)
         after = {file: settle(file, history) for file in (path, second)}
         history.judge()

@@ -1,11 +1,11 @@
-"""A report is one file that holds what the index holds, for every scheme; pictures are drawn, or the extra is named."""
+"""A report is one file that holds what the index holds, for every scheme; its charts are files of their own too."""
 
 from __future__ import annotations
 
-import builtins
 import re
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner, Result
@@ -17,6 +17,7 @@ from neardup_db.show.report import report_page
 
 STORY = "the ferry to the northern islands was cancelled on monday because of a storm that closed the harbour for two days"
 CHARTS = {"figure", "figcaption", "svg", "desc", "line", "rect", "text", "polyline", "thead", "tbody"}
+SVG = "{http://www.w3.org/2000/svg}"
 REPORT = ELEMENTS | CHARTS | {"dl", "dt", "dd"}
 
 
@@ -76,8 +77,8 @@ def test_nothing_in_a_document_is_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scheme", [MinHash(exact=True), BottomK(), SimHash(), BitSampling(), BinaryCode(bits=64)])
-def test_every_scheme_has_a_report_and_pictures(tmp_path: Path, scheme: Any) -> None:
-    """Full or empty; of a chart without numbers no picture is drawn."""
+def test_every_scheme_has_a_report_and_charts_as_files(tmp_path: Path, scheme: Any) -> None:
+    """Full or empty; each SVG file has its title and caption in it and its own size, and a chart without numbers has none."""
     path = tmp_path / "a.db"
     with Index(path, scheme):
         pass
@@ -86,30 +87,19 @@ def test_every_scheme_has_a_report_and_pictures(tmp_path: Path, scheme: Any) -> 
     with Index(path) as index:
         for key in range(5):
             _ = index.add(key, STORY) if scheme.takes_text else index.add_code(key, 7)
-    result = run("report", path, "-o", tmp_path / "full.html", "--png", tmp_path / "png")
+    result = run("report", path, "-o", tmp_path / "full.html", "--svg", tmp_path / "new" / "svg")
     assert result.exit_code == 0, result.output
     assert "5 documents" in (tmp_path / "full.html").read_text("utf-8")
-    pictures = {file.name for file in (tmp_path / "png").iterdir()}
-    assert pictures == {"similarity.png", "sizes.png", "timeline.png"} | ({"curve.png"} if scheme.takes_text else set())
-    for file in (tmp_path / "png").iterdir():
-        assert file.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n" and file.stat().st_size > 5000
+    files = sorted((tmp_path / "new" / "svg").iterdir())
+    expected = {"similarity.svg", "sizes.svg", "timeline.svg"} | ({"curve.svg"} if scheme.takes_text else set())
+    assert {file.name for file in files} == expected
+    for file in files:
+        svg = ElementTree.fromstring(file.read_bytes())
+        shown = [element.text for element in svg.iter(f"{SVG}text")]
+        assert svg.tag == f"{SVG}svg" and svg.findtext(f"{SVG}title") in shown
+        assert " ".join(map(str, shown)).endswith(str(svg.findtext(f"{SVG}desc")))
+        assert [svg.attrib["width"], svg.attrib["height"]] == svg.attrib["viewBox"].split()[2:]
         assert str(file) in result.stderr
-
-
-def test_pictures_name_the_extra_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without matplotlib --png is one sentence that says what to install; the rest works."""
-    path = filled(tmp_path / "a.db", MinHash())
-    real = builtins.__import__
-
-    def refuse(name: str, *arguments: Any, **options: Any) -> Any:
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return real(name, *arguments, **options)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
-    result = run("report", path, "--png", tmp_path / "png")
-    assert result.exit_code == 2 and "pip install 'neardup-db[plot]'" in result.stderr and result.stderr.count("\n") == 1
-    assert run("report", path, "-o", tmp_path / "r.html").exit_code == 0
 
 
 def test_the_report_never_overwrites_its_index(tmp_path: Path) -> None:

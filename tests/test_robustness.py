@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 import pytest
 
-import neardup_db.store.opening as opening
+import neardup_db.store.layout.opening as opening
 from neardup_db import (
     BinaryCode,
     BottomK,
@@ -48,14 +48,6 @@ def test_a_file_that_another_process_filled_meanwhile_is_kept(tmp_path: Path, mo
         assert list(index) == ["a"]
 
 
-def test_nothing_is_left_of_a_file_that_could_not_be_made(tmp_path: Path) -> None:
-    """A failure after the file was created removes it again."""
-    rules = TextRules(tokens=lambda text: text.split())
-    with pytest.raises(ParameterError):
-        Index(tmp_path / "index.db", MinHash(), text=rules)
-    assert list(tmp_path.iterdir()) == []
-
-
 # ---- rebuilds ----------------------------------------------------------------------------------------------------------
 
 
@@ -78,23 +70,6 @@ def test_a_fingerprint_made_while_another_thread_rebuilds_is_made_again(monkeypa
         monkeypatch.setattr(MinHash, "values", values)
         index.add("a", "one two three four")
         assert [match.key for match in index.query("one two three four")] == ["a"]
-        assert index.check().ok
-
-
-@pytest.mark.parametrize("change", [{"text": TextRules(shingle=2)}, {"scheme": MinHash(threshold=0.5)}])
-def test_a_rebuild_that_is_rolled_back_leaves_a_usable_index(tmp_path: Path, change: dict[str, Any]) -> None:
-    """After an outer transaction has failed the index goes on with the parameters that it was opened with."""
-    with Index(tmp_path / "index.db", MinHash(threshold=0.8), text=TextRules(shingle=3), store_text=True) as index:
-        index.add("a", "one two three four")
-        with pytest.raises(ZeroDivisionError), index.transaction():
-            index.rebuild(**change)
-            raise ZeroDivisionError
-        assert [match.key for match in index.query("one two three four")] == ["a"]
-        assert (index.scheme.threshold, index.text_rules.shingle) == (0.8, 3)  # type: ignore[attr-defined]
-        with pytest.raises(ZeroDivisionError), index.transaction():
-            index.rebuild(**change)
-            raise ZeroDivisionError
-        index.rebuild(**change)
         assert index.check().ok
 
 
@@ -148,26 +123,6 @@ def test_a_full_transaction_is_committed_before_the_next_record_is_asked_for(tmp
         assert len(other) == 8
 
 
-@pytest.mark.parametrize("stop", [OSError("the feed broke"), KeyboardInterrupt()])
-def test_what_commit_every_has_filled_stays_when_the_stream_fails(stop: BaseException) -> None:
-    """A failure of the caller's iterator costs the records of the unfinished transaction only."""
-
-    def stream() -> Iterator[tuple[int, str]]:
-        yield from [(number, f"text number {number}") for number in range(5)]
-        raise stop
-
-    with Index(":memory:", MinHash()) as index:
-        with pytest.raises(type(stop)):
-            index.add_many(stream(), commit_every=5)
-        assert len(index) == 5
-        with pytest.raises(ParameterError, match="record 2"):
-            index.add_many([(5, "five"), (6, "six"), (7, None)], commit_every=2)
-        assert len(index) == 7
-        with pytest.raises(type(stop)):
-            index.add_many(((key + 10, text) for key, text in stream()), commit_every=None)
-        assert len(index) == 7
-
-
 def test_an_error_of_the_progress_callback_takes_the_transaction_back() -> None:
     """What the callback raises comes out, and the index can be used as before."""
 
@@ -214,20 +169,6 @@ def test_damaged_fingerprints_are_reported_and_made_again_from_stored_texts(sche
         assert [cluster.keys for cluster in index.clusters()] == [("a", "b")]
 
 
-def test_what_repair_cannot_bring_back_is_said() -> None:
-    """Without a stored text a damaged fingerprint is lost: the document stays, matches nothing, and is named."""
-    with Index(":memory:", MinHash()) as index:
-        index.add("a", "one two three")
-        index.add("b", "four five six")
-        index.connection.execute(DAMAGE[0])
-        report = index.check(repair=True)
-        assert not report.ok and "'a'" in report.problems[0] and "add them again" in report.problems[0]
-        assert index.query("one two three") == [] and "a" in index
-        assert [match.key for match in index.query("four five six")] == ["b"]
-        index.add("a", "one two three", if_exists="replace")
-        assert index.check().ok
-
-
 def test_a_document_with_a_damaged_fingerprint_can_be_deleted() -> None:
     """Removing what is damaged needs no repair, and leaves nothing of it."""
     with Index(":memory:", MinHash()) as index:
@@ -238,27 +179,6 @@ def test_a_document_with_a_damaged_fingerprint_can_be_deleted() -> None:
         assert index.delete("a")
         assert index.check().ok
         assert index.stats()["candidate_rows"] == 0
-
-
-@pytest.mark.parametrize(
-    ("scheme", "damage"),
-    [
-        (MinHash(), DAMAGE[0]),
-        (BinaryCode(bits=64, max_distance=3), DAMAGE[0]),  # few: looked at one by one
-        (BinaryCode(bits=64, max_distance=20), "UPDATE neardup_code_bucket SET entries = zeroblob(length(entries))"),
-    ],
-    ids=repr,
-)
-def test_a_query_that_meets_damage_names_the_remedy(scheme: Any, damage: str) -> None:
-    """Not the words of an SQL function, but what to do."""
-    with Index(":memory:", scheme) as index:
-        add, query = (index.add_code, index.query_code) if isinstance(scheme, BinaryCode) else (index.add, index.query)
-        content: Any = 5 if isinstance(scheme, BinaryCode) else "one two three"
-        add("a", content)
-        index.connection.execute(damage)
-        for call in (lambda: query(content), lambda: add("b", content)):
-            with pytest.raises(CorruptIndexError, match="check"):
-                call()
 
 
 # ---- an application's own connection ---------------------------------------------------------------------------------------
@@ -297,17 +217,6 @@ def test_a_caller_s_row_trace_is_the_caller_s() -> None:
 
 
 # ---- calls ----------------------------------------------------------------------------------------------------------------
-
-
-def test_one_key_or_text_in_the_place_of_many_is_refused() -> None:
-    """The letters of a key are not keys."""
-    with Index(":memory:", MinHash()) as index:
-        index.add("a", "one two three")
-        for call in (index.delete_many, index.get_many, index.query_many):
-            for value in ("a", b"a", 1, None):
-                with pytest.raises(ParameterError, match="give a list"):
-                    call(value)  # type: ignore[arg-type]
-        assert list(index) == ["a"]
 
 
 def test_any_matches_come_best_first() -> None:

@@ -6,11 +6,14 @@ import random
 from typing import Any
 
 import buckets
+import numpy as np
 import pytest
 import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import neardup_db as nd
+from neardup_db import native
 from neardup_db.native import ffi, lib
 
 DEFAULTS: dict[int, dict[str, Any]] = {
@@ -314,6 +317,39 @@ def test_band_keys_are_the_distinct_signed_buckets() -> None:
         assert keys(native, value, False) == keys(native, value, True) == expected
 
 
+def test_settings_are_words_with_numbers() -> None:
+    """A setting's word and its number are each other's, and what is no word has none."""
+    assert native.words("plan") == ("scan", "blocks", "chunks", "bands", "prefix")
+    assert [lib.nd_setting_number(b"plan", word.encode()) for word in native.words("plan")] == [0, 1, 2, 3, 4]
+    assert (lib.nd_setting_number(b"plan", b"NFC"), lib.nd_setting_number(b"plans", b"scan")) == (-1, -1)
+    assert native.words("plans") == () and lib.nd_setting_word(b"plan", -1) == ffi.NULL
+
+
+@pytest.mark.parametrize("scheme", [nd.MinHash(), nd.MinHash(exact=True), nd.BottomK(), nd.SimHash(bits=64), nd.BinaryCode(64)])
+def test_a_sketch_is_value_hash_and_keys_of_the_single_calls(scheme: Any) -> None:
+    """One call gives what an index stores of a text, or of a code, as the calls for value, hash and keys do; of an empty text
+    only its tokens."""
+    if scheme.takes_text:
+        rules, text = nd.TextRules().native, "one two three four five six seven äöü"
+        value, count = native.value_of_text(scheme.native, rules, text)
+        assert value is not None
+        made = native.sketch_of_text(scheme.native, rules, text)
+        assert made.token_count == count == 8
+        assert native.sketch_of_value(scheme.native, value, 8) == made
+        assert native.sketch_of_text(scheme.native, rules, " ") == (None, 0, None, None)
+    else:
+        value = bytes(range(8))
+        made = native.sketch_of_value(scheme.native, value)
+    assert made.value == value
+    assert made.value_hash == np.uint64(xxhash.xxh3_64_intdigest(value)).astype(np.int64)
+    if scheme.native.plan != lib.ND_PLAN_BANDS:
+        assert made.keys is None
+        return
+    lows = np.frombuffer(made.keys, "<i8").tolist()
+    assert len(lows) == scheme.native.bands and lows == sorted(lows)
+    assert sorted(set(lows)) == [low for _, low, _ in keys(scheme.native, value, False)]
+
+
 @pytest.mark.parametrize("num_perm", [1, 3, 17, 129])
 @pytest.mark.parametrize("hash_count", [1, 2, 300])
 def test_bands_of_one_slot_may_be_odd_in_number(num_perm: int, hash_count: int) -> None:
@@ -457,18 +493,3 @@ def test_values_may_stand_at_any_address() -> None:
         assert [lib.nd_keys_rows(found)[i].low for i in range(lib.nd_keys_count(found))] == [
             k[1] for k in keys(native, value, True)
         ]
-
-
-def test_scans_are_preferred_where_probing_costs_more() -> None:
-    """Few codes are looked at one by one, many are probed, in one bucket always; what is not Hamming is never scanned."""
-    for kind in (lib.ND_SCHEME_SIMHASH, lib.ND_SCHEME_BINARYCODE, lib.ND_SCHEME_BITSAMPLING):
-        assert lib.nd_scheme_prefers_scan(scheme(kind), 10) == 1
-        assert lib.nd_scheme_prefers_scan(scheme(kind, plan=lib.ND_PLAN_SCAN), 10) == 0
-    assert lib.nd_scheme_prefers_scan(scheme(lib.ND_SCHEME_SIMHASH), 1_000_000) == 0
-    assert lib.nd_scheme_prefers_scan(scheme(lib.ND_SCHEME_BINARYCODE), 1_000_000) == 0
-    many = scheme(lib.ND_SCHEME_SIMHASH, max_distance=20, blocks=22)  # 231 tables
-    assert [lib.nd_scheme_prefers_scan(many, count) for count in (1000, 1_000_000)] == [1, 0]
-    short = scheme(lib.ND_SCHEME_SIMHASH, bits=8, max_distance=4, blocks=5)  # a bucket in each table holds a quarter or half
-    assert lib.nd_scheme_prefers_scan(short, 1_000_000) == 0
-    for kind in (lib.ND_SCHEME_MINHASH, lib.ND_SCHEME_BOTTOMK):
-        assert lib.nd_scheme_prefers_scan(scheme(kind), 1) == 0

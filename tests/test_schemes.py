@@ -11,8 +11,11 @@ from math import comb
 import numpy as np
 import pytest
 import xxhash
+from test_fingerprint import fold, mix32
+from test_kernels import splitmix64
+from test_scheme_core import keys
 
-from neardup_db import BinaryCode, BitSampling, BottomK, MinHash, ParameterError, SimHash, TextRules
+from neardup_db import BinaryCode, BitSampling, BottomK, MinHash, ParameterError, SimHash, TextRules, compute
 from neardup_db.errors import CorruptIndexError
 from neardup_db.schemes import SCHEMES, plans, scheme_from_settings
 
@@ -26,24 +29,6 @@ M64 = (1 << 64) - 1
 def hashes_of(text):
     words = text.split()
     return [xxhash.xxh3_64_intdigest(" ".join(words[i : i + 3]).encode()) for i in range(len(words) - 2)]
-
-
-def splitmix(seed):
-    while True:
-        seed = seed + 0x9E3779B97F4A7C15 & M64
-        z = (seed ^ seed >> 30) * 0xBF58476D1CE4E5B9 & M64
-        z = (z ^ z >> 27) * 0x94D049BB133111EB & M64
-        yield z ^ z >> 31
-
-
-def fold(value):
-    return (value ^ value >> 32) * 0x9E3779B97F4A7C15 % 2**64
-
-
-def mix32(value):
-    for multiplier, shift in ((0x85EBCA6B, 16), (0xC2B2AE35, 13), (1, 16)):
-        value = (value ^ value >> shift) * multiplier % 2**32
-    return value
 
 
 # ---- fingerprints ------------------------------------------------------------------------------------------------------
@@ -84,7 +69,7 @@ def test_bottom_k_of_32_bits():
 
 def test_minhash_of_text():
     """MinHash slots are those of the documented family: a folded hash, affine functions, the minimum mixed again."""
-    draw = splitmix(1)
+    draw = iter(splitmix64(1, 128))
     numbers = [fold(fold(h)) >> 32 for h in hashes_of(TEXT)]
     expected = []
     for _ in range(128):
@@ -234,7 +219,7 @@ def test_code_kinds():
     data = b"\x80" + bytes(6) + b"\x01"
     for code in (number, data, np.uint64(number), "8000000000000001", "0x8000000000000001", np.frombuffer(data, np.uint8)):
         assert scheme.code_value(code) == data
-    assert np.array_equal(scheme.fingerprint_of(data), np.frombuffer(data, np.uint8))
+    assert np.array_equal(scheme.decoded(data, None), np.frombuffer(data, np.uint8))
     for code in ("80", b"", 1 << 64, -1, "8" * 15, " 800000000000000", np.zeros(8, np.uint16), None, True):
         with pytest.raises(ParameterError):
             scheme.code_value(code)
@@ -344,7 +329,7 @@ def test_default_plans():
     assert (simhash.plan, simhash.blocks, simhash.table) == ("blocks", 4, "code_bucket")
     assert [SimHash(64, 3, expected=10**n).blocks for n in (7, 8)] == [4, 5]
     assert (BinaryCode(256, 31).plan, BinaryCode(256, 31).table) == ("chunks", "code_bucket")
-    assert (BinaryCode(256, 63).plan, BinaryCode(256, 63).query_name(10)) == ("scan", "buckets")
+    assert (BinaryCode(256, 63).plan, BinaryCode(256, 63).table) == ("scan", "code_bucket")
     assert (BitSampling().max_distance, BitSampling().plan) == (37, "chunks")
     assert BitSampling(chunks=16).chunks == 16
 
@@ -398,22 +383,31 @@ def test_bounds_of_codes():
 def test_query_names():
     """Each plan and kind of evidence has its query and constants."""
     rules = TextRules()
-    assert MinHash().query_name(10) == "bands" and MinHash().query_parameters() == {"slot_bits": 16}
-    assert MinHash(exact=True).for_index(rules, False).query_name(10) == "bands_hashes"
-    assert MinHash(exact=True).for_index(rules, True).query_name(10) == "bands_text"
-    assert MinHash(exact=True).for_index(TextRules(tokens=str.split), True).query_name(10) == "bands_hashes"
-    assert (BottomK().query_name(1), BottomK(measure="estimate").query_name(1)) == ("prefix", "prefix_estimate")
+    assert MinHash().verification() == "bands" and MinHash().query_parameters() == {"slot_bits": 16}
+    assert MinHash(exact=True).for_index(rules, False).verification() == "bands_hashes"
+    assert MinHash(exact=True).for_index(rules, True).verification() == "bands_text"
+    assert MinHash(exact=True).for_index(TextRules(tokens=str.split), True).verification() == "bands_hashes"
+    assert (BottomK().verification(), BottomK(measure="estimate").verification()) == ("prefix", "prefix_estimate")
     assert BottomK(k=9).query_parameters() == {"k": 9}
-    assert BottomK(containment=True).query_name(1) == "prefix"
-    assert BottomK(containment=True).containment_name() == "prefix_containment"
-    assert MinHash(exact=True).for_index(rules, False).containment_name() == "scan_containment"
-    assert MinHash(exact=True).for_index(rules, True).containment_name() == "scan_text_containment"
+    assert BottomK(containment=True).verification() == "prefix"
+    assert BottomK(containment=True).verification("containment") == "prefix_containment"
+    assert MinHash(exact=True).for_index(rules, False).verification("containment") == "scan_containment"
+    assert MinHash(exact=True).for_index(rules, True).verification("containment") == "scan_text_containment"
     assert SimHash(64).query_parameters() == {"bits": 64, "slope": 1.0}
     assert BitSampling(64).query_parameters() == {"bits": 64, "slope": 2.0}
-    assert SimHash(64).query_name(10**6) == "buckets" and SimHash(64).query_name(1) == "scan"
+    assert SimHash(64).verification() == BinaryCode(256, 63).verification() == "buckets"
 
 
 # ---- stored values -----------------------------------------------------------------------------------------------------
+
+
+def fingerprint_in(scheme, value):
+    """The fingerprint that a stored value holds, or that follows from its shingle hashes."""
+    if not isinstance(scheme, MinHash):
+        return scheme.decoded(value, None)
+    if scheme.evidence_kind == "hashes":
+        return compute.minhash(np.frombuffer(value, "<u8"), scheme.num_perm, scheme.seed, scheme.slot_bits, scheme.family)
+    return scheme.decoded(value[: scheme.value_size], None)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES_OF_TEXT, ids=repr)
@@ -424,9 +418,9 @@ def test_values(scheme, store_text):
     made = ready.values([TEXT, "", "two words"], TextRules())
     assert made.token_counts == [15, 0, 2] and made.values[1] is None
     for text, value in ((TEXT, made.values[0]), ("two words", made.values[2])):
-        assert np.array_equal(ready.fingerprint_of(value), scheme.fingerprint(text))
+        assert np.array_equal(fingerprint_in(ready, value), scheme.fingerprint(text))
         assert ready.is_value(value) and not ready.is_value(value + b"x")
-        assert len(ready.probe_keys(value)) > 0
+        assert keys(ready.native, value, True)
 
 
 def test_evidence():

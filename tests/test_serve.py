@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import socket
-import sqlite3
 import subprocess
 import sys
 import urllib.error
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from datasette.utils.sqlite import sqlite3
 from pages import LOW, NEAR, PROGRAM, make, served
 
 from neardup_db import Index, ReadOnlyError

@@ -94,7 +94,7 @@ def test_large_files_are_sampled_and_the_chart_says_so(tmp_path: Path) -> None:
         read = sum(count for *_, count in found.similarities)
         assert abs(read * 4 - exact.matches) < exact.matches / 5
         assert figures.largest(index.connection, limit=1, most=100) == figures.largest(index.connection, limit=1)
-        html = charts.charts(found)
+        html = charts.grid(found)
         assert found.matches_note in html and found.clusters_note in html
 
 
@@ -107,7 +107,7 @@ def test_charts_are_drawn_for_every_scheme_empty_or_not(scheme: object, filled: 
             for key in "abc":
                 _ = index.add(key, STORY) if index.scheme.takes_text else index.add_code(key, 7)
         found = figures.collect(index.connection)
-    html = charts.charts(found)
+    html = charts.grid(found)
     assert html.count("<figure") == html.count("</figure>") == html.count("<figcaption>") == 4
     drawn = svgs(html)
     assert len(drawn) == 3 * filled + (found.scheme != "binarycode")
@@ -123,7 +123,7 @@ def test_charts_are_drawn_for_every_scheme_empty_or_not(scheme: object, filled: 
 
 def test_bars_are_as_high_as_their_counts() -> None:
     """Heights are in proportion; an empty bar has none, and every count is in the table too."""
-    html = charts.histogram([(0.8, 0.9, 5), (0.9, 0.95, 0), (0.95, 1.0, 10)], 0.85)
+    html = charts.histogram([(0.8, 0.9, 5), (0.9, 0.95, 0), (0.95, 1.0, 10)], 0.85).figure()
     heights = [float(bar.attrib["height"]) for bar in svgs(html)[0].findall(f"{SVG}rect")]
     assert heights[1] == 0 and heights[0] * 2 == pytest.approx(heights[2], abs=0.2)
     assert "<td>0.95 to 1</td><td>10</td>" in html and "threshold 0.85" in html
@@ -132,9 +132,9 @@ def test_bars_are_as_high_as_their_counts() -> None:
 
 def test_counts_have_whole_numbers_beside_them() -> None:
     """One match is no half and half; millions are short, and long labels stay within the frame."""
-    labels = [text.text for text in svgs(charts.histogram([(0.8, 0.9, 1), (0.9, 1.0, 0)]))[0].findall(f"{SVG}text")]
+    labels = [text.text for text in svgs(charts.histogram([(0.8, 0.9, 1), (0.9, 1.0, 0)]).figure())[0].findall(f"{SVG}text")]
     assert labels[:2] == ["0", "1"] and "0.5" not in labels
-    [svg] = svgs(charts.timeline([(f"2026-01-0{day} 00:00:00", 1_500_000) for day in range(1, 8)], "day"))
+    [svg] = svgs(charts.timeline([(f"2026-01-0{day} 00:00:00", 1_500_000) for day in range(1, 8)], "day").figure())
     assert "1.5M" in [text.text for text in svg.findall(f"{SVG}text")]
     for text in svg.findall(f"{SVG}text"):
         reach = len(text.text or "") * charts.LETTER / (2 if text.attrib["text-anchor"] == "middle" else 1)
@@ -143,14 +143,15 @@ def test_counts_have_whole_numbers_beside_them() -> None:
 
 def test_the_curve_tells_where_half_are_returned() -> None:
     """Between two points it is interpolated."""
-    assert "Jaccard similarity of 0.75" in charts.curve([(0.0, 0.0, 0.0), (0.5, 0.5, 0.0), (1.0, 1.0, 1.0)])
-    assert "similarity of 1 " in charts.curve([(0.0, 0.0, 0.0), (1.0, 1.0, 0.4)])
+    assert "Jaccard similarity of 0.75" in charts.curve([(0.0, 0.0, 0.0), (0.5, 0.5, 0.0), (1.0, 1.0, 1.0)]).sentence
+    assert "similarity of 1 " in charts.curve([(0.0, 0.0, 0.0), (1.0, 1.0, 0.4)]).sentence
 
 
 def test_the_curve_of_an_exact_index_is_a_step() -> None:
     """What is similar enough is returned wherever it is looked at: there is no half."""
     step = [(0.0, 0.0, 0.0), (0.8, 0.99, 0.0), (0.8, 0.99, 0.99), (1.0, 1.0, 1.0)]
-    assert "99.0% of the pairs with a Jaccard similarity of just 0.8 are returned, below it none" in charts.curve(step, 0.8)
+    told = "99.0% of the pairs with a Jaccard similarity of just 0.8 are returned, below it none"
+    assert told in charts.curve(step, 0.8).sentence
 
 
 def bottom_k_chances(k: int, threshold: float, measure: str, similarity: float) -> tuple[float, float]:
@@ -276,7 +277,7 @@ def test_figures_of_a_damaged_file_stay_small(path: Path) -> None:
     found = figures.collect(connection)
     connection.close()
     assert len(found.times) <= 301 and len(found.similarities) == 20
-    assert len(svgs(charts.charts(found))) == 4
+    assert len(svgs(charts.grid(found))) == 4
 
 
 def test_a_page_needs_nothing_else() -> None:

@@ -9,74 +9,32 @@ import re
 import shutil
 import struct
 import subprocess
-from collections.abc import Iterator
 from typing import Any
 
 import apsw
 import pytest
 import xxhash
+from by_hand import load_extension, refused
 from support import sqlite_shell
 
 import neardup_db
 from neardup_db import BinaryCode, Index, MinHash
 
-SCALARS = {
-    ("neardup_containment", 2),
-    ("neardup_containment_estimate", 3),
-    ("neardup_hamming", 2),
-    ("neardup_isa", 0),
-    ("neardup_jaccard", 2),
-    ("neardup_jaccard", 3),
-    ("neardup_jaccard_estimate", 3),
-    ("neardup_minhash", 1),
-    ("neardup_minhash", 2),
-    ("neardup_minhash", 3),
-    ("neardup_minhash", 4),
-    ("neardup_intact", 2),
-    ("neardup_near", 3),
-    ("neardup_number", 2),
-    ("neardup_simhash", 1),
-    ("neardup_simhash", 2),
-    ("neardup_simhash", 3),
-    ("neardup_similarity", 3),
-    ("neardup_slot_share", 3),
-    ("neardup_text_containment", 3),
-    ("neardup_text_jaccard", 4),
-    ("neardup_version", 0),
-}
+COUNTS = {
+    "containment": (2,), "containment_estimate": (3,), "hamming": (2,), "intact": (2,), "isa": (0,), "jaccard": (2, 3),
+    "jaccard_estimate": (3,), "minhash": (1, 2, 3, 4), "near": (3,), "number": (2,), "simhash": (1, 2, 3), "similarity": (3,),
+    "slot_share": (3,), "text_containment": (3,), "text_jaccard": (4,), "version": (0,),
+}  # fmt: skip
+"""Scalar functions: the numbers of arguments that each takes."""
+SCALARS = {(f"neardup_{name}", count) for name, counts in COUNTS.items() for count in counts}
 READERS = {"neardup_similarity", "neardup_text_containment", "neardup_text_jaccard"}
-TABLES = {
-    "neardup_bands",
-    "neardup_buckets",
-    "neardup_entries",
-    "neardup_filing",
-    "neardup_join",
-    "neardup_keys",
-    "neardup_probe",
-    "neardup_search",
-    "neardup_shingles",
-}
-
-
-@pytest.fixture
-def db() -> Iterator[apsw.Connection]:
-    connection = apsw.Connection(":memory:")
-    connection.enable_load_extension(True)
-    connection.load_extension(str(neardup_db.extension_path()), "sqlite3_neardup_init")
-    yield connection
-    connection.close()
+TABLES = {f"neardup_{name}" for name in ["bands", "buckets", "entries", "filing", "join", "keys", "probe", "search", "shingles"]}
 
 
 def one(db: apsw.Connection, sql: str, *values: Any) -> Any:
     rows = db.execute(sql, values).fetchall()
     assert len(rows) == 1 and len(rows[0]) == 1
     return rows[0][0]
-
-
-def refused(db: apsw.Connection, sql: str, *values: Any) -> str:
-    with pytest.raises(apsw.SQLError) as caught:
-        db.execute(sql, values).fetchall()
-    return str(caught.value)
 
 
 def numbers(*values: int) -> bytes:
@@ -119,14 +77,14 @@ def test_registered_functions_are_exactly_these() -> None:
     db.close()
 
 
-def test_only_the_entry_point_is_exported() -> None:
+def test_only_the_entry_points_are_exported() -> None:
     """Nothing of ours can be taken for a symbol of the host program."""
     if shutil.which("nm") is None:
         return
     command = ["nm", "-D", "--defined-only", str(neardup_db.extension_path())]
     out = subprocess.run(command, capture_output=True, text=True, check=True)
     names = [line.split()[-1] for line in out.stdout.splitlines()]
-    assert [name for name in names if not name.startswith("_")] == ["sqlite3_neardup_init"]
+    assert sorted(name for name in names if not name.startswith("_")) == ["sqlite3_neardup_fork_init", "sqlite3_neardup_init"]
 
 
 def test_version_is_the_package_s(db: apsw.Connection) -> None:
@@ -138,18 +96,10 @@ def test_version_is_the_package_s(db: apsw.Connection) -> None:
 @pytest.mark.parametrize(
     ("a", "b", "distance"),
     [
-        (0, 0, 0),
-        (1, 2, 2),
-        (-1, 0, 64),
-        (-1, 1, 63),
-        (-(2**63), 2**63 - 1, 64),
-        (b"", b"", 0),
-        (b"\xff\x00", b"\x0f\x01", 5),
-        (b"\xff" * 33, b"\x00" * 33, 264),
-        (None, 1, None),
-        (b"a", None, None),
+        (0, 0, 0), (1, 2, 2), (-1, 0, 64), (-1, 1, 63), (-(2**63), 2**63 - 1, 64), (b"", b"", 0),
+        (b"\xff\x00", b"\x0f\x01", 5), (b"\xff" * 33, b"\x00" * 33, 264), (None, 1, None), (b"a", None, None),
     ],
-)
+)  # fmt: skip
 def test_hamming(db: apsw.Connection, a: Any, b: Any, distance: int | None) -> None:
     """Differing bits of two 64-bit patterns or of two blobs; NULL of NULL."""
     assert one(db, "SELECT neardup_hamming(?, ?)", a, b) == distance
@@ -373,7 +323,7 @@ def test_pure_functions_work_in_views_triggers_and_indexes(db: apsw.Connection) 
 
 def test_functions_are_registered_twice_without_harm(db: apsw.Connection) -> None:
     """A host may load the extension into a connection that has it."""
-    db.load_extension(str(neardup_db.extension_path()), "sqlite3_neardup_init")
+    load_extension(db)
     assert one(db, "SELECT neardup_hamming(1, 3)") == 1
     assert len(db.execute("SELECT * FROM neardup_shingles('a b c', 1)").fetchall()) == 3
 

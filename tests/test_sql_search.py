@@ -1,4 +1,4 @@
-"""Indexes made by hand, from the migrations and literal settings: keys, neardup_search and the shared SQL against brute force."""
+"""Indexes made by hand, from the migrations and literal settings: keys, the shared SQL, and codes against brute force."""
 
 from __future__ import annotations
 
@@ -6,59 +6,23 @@ import json
 import random
 import re
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 import xxhash
 from buckets import block_buckets
+from by_hand import TEXT_RULES, refused, sql_file
 
-import neardup_db
-
-PACKAGE = Path(neardup_db.extension_path()).parent
 NOW = 1_700_000_000_000
-TEXT_RULES: dict[str, Any] = {
-    "text.normalize": "NFKC",
-    "text.case": "fold",
-    "text.tokens": "words",
-    "text.shingle": 3,
-    "text.joiner": None,
-    "text.nonword": "space",
-    "text.short": "whole",
-    "text.stopwords": "[]",
-    "text.filter": None,
-    "text.strip_accents": 0,
-    "text.hash": "xxh3_64",
-    "text.hash_seed": 0,
-}
 COMMON: dict[str, Any] = {"schema_version": 1, "algorithm_version": 1, "generation": 1, "created_at": NOW, "store_text": 0}
 MINHASH: dict[str, Any] = {
     "scheme": "minhash", "plan": "bands", "num_perm": 128, "bands": 40, "rows": 3, "slot_bits": 16, "family": "affine32",
     "seed": 1, "evidence": "none", "threshold": 0.6,
 }  # fmt: skip
 BOTTOMK: dict[str, Any] = {"scheme": "bottomk", "plan": "prefix", "k": 16, "threshold": 0.5, "measure": "fingerprint"}
-
-
-def open_database(path: str = ":memory:") -> apsw.Connection:
-    connection = apsw.Connection(path)
-    connection.enable_load_extension(True)
-    connection.load_extension(str(neardup_db.extension_path()), "sqlite3_neardup_init")
-    return connection
-
-
-@pytest.fixture
-def db() -> Iterator[apsw.Connection]:
-    connection = open_database()
-    yield connection
-    connection.close()
-
-
-def sql_file(folder: str, name: str, index: str) -> str:
-    lines = (PACKAGE / folder / f"{name}.sql").read_text("utf-8").splitlines()
-    return "\n".join(line for line in lines if not line.startswith("--")).replace("{index}", index)
 
 
 def create(db: apsw.Connection, index: str, settings: dict[str, Any], table: str | None = None) -> None:
@@ -106,18 +70,12 @@ def search(db: apsw.Connection, index: str, text: Any, *rest: Any) -> list[tuple
     return db.execute(sql, (index, text, *rest)).fetchall()
 
 
-def refused(db: apsw.Connection, sql: str, *values: Any) -> str:
-    with pytest.raises(apsw.SQLError) as caught:
-        db.execute(sql, values).fetchall()
-    return str(caught.value)
-
-
 # ---- codes: blocks, chunks, scan ---------------------------------------------------------------------------
 
 
 @dataclass
 class Codes:
-    """An index of codes; with few fingerprints a query scans, so a high AUTOINCREMENT id makes it probe."""
+    """An index of codes whose fingerprints have ids from first_id on."""
 
     bits: int
     max_distance: int
@@ -154,16 +112,15 @@ class Codes:
         return sorted(found, key=lambda row: (row[2], row[3]))
 
 
-MANY = 10**9
 CODES = {
-    "blocks 64": lambda: Codes(64, 3, {"plan": "blocks", "blocks": 5}, "code_bucket", MANY),
-    "blocks 64, scanned": lambda: Codes(64, 3, {"plan": "blocks", "blocks": 5}, "code_bucket"),
-    "blocks 40": lambda: Codes(40, 2, {"plan": "blocks", "blocks": 3}, "code_bucket", MANY),
-    "blocks 72": lambda: Codes(72, 3, {"plan": "blocks", "blocks": 4}, "code_bucket", MANY),
-    "blocks 256": lambda: Codes(256, 5, {"plan": "blocks", "blocks": 7}, "code_bucket", MANY),
-    "chunks 64": lambda: Codes(64, 7, {"plan": "chunks", "chunks": 4}, "code_bucket", MANY),
-    "chunks 128, a chunk of 64": lambda: Codes(128, 3, {"plan": "chunks", "chunks": 2}, "code_bucket", MANY),
-    "chunks 256": lambda: Codes(256, 31, {"plan": "chunks", "chunks": 16}, "code_bucket", MANY),
+    "blocks 64": lambda: Codes(64, 3, {"plan": "blocks", "blocks": 5}, "code_bucket"),
+    "blocks 64, large ids": lambda: Codes(64, 3, {"plan": "blocks", "blocks": 5}, "code_bucket", 10**9),
+    "blocks 40": lambda: Codes(40, 2, {"plan": "blocks", "blocks": 3}, "code_bucket"),
+    "blocks 72": lambda: Codes(72, 3, {"plan": "blocks", "blocks": 4}, "code_bucket"),
+    "blocks 256": lambda: Codes(256, 5, {"plan": "blocks", "blocks": 7}, "code_bucket"),
+    "chunks 64": lambda: Codes(64, 7, {"plan": "chunks", "chunks": 4}, "code_bucket"),
+    "chunks 128, a chunk of 64": lambda: Codes(128, 3, {"plan": "chunks", "chunks": 2}, "code_bucket"),
+    "chunks 256": lambda: Codes(256, 31, {"plan": "chunks", "chunks": 16}, "code_bucket"),
     "scan": lambda: Codes(128, 40, {"plan": "scan"}, "code_bucket"),
 }
 
@@ -214,150 +171,9 @@ def pack(values: list[int]) -> bytes | None:
     return struct.pack(f"<{len(values)}Q", *values) if values else None
 
 
-def jaccard(a: list[int], b: list[int]) -> float:
-    return len(set(a) & set(b)) / len(set(a) | set(b)) if a or b else 0.0
-
-
-def texts(seed: int, count: int = 150) -> list[str]:
-    """Stories of about 30 words with copies of which some words were changed, and short ones."""
-    source = random.Random(seed)
-    words = [f"w{i}" for i in range(400)]
-    stories = [[source.choice(words) for _ in range(source.randrange(20, 45))] for _ in range(8)]
-    out = ["", "...", "one", "One, two!"]
-    for number in range(count):
-        story = list(stories[number % 8])
-        for _ in range(source.randrange(5)):
-            story[source.randrange(len(story))] = source.choice(words)
-        out.append(" ".join(story).capitalize() + ".")
-    return out
-
-
-Rule = Callable[[str, str], float]
-
-
-def check_texts(
-    db: apsw.Connection, documents: list[str], similarity: Rule, threshold: float, candidates: Rule | None = None
-) -> None:
-    """neardup_search equals brute force over all documents, for each document's text and a changed one."""
-    hits = 0
-    for text in documents[::5] + [documents[9] + " and more", "nothing like it at all", documents[2]]:
-        scored = []
-        for number, other in enumerate(documents):
-            value = similarity(text, other)
-            if value >= threshold and hashes(text) and hashes(other) and (candidates is None or candidates(text, other)):
-                scored.append((number, value, None, number + 1))
-        expected = sorted(scored, key=lambda row: (-row[1], row[3]))
-        assert search(db, "t", text) == expected
-        assert search(db, "t", text.encode(), threshold, 2) == expected[:2]
-        assert search(db, "t", text, 0.9) == [row for row in expected if row[1] >= 0.9]
-        hits += len(expected)
-    assert hits > 100
-
-
-@pytest.mark.parametrize("measure", ["fingerprint", "estimate"])
-def test_bottom_k_is_found_as_by_brute_force(db: apsw.Connection, measure: str) -> None:
-    """Texts whose smallest hashes are similar enough; none is missed."""
-    create(db, "t", BOTTOMK | TEXT_RULES | {"measure": measure}, "bottomk_prefix")
-    documents = texts(11)
-    for number, text in enumerate(documents):
-        add(db, "t", number, pack(hashes(text)[:16]))
-    file_keys(db, "t", "bottomk_prefix")
-
-    def estimate(a: str, b: str) -> float:
-        first, second = hashes(a)[:16], hashes(b)[:16]
-        smallest = sorted(set(first) | set(second))[:16]
-        return len(set(first) & set(second) & set(smallest)) / len(smallest) if smallest else 0.0
-
-    def measured(a: str, b: str) -> float:
-        return jaccard(hashes(a)[:16], hashes(b)[:16])
-
-    check_texts(db, documents, estimate if measure == "estimate" else measured, 0.5)
-
-
 def signature(db: apsw.Connection, text: str) -> bytes:
     ((value,),) = db.execute("SELECT neardup_minhash(?)", (text,)).fetchall()
     return value if isinstance(value, bytes) else b""
-
-
-def buckets(value: bytes) -> set[tuple[int, bytes]]:
-    return {(band, value[6 * band : 6 * band + 6]) for band in range(40)}
-
-
-@pytest.mark.parametrize("evidence", ["none", "hashes", "text"])
-def test_minhash_is_found_as_by_brute_force(db: apsw.Connection, evidence: str) -> None:
-    """Texts that share a band and are similar enough, by their signatures or exactly."""
-    create(db, "t", MINHASH | TEXT_RULES | {"evidence": evidence}, "minhash_band")
-    documents = texts(12)
-    signatures = {text: signature(db, text) for text in [*documents, documents[9] + " and more", "nothing like it at all"]}
-    for number, text in enumerate(documents):
-        exact = pack(hashes(text))
-        value: bytes | None = exact if evidence == "hashes" else signatures[text] or None
-        if evidence == "text" and exact is not None:
-            digest = struct.pack("<2Q", xxhash.xxh3_64_intdigest(exact, 0), xxhash.xxh3_64_intdigest(exact, 1))
-            value = signatures[text] + digest
-        add(db, "t", number, value, text=text if evidence == "text" else None)
-    file_keys(db, "t", "minhash_band")
-
-    def shared(a: str, b: str) -> bool:
-        return bool(buckets(signatures[a]) & buckets(signatures[b]))
-
-    def slots(a: str, b: str) -> float:
-        first, second = signatures[a], signatures[b]
-        if not first or not second:
-            return 0.0
-        pairs = zip(struct.unpack("<128H", first), struct.unpack("<128H", second), strict=True)
-        return len([1 for x, y in pairs if x == y]) / 128
-
-    def exactly(a: str, b: str) -> float:
-        return jaccard(hashes(a), hashes(b))
-
-    check_texts(db, documents, slots if evidence == "none" else exactly, 0.6, shared)
-
-
-def text_code(db: apsw.Connection, scheme: str, text: str) -> bytes | None:
-    if scheme == "simhash":
-        values = [xxhash.xxh3_64_intdigest(part.encode()) for part in shingle_list(text)]
-        sums = [sum(1 if h >> (63 - bit) & 1 else -1 for h in values) for bit in range(64)]
-        return bytes_of_bits([s > 0 for s in sums]) if values else None
-    ((slots,),) = db.execute("SELECT neardup_minhash(?, 64, 7)", (text,)).fetchall()
-    return bytes_of_bits([slot & 1 == 1 for slot in struct.unpack("<64H", slots)]) if isinstance(slots, bytes) else None
-
-
-def shingle_list(text: str) -> list[str]:
-    words = tokens(text)
-    return [" ".join(words[i : i + 3]) for i in range(max(1, len(words) - 2))] if words else []
-
-
-def bytes_of_bits(bits: list[bool]) -> bytes:
-    return int("".join("01"[bit] for bit in bits), 2).to_bytes(len(bits) // 8, "big")
-
-
-@pytest.mark.parametrize(("scheme", "slope"), [("simhash", 1.0), ("bitsampling", 2.0)])
-@pytest.mark.parametrize("plan", ["blocks", "scan"])
-def test_text_codes_are_found_as_by_brute_force(db: apsw.Connection, scheme: str, slope: float, plan: str) -> None:
-    """SimHash and one-bit samples of texts: all within the distance, similarity on the scheme's scale."""
-    settings = {"scheme": scheme, "plan": plan, "bits": 64, "max_distance": 9, "blocks": 12, "seed": 7, "family": "affine32"}
-    create(db, "t", settings | TEXT_RULES, "code_bucket")
-    documents = texts(13)
-    if plan == "blocks":
-        db.execute("INSERT INTO sqlite_sequence VALUES ('t_fingerprint', ?)", (MANY,))
-    codes = {text: text_code(db, scheme, text) for text in documents}
-    for number, text in enumerate(documents):
-        add(db, "t", number, codes[text])
-    file_keys(db, "t", "code_bucket")
-    hits = 0
-    for text in documents[::7]:
-        code = codes[text]
-        found = []
-        for number, other in enumerate(documents):
-            stored = codes[other]
-            if code is not None and stored is not None:
-                distance = (int.from_bytes(code, "big") ^ int.from_bytes(stored, "big")).bit_count()
-                if distance <= 9:
-                    found.append((number, max(0.0, 1.0 - slope * distance / 64), distance, number + 1))
-        assert search(db, "t", text) == sorted(found, key=lambda row: (row[2], row[3]))
-        hits += len(found)
-    assert hits > 20
 
 
 def test_text_rules_come_from_the_settings(db: apsw.Connection) -> None:

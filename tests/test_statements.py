@@ -20,9 +20,13 @@ def planned(connection: apsw.Connection) -> list[int]:
     return seen
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
-def test_queries_are_planned_once(scheme: Scheme) -> None:
-    """On a caller's connection, with no setting of ours, queries with other texts, groups and limits reuse one plan."""
+@pytest.mark.parametrize(
+    ("scheme", "measure"),
+    [*((scheme, None) for scheme in SCHEMES), *((scheme, "containment") for scheme in TELLING)],
+    ids=str,
+)
+def test_queries_are_planned_once(scheme: Scheme, measure: str | None) -> None:
+    """On a caller's connection with no setting of ours, queries with other texts, bounds, groups and limits reuse one plan."""
     connection = apsw.Connection(":memory:")
     with Index(connection, scheme) as index:
         for number in range(20):
@@ -30,29 +34,11 @@ def test_queries_are_planned_once(scheme: Scheme) -> None:
         seen = planned(connection)
         counts = []
         for number in range(3):
-            index.query(f"a story that is told again and again number {number}", limit=number + 1)
-            index.query(f"a story that is told again and again number {number}", limit=number + 1, any=True)
+            text = f"a story that is told again and again number {number}"
+            index.query(text, measure=measure, threshold=1 - number / 100, limit=number + 1)
+            index.query(text, measure=measure, limit=number + 1, any=True)
+            index.query(text, measure=measure, group="g")
             index.matches(number, limit=number + 2)
-            index.query("a story that is told again", group="g")
-            counts.append(len(seen))
-        assert counts[0] > 0
-        assert counts[1:] == counts[:1] * 2
-
-
-@pytest.mark.parametrize("scheme", TELLING, ids=repr)
-def test_queries_for_containment_are_planned_once(scheme: Scheme) -> None:
-    """With other texts, thresholds, groups and limits they reuse one plan."""
-    connection = apsw.Connection(":memory:")
-    with Index(connection, scheme) as index:
-        for number in range(20):
-            index.add(number, f"a story that is told again and again number {number % 3}", group="g" if number % 2 else None)
-        seen = planned(connection)
-        counts = []
-        for number in range(3):
-            text = f"again number {number}"
-            assert index.query(text, measure="containment", threshold=1 - number / 10, limit=number + 1) or number % 3
-            index.query(text, measure="containment", limit=number + 1, any=True)
-            index.query(text, measure="containment", group="g")
             counts.append(len(seen))
         assert counts[0] > 0
         assert counts[1:] == counts[:1] * 2
@@ -74,7 +60,7 @@ def test_adds_are_planned_once(scheme: Scheme) -> None:
 
 
 def test_codes_are_planned_once() -> None:
-    """So do queries by code, whether they probe or scan."""
+    """So do queries by code."""
     connection = apsw.Connection(":memory:")
     with Index(connection, BinaryCode(bits=64, max_distance=3)) as index:
         index.add_codes(range(50), [number * 0x0101010101010101 % 2**64 for number in range(50)])

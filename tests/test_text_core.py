@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -18,7 +17,7 @@ import unicodedata2
 import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ucd import ucd_folder
+from ucd import read_lines, read_property, read_set, to_text
 
 from neardup_db.native import ffi, lib
 
@@ -105,8 +104,7 @@ class Core:
 
     def hashes(self, rules: Rules, text: bytes) -> list[int]:
         native = new_rules(rules)
-        assert lib.nd_text_tokenize(self.work, native, text, len(text)) == lib.ND_OK
-        assert lib.nd_text_hash(self.work, native) == lib.ND_OK
+        assert lib.nd_text_to_hashes(self.work, native, text, len(text)) == lib.ND_OK
         return list(lib.nd_text_hashes(self.work)[0 : lib.nd_text_shingle_count(self.work, native)])
 
 
@@ -129,22 +127,6 @@ UNSPACED = {"Hani", "Hira", "Kana", "Thai", "Laoo", "Khmr", "Mymr"}
 UNSPACED_SCRIPTS = {"Han", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar"}
 
 
-def records(name: str) -> Iterator[list[str]]:
-    """Fields of the lines of a file of the database."""
-    for line in (ucd_folder() / name).read_text(encoding="utf-8").splitlines():
-        line = line.partition("#")[0].strip()
-        if line:
-            yield [part.strip() for part in line.split(";")]
-
-
-def ranges(name: str) -> Iterator[tuple[int, str]]:
-    """(code point, value) for the files whose first field is a code point or a range."""
-    for span, value, *_ in records(name):
-        first, _, last = span.partition("..")
-        for code_point in range(int(first, 16), int(last or first, 16) + 1):
-            yield code_point, value
-
-
 @dataclass(frozen=True)
 class Database:
     """What the rules ask about a character."""
@@ -157,23 +139,19 @@ class Database:
     fold: dict[int, str]
 
 
-def characters(field: str) -> str:
-    return "".join(chr(int(part, 16)) for part in field.split())
-
-
 @cache
 def database() -> Database:
     """The database, read once."""
-    extended = dict(ranges("ScriptExtensions.txt"))
-    scripts = {c for c, script in ranges("Scripts.txt") if script in UNSPACED_SCRIPTS and c not in extended}
+    extended = read_property("ScriptExtensions.txt")
+    scripts = {c for c, script in read_property("Scripts.txt").items() if script in UNSPACED_SCRIPTS and c not in extended}
     unspaced = scripts | {c for c, value in extended.items() if UNSPACED & set(value.split())}
-    breaks = dict(ranges("auxiliary/GraphemeBreakProperty.txt"))
-    pictograph = {c for c, value in ranges("emoji/emoji-data.txt") if value == "Extended_Pictographic"}
+    breaks = read_property("auxiliary/GraphemeBreakProperty.txt")
+    pictograph = read_set("emoji/emoji-data.txt", "Extended_Pictographic")
     pictograph |= {c for c, value in breaks.items() if value == "Regional_Indicator"}
-    ignorable = {c for c, value in ranges("DerivedCoreProperties.txt") if value == "Default_Ignorable_Code_Point"}
-    lower = {int(row[0], 16): characters(row[13]) for row in records("UnicodeData.txt") if row[13]}
-    lower |= {int(row[0], 16): characters(row[1]) for row in records("SpecialCasing.txt") if not row[4]}
-    fold = {int(row[0], 16): characters(row[2]) for row in records("CaseFolding.txt") if row[1] in "CF"}
+    ignorable = read_set("DerivedCoreProperties.txt", "Default_Ignorable_Code_Point")
+    lower = {int(row[0], 16): to_text(row[13]) for row in read_lines("UnicodeData.txt") if row[13]}
+    lower |= {int(row[0], 16): to_text(row[1]) for row in read_lines("SpecialCasing.txt") if not row[4]}
+    fold = {int(row[0], 16): to_text(row[2]) for row in read_lines("CaseFolding.txt") if row[1] in "CF"}
     return Database(frozenset(unspaced), frozenset(pictograph), frozenset(ignorable), breaks, lower, fold)
 
 
@@ -523,11 +501,12 @@ def test_stop_words() -> None:
 # ---- shingles and their hashes --------------------------------------------------------------------------------------
 
 
-def test_shingles_of_the_reference_document() -> None:
-    """Three characters each, as the article on minhashing lists them."""
-    expected = ["sam", "amp", "mpl", "ple", "le ", "e d", " do", "doc", "ocu", "cum", "ume", "men", "ent"]
-    found = CORE.shingles(Rules(tokens=CHARS, shingle=3), b"sample document")
-    assert [shingle.decode() for shingle in found] == expected
+def test_hashes_are_sorted_in_place() -> None:
+    """The hashes of a text that the workspace holds are sorted where they stand, each once."""
+    rules, core = Rules(shingle=1), Core()
+    hashes = core.hashes(rules, b"one two one three two")
+    count = lib.nd_text_sort_hashes(core.work, new_rules(rules))
+    assert list(lib.nd_text_hashes(core.work)[0:count]) == sorted(set(hashes)) and len(set(hashes)) == 3
 
 
 @pytest.mark.parametrize(("count", "whole", "drop"), [(0, 0, 0), (1, 1, 0), (2, 1, 0), (3, 1, 1), (4, 2, 2), (9, 7, 7)])

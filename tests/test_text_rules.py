@@ -79,7 +79,7 @@ def test_pickle():
         ({"normalize": "NFD"}, "'NFD'"),
         ({"case": "upper"}, "'upper'"),
         ({"tokens": "letters"}, "'letters'"),
-        ({"shingle": 0}, "1 to 1000, not 0"),
+        ({"shingle": 0}, "shingle=0: give an integer from 1 to 1000"),
         ({"shingle": 1001}, "1001"),
         ({"shingle": 2.0}, "2.0"),
         ({"shingle": True}, "True"),

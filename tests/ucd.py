@@ -6,9 +6,11 @@ folder.
 
 from __future__ import annotations
 
+import bz2
 import os
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -53,3 +55,41 @@ def _fetch(target: Path) -> None:
         (package,) = Path(name).glob("*.deb")
         target.mkdir(parents=True, exist_ok=True)
         subprocess.run(["dpkg-deb", "-x", str(package), str(target)], check=True, capture_output=True, text=True)
+
+
+# ---- its files, read for the tests alone: a mistake of the generator of the tables is not repeated ----
+
+
+def read_lines(name: str) -> Iterator[list[str]]:
+    """Fields of the lines of a file, without comments."""
+    path = ucd_folder() / name
+    text = bz2.decompress(path.read_bytes()).decode() if path.suffix == ".bz2" else path.read_text(encoding="utf-8")
+    for line in text.splitlines():
+        fields = [part.strip() for part in line.partition("#")[0].split(";")]
+        if fields != [""]:
+            yield fields
+
+
+@cache
+def read_property(name: str, column: int = 1) -> dict[int, str]:
+    """Code point -> value of a file of ranges. Code points that the file does not name are not in it."""
+    values: dict[int, str] = {}
+    for fields in read_lines(name):
+        ends = [int(end, 16) for end in fields[0].split("..")]
+        values.update((code_point, fields[column]) for code_point in range(ends[0], ends[-1] + 1))
+    return values
+
+
+def read_set(name: str, value: str) -> set[int]:
+    """Code points that have a value in a file that lists several properties."""
+    found: set[int] = set()
+    for fields in read_lines(name):
+        if fields[1] == value:
+            ends = [int(end, 16) for end in fields[0].split("..")]
+            found.update(range(ends[0], ends[-1] + 1))
+    return found
+
+
+def to_text(hexadecimal: str) -> str:
+    """The text of code points written in hexadecimal."""
+    return "".join(chr(int(part, 16)) for part in hexadecimal.split())

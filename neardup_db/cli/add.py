@@ -1,4 +1,4 @@
-"""`neardup add`: records into an index that lasts."""
+"""`neardup add`: adds records to an index file."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from typing import Any
 import click
 
 from ..index import Index
+from ..schemes import MinHash
 from ..values import AddReport
 from .command import command
-from .feed import feed
+from .feed import feed, warnings_as_notes
 from .options import (
     index_argument,
     input_options,
@@ -27,8 +28,8 @@ from .options import (
     text_options,
     text_rules,
 )
-from .output import Meter, add_afterword, counted, emit, emit_json, note, note_problems, plain
-from .records import Record, RecordSource, open_source
+from .output import Meter, add_afterword, counted, emit, emit_json, note_problems, plain
+from .records import InputRecord, RecordSource, open_source
 from .wording import about
 
 COMMIT_EVERY = 50_000
@@ -42,35 +43,35 @@ COMMIT_EVERY = 50_000
 @text_options
 @click.option("--store-text", is_flag=True, help="Keep the texts in a new index, for explain, rebuild and SQL.")
 @click.option("--metadata", is_flag=True, help="Keep the other fields of each record as its metadata.")
-@click.option("--group", help="Group of the new documents; duplicates are sought within a group.")
+@click.option("--group", help="Group of the new documents; near-duplicates are searched within a group.")
 @click.option("--expires-in", help="Documents expire after this time: 12h, 30d, 2w.")
-@click.option("--key-type", type=click.Choice(["text", "int"]), default="text", show_default=True, help="What ids are.")
+@click.option("--key-type", type=click.Choice(["text", "int"]), default="text", show_default=True, help="Type of the ids.")
 @click.option(
     "--if-exists",
     type=click.Choice(["error", "replace", "ignore"]),
     default="error",
     show_default=True,
-    help="A record whose id is in the index.",
+    help="What to do with a record whose id is in the index.",
 )
 @click.option("--only-new", is_flag=True, help="Leave out records that have a near-duplicate in the index.")
-@click.option("--no-record-matches", is_flag=True, help="Seek no matches on the way: faster; clusters are found when asked for.")
-@click.option("--source", "source_name", help="What IN is called in the keys of records without an id.  [default: its name]")
+@click.option("--no-record-matches", is_flag=True, help="Look for no matches while adding: faster; clusters finds them later.")
+@click.option("--source", "source_name", help="Name of IN in the keys of records without an id.  [default: its own name]")
 @click.option(
     "--commit-every", type=click.IntRange(min=1), help="Records in a transaction.  [default: 50,000, or 64 MB of text if fewer]"
 )
-@click.option("--one-transaction", is_flag=True, help="All records or none.")
+@click.option("--one-transaction", is_flag=True, help="Add all records or none.")
 @input_options
 @json_option
 def add(index_path: Path, source: Path, as_json: bool, **options: Any) -> None:
     """Add the records of IN to INDEX.
 
-    INDEX is created if it is not there. IN is a file of JSON lines, CSV or TSV (.gz and .zst too), a folder of such files or of
-    texts, or - for standard input (with --format). Scheme and text rules are stored in a new index; with an index that exists
-    they are only checked. For --scheme binarycode the text is the code in hexadecimal.
+    INDEX is created if it does not exist. IN is a file of JSON lines, CSV or TSV (.gz and .zst too), a folder of such files or
+    of texts, or - for standard input (with --format). Scheme and text rules are stored in a new index; if INDEX exists they must
+    equal those of the file. For --scheme binarycode the text is the code in hexadecimal.
 
-    The key of a record is its id; of one without an id it is file and line (posts.jsonl:17), of a text its path in the folder.
-    So a file that is added again is an error, and so is another one of the same name: --source gives it another one. After an
-    error or Ctrl-C, add --if-exists ignore to go on with the records that are not in the index yet.
+    The key of a record is its id. A record without an id has its file and line as key (posts.jsonl:17), a text in a folder its
+    path. So adding a file again is an error, and so is adding another file of the same name: give that file another name with
+    --source. After an error or Ctrl-C, add --if-exists ignore to go on with the records that are not in the index yet.
 
     \b
     neardup add articles.db articles.jsonl
@@ -81,24 +82,21 @@ def add(index_path: Path, source: Path, as_json: bool, **options: Any) -> None:
     """
     started = time.monotonic()
     scheme, rules, reading = scheme_of(options), text_rules(options), read_options(options, options["key_type"])
-    lifetime_s = parse_duration(options["expires_in"]) if options["expires_in"] else None
+    lifetime_s = parse_duration("--expires-in", options["expires_in"]) if options["expires_in"] else None
     with contextlib.ExitStack() as stack:
         opened = open_source(source, reading, Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="neardup-"))))
         known: dict[str, Any] = {"store_text": True} if options["store_text"] else {}
         if options["no_record_matches"]:
             known["record_matches"] = False
         if scheme is None and _is_new(index_path):
-            scheme = scheme_of({**_no_scheme(), "scheme": "minhash"})
+            scheme = MinHash()
         stack.enter_context(about(index_path))
         index = stack.enter_context(Index(index_path, scheme, text=rules, name=options["name"], **known))
+        stack.enter_context(warnings_as_notes())
         meter = stack.enter_context(Meter("Add", opened.size_bytes))
         report, wordless = _add(index, opened, meter, options, lifetime_s)
     seconds = time.monotonic() - started
     _report(report, wordless, opened, meter.records, seconds, as_json)
-
-
-def _no_scheme() -> dict[str, Any]:
-    return dict.fromkeys(("scheme", "threshold", "max_distance", "exact", "recall", "num_perm", "bits", "k", "containment"))
 
 
 def _is_new(path: Path) -> bool:
@@ -108,7 +106,7 @@ def _is_new(path: Path) -> bool:
 def _add(
     index: Index, source: RecordSource, meter: Meter, options: dict[str, Any], lifetime_s: float | None
 ) -> tuple[AddReport, int]:
-    """Adds the records; returns what became of them, and how many of the new documents have no word."""
+    """Adds the records; returns the report, and how many of the new documents have no word."""
     common: dict[str, Any] = {}
     if options["group"] is not None:
         common["group"] = options["group"]
@@ -117,21 +115,19 @@ def _add(
     if not index.scheme.takes_text and (common or options["metadata"]):
         raise click.UsageError("--group, --expires-in and --metadata do not go with codes, only with texts")
 
-    def arguments(record: Record) -> dict[str, Any]:
-        found = {"key": record.key, "text": record.text, **common}
-        if options["metadata"] and record.fields:
-            found["metadata"] = record.fields
-        return found
+    def arguments(record: InputRecord) -> dict[str, Any]:
+        metadata = {"metadata": record.fields} if options["metadata"] and record.fields else {}
+        return {"key": record.key, "text": record.text, **common, **metadata}
 
-    how: dict[str, Any] = {name: options[name] for name in ("if_exists", "only_new")}
-    how["on_error"] = source.options.on_error
-    how["exactly"] = options["commit_every"] is not None
-    how["commit_every"] = options["commit_every"] or COMMIT_EVERY
+    choices: dict[str, Any] = {name: options[name] for name in ("if_exists", "only_new")}
+    choices["on_error"] = source.options.on_error
+    choices["exactly"] = options["commit_every"] is not None
+    choices["commit_every"] = options["commit_every"] or COMMIT_EVERY
     newest = index.connection.execute(f"SELECT coalesce(max(id), 0) FROM {index.name}_document").get
     ended: list[int] = []
     try:
         with index.transaction() if options["one_transaction"] else contextlib.nullcontext():
-            report = feed(index, source, meter, arguments, committed=ended.append, **how)
+            report = feed(index, source, meter, arguments, committed=ended.append, **choices)
     except BaseException as error:
         add_afterword(error, _how_to_go_on(0 if options["one_transaction"] else sum(ended), options["if_exists"]))
         raise
@@ -147,10 +143,8 @@ def _how_to_go_on(committed: int, if_exists: str) -> str:
 
 
 def _report(report: AddReport, wordless: int, source: RecordSource, records: int, seconds: float, as_json: bool) -> None:
-    if source.replaced:
-        note(f"{source.name}: {counted(source.replaced, 'line')} with invalid UTF-8, read with U+FFFD in its place")
     skipped = report.skipped + source.skipped
-    note_problems(source.name, skipped, source.problems)
+    note_problems(source.name, source.replaced, skipped, source.problems)
     if as_json:
         rate = {"seconds": seconds, "records_per_second": records / max(seconds, 1e-9)}
         counts = {**asdict(report), "skipped": skipped, "without_words": wordless, "problems": plain(source.problems)}
@@ -163,5 +157,5 @@ def _report(report: AddReport, wordless: int, source: RecordSource, records: int
         "earlier ones"
     )
     if wordless:
-        emit(f"{wordless:,} without a word, which match nothing, not even each other")
+        emit(f"{counted(wordless, 'document')} without a word: they match nothing, not even each other")
     emit(f"{seconds:.1f} s, {records / max(seconds, 1e-9):,.0f} records/s")

@@ -1,4 +1,4 @@
-"""The command `neardup`: its subcommands, errors as one sentence, and an orderly end where a signal ends it."""
+"""The command `neardup`: its subcommands, errors as one sentence, and an orderly end after a signal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .report import report
 from .serve import serve
 from .sql import sql
 
-FOUND, NOT_FOUND, ERROR, INTERRUPTED = 0, 1, 2, 130
+ERROR, INTERRUPTED = 2, 130
 
 
 class Program(click.Group):
@@ -49,7 +49,8 @@ class Program(click.Group):
                 code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         except click.UsageError as error:
             command = error.ctx.command_path if error.ctx else "neardup"
-            fail(f"{error.format_message().rstrip('.')}. See: {command} --help", ERROR)
+            message = error.format_message().rstrip(".")
+            fail(f"{message}{'' if message.endswith('?') else '.'} See: {command} --help", ERROR)
         except click.ClickException as error:
             fail(error.format_message(), ERROR)
         except click.exceptions.Abort as error:
@@ -57,28 +58,28 @@ class Program(click.Group):
         except Ended as error:
             fail(f"ended by {signal.Signals(error.number).name}{afterword(error)}", 128 + error.number)
         except OSError as error:
-            fail(_told(error) + afterword(error), ERROR)
+            fail(_reason(error) + afterword(error), ERROR)
         except (NearDupError, apsw.Error) as error:
             fail(f"{error}{afterword(error)}", ERROR)
-        sys.exit(code or FOUND)
+        sys.exit(code or 0)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command; output that nobody reads any more (as of `| head`) ends it well."""
+        """Runs the command. If the reader of its output has left, as `| head` does, it ends without an error."""
         try:
             code = super().invoke(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return FOUND
+            return 0
         return code
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Commands in the order in which they were added, not of the alphabet."""
+        """Commands in the order in which they were added."""
         return list(self.commands)
 
 
 class Ended(BaseException):
-    """A signal asked the program to end; raised where it is at work, so that it removes its temporary files."""
+    """A signal asks the program to end; raised in its main thread, so that temporary files are removed on the way out."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -95,7 +96,7 @@ def _ended_by_signals() -> Iterator[None]:
 
     def end(number: int, frame: object) -> None:
         for other in before:
-            signal.signal(other, signal.SIG_IGN)  # the tidying up is not disturbed by the next one
+            signal.signal(other, signal.SIG_IGN)  # a second signal does not interrupt the cleaning up
         raise Ended(number)
 
     for number in before:
@@ -107,7 +108,7 @@ def _ended_by_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _told(error: OSError) -> str:
+def _reason(error: OSError) -> str:
     reason = error.strerror or str(error)
     return f"{error.filename}: {reason}" if error.filename else reason
 
@@ -119,10 +120,10 @@ def main(context: click.Context) -> None:
     """Find near-duplicate texts, in one file and without a server.
 
     \b
-    neardup demo                               shows it on a bundled sample
-    neardup dedup posts.jsonl -o unique.jsonl  removes near-duplicates from a file
-    neardup add index.db posts.jsonl           makes an index that lasts
-    neardup query index.db "some text"         asks it
+    neardup demo                               show all steps on a bundled sample
+    neardup dedup posts.jsonl -o unique.jsonl  remove near-duplicates from a file
+    neardup add index.db posts.jsonl           add documents to an index file
+    neardup query index.db "some text"         print the near-duplicates of a text
 
     Exit codes: 0 found or done, 1 nothing found, 2 error. With --json, results are JSON on standard output, one document a
     line; messages go to standard error.
@@ -132,22 +133,6 @@ def main(context: click.Context) -> None:
             emit(line)
 
 
-for _command in (
-    demo,
-    dedup,
-    add,
-    query,
-    delete,
-    pairs,
-    clusters,
-    stats,
-    explain,
-    report,
-    serve,
-    curve,
-    check,
-    expire,
-    rebuild,
-    sql,
-):
+COMMANDS = (demo, dedup, add, query, delete, pairs, clusters, stats, explain, report, serve, curve, check, expire, rebuild, sql)
+for _command in COMMANDS:
     main.add_command(_command)

@@ -20,7 +20,7 @@ from .options import (
     text_options,
     text_rules,
 )
-from .output import counted, emit, emit_json, note, shown
+from .output import counted, emit, emit_json, note, plain, shown
 
 
 @command()
@@ -35,7 +35,7 @@ from .output import counted, emit, emit_json, note, shown
 def delete(index_path: Path, keys: tuple[str, ...], file: Any, name: str, key_type: str, as_json: bool) -> int:
     """Delete documents by their keys, in one transaction.
 
-    Exit code 1 if none of them was there.
+    Exit code 1 if none of them exists.
 
     \b
     neardup delete articles.db a1 a2
@@ -47,23 +47,23 @@ def delete(index_path: Path, keys: tuple[str, ...], file: Any, name: str, key_ty
         missing = [key for key in dict.fromkeys(wanted) if key not in index]
         count = index.delete_many(wanted)
     if as_json:
-        emit_json({"deleted": count, "missing": [key.hex() if isinstance(key, bytes) else key for key in missing]})
+        emit_json(plain({"deleted": count, "missing": missing}))
     else:
         emit(f"{counted(count, 'document')} deleted")
         for key in missing:
-            note(f"not there: {shown(key)}")
+            note(f"no document has the key {shown(key)}")
     return 0 if count else 1
 
 
 @command()
 @index_argument
 @name_option
-@click.option("--keep-newest", type=click.IntRange(min=0), help="Also delete all but the newest so many documents.")
+@click.option("--keep-newest", type=click.IntRange(min=0), help="Also delete all but this many of the newest documents.")
 @json_option
 def expire(index_path: Path, name: str, keep_newest: int | None, as_json: bool) -> int:
-    """Remove the documents whose time is over.
+    """Remove expired documents.
 
-    They are invisible already; this frees their space. Exit code 1 if there was nothing to remove.
+    They are invisible already; this frees their space. Exit code 1 if there is nothing to remove.
 
     \b
     neardup expire articles.db --keep-newest 100000
@@ -83,15 +83,16 @@ def expire(index_path: Path, name: str, keep_newest: int | None, as_json: bool) 
 @name_option
 @scheme_options
 @text_options
-@click.option("--store-text/--no-store-text", default=None, help="Keep texts from now on (an empty INDEX), or drop them.")
-@click.option("--record-matches/--no-record-matches", default=None, help="Seek and record matches from now on, or drop them.")
+@click.option("--store-text/--no-store-text", default=None, help="Store texts from now on (if INDEX is empty), or drop them.")
+@click.option("--record-matches/--no-record-matches", default=None, help="Find and record matches from now on, or drop them.")
 @click.option("--compact", is_flag=True, help="Then give free space back to the file system.")
 @json_option
 def rebuild(index_path: Path, name: str, compact: bool, as_json: bool, **options: Any) -> None:
-    """Build the tables of INDEX anew.
+    """Rebuild the tables of INDEX.
 
-    With another scheme or other text rules, if given. Another fingerprint needs the texts: an index made with --store-text.
-    Without options the same tables are made again. Whether texts are stored and matches recorded can be changed too.
+    Options give INDEX another scheme or other text rules, or change whether it stores texts and records matches; without
+    options the same tables are made again. New fingerprints are made from the texts, so they need an index made with
+    --store-text.
 
     \b
     neardup rebuild articles.db --scheme minhash --threshold 0.9 --compact
@@ -110,13 +111,13 @@ def rebuild(index_path: Path, name: str, compact: bool, as_json: bool, **options
 @command()
 @index_argument
 @name_option
-@click.option("--repair", is_flag=True, help="Build anew what can be built from the rest.")
+@click.option("--repair", is_flag=True, help="Rebuild damaged parts that follow from the others.")
 @json_option
 def check(index_path: Path, name: str, repair: bool, as_json: bool) -> int:
     """Check that INDEX is in order.
 
-    Every invariant of the file is looked at, and one line printed for each that does not hold. Exit code 0 if all hold (after
-    --repair: hold now), 1 if not.
+    Checks every invariant of the file and prints one line for each that does not hold. Exit code 0 if all hold (with --repair:
+    after the repair), else 1.
 
     \b
     neardup check articles.db
@@ -135,4 +136,4 @@ def check(index_path: Path, name: str, repair: bool, as_json: bool) -> int:
 
 
 def _problems(count: int, repaired: bool) -> str:
-    return counted(count, "problem") + (" left" if repaired else "; --repair builds anew what it can")
+    return counted(count, "problem") + (" left" if repaired else "; --repair rebuilds what it can")

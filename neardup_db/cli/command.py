@@ -1,4 +1,4 @@
-"""The kind of all commands: an option that takes one value is not given two."""
+"""The class of all commands: an option that takes one value cannot be given twice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 
 class Task(click.Command):
-    """A command that refuses an option given twice, where click would go by the last one in silence."""
+    """A command that refuses an option given twice; click alone would silently take the last value."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Reads the arguments into the context."""
@@ -22,9 +22,9 @@ class Task(click.Command):
 
 
 def _may_repeat(option: click.Option) -> bool:
-    """Whether nothing is lost: the option gathers its values, or is a flag that says the same each time."""
+    """Whether repeating the option loses nothing: it collects its values, or is a flag with one meaning."""
     return option.multiple or option.count or (option.is_flag and not option.secondary_opts)
 
 
 command = partial(click.command, cls=Task)
-"""What makes a function a command."""
+"""The decorator that makes a function a command."""

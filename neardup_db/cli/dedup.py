@@ -1,8 +1,8 @@
 """`neardup dedup`: a file without its near-duplicates.
 
 Two passes over the input. The first adds every record to an index under its running number, a bounded piece at a time, and the
-index verifies each match by the true Jaccard similarity and records clusters. Of each cluster one record is chosen; a bit for
-each record says whether it stays. The second pass copies the bytes of the records that stay.
+index verifies each match by the true Jaccard similarity and records clusters. One record of each cluster is chosen; a byte
+for each record says whether it is removed. The second pass copies the bytes of the other records.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from ..index import Index
 from ..schemes import MinHash
 from ..text import TextRules
 from .command import command
-from .feed import feed
+from .feed import feed, warnings_as_notes
 from .files import STDOUT, InputError, check_kind, check_output, is_stream, open_output, packing_of, replacing
 from .options import input_options, json_option, read_options, text_options, text_rules
 from .output import Meter, bytes_text, counted, emit, emit_json, json_line, note, note_problems, plain
-from .records import BOM, Problem, Record, RecordSource, format_of, open_source
+from .records import BOM, InputRecord, Problem, RecordSource, format_of, open_source
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What `deduplicate` is asked to do. One of the outputs may be - for standard output; `folder` holds the temporary files."""
+    """The arguments of `deduplicate`. One of the outputs may be - for standard output; `folder` holds the temporary files."""
 
     source: RecordSource
     output: Path
@@ -59,7 +59,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Summary:
-    """What became of the records. Bytes are those of the records, unpacked; MB are 10^6 bytes."""
+    """Counts and speed of one run. Bytes are those of the records, unpacked; MB are 10^6 bytes."""
 
     records: int = 0
     kept: int = 0
@@ -78,7 +78,7 @@ class Summary:
 
 
 def deduplicate(plan: Plan) -> Summary:
-    """Does what the plan says. Outputs appear only when everything went well."""
+    """Carries out the plan. Outputs appear only if every step succeeds."""
     started = time.monotonic()
     summary = Summary()
     with contextlib.ExitStack() as stack:
@@ -93,12 +93,12 @@ def deduplicate(plan: Plan) -> Summary:
         scheme = MinHash(threshold=plan.threshold, recall=plan.recall, exact=True)
         with Index(path, scheme, text=plan.rules, durability="normal") as index:
             lengths = _first_pass(plan, index, summary)
-            leaves = _choose(plan, index, lengths, summary)
-            _second_pass(plan, leaves, output, summary)
+            removed = _choose(plan, index, lengths, summary)
+            _second_pass(plan, removed, output, summary)
             if pairs is not None:
                 _write_pairs(index, pairs, plan.pairs)
             if clusters is not None:
-                _write_clusters(index, clusters, plan.clusters, leaves)
+                _write_clusters(index, clusters, plan.clusters, removed)
     summary.seconds = time.monotonic() - started
     summary.records_per_second = summary.records / max(summary.seconds, 1e-9)
     summary.mb_per_second = summary.input_bytes / 1e6 / max(summary.seconds, 1e-9)
@@ -106,16 +106,14 @@ def deduplicate(plan: Plan) -> Summary:
 
 
 def _first_pass(plan: Plan, index: Index, summary: Summary) -> array[int]:
-    """Fills the index; the length of each text in characters, where the longest of a cluster is to stay."""
+    """Fills the index. Returns the length of each text in characters if the longest of a cluster is kept."""
     lengths = array("Q")
 
-    def arguments(record: Record) -> dict[str, Any]:
+    def arguments(record: InputRecord) -> dict[str, Any]:
         if plan.keep == "longest":
             lengths.append(len(record.text))
-        found: dict[str, Any] = {"key": record.number, "text": record.text}
-        if plan.names_wanted:
-            found["metadata"] = {"id": record.key, "line": record.line}
-        return found
+        metadata = {"metadata": {"id": record.key, "line": record.line}} if plan.names_wanted else {}
+        return {"key": record.number, "text": record.text, **metadata}
 
     with Meter("Compare", plan.source.size_bytes) as meter:
         feed(index, plan.source, meter, arguments, commit_every=limits.DEDUP_COMMIT_EVERY)
@@ -125,48 +123,48 @@ def _first_pass(plan: Plan, index: Index, summary: Summary) -> array[int]:
 
 
 def _choose(plan: Plan, index: Index, lengths: array[int], summary: Summary) -> bytearray:
-    """One byte for each record, 1 where it does not stay; record n at place n."""
-    leaves = bytearray(summary.records + 1)
+    """Chooses a record of each cluster. Byte n of the result is 1 if record n is removed."""
+    removed = bytearray(summary.records + 1)
     for cluster in index.clusters():
         numbers = sorted(int(key) for key in cluster.keys)
-        stays = numbers[0] if plan.keep == "first" else max(numbers, key=lambda number: (lengths[number - 1], -number))
+        kept = numbers[0] if plan.keep == "first" else max(numbers, key=lambda number: (lengths[number - 1], -number))
         for number in numbers:
-            leaves[number] = number != stays
+            removed[number] = number != kept
         summary.clusters += 1
         summary.largest_cluster = max(summary.largest_cluster, len(numbers))
         summary.duplicates += len(numbers) - 1
     for (number,) in index.connection.execute("SELECT key FROM neardup_documents WHERE token_count = 0"):
         summary.empty += 1
         if plan.drop_empty:
-            leaves[number] = 1
+            removed[number] = 1
             summary.empty_dropped += 1
-    summary.kept = len(leaves) - 1 - sum(leaves)
-    return leaves
+    summary.kept = len(removed) - 1 - sum(removed)
+    return removed
 
 
 # ---- the outputs -------------------------------------------------------------------------------------------------------
 
 
-def _second_pass(plan: Plan, leaves: bytearray, output: Path, summary: Summary) -> None:
+def _second_pass(plan: Plan, removed: bytearray, output: Path, summary: Summary) -> None:
     source = plan.source
     with Meter("Write", source.size_bytes) as meter, _record_writer(source, plan.output, output) as write:
         for record in source:
             meter.advance(source.position)
-            if record.number >= len(leaves):
+            if record.number >= len(removed):
                 break
-            if not leaves[record.number]:
+            if not removed[record.number]:
                 write(record)
     if meter.records != summary.records:
-        raise InputError(f"{source.name} changed while it was read; nothing was written. Run it again on a file at rest")
+        raise InputError(f"{source.name} changed while it was read; nothing was written. Run it again when nobody writes to it")
 
 
 @contextlib.contextmanager
-def _record_writer(source: RecordSource, target: Path, output: Path) -> Iterator[Callable[[Record], None]]:
+def _record_writer(source: RecordSource, target: Path, output: Path) -> Iterator[Callable[[InputRecord], None]]:
     """A function that writes one record: a file's copy in a folder, or the bytes of a line or row."""
     if source.format == "folder":
         output.mkdir()
 
-        def copy(record: Record) -> None:
+        def copy(record: InputRecord) -> None:
             copied = output / record.path.relative_to(source.path)
             copied.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(record.path, copied)
@@ -177,7 +175,7 @@ def _record_writer(source: RecordSource, target: Path, output: Path) -> Iterator
         header_due = True
         last = b"\n"
 
-        def write(record: Record) -> None:
+        def write(record: InputRecord) -> None:
             nonlocal header_due, last
             raw = record.raw if header_due or record.line > 1 else record.raw.removeprefix(BOM)  # of a later shard
             if header_due:
@@ -229,19 +227,17 @@ def _write_pairs(index: Index, path: Path, target: Path | None) -> None:
             write({"id_a": id_a, "id_b": id_b, "similarity": pair.similarity, "line_a": line_a, "line_b": line_b})
 
 
-def _write_clusters(index: Index, path: Path, target: Path | None, leaves: bytearray) -> None:
+def _write_clusters(index: Index, path: Path, target: Path | None, removed: bytearray) -> None:
     with _table_writer(path, target or path) as write:
         for number, cluster in enumerate(index.clusters(), 1):
             for key in cluster.keys:
                 name, line = _names(index, int(key))
-                write({"cluster": number, "id": name, "kept": int(not leaves[int(key)]), "line": line})
+                write({"cluster": number, "id": name, "kept": int(not removed[int(key)]), "line": line})
 
 
 # ---- the command -------------------------------------------------------------------------------------------------------
 
 _path = click.Path(path_type=Path)
-
-
 _place = click.Path(path_type=Path, allow_dash=True)
 _folder = click.Path(path_type=Path, exists=True, file_okay=False)
 _above_0 = click.FloatRange(0, 1, min_open=True)
@@ -250,13 +246,13 @@ _between = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 @command()
 @click.argument("source", metavar="IN", type=_place)
-@click.option("-o", "--output", required=True, type=_place, help="Where the rest goes; - is standard output.")
+@click.option("-o", "--output", required=True, type=_place, help="Write the remaining records here; - is standard output.")
 @click.option("--threshold", type=_above_0, default=0.8, show_default=True, help="Least Jaccard similarity of near-duplicates.")
-@click.option("--recall", type=_between, default=0.99, show_default=True, help="Share of the pairs at the threshold found.")
-@click.option("--keep", type=click.Choice(["first", "longest"]), default="first", show_default=True, help="What stays.")
-@click.option("--drop-empty", is_flag=True, help="Leave out records without a word; otherwise all of them stay.")
+@click.option("--recall", type=_between, default=0.99, show_default=True, help="Share of the pairs at the threshold to find.")
+@click.option("--keep", type=click.Choice(["first", "longest"]), default="first", show_default=True, help="Record to keep.")
+@click.option("--drop-empty", is_flag=True, help="Leave out records without a word; by default all of them are kept.")
 @click.option("--pairs", type=_place, help="Also write the pairs found (.jsonl, .csv or .tsv; - is standard output).")
-@click.option("--clusters", type=_place, help="Also write the clusters found, a member a row.")
+@click.option("--clusters", type=_place, help="Also write the clusters found, one row for each member.")
 @click.option("--index", "index_path", type=_path, help="Keep the index in this file; its keys are running numbers.")
 @click.option("--tmp", type=_folder, help="Folder for temporary files.  [default: that of the output]")
 @click.option("--force", is_flag=True, help="Replace outputs that exist.")
@@ -268,11 +264,11 @@ def dedup(
 ) -> None:
     """Copy the records of IN without near-duplicates.
 
-    IN is a file of JSON lines, CSV or TSV (.gz and .zst too), a folder of such files, whose records go into one file, a folder of
-    texts, which becomes a folder, or - for standard input (with --format). Texts are near-duplicates if they share enough of
-    their runs of three words; each such pair was compared exactly. Of every cluster of near-duplicates one record stays, its
-    bytes unchanged and the order kept. Neither memory nor a transaction grows with the input; the temporary index needs about as
-    much disk as the texts.
+    IN is a file of JSON lines, CSV or TSV (.gz and .zst too), a folder of such files (their records go into one file), a folder
+    of texts (the output is a folder), or - for standard input (with --format). Texts are near-duplicates if they share enough of
+    their runs of three words; each pair found is verified by the exact similarity. One record of every cluster of
+    near-duplicates stays. The bytes and the order of records do not change. Memory does not grow with the texts; the temporary
+    index needs about as much disk space as they do.
 
     \b
     neardup dedup posts.jsonl -o unique.jsonl
@@ -288,9 +284,9 @@ def dedup(
             "Only one of -o, --pairs, --clusters and --json can write to standard output; name a file for each of the others"
         )
     files = [path for path in outputs if path != STDOUT]
-    if len({os.path.realpath(path) for path in files}) != len(files):
-        raise ParameterError("two outputs have the same name; give each its own")
     for path in files:
+        if [os.path.realpath(other) for other in files].count(os.path.realpath(path)) > 1:
+            raise ParameterError(f"{path} is given for two outputs; name a file for each")
         check_output(path, force, (source,))
         if path != output:
             check_kind(path, folder=False)
@@ -300,21 +296,22 @@ def dedup(
     with tempfile.TemporaryDirectory(prefix=".neardup-", dir=beside) as folder:
         opened = open_source(source, reading, Path(folder))
         _check_kinds(opened, output)
-        summary = deduplicate(Plan(opened, output, Path(folder), rules=rules, index=index_path, **options))
+        with warnings_as_notes():
+            summary = deduplicate(Plan(opened, output, Path(folder), rules=rules, index=index_path, **options))
     _report(summary, opened, as_json, to_stdout)
 
 
 def _check_index(path: Path) -> None:
-    """An index is a file, and the log of the one that it replaces must not be taken for its own."""
+    """Refuses a stream, and a file with a log: SQLite would take that log for the log of the new index."""
     if path == STDOUT or is_stream(path):
         raise ParameterError(f"--index {path}: an index is a file; name one")
     for log in (Path(f"{path}-wal"), Path(f"{path}-journal")):
         if log.exists() and log.stat().st_size:
-            raise ParameterError(f"{path} is in use, or was not closed ({log} is there): close it, or name another file")
+            raise ParameterError(f"{path} is in use, or was not closed ({log} exists): close it, or name another file")
 
 
 def _check_kinds(source: RecordSource, output: Path) -> None:
-    """Records are copied as they are, so the output's name must fit the input's format."""
+    """Refuses an output whose name does not fit the input's format: records are copied as they are."""
     if source.format == "folder" and (output == STDOUT or is_stream(output)):
         raise ParameterError(f"a folder of texts cannot go to {output}; name an output folder")
     if output == STDOUT:
@@ -323,8 +320,10 @@ def _check_kinds(source: RecordSource, output: Path) -> None:
     if source.path.is_dir():
         here, there = source.path.resolve(), output.resolve()
         if here in there.parents or there in here.parents:
-            raise ParameterError(f"{output} and {source.path} lie one in the other; name an output elsewhere")
+            raise ParameterError(f"{output} and {source.path}: one is inside the other; name an output elsewhere")
     kind = format_of(output)
+    if source.format == "folder" and kind is not None and not output.is_dir():
+        raise ParameterError(f"{output}: the texts of {source.path} go into a folder, this names a {kind} file; name a folder")
     if source.format == "folder" or is_stream(output) or kind == source.format:
         return
     if source.path.is_dir():
@@ -334,9 +333,7 @@ def _check_kinds(source: RecordSource, output: Path) -> None:
 
 
 def _report(summary: Summary, source: RecordSource, as_json: bool, to_stdout: bool) -> None:
-    if summary.invalid_utf8:
-        note(f"{source.name}: {counted(summary.invalid_utf8, 'line')} with invalid UTF-8, compared with U+FFFD in its place")
-    note_problems(source.name, summary.skipped, summary.problems)
+    note_problems(source.name, summary.invalid_utf8, summary.skipped, summary.problems)
     if as_json:
         emit_json(plain(summary))
         return
@@ -347,7 +344,8 @@ def _report(summary: Summary, source: RecordSource, as_json: bool, to_stdout: bo
         + (f", {summary.skipped:,} left out" if summary.skipped else "")
     )
     if summary.empty > summary.empty_dropped:
-        tell(f"{summary.empty:,} without a word, which are kept: they match nothing, not even each other (--drop-empty)")
+        kept = counted(summary.empty, "record")
+        tell(f"{kept} without a word kept: they match nothing, not even each other. --drop-empty leaves them out")
     if summary.clusters:
         tell(f"{counted(summary.clusters, 'cluster')}, the largest of {counted(summary.largest_cluster, 'record')}")
     tell(

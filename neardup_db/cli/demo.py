@@ -1,4 +1,4 @@
-"""`neardup demo`: the whole idea on one screen or two, with real text."""
+"""`neardup demo`: all steps on one screen or two, with real text."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ THRESHOLD = 0.8
 SHOWN_CLUSTERS, SHOWN_CHANGES = 3, 5
 WIDTH = 80
 ASKED = "Jude 1 (KJVPCE)"
-"""The document whose second half is asked for."""
+"""The document whose text, with another beginning, is the query."""
 
 
 class Demo:
-    """The steps of the demonstration; each does its work on the index and leaves figures for --json."""
+    """The steps of the demo; each works on the index and adds figures for --json."""
 
     def __init__(self, path: Path, console: Console) -> None:
         self.path = path
@@ -45,10 +45,10 @@ class Demo:
         """All steps; returns the figures."""
         with Index(self.path, MinHash(threshold=THRESHOLD, exact=True), store_text=True) as index:
             self._add(index)
-            found = self._clusters(index)
-            self._differences(index, found)
+            clusters = self._clusters(index)
+            self._differences(index, clusters)
             self._query(index)
-            self._delete(index, found)
+            self._delete(index, clusters)
         return self.figures
 
     def _title(self, text: str) -> None:
@@ -72,25 +72,25 @@ class Demo:
         self.figures.update(documents=report.added, matched=report.matched, seconds=seconds, text_bytes=size, file_bytes=stored)
 
     def _clusters(self, index: Index) -> list[Cluster]:
-        found = index.clusters()
-        self._title(f"2  {len(found)} clusters of near-duplicates")
+        clusters = index.clusters()
+        self._title(f"2  {len(clusters)} clusters of near-duplicates")
         table = Table(box=None, width=WIDTH, pad_edge=False, header_style="dim")
         table.add_column("size", justify="right", width=4)
         table.add_column("chapter", style="bold", width=16)
         table.add_column("translations")
-        for cluster in found[:8]:
+        for cluster in clusters[:8]:
             names = [_parts(str(key)) for key in cluster.keys]
             chapters = list(dict.fromkeys(chapter for chapter, _ in names))
             table.add_row(str(len(cluster)), ", ".join(chapters), ", ".join(translation for _, translation in names))
-        if len(found) > 8:
-            table.add_row("", f"... {len(found) - 8} more", "", style="dim")
+        if len(clusters) > 8:
+            table.add_row("", f"... {len(clusters) - 8} more", "", style="dim")
         self.console.print(table)
-        self.figures["clusters"] = [plain(cluster) for cluster in found]
-        return found
+        self.figures["clusters"] = [plain(cluster) for cluster in clusters]
+        return clusters
 
-    def _differences(self, index: Index, found: list[Cluster]) -> None:
+    def _differences(self, index: Index, clusters: list[Cluster]) -> None:
         self._title("3  The words that differ")
-        for cluster in found[:SHOWN_CLUSTERS]:
+        for cluster in clusters[:SHOWN_CLUSTERS]:
             first, second = _unlike(index, cluster)
             self.console.print(self._compared(index, str(first), str(second)))
         if has_colours(self.console):
@@ -100,18 +100,18 @@ class Demo:
 
     def _compared(self, index: Index, first: str, second: str) -> Text:
         similarity = index.explain_match(first, second).similarity
-        found = changes(self.texts[first], self.texts[second])
+        places = changes(self.texts[first], self.texts[second])
         text = Text()
         text.append(f"{first}  ", style="bold")
         text.append("and  ")
         text.append(f"{second}  ", style="bold")
         text.append(f"{similarity:.1%} alike\n", style="yellow")
-        for change in sorted(found, key=lambda one: len(one.removed) + len(one.added), reverse=True)[:SHOWN_CHANGES]:
+        for change in sorted(places, key=lambda change: len(change.removed) + len(change.added), reverse=True)[:SHOWN_CHANGES]:
             text.append("  ... ", style="dim")
             text.append_text(change_text(change, has_colours(self.console)))
             text.append(" ...\n", style="dim")
-        if len(found) > SHOWN_CHANGES:
-            text.append(f"  and {len(found) - SHOWN_CHANGES} more places\n", style="dim")
+        if len(places) > SHOWN_CHANGES:
+            text.append(f"  and {len(places) - SHOWN_CHANGES} more places\n", style="dim")
         return text
 
     def _query(self, index: Index) -> None:
@@ -132,9 +132,9 @@ class Demo:
         if not matches:
             self.console.print("  nothing")
 
-    def _delete(self, index: Index, found: list[Cluster]) -> None:
-        """Deletes the document that most of the largest cluster hangs on."""
-        cluster = found[0]
+    def _delete(self, index: Index, clusters: list[Cluster]) -> None:
+        """Deletes the document of the largest cluster that has the most matches."""
+        cluster = clusters[0]
         key = max(cluster.keys, key=lambda member: len(index.matches(member)))
         self._title(f"5  Delete {shown(key)}")
         self.console.print(f"before   {_members(cluster.keys, key)}")
@@ -152,7 +152,7 @@ class Demo:
 
 
 def _records(texts: dict[str, str]) -> Iterator[dict[str, Any]]:
-    """The documents with what their keys tell as metadata, for SQL."""
+    """The documents, with book, chapter and translation as metadata for SQL."""
     for key, text in texts.items():
         chapter, translation = _parts(key)
         book, _, number = chapter.rpartition(" ")
@@ -171,7 +171,7 @@ def _members(keys: tuple[Any, ...], struck: Any = None) -> str:
 
 
 def _unlike(index: Index, cluster: Cluster) -> tuple[Any, Any]:
-    """The earliest document and the match of it that is least like it."""
+    """The earliest document and its least similar match."""
     first = cluster.representative
     matches = index.matches(first)
     return first, matches[-1].key if matches else cluster.keys[1]
@@ -183,13 +183,13 @@ def _next(console: Console, path: Path | None) -> None:
     console.print(Rule(Text(" Next ", style="bold cyan"), align="left", style="cyan", characters="─"))
     commands = [
         ("neardup dedup posts.jsonl -o unique.jsonl", "a file without its near-duplicates"),
-        (f"neardup add {name} posts.jsonl", "an index that lasts"),
-        (f"neardup clusters {name}", "what is in it"),
-        (f"neardup sql {name}", "and everything else, in SQL"),
+        (f"neardup add {name} posts.jsonl", "an index of your own"),
+        (f"neardup clusters {name}", "its clusters"),
+        (f"neardup sql {name}", "the index in SQL"),
     ]
     width = max(len(line) for line, _ in commands)
-    for line, what in commands:
-        console.print(Text.assemble((f"{line:<{width}}", "bold"), (f"  {what}", "dim")), soft_wrap=True)
+    for line, result in commands:
+        console.print(Text.assemble((f"{line:<{width}}", "bold"), (f"  {result}", "dim")), soft_wrap=True)
     if path is None:
         console.print("[dim]The index of this demo was temporary; --keep DIR keeps it.[/]")
 
@@ -200,8 +200,8 @@ def _next(console: Console, path: Path | None) -> None:
 def demo(keep: Path | None, as_json: bool) -> None:
     """Show what an index does, on bundled real text.
 
-    363 chapters of the Bible in eleven English translations, some of which copy each other: they are added, clusters and the
-    words that differ are shown, a text is asked for, a document deleted. Nothing is left behind unless --keep is given.
+    The text is 363 chapters of the Bible in eleven English translations, some of which copy each other. The demo adds them, shows
+    the clusters and the words that differ, queries with a text and deletes a document. It leaves no file unless --keep is given.
 
     \b
     neardup demo

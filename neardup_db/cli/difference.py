@@ -16,15 +16,15 @@ from .output import shown
 REMOVED, ADDED = "bold red", "bold green"
 
 NARROW = 60
-"""Columns of a terminal below which texts stand below each other."""
+"""On a terminal of fewer columns texts stand below each other."""
 
 MOST, LONGEST = 60, 1_000
-"""Differences, and characters of one, that are printed."""
+"""Differences that are printed, and characters of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Words of the first text that stand in the place of words of the second, with those around them."""
+    """Words of the first text, the words of the second that replace them, and the common words around."""
 
     before: str
     removed: str
@@ -33,9 +33,9 @@ class Change:
 
 
 def changes(first: str, second: str, around: int = 3) -> list[Change]:
-    """Where two texts differ word by word, in order, each with `around` common words on either side.
+    """The differences of two texts, word by word, in order, each with `around` common words on either side.
 
-    Case and punctuation make no difference, as they make none to the index by its usual text rules.
+    Case and punctuation are ignored, as an index does with the default text rules.
 
     >>> from neardup_db.cli.difference import changes
     >>> changes("the cat sat on the mat", "the dog sat on the mat", around=1)
@@ -75,12 +75,12 @@ def mark(words: str, style: str, colours: bool) -> Text:
 
 
 def has_colours(console: Console) -> bool:
-    """Whether red and green can be told apart there."""
+    """Whether the console shows colours."""
     return console.color_system is not None and not console.no_color
 
 
 def show_side_by_side(console: Console, first: str, second: str, name_a: str, name_b: str) -> None:
-    """Prints two texts beside each other, or below each other where there is little room, with what differs marked."""
+    """Print two texts beside each other, on a narrow terminal below each other, with their differences marked."""
     compared = differences(first, second)
     wide = console.width >= NARROW
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=True, show_lines=True, show_header=wide)
@@ -112,5 +112,5 @@ def _cell(row: Iterable[Part], side: int, colours: bool) -> Text:
 
 
 def _lines(text: str) -> str:
-    """Text with nothing in it that moves the cursor, but for the ends of lines."""
+    """Text without characters that move the cursor, except the ends of lines."""
     return "\n".join(shown(line) for line in text.expandtabs(4).replace("\r\n", "\n").split("\n"))

@@ -10,9 +10,9 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from ..parameters import Measure
 from ..show.explanation import verdict, where_met
-from ..store.explain import MatchExplanation
-from ..values import flat_rows
+from ..values import Explanation, MatchExplanation, flat_rows
 from .command import command
 from .difference import ADDED, REMOVED, has_colours, mark, show_side_by_side
 from .files import STDOUT
@@ -28,11 +28,11 @@ text_file = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 @command()
 @index_argument
-@click.argument("asked", metavar="TEXT | KEY KEY", nargs=-1, required=True)
-@click.option("--threshold", type=float, help="Of a query: least similarity, at or above that of the index.")
+@click.argument("subject", metavar="TEXT | KEY KEY", nargs=-1, required=True)
+@click.option("--threshold", type=float, help="With TEXT: least similarity, at or above that of the index.")
 @measure_option
-@click.option("--text-a", type=text_file, help="The first document's text, where the index does not store texts: a file.")
-@click.option("--text-b", type=text_file, help="The second one's.")
+@click.option("--text-a", type=text_file, help="File with the first document's text, if the index stores no texts.")
+@click.option("--text-b", type=text_file, help="File with the second document's text.")
 @click.option(
     "--html",
     type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
@@ -43,9 +43,9 @@ text_file = click.Path(path_type=Path, exists=True, dir_okay=False)
 @json_option
 def explain(
     index_path: Path,
-    asked: tuple[str, ...],
+    subject: tuple[str, ...],
     threshold: float | None,
-    measure: str | None,
+    measure: Measure | None,
     text_a: Path | None,
     text_b: Path | None,
     html: Path | None,
@@ -55,9 +55,9 @@ def explain(
 ) -> None:
     """Show how a query runs, or why two documents match.
 
-    With a text (or - for standard input): how a query for it runs, what each step looked at and how long it took. With two keys:
-    the verdict and similarity, where the two met in the candidate table, their shingles, and their texts side by side with what
-    differs marked.
+    With TEXT (or - for standard input): how a query for it runs, the rows that each step reads and the time it takes. With two
+    KEYs: the verdict and similarity, the places of the candidate table that both documents have, their shingles, and their texts
+    side by side with the differences marked.
 
     \b
     neardup explain articles.db "some text"
@@ -65,72 +65,76 @@ def explain(
     neardup explain articles.db a1 a2 --html why.html
     neardup explain articles.db a1 a2 --text-a one.txt --text-b two.txt
     """
-    if len(asked) > 2:
+    if len(subject) > 2:
         raise click.UsageError("Give either TEXT, in quotation marks, or two KEYs")
-    if len(asked) == 2 and (threshold is not None or measure is not None):
+    if len(subject) == 2 and (threshold is not None or measure is not None):
         raise click.UsageError("--threshold and --measure go with TEXT, not with two KEYs")
-    if len(asked) == 1 and (text_a or text_b or html):
+    if len(subject) == 1 and (text_a or text_b or html):
         raise click.UsageError("--text-a, --text-b and --html go with two KEYs, not with TEXT")
     if html == STDOUT and as_json:
         raise click.UsageError("--json and --html - both write to standard output; name a file for the page")
     with open_index(index_path, name) as index:
-        if len(asked) == 1:
-            query = plain(index.explain(_argument(asked[0]), threshold=threshold, measure=measure))
-            if as_json:
-                emit_json(query)
-            else:
-                columns(list(flat_rows(query)))
+        if len(subject) == 1:
+            _explain_query(index.explain(_argument(subject[0]), threshold=threshold, measure=measure), as_json)
             return
-        first, second = (parse_key(key, key_type) for key in asked)
+        first, second = (parse_key(key, key_type) for key in subject)
         texts = [None if path is None else path.read_bytes() for path in (text_a, text_b)]
-        found = index.explain_match(first, second, text_a=texts[0], text_b=texts[1])
+        match = index.explain_match(first, second, text_a=texts[0], text_b=texts[1])
     if html is not None:
-        write_page(html, found.html(), index_path)
+        write_page(html, match.html(), index_path)
     if as_json:
-        emit_json({**plain(found), "jaccard": found.jaccard})
+        emit_json({**plain(match), "jaccard": match.jaccard})
     elif html is None:
-        show(found, Screen(highlight=False))
+        show(match, Screen(highlight=False))
 
 
 def _argument(text: str) -> str:
     return sys.stdin.buffer.read().decode("utf-8", "replace") if text == "-" else text
 
 
-def show(found: MatchExplanation, console: Console) -> None:
+def _explain_query(explanation: Explanation, as_json: bool) -> None:
+    query = plain(explanation)
+    if as_json:
+        emit_json(query)
+    else:
+        columns(list(flat_rows(query)))
+
+
+def show(match: MatchExplanation, console: Console) -> None:
     """The explanation on a terminal."""
-    keys = shown(found.key_a), shown(found.key_b)
-    console.print(Text.assemble((keys[0], "bold"), " and ", (keys[1], "bold"), "   ", _verdict(found)), soft_wrap=True)
-    rows: list[tuple[str, Any]] = [("similarity", f"{found.similarity:.4f}")]
-    if found.distance is not None:
-        rows.append(("distance", f"{found.distance} bits"))
-    if found.jaccard is not None:
-        rows.append(("true Jaccard", f"{found.jaccard:.4f}"))
-    rows += [("scheme", found.scheme), ("met", where_met(found))]
-    if found.met:
-        numbered = any(table for table, _ in found.met)
-        places = [f"{table}: {shown(key)}" if numbered else shown(key) for table, key in found.met[:MOST]]
-        more = [f"... {len(found.met) - MOST:,} more"] if len(found.met) > MOST else []
+    keys = shown(match.key_a), shown(match.key_b)
+    console.print(Text.assemble((keys[0], "bold"), " and ", (keys[1], "bold"), "   ", _verdict(match)), soft_wrap=True)
+    rows: list[tuple[str, Any]] = [("similarity", f"{match.similarity:.4f}")]
+    if match.distance is not None:
+        rows.append(("distance", f"{match.distance} bits"))
+    if match.jaccard is not None:
+        rows.append(("true Jaccard", f"{match.jaccard:.4f}"))
+    rows += [("scheme", match.scheme), ("met", where_met(match))]
+    if match.met:
+        numbered = any(table for table, _ in match.met)
+        places = [f"{table}: {shown(key)}" if numbered else shown(key) for table, key in match.met[:MOST]]
+        more = [f"... {len(match.met) - MOST:,} more"] if len(match.met) > MOST else []
         rows.append(("table: key" if numbered else "keys", ", ".join(places + more)))
     columns(rows)
-    if found.text_a is not None and found.text_b is not None:
+    if match.text_a is not None and match.text_b is not None:
         emit()
-        show_side_by_side(console, found.text_a, found.text_b, *keys)
-    if found.shared is not None and found.only_a is not None and found.only_b is not None:
+        show_side_by_side(console, match.text_a, match.text_b, *keys)
+    if match.shared is not None and match.only_a is not None and match.only_b is not None:
         emit()
-        console.print(f"{counted(len(found.shared), 'shingle')} in both", soft_wrap=True)
-        _shingles(console, f"only in {keys[0]}", found.only_a, REMOVED)
-        _shingles(console, f"only in {keys[1]}", found.only_b, ADDED)
+        console.print(f"{counted(len(match.shared), 'shingle')} in both", soft_wrap=True)
+        _shingles(console, f"only in {keys[0]}", match.only_a, REMOVED)
+        _shingles(console, f"only in {keys[1]}", match.only_b, ADDED)
 
 
-def _verdict(found: MatchExplanation) -> Text:
-    return Text(f" {verdict(found)} ", "reverse green" if found.is_match else "reverse red")
+def _verdict(match: MatchExplanation) -> Text:
+    return Text(f" {verdict(match)} ", "reverse green" if match.is_match else "reverse red")
 
 
 def _shingles(console: Console, title: str, shingles: tuple[str, ...], style: str) -> None:
     text = Text(f"{counted(len(shingles), 'shingle')} {title}")
-    for one in shingles[:MOST]:
+    for shingle in shingles[:MOST]:
         text.append("\n  ")
-        text.append_text(mark(shown(one), style, has_colours(console)))
+        text.append_text(mark(shown(shingle), style, has_colours(console)))
     if len(shingles) > MOST:
         text.append(f"\n  ... and {len(shingles) - MOST:,} more", style="dim")
     console.print(text, soft_wrap=True)

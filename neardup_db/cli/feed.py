@@ -1,25 +1,27 @@
-"""Records into an index, a bounded piece at a time."""
+"""Adds records to an index, a bounded piece at a time."""
 
 from __future__ import annotations
 
+import contextlib
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
 
 from .. import limits
-from ..errors import DuplicateKeyError, NearDupError
+from ..errors import DuplicateKeyError, NearDupError, ShortTextsWarning
 from ..index import Index
 from ..values import MOST_PROBLEMS, AddReport, Key
-from .output import Meter
-from .records import Record, RecordError, RecordSource
+from .output import Meter, note
+from .records import InputRecord, RecordError, RecordSource
 from .wording import worded
 
 
-def pieces(records: Iterable[Record]) -> Iterator[list[Record]]:
+def pieces(records: Iterable[InputRecord]) -> Iterator[list[InputRecord]]:
     """The records in lists of at most `limits.PIECE_RECORDS` and, but for the last record, `limits.PIECE_BYTES`."""
-    piece: list[Record] = []
+    piece: list[InputRecord] = []
     size_bytes = 0
     for record in records:
         piece.append(record)
@@ -48,22 +50,22 @@ def feed(
     index: Index,
     source: RecordSource,
     meter: Meter,
-    arguments: Callable[[Record], dict[str, Any]],
+    arguments: Callable[[InputRecord], dict[str, Any]],
     *,
     commit_every: int,
     exactly: bool = False,
     committed: Callable[[int], None] = lambda records: None,
     **options: Any,
 ) -> AddReport:
-    """Adds what a source holds, one transaction every `commit_every` records, or, unless `exactly`, sooner after
-    `limits.COMMIT_BYTES`; returns what became of them.
+    """Adds the records of a source; returns the report. A transaction ends after `commit_every` records or, unless `exactly`,
+    after `limits.COMMIT_BYTES` if that comes first.
 
-    `arguments` makes of a record the arguments of `Index.add`; `committed` is told the records of each transaction that has
-    ended; `options` go to `Index.add_many`.
+    `arguments` gives the arguments of `Index.add` for a record; `committed` is called with the number of records of each
+    transaction that has ended; `options` go to `Index.add_many`.
     """
     report = AddReport()
     records = iter(source)
-    for first in records:  # outside of a transaction: the next record may be long in coming, or wrong
+    for first in records:  # outside of a transaction: reading the next record may take long, or fail
         taken = size_bytes = 0
         with index.transaction():
             for piece in pieces(chain([first], islice(records, commit_every - 1))):
@@ -80,23 +82,35 @@ def feed(
     return report
 
 
+@contextlib.contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Says what the block warns of on standard error, after the block, in the words of the command line."""
+    told: list[str] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", ShortTextsWarning)
+        warnings.showwarning = lambda message, *_, **__: told.append(str(message))
+        yield
+    for message in told:
+        note(worded(message))
+
+
 _PLACE = re.compile(r"record (\d+): ")
 
 
 def _add(
-    index: Index, source: RecordSource, piece: list[Record], records: list[dict[str, Any]], options: dict[str, Any]
+    index: Index, source: RecordSource, piece: list[InputRecord], records: list[dict[str, Any]], options: dict[str, Any]
 ) -> AddReport:
-    """Adds a piece. Errors, and records that were skipped, are named by file and line."""
+    """Adds a piece. Errors and skipped records are named by file and line."""
     try:
         if index.scheme.takes_text:
             report = index.add_many(records, **options)
         else:
             report = index.add_codes([record["key"] for record in records], [record["text"] for record in records], **options)
     except DuplicateKeyError as error:
-        found = _taken(index, piece)
-        if found is None:
+        taken = _taken(index, piece)
+        if taken is None:
             raise
-        raise RecordError(source.problem(*found)) from error
+        raise RecordError(source.problem(*taken)) from error
     except NearDupError as error:
         place = _PLACE.match(str(error))
         if place is None:
@@ -107,8 +121,8 @@ def _add(
     return report
 
 
-def _taken(index: Index, piece: list[Record]) -> tuple[Record, str] | None:
-    """The first record of a piece that was not added whose key is in the index, or earlier in the piece, with what to do."""
+def _taken(index: Index, piece: list[InputRecord]) -> tuple[InputRecord, str] | None:
+    """The first record of a refused piece whose key is in the index or earlier in the piece, and the reason with a remedy."""
     lines: dict[Key, int] = {}
     for record in piece:
         if record.key in lines:

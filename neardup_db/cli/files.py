@@ -19,7 +19,7 @@ from typing import IO, Any, BinaryIO, cast
 from ..errors import ParameterError
 
 PACKED_SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
-"""What the end of a file's name says about its packing."""
+"""Packings by the end of a file's name."""
 
 STDIN = STDOUT = Path("-")
 """How the command line names standard input and standard output."""
@@ -56,7 +56,7 @@ def _zstandard(path: Path) -> ModuleType:
 class InputFile:
     """A file opened for reading, unpacked on the way.
 
-    `name` is how messages call it, `size_bytes` its size on disk and `position` how much of that has been read.
+    `name` is its name in messages, `size_bytes` its size on disk and `position` how much of that has been read.
     """
 
     def __init__(self, path: Path, name: str | None = None, packing: str | None = None) -> None:
@@ -98,10 +98,10 @@ class InputFile:
         except gzip.BadGzipFile as error:
             raise InputError(f"{self.name}: no gzip data ({error}); unpack it or give it the right name") from error
         except (EOFError, zlib.error) as error:
-            raise InputError(f"{self.name}: the packed data is damaged or ends early ({error})") from error
+            raise InputError(f"{self.name}: the packed data is damaged or ends early ({error}); copy the file again") from error
         except Exception as error:
             if type(error).__module__.partition(".")[0] in ("zstandard", "zstd"):
-                raise InputError(f"{self.name}: no zstd data, or damaged ({error})") from error
+                raise InputError(f"{self.name}: no zstd data, or damaged ({error}); unpack it or copy the file again") from error
             raise
 
     def close(self) -> None:
@@ -146,8 +146,8 @@ class _GzipOutput(gzip.GzipFile):
 
 
 def check_output(path: Path, force: bool, inputs: Iterable[Path] = ()) -> None:
-    """Refuses an output that is one of the inputs, exists (unless `force`), or has no folder to be in. A stream, which is written
-    into, needs no `force`."""
+    """Refuses an output that is one of the inputs, that exists (unless `force`) or whose folder does not. A stream is written to,
+    not replaced, so it needs no `force`."""
     if path.exists():
         if any(other.exists() and path.samefile(other) for other in inputs):
             raise ParameterError(f"{path} is the input: name another output")
@@ -162,13 +162,13 @@ def check_output(path: Path, force: bool, inputs: Iterable[Path] = ()) -> None:
 
 
 def check_kind(path: Path, folder: bool) -> None:
-    """Refuses an output that is there as a file and is to be a folder, or the other way round."""
+    """Refuses an existing file if the output is a folder, and an existing folder if it is a file."""
     if path.exists() and path.is_dir() != folder:
-        raise ParameterError(f"{path} is no folder: name one" if folder else f"{path} is a folder: name a file in it")
+        raise ParameterError(f"{path} is not a folder: name a folder" if folder else f"{path} is a folder: name a file in it")
 
 
 def is_stream(path: Path) -> bool:
-    """Whether a path leads to a character device or a pipe: what is written into as it is, and cannot be read twice."""
+    """Whether a path leads to a character device or a pipe: those are written to, not replaced, and cannot be read twice."""
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -178,10 +178,10 @@ def is_stream(path: Path) -> bool:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place when the block ends well, and is removed when it does not.
+    """A temporary path beside `path`, which replaces `path` if the block succeeds and is removed if it fails.
 
-    The block may create a file or a folder there. What is replaced keeps its mode and, where that is allowed, its owner; of a
-    symbolic link the file that it points to is replaced. A stream, and standard output, is written into: the path is its own.
+    The block may create a file or a folder there. The new file gets the mode and, where the system allows it, the owner of the
+    old one. Behind a symbolic link the target is replaced. A stream or standard output is not replaced: the path is `path`.
     """
     if path == STDOUT or is_stream(path):
         yield path
@@ -223,7 +223,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def spool(source: Path, folder: Path) -> Path:
-    """Copies standard input (-), or another stream, to a file in `folder`: commands read it twice, or must know its packing."""
+    """Copies standard input (-) or another stream to a file in `folder`: commands read an input twice or look at its packing."""
     path = folder / "input"
     with contextlib.ExitStack() as stack:
         stream = sys.stdin.buffer if source == STDIN else stack.enter_context(open(source, "rb"))

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what is made of them."""
+"""Options that several commands share, and the values made of them."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ def _all(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
 index_argument = click.argument("index_path", metavar="INDEX", type=click.Path(path_type=Path))
 name_option = click.option("--name", default="neardup", show_default=True, help="Name of the index within the file.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
-group_option = click.option("--group", help="Look only among documents of this group (a tenant, a language).")
+group_option = click.option("--group", help="Search only documents of this group (a tenant, a language).")
 measure_option = click.option(
     "--measure",
     type=click.Choice(["containment"]),
-    help="How much of the text is in a document, in the place of how alike the two are; for indexes made with --exact or "
-    "--containment. Its --threshold is 0.8 unless given.",
+    help="Find documents that contain the text, instead of similar ones. Needs an index made with --exact or --containment; "
+    "--threshold is 0.8 unless given.",
 )
-limit_option = click.option("--limit", type=click.IntRange(min=1), help="Print at most so many.")
+limit_option = click.option("--limit", type=click.IntRange(min=1), help="Print at most this many.")
 key_type_option = click.option(
     "--key-type",
     type=click.Choice(["text", "int", "hex"]),
     default="text",
     show_default=True,
-    help="How keys are to be read: 1 as text and 1 as an integer are different keys.",
+    help="Type of the keys: 1 as text and 1 as an integer are different keys.",
 )
 
 input_options = _all(
@@ -67,17 +67,17 @@ input_options = _all(
         "--format",
         "format_",
         type=click.Choice(FORMATS),
-        help="Format of the input, or of a folder's files, if no name tells it.",
+        help="Format of the input, or of a folder's files, if the names do not tell it.",
     ),
     click.option("--id-field", help="Field that holds the id.  [default: id, else key, else file and line: posts.jsonl:17]"),
     click.option("--text-field", default="text", show_default=True, help="Field that holds the text."),
-    click.option("--glob", default="*", show_default=True, help="Which files of a folder: a pattern for name or path."),
+    click.option("--glob", default="*", show_default=True, help="Read files of a folder whose name or path fits this pattern."),
     click.option(
         "--on-error",
         type=click.Choice(["raise", "skip"]),
         default="raise",
         show_default=True,
-        help="A record that cannot be used: stop, or leave it out and go on.",
+        help="What to do with a record that cannot be used: stop, or leave it out.",
     ),
     click.option(
         "--max-record-mb",
@@ -90,11 +90,11 @@ input_options = _all(
 """Options of commands that read records; `read_options` makes a ReadOptions of them."""
 
 text_options = _all(
-    click.option("--tokens", type=click.Choice(["words", "chars"]), help="What texts are cut into.  [default: words]"),
+    click.option("--tokens", type=click.Choice(["words", "chars"]), help="Unit into which texts are cut.  [default: words]"),
     click.option("--shingle", type=click.IntRange(1, 1000), help="Consecutive tokens in a shingle.  [default: 3 words]"),
     click.option("--normalize", type=click.Choice(["NFC", "NFKC", "none"]), help="Unicode normal form.  [default: NFKC]"),
-    click.option("--case", type=click.Choice(["fold", "lower", "none"]), help="How upper case is treated.  [default: fold]"),
-    click.option("--strip-accents", is_flag=True, help="Compare without accents."),
+    click.option("--case", type=click.Choice(["fold", "lower", "none"]), help="Treatment of upper case.  [default: fold]"),
+    click.option("--strip-accents", is_flag=True, help="Ignore accents."),
 )
 """Text rules; `text_rules` makes a TextRules of them."""
 
@@ -104,13 +104,13 @@ scheme_options = _all(
     click.option("--max-distance", type=int, help="simhash, bitsampling, binarycode: most differing bits."),
     click.option("--exact/--estimate", default=None, help="minhash: verify by true Jaccard, or by the share of equal slots."),
     click.option(
-        "--recall", type=float, help="minhash, bitsampling: share of the pairs at the threshold found.  [default: 0.99]"
+        "--recall", type=float, help="minhash, bitsampling: share of the pairs at the threshold to find.  [default: 0.99]"
     ),
     click.option("--num-perm", type=int, help="minhash: slots of a signature.  [default: 128]"),
     click.option("--bits", type=int, help="simhash, bitsampling, binarycode: bits of a code."),
     click.option("--k", type=int, help="bottomk: hashes of a fingerprint.  [default: 128]"),
     click.option(
-        "--containment/--no-containment", default=None, help="bottomk: file all hashes, for query --measure containment, or not."
+        "--containment/--no-containment", default=None, help="bottomk: file all hashes, which query --measure containment needs."
     ),
 )
 """Scheme and parameters; `scheme_of` makes a Scheme of them."""
@@ -169,10 +169,10 @@ def read_options(options: dict[str, Any], key_type: str = "text") -> ReadOptions
 
 @contextlib.contextmanager
 def open_index(path: Path, name: str, *, write: bool = False) -> Iterator[Index]:
-    """An index that must be there; errors of the block are about it.
+    """Opens an index that must exist; errors of the block name it.
 
-    Where the file can be written it is opened so even for reading: the last connection to close takes -wal and -shm away, which
-    one that may only read cannot.
+    A file that can be written is opened for writing even to read it: the last connection to close removes -wal and -shm, which
+    a read-only connection cannot do.
     """
     if not path.exists():
         raise ParameterError(f"{path}: no such file; create an index with: neardup add {path} RECORDS")
@@ -182,7 +182,7 @@ def open_index(path: Path, name: str, *, write: bool = False) -> Iterator[Index]
 
 
 def parse_key(text: str, key_type: str) -> Key:
-    """A key as --key-type says."""
+    """A key of the type that --key-type names."""
     try:
         if key_type == "int":
             return int(text)
@@ -192,9 +192,9 @@ def parse_key(text: str, key_type: str) -> Key:
         raise ParameterError(f"key {text!r} is not {wanted}, as --key-type {key_type} says") from error
 
 
-def parse_duration(text: str) -> float:
-    """Seconds of '90s', '15m', '12h', '30d' or '2w'."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])\s*", text)
-    if not found:
-        raise ParameterError(f"{text!r} is no duration; write a number and s, m, h, d or w: 30d")
-    return float(found[1]) * _SECONDS[found[2]]
+def parse_duration(option: str, text: str) -> float:
+    """Seconds of '90s', '15m', '12h', '30d' or '2w', the value of an option."""
+    duration = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])\s*", text)
+    if not duration:
+        raise ParameterError(f"{option} {text!r} is not a duration; write a number and s, m, h, d or w, as in 30d")
+    return float(duration[1]) * _SECONDS[duration[2]]

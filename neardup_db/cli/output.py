@@ -1,8 +1,8 @@
 """What commands print: JSON for machines, aligned lines for people, progress on standard error.
 
-All that a terminal may see goes through this module, which writes each character that is not printable as an escape: a file, a
-table or a key of a stranger's may hold what moves the cursor, turns the line round or answers for the user. Records and pages
-that a command copies to standard output are data, and pass unchanged.
+All text for a terminal goes through this module, which writes each unprintable character as an escape: the name of a file, a
+table or a key from elsewhere may hold characters that move the cursor, reverse the line or answer for the user. Records and
+pages that a command copies to standard output are data and pass unchanged.
 """
 
 from __future__ import annotations
@@ -12,15 +12,12 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, NoReturn, TextIO
 
 import click
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
-
-from ..values import Key, Match
 
 _ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
@@ -48,7 +45,7 @@ def emit_coloured(text: str) -> None:
 
 
 def note(line: str) -> None:
-    """One line of standard error, for what is no result."""
+    """One line of standard error, for messages that are not results."""
     click.echo(f"neardup: {harmless(line)}", err=True)
 
 
@@ -59,18 +56,18 @@ def fail(message: str, code: int) -> NoReturn:
 
 
 def add_afterword(error: BaseException, text: str) -> None:
-    """Has the program end with this, too, where it ends with that error."""
+    """Adds a sentence to the message that the program ends with if this error ends it."""
     error.neardup_afterword = text  # type: ignore[attr-defined]
 
 
 def afterword(error: BaseException | None) -> str:
-    """What `add_afterword` added, to follow the sentence about the error."""
+    """The sentence that `add_afterword` added, to follow the one about the error."""
     text = getattr(error, "neardup_afterword", None)
     return f"; {text}" if text else ""
 
 
 def harmless(text: str, keep: str = "") -> str:
-    """The text with an escape in the place of each character that is not printable, but for those to keep.
+    """The text with an escape for each unprintable character, except for the characters to keep.
 
     >>> from neardup_db.cli.output import harmless
     >>> print(harmless("red: \x1b[31m, C1: \x9b, right to left: \u202e"))
@@ -94,13 +91,13 @@ class Screen(Console):
     """A console on which only printable characters, and the colours that the program chose, appear."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """The segments of what is to be shown."""
+        """The segments of the renderable, with escapes."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=harmless(segment.text, "\n\t"))
 
 
 class GuardedStream:
-    """A terminal's stream for programs that print by themselves: all but text and colours is escaped."""
+    """A terminal's stream for code that prints by itself: everything but text and colours is escaped."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -114,18 +111,13 @@ class GuardedStream:
         return getattr(self._stream, name)
 
 
-def json_key(key: Key | None) -> Any:
-    """A key as JSON: bytes as {"hex": "..."}."""
-    return {"hex": key.hex()} if isinstance(key, bytes) else key
-
-
 def shown(value: object) -> str:
-    """A value on one line, with nothing in it that moves the cursor of a terminal; bytes as x'6869'."""
+    """A value on one line, without characters that move a terminal's cursor; bytes as x'6869'."""
     return f"x'{value.hex()}'" if isinstance(value, bytes) else harmless(str(value))
 
 
 def plain(value: Any) -> Any:
-    """A value made of what JSON knows: dataclasses and tuples opened, keys of bytes as hexadecimal, arrays as lists."""
+    """A value as JSON has it: dataclasses as objects, tuples and arrays as lists, bytes as {"hex": "..."}."""
     if hasattr(value, "__dataclass_fields__"):
         return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
     if isinstance(value, Mapping):
@@ -133,13 +125,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain(item) for item in value]
     if isinstance(value, bytes):
-        return json_key(value)
+        return {"hex": value.hex()}
     return plain(value.tolist()) if hasattr(value, "tolist") else value
-
-
-def match_json(match: Match) -> dict[str, Any]:
-    """A match as JSON; `distance` is null where the scheme has none."""
-    return {"key": json_key(match.key), "similarity": match.similarity, "distance": match.distance}
 
 
 def measure(similarity: float, distance: int | None) -> str:
@@ -154,13 +141,13 @@ def columns(rows: list[tuple[str, Any]]) -> None:
         emit(f"{name:<{width}}  {shown(value)}")
 
 
-def counted(count: int, one: str, many: str | None = None) -> str:
+def counted(count: int, noun: str, plural: str | None = None) -> str:
     """'1 record', '2,000 records'."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def bytes_text(size_bytes: float) -> str:
-    """A size in the unit that suits it: '12.3 MB'."""
+    """A size in a fitting unit: '12.3 MB'."""
     for unit in ("B", "kB", "MB", "GB"):
         if abs(size_bytes) < 1000:
             return f"{size_bytes:.0f} {unit}" if unit == "B" else f"{size_bytes:.1f} {unit}"
@@ -168,8 +155,10 @@ def bytes_text(size_bytes: float) -> str:
     return f"{size_bytes:.1f} TB"
 
 
-def note_problems(name: str, total: int, problems: Sequence[object]) -> None:
-    """Says on standard error how many records of an input were left out, and of the first ones which and why."""
+def note_problems(name: str, invalid_utf8: int, total: int, problems: Sequence[object]) -> None:
+    """Says on standard error how many records of an input had invalid UTF-8 and how many were left out, and names the first."""
+    if invalid_utf8:
+        note(f"{name}: {counted(invalid_utf8, 'line')} with invalid UTF-8, read as U+FFFD")
     if not total:
         return
     note(f"{name}: {counted(total, 'record')} left out")
@@ -184,7 +173,7 @@ FIRST_PROBLEMS = 5
 
 
 class Meter:
-    """A progress bar on standard error with rates; silent where that is no terminal.
+    """A progress bar with rates on standard error; silent if that is not a terminal.
 
     `advance` is cheap enough to be called for every record.
     """
@@ -210,11 +199,11 @@ class Meter:
         self._progress.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self._progress.stop()
 
     def advance(self, position_bytes: int, records: int = 1, duplicates: int | None = None) -> None:
-        """So many more records were handled, and the input was read up to `position_bytes`."""
+        """Counts further records; the input was read up to `position_bytes`."""
         self.records += records
         now = time.monotonic()
         if now - self._drawn < 0.1:

@@ -1,4 +1,4 @@
-"""`neardup curve`: what an index finds of pairs at each similarity, on the terminal."""
+"""`neardup curve`: the share of pairs that an index finds at each similarity, on the terminal."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ BAR = 40
 @name_option
 @scheme_options
 @click.option("--from", "low", type=click.FloatRange(0, 1), default=0.4, show_default=True, help="First similarity.")
-@click.option("--step", type=click.FloatRange(0, 1, min_open=True), default=0.05, show_default=True, help="From one to the next.")
+@click.option("--step", type=click.FloatRange(0, 1, min_open=True), default=0.05, show_default=True, help="Step to the next.")
 @json_option
 def curve(index_path: Path | None, name: str, low: float, step: float, as_json: bool, **options: Any) -> None:
     """Show which share of similar pairs is found.
 
-    For pairs at each Jaccard similarity. A candidate is a pair that the tables bring together; returned is what passes the rule
-    after that. Without INDEX the curve is that of the scheme and parameters given. With --json each line is one point.
+    Prints two shares for each Jaccard similarity: candidates are pairs that the tables bring together, returned are those that
+    verification then keeps. Without INDEX the curve is that of the scheme and parameters given. With --json each line is one
+    point.
 
     \b
     neardup curve articles.db

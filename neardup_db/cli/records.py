@@ -1,7 +1,7 @@
 """Records in: JSON lines, CSV, TSV and folders of text files, one record at a time, with file and line in every error.
 
 A `RecordSource` can be read more than once and gives the same records each time. Memory is bounded by the longest record.
-A folder is read as its files' names tell: as texts, a file each, or as shards of one format, one after another.
+The names of its files decide how a folder is read: as texts, a file each, or as shards of one format, one after another.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A record that was left out: the file, the line where it begins (0 of a file that is one text), its key where that is known,
-    and why."""
+    """A record that was left out: the file, the line where it begins (0 if the file is one text), its key if known, and the
+    reason."""
 
     file: str
     line: int
@@ -53,13 +53,13 @@ class RecordError(InputError):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class InputRecord:
     """One record of an input.
 
-    key: the id as the input has it, or file and line where it has none ("posts.jsonl:17"); named: whether it is the latter; text:
-    what is compared; raw: the record's bytes as they stand in the input, line end included (of a folder of texts: the file's);
-    number: 1, 2, ... in the order of the input, counting only usable records; line: where it begins (1 for a file of text);
-    fields: the other fields; path: the file that it stands in.
+    key: the record's id, or file and line if it has none ("posts.jsonl:17"); named: True for a key of file and line; text: the
+    text to compare; raw: the record's bytes in the input, line end included (in a folder of texts: the file's bytes); number:
+    1, 2, ... in the order of the input, counting only usable records; line: where it begins (1 for a file of text); fields: the
+    other fields; path: its file.
     """
 
     key: str | int
@@ -78,8 +78,8 @@ class ReadOptions:
 
     format: one of FORMATS, None to go by the file's name; id_field and text_field: names of the fields, id_field None for "id",
     else "key", else file and line; integer_keys: ids are integers; on_error: "raise", or "skip" to leave out records that cannot
-    be used; max_bytes: longest record; glob: which files of a folder; source_name: what the input is called in the keys of
-    records without an id, None for the file's name; one_header: shards of CSV or TSV must have the same columns.
+    be used; max_bytes: longest record; glob: which files of a folder; source_name: name of the input in the keys of records
+    without an id, None for the file's name; one_header: shards of CSV or TSV must have the same columns.
     """
 
     format: str | None = None
@@ -94,7 +94,7 @@ class ReadOptions:
 
 
 def format_of(path: Path) -> str | None:
-    """The format that a file's name tells, None if it tells none; the end .gz or .zst is looked through."""
+    """The format that a file's name tells, or None; .gz and .zst at its end are ignored."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     while suffixes and suffixes[-1] in (".gz", ".zst"):
         suffixes.pop()
@@ -102,7 +102,7 @@ def format_of(path: Path) -> str | None:
 
 
 def open_source(source: Path, options: ReadOptions, folder: Path) -> RecordSource:
-    """The input that the command line names. Standard input (-) and other streams are first copied into `folder`."""
+    """The input that a path names. Standard input (-) and other streams are first copied into `folder`."""
     if source != STDIN and not is_stream(source):
         return RecordSource(source, options)
     name = "standard input" if source == STDIN else str(source)
@@ -116,12 +116,12 @@ def open_source(source: Path, options: ReadOptions, folder: Path) -> RecordSourc
 
 
 class RecordSource:
-    """An input of records: iterate it for its `Record`s; every iteration starts at the beginning.
+    """An input of records: iterate it for its `InputRecord`s; every iteration starts at the beginning.
 
-    `format` is one of FORMATS, or "folder" for a folder of texts; `files` is what is read, one after another. `skipped`,
-    `problems` and `replaced` tell of the last iteration: records left out because of an error, the first MOST_PROBLEMS of them
-    and why, and records in which invalid UTF-8 was read as U+FFFD. `header` is the first header row of a CSV or TSV input as it
-    stands.
+    `format` is one of FORMATS, or "folder" for a folder of texts; `files` are read one after another. `skipped`, `problems` and
+    `replaced` describe the last iteration: how many records were left out because of an error, the first MOST_PROBLEMS of them
+    with the reasons, and how many records held invalid UTF-8, read as U+FFFD. `header` is the first header row of a CSV or TSV
+    input, its bytes unchanged.
     """
 
     def __init__(self, path: Path, options: ReadOptions, *, name: str | None = None, packing: str | None = None) -> None:
@@ -137,15 +137,15 @@ class RecordSource:
         self._start()
 
     def _format_of_files(self) -> str:
-        """What the names of the files tell."""
+        """The format that the names of the files tell."""
         examples = {format_of(file): file for file in reversed(self.files)}
         if not self.path.is_dir() and None in examples:
             raise InputError(f"{self.name}: its name does not tell the format; add --format {'|'.join(FORMATS)}")
         if len(examples) > 1:
             listed = " and ".join(sorted(file.relative_to(self.path).as_posix() for file in examples.values()))
             raise InputError(
-                f"{self.name}: the folder holds files of different kinds ({listed}): choose some, as with --glob "
-                f"'*.jsonl', or say with --format {'|'.join(FORMATS)} what all of them are"
+                f"{self.name}: the folder holds files of different kinds ({listed}): choose files of one kind, for "
+                f"example with --glob '*.jsonl', or name the format of all of them with --format {'|'.join(FORMATS)}"
             )
         return next(iter(examples), None) or "folder"
 
@@ -165,19 +165,19 @@ class RecordSource:
         """Bytes on disk that the running iteration has read, up to `size_bytes`."""
         return self._done_bytes + (self._input.position if self._input is not None else 0)
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[InputRecord]:
         self._start()
         for path in self.files:
             self._file = path
             self._called = str(path) if self.path.is_dir() else self.name
             if self.format == "folder":
                 record = self._guarded(self._file_record, path)
-                if isinstance(record, Record):
+                if isinstance(record, InputRecord):
                     yield record
             else:
                 yield from self._records(path)
 
-    def _records(self, path: Path) -> Iterator[Record]:
+    def _records(self, path: Path) -> Iterator[InputRecord]:
         """The records of one file."""
         with InputFile(path, self._called, self._packing) as file:
             self._input = file
@@ -185,36 +185,36 @@ class RecordSource:
             self._input = None
             self._done_bytes += file.size_bytes
 
-    def problem(self, record: Record, reason: str) -> Problem:
-        """What is wrong with a record that was read."""
+    def problem(self, record: InputRecord, reason: str) -> Problem:
+        """The Problem of a record that was read but cannot be used."""
         file = str(record.path) if self.path.is_dir() else self.name
         return Problem(file, 0 if self.format == "folder" else record.line, record.key, reason)
 
     def keep(self, problem: Problem) -> None:
-        """Adds to `problems`, where there is room."""
+        """Adds to `problems`, up to MOST_PROBLEMS."""
         if len(self.problems) < MOST_PROBLEMS:
             self.problems.append(problem)
 
     # ---- the three kinds -----------------------------------------------------------------------------------------------
 
-    def _json_lines(self, file: InputFile) -> Iterator[Record]:
+    def _json_lines(self, file: InputFile) -> Iterator[InputRecord]:
         lines = _Lines(file, self.options.max_bytes)
         while (line := self._guarded(lines.next)) is not _END:
             if isinstance(line, bytes) and line.strip():
                 record = self._guarded(self._json_record, line, lines.number)
-                if isinstance(record, Record):
+                if isinstance(record, InputRecord):
                     yield record
 
-    def _json_record(self, line: bytes, number: int) -> Record:
+    def _json_record(self, line: bytes, number: int) -> InputRecord:
         try:
             value = json.loads(self._decode(line))
         except (ValueError, RecursionError) as error:
-            raise self._error(number, f"no JSON ({error})") from error
+            raise self._error(number, f"not JSON ({error})") from error
         if not isinstance(value, dict):
             raise self._error(number, f"a JSON object is needed, this is {_kind(value)}: one {{...}} a line")
         return self._record(value, line, number)
 
-    def _rows(self, file: InputFile) -> Iterator[Record]:
+    def _rows(self, file: InputFile) -> Iterator[InputRecord]:
         limit = self.options.max_bytes
         csv.field_size_limit(max(csv.field_size_limit(), limit))
         rows = _Rows(_Lines(file, limit), "\t" if self.format == "tsv" else ",", self._decode, self._error)
@@ -226,7 +226,7 @@ class RecordSource:
         while (row := self._guarded(rows.next)) is not _END:
             if isinstance(row, list) and row:
                 record = self._guarded(self._row_record, names, row, rows)
-                if isinstance(record, Record):
+                if isinstance(record, InputRecord):
                     yield record
 
     def _check_header(self, names: Sequence[str]) -> None:
@@ -240,12 +240,12 @@ class RecordSource:
                 "files with different columns do not go into one; choose some with --glob"
             )
 
-    def _row_record(self, names: Sequence[str], row: Sequence[str], rows: _Rows) -> Record:
+    def _row_record(self, names: Sequence[str], row: Sequence[str], rows: _Rows) -> InputRecord:
         if len(row) != len(names):
             raise self._error(rows.line, f"{len(row)} columns, the header has {len(names)}")
         return self._record(dict(zip(names, row, strict=True)), bytes(rows.raw), rows.line)
 
-    def _file_record(self, path: Path) -> Record:
+    def _file_record(self, path: Path) -> InputRecord:
         try:
             with InputFile(path) as file:
                 raw = file.read(self.options.max_bytes + 1)
@@ -257,10 +257,10 @@ class RecordSource:
             raise self._error(0, _too_long(self.options.max_bytes))
         text = self._decode(raw)
         self._number += 1
-        return Record(self._below(path), text, raw, self._number, 1, {}, path)
+        return InputRecord(self._below(path), text, raw, self._number, 1, {}, path)
 
     def _below(self, path: Path) -> str:
-        """What a file is called in keys."""
+        """The name of a file in keys."""
         named = self.options.source_name
         if not self.path.is_dir():
             return _clean(path.name if named is None else named)
@@ -269,7 +269,7 @@ class RecordSource:
 
     # ---- one record ----------------------------------------------------------------------------------------------------
 
-    def _record(self, fields: dict[str, Any], raw: bytes, line: int) -> Record:
+    def _record(self, fields: dict[str, Any], raw: bytes, line: int) -> InputRecord:
         text = fields.pop(self.options.text_field, None)
         if text is None:
             raise self._error(line, f"no field {self.options.text_field!r}; it has {_listed(fields)}. {_REMEDY}")
@@ -278,8 +278,8 @@ class RecordSource:
         key = self._key(fields, line)
         self._number += 1
         if key is not None:
-            return Record(key, text, raw, self._number, line, fields, self._file)
-        return Record(f"{self._below(self._file)}:{line}", text, raw, self._number, line, fields, self._file, True)
+            return InputRecord(key, text, raw, self._number, line, fields, self._file)
+        return InputRecord(f"{self._below(self._file)}:{line}", text, raw, self._number, line, fields, self._file, True)
 
     def _key(self, fields: dict[str, Any], line: int) -> str | int | None:
         """The record's id, taken out of its fields; None where it has none."""
@@ -316,7 +316,7 @@ class RecordSource:
         return RecordError(Problem(self._called, line, None, what))
 
     def _guarded(self, read: Callable[..., Any], *arguments: Any) -> Any:
-        """read(*arguments), or None where the record is wrong and wrong records are skipped."""
+        """read(*arguments), or None if the record cannot be used and such records are skipped."""
         try:
             return read(*arguments)
         except RecordError as error:
@@ -375,7 +375,7 @@ class _Rows:
                 raise broken from None
             if isinstance(error, StopIteration):
                 return _END
-            raise self._error(self.line, f"no valid row ({error})") from error
+            raise self._error(self.line, f"not a valid row ({error})") from error
 
     def _texts(self) -> Iterator[str]:
         """Decoded lines for the reader. A line too long ends them, since an iterator that raised cannot go on."""
@@ -396,15 +396,15 @@ class _Rows:
 
 def _files(folder: Path, pattern: str) -> list[Path]:
     """Files below a folder whose name or relative path fits the pattern, in the order of their paths; hidden ones left out."""
-    found = []
+    paths = []
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in names:
             path = Path(parent, name)
             fits = fnmatch.fnmatch(name, pattern) or fnmatch.fnmatch(path.relative_to(folder).as_posix(), pattern)
             if fits and not name.startswith(".") and path.is_file():
-                found.append(path)
-    return sorted(found)
+                paths.append(path)
+    return sorted(paths)
 
 
 def _clean(key: str) -> str:

@@ -21,8 +21,8 @@ from .wording import about
 def serve(index_path: Path, host: str, port: int) -> None:
     """Show INDEX in a browser: clusters, what differs in them, a search box and charts.
 
-    The file is only read, and other programs may write to it meanwhile: each page shows it as it is then. By default only this
-    machine can see the pages. Needs Datasette: pip install 'neardup-db[datasette]'. Ctrl-C ends it.
+    The file is only read. Other programs may write to it at the same time; each page shows its current state. By default only
+    this machine can see the pages. Needs Datasette: pip install 'neardup-db[datasette]'. Ctrl-C ends it.
 
     \b
     neardup serve articles.db
@@ -40,7 +40,7 @@ def serve(index_path: Path, host: str, port: int) -> None:
         for address in addresses:
             emit(address)
         if not serving.is_local(host):
-            note(f"whoever can reach {host} can read the whole file")
+            note(f"anyone who can reach {host} can read the whole file")
         note("Ctrl-C ends it")
         with suppress(KeyboardInterrupt):  # how it is meant to end
             serving.run(app, listener)

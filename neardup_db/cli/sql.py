@@ -24,10 +24,10 @@ from .output import GuardedStream, emit, emit_coloured, emit_json, harmless, pla
 @click.option("--write", is_flag=True, help="Allow statements that change the file.")
 @json_option
 def sql(index_path: Path, statement: str | None, name: str, write: bool, as_json: bool) -> None:
-    """Run a SQL statement on INDEX, or a shell without one.
+    """Run an SQL statement on INDEX; without one, an SQL shell.
 
-    The functions of the extension are loaded: neardup_search, neardup_simhash, neardup_jaccard and the rest. Good places to start
-    are the views NAME_documents, NAME_matches, NAME_clusters and NAME_settings. The file is read-only unless --write is given.
+    The functions of the extension are loaded: neardup_search, neardup_simhash, neardup_jaccard and the rest. Start with
+    the views NAME_documents, NAME_matches, NAME_clusters and NAME_settings. The file is read-only unless --write is given.
     With --json each line is one row.
 
     \b
@@ -67,7 +67,7 @@ def _told_of_write(path: Path) -> Iterator[None]:
 
 
 def _rows(connection: Any, statement: str) -> Any:
-    """Column names and row, for each row; names are made different, since JSON objects have no two equal ones."""
+    """Column names and row, for each row; a repeated name gets a number, since the keys of a JSON object differ."""
     cursor = connection.cursor()
     for row in cursor.execute(statement):
         names: list[str] = []
@@ -89,7 +89,7 @@ def _table(connection: Any, statement: str) -> None:
 
 
 def _lines(connection: Any, statement: str) -> None:
-    """Columns split by tabs, their names first; NULL is empty."""
+    """Columns separated by tabs, their names first; NULL is empty."""
     last: list[str] | None = None
     for names, row in _rows(connection, statement):
         if names != last:

@@ -1,4 +1,4 @@
-"""What an error advises, in the words of the command line: the package speaks to Python, its users here have options."""
+"""Errors of the package in the words of the command line: options instead of arguments of Python."""
 
 from __future__ import annotations
 
@@ -23,56 +23,70 @@ _PHRASES = (
     ("Give attach=True to create one in it", "Give another --name, or another path"),
     ("Give name=, or a scheme to create one", "Give its --name, or make one with neardup add"),
     ("give a scheme, e.g. MinHash(threshold=0.8), to create it", "make one with neardup add"),
+    ("make the index with text=TextRules.chars() and a threshold of about 0.6, or silence this with "
+     "warnings.simplefilter('ignore', neardup_db.ShortTextsWarning)", "give --tokens chars --threshold 0.6"),
     ("try again, or give a larger timeout", "try again"),
     ("try again, or give Index a larger timeout", "try again"),
     ("try again, give Index a larger timeout, or let that thread come out before it waits for this one", "try again"),
     ("go on with the same object", "run the command again"),
-    ("check() names", "neardup check names"),
-    ("run check(repair=True)", "run neardup check --repair"),
-    ("change the file with rebuild()", "change the file with neardup rebuild"),
     ("or rebuild() it so", "or make it so by neardup rebuild"),
-    ("rebuild()", "neardup rebuild"),
+    ("has no distance; use threshold", "has no distance; use --threshold"),
+    ("file is not a database", "file is not a database: give the path of an index"),
     ("the file has False", "the file is otherwise"),
     ("the file has True", "the file is otherwise"),
 )  # fmt: skip
-"""Advice that a command gives in another way."""
+"""Sentences that a command says in its own way."""
 
-_SCHEMES = {
-    "MinHash": "minhash",
-    "SimHash": "simhash",
-    "BottomK": "bottomk",
-    "BitSampling": "bitsampling",
-    "BinaryCode": "binarycode",
-}
+_FLAGS = ("exact", "containment", "strip_accents", "store_text", "record_matches", "only_new", "repair")
+"""Arguments that are options without a value."""
 
 _OPTIONS = (
-    "threshold|max_distance|num_perm|bits|k|recall|exact|containment|tokens|shingle|normalize|case|strip_accents|store_text|"
-    "record_matches|group|if_exists|on_error|only_new|commit_every|measure|limit|name"
-)
+    *_FLAGS, "threshold", "max_distance", "num_perm", "bits", "k", "recall", "tokens", "shingle", "normalize", "case", "group",
+    "if_exists", "on_error", "commit_every", "measure", "limit", "name",
+)  # fmt: skip
 """Arguments of Python that are options here, of the same name."""
 
-_BARE = "max_distance|num_perm|strip_accents|store_text|record_matches|if_exists|on_error|only_new|commit_every"
-"""Those that no sentence has as a word."""
-
-_CALL = re.compile(rf"(?:rebuild\()?\b({'|'.join(_SCHEMES)})\(([^()]*)\)\)?")
-_ARGUMENT = re.compile(rf"(?<![\w'\"])'(?:[^'\\]|\\.)*'(?!\w)|\b({_OPTIONS})=('[^']*'|[^\s,;:)]+)|(?<!--)\b({_BARE})\b")
+_NAME = "|".join(_OPTIONS)
+_PLAIN_NAME = "|".join(name for name in _OPTIONS if "_" in name)  # the others are words of sentences, too
+_SCHEME = re.compile(r"\b(MinHash|SimHash|BottomK|BitSampling|BinaryCode)\(([^()]*)\)")
+_COMMAND = re.compile(r"\b(rebuild|check)\(([^()]*)\)")
+_QUOTED = r"(?<![\w'\"])'(?:[^'\\]|\\.)*'(?!\w)"
+_ARGUMENT = re.compile(rf"{_QUOTED}|\b({_NAME})=('[^']*'|[^\s,;:)]+)|(?<!--)\b({_PLAIN_NAME})\b")
 
 
 def worded(message: str) -> str:
-    """A message of the package with the options of commands in the place of Python's arguments.
+    """A message of the package with options of commands instead of arguments of Python.
 
     >>> from neardup_db.cli.wording import worded
     >>> worded("threshold=0.5 is below 0.8: make the index with MinHash(threshold=0.5, exact=True)")
     '--threshold 0.5 is below 0.8: make the index with --scheme minhash --threshold 0.5 --exact'
     """
-    for said, better in _PHRASES:
-        message = message.replace(said, better)
-    return _ARGUMENT.sub(_option, _CALL.sub(_scheme, message))
+    for phrase, better in _PHRASES:
+        message = message.replace(phrase, better)
+    message = _SCHEME.sub(lambda call: f"--scheme {call[1].lower()} {call[2].replace(', ', ' ')}".rstrip(), message)
+    message = _COMMAND.sub(lambda call: f"neardup {call[1]} {call[2]}".rstrip(), message)
+    return _ARGUMENT.sub(_option, message)
+
+
+def _option(argument: re.Match[str]) -> str:
+    """The option for an argument of Python; what stands in quotation marks, as a key, stays."""
+    name, value, plain_name = argument.groups()
+    if name is None:
+        return argument[0] if plain_name is None else _dashed(plain_name)
+    if name in _FLAGS and value in ("True", "1"):
+        return _dashed(name)
+    if name in _FLAGS and value in ("False", "0"):
+        return _dashed(f"no_{name}")
+    return f"{_dashed(name)} {value.strip(chr(39))}"
+
+
+def _dashed(name: str) -> str:
+    return "--" + name.replace("_", "-")
 
 
 @contextlib.contextmanager
 def in_options() -> Iterator[None]:
-    """Errors of the block, of arguments that were made of options, speak of the options."""
+    """Errors of the block name options instead of the arguments that were made of them."""
     try:
         yield
     except NearDupError as error:
@@ -80,28 +94,9 @@ def in_options() -> Iterator[None]:
         raise
 
 
-def _scheme(found: re.Match[str]) -> str:
-    parts = [f"--scheme {_SCHEMES[found[1]]}", *filter(None, found[2].split(", "))]
-    return ("neardup rebuild " if found[0].startswith("rebuild") else "") + " ".join(parts)
-
-
-def _option(found: re.Match[str]) -> str:
-    if found[3] is not None:
-        return "--" + found[3].replace("_", "-")
-    if found[1] is None:  # a text in quotation marks, as a key, is as it is
-        return found[0]
-    name, value = found[1].replace("_", "-"), found[2].strip("'")
-    if value in ("True", "1") and name in _FLAGS:
-        return f"--{name}"
-    return f"--no-{name}" if value in ("False", "0") and name in _FLAGS else f"--{name} {value}"
-
-
-_FLAGS = ("exact", "containment", "strip-accents", "store-text", "record-matches", "only-new")
-
-
 @contextlib.contextmanager
 def about(path: Path) -> Iterator[None]:
-    """Errors of the block name the file, and advise in the words of commands; those of an input name that already."""
+    """Errors of the block name the file and advise in the words of commands. Errors of an input name the input already."""
     try:
         yield
     except InputError:

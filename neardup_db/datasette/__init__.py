@@ -1,13 +1,12 @@
 """A Datasette plugin: pages that show every near-duplicate index of every attached database.
 
-Found by its entry point once `neardup-db[datasette]` is installed. `/-/neardup` lists the indexes; a page of each shows its
-figures, charts, clusters by size and a search box, and a page of each cluster its documents with what differs. Everything is read
-through Datasette's own connections (`foreign`), under Datasette's own permissions. Settings, in Datasette's configuration:
+Datasette finds it by its entry point once `neardup-db[datasette]` is installed. `/-/neardup` lists the indexes. The page of an
+index has its figures, charts, largest clusters and a search box; the page of a cluster has its documents and their differences.
+The pages read through Datasette's own connections (`foreign`), under Datasette's own permissions. Settings, in its configuration:
 
-    {"plugins": {"neardup-db": {"load_extension": false, "time_limit_s": 10}}}
+    {"plugins": {"neardup-db": {"time_limit_s": 10}}}
 
-load_extension: whether to load the SQLite extension where that can be done (it is, unless said otherwise); time_limit_s: how long
-the statements of one page may take.
+time_limit_s: how long the statements of one page may take.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from typing import Any
 
 from datasette import hookimpl
 
-from .foreign import prepare
-from .views import PLUGIN, ROUTES, has_indexes
+from .foreign import load_functions
+from .routes import ROUTES, has_indexes
 
 
 @hookimpl
-def prepare_connection(conn: Any, database: str, datasette: Any) -> None:
-    """Give a connection our SQL functions."""
+def prepare_connection(conn: Any, database: str) -> None:
+    """Load our SQL functions. Where that is impossible, the search page says so, and everything else works."""
     if database != "_internal":
-        prepare(conn, (datasette.plugin_config(PLUGIN) or {}).get("load_extension", True))
+        load_functions(conn)
 
 
 @hookimpl

@@ -14,16 +14,17 @@ import uvicorn
 from datasette.app import Datasette
 from datasette.utils.sqlite import sqlite3
 
-from ..errors import FormatError, ParameterError, ReadOnlyError
+from ..errors import FormatError, ParameterError
+from ..store.database.open import refuse_waiting_log
 from .foreign import ForeignDatabase, index_names
-from .views import place_of
+from .routes import place_of
 
 Scope = MutableMapping[str, Any]
 Application = Callable[[Scope, Any, Any], Awaitable[None]]
 
 
 def is_local(host: str) -> bool:
-    """Whether only this machine reaches a server on that address."""
+    """Whether a server on that address can be reached from this machine only."""
     if host == "localhost":
         return True
     try:
@@ -33,7 +34,7 @@ def is_local(host: str) -> bool:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens; raises ParameterError where it cannot."""
+    """A listening socket. Raises ParameterError if the address or port cannot be used."""
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
@@ -45,8 +46,8 @@ def listen(host: str, port: int) -> socket.socket:
 def application(path: Path, host: str, port: int) -> tuple[Application, list[str]]:
     """The application that serves a file, and the addresses of its indexes' pages.
 
-    Others may write to the file meanwhile. Where its folder cannot be written, so that SQLite can make no -shm file there, it is
-    taken as one that does not change. Raises ParameterError, FormatError, ReadOnlyError."""
+    Other programs may write to the file meanwhile. If its folder cannot be written, SQLite can make no -shm file there, and the
+    file is read as one that does not change. Raises ParameterError, FormatError, ReadOnlyError."""
     if not path.is_file():
         raise ParameterError(f"{path}: no such file; create an index with: neardup add {path} RECORDS")
     if set("?#%") & set(str(path)):
@@ -73,17 +74,12 @@ def _uri(path: Path, mode: str) -> str:
 
 
 def _cannot_be_shared(path: Path) -> bool:
-    """Whether the file cannot be read beside other programs."""
+    """Whether the file cannot be read while other programs write to it."""
     try:
         with closing(sqlite3.connect(_uri(path, "mode=ro"), uri=True)) as connection:
             connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
     except sqlite3.OperationalError as error:
-        real = path.resolve()
-        if real.with_name(real.name + "-wal").exists():
-            raise ReadOnlyError(
-                f"{path} has changes waiting in its -wal file, which cannot be read where the folder cannot be written "
-                f"({error}): open it once where it can be, or copy both files to such a folder"
-            ) from error
+        refuse_waiting_log(path.resolve(), error)
         return True
     except sqlite3.DatabaseError as error:
         raise FormatError(f"{path}: {error}") from error
@@ -95,8 +91,11 @@ def _names(path: Path, mode: str) -> list[str]:
         return index_names(ForeignDatabase(connection))
 
 
+REFUSAL = b"This server answers only to the names of this machine: localhost or 127.0.0.1.\n"
+
+
 class OnlyLocalNames:
-    """Answers only requests that name this machine, so that a page of the web whose name was made to point here reads nothing."""
+    """Answers only requests whose Host names this machine: a web page whose own name was made to point here reads nothing."""
 
     def __init__(self, app: Application) -> None:
         self.app = app
@@ -108,7 +107,7 @@ class OnlyLocalNames:
             if len(hosts) != 1 or not is_local(_host_of(hosts[0])):
                 headers = [(b"content-type", b"text/plain; charset=utf-8")]
                 await send({"type": "http.response.start", "status": 421, "headers": headers})
-                await send({"type": "http.response.body", "body": b"This server answers to the names of this machine only.\n"})
+                await send({"type": "http.response.body", "body": REFUSAL})
                 return
         await self.app(scope, receive, send)
 

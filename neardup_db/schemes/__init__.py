@@ -6,17 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import CorruptIndexError
-from .base import Scheme, Values
+from .base import Scheme
 from .binarycode import BinaryCode
 from .bitsampling import BitSampling
 from .bottomk import BottomK
-from .common import CommonScheme
 from .minhash import MinHash
 from .simhash import SimHash
 
-__all__ = ["SCHEMES", "BinaryCode", "BitSampling", "BottomK", "MinHash", "Scheme", "SimHash", "Values", "scheme_from_settings"]
+__all__ = ["SCHEMES", "BinaryCode", "BitSampling", "BottomK", "MinHash", "Scheme", "SimHash", "scheme_from_settings"]
 
-SCHEMES: dict[str, type[CommonScheme]] = {scheme.name: scheme for scheme in (SimHash, MinHash, BottomK, BitSampling, BinaryCode)}
+SCHEMES: dict[str, type[Scheme]] = {scheme.name: scheme for scheme in (SimHash, MinHash, BottomK, BitSampling, BinaryCode)}
 """Schemes by the names that files have for them."""
 
 

@@ -1,91 +1,126 @@
 """What a scheme is: a fingerprint, the candidate tables that find it again, and the rule that verifies a candidate.
 
-The index knows schemes only through this interface. A *value* is the fingerprint as the file stores it (bytes); its layout, its
-keys and its comparison are those of the C core's `nd_scheme`, so Python and SQL cannot disagree.
+The index knows schemes only through `Scheme`. A *value* is the fingerprint as the file stores it (bytes); its layout, its keys
+and its comparison are those of the C core's `nd_scheme`, so Python and SQL cannot disagree.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, TypeVar
 
-if TYPE_CHECKING:
-    from ..text import TextRules
+import numpy as np
 
-Setting = "str | int | float | None"
+from .. import native
+from ..errors import CorruptIndexError, ParameterError
+from ..immutable import Immutable, differences, restore
+from ..native import Sketch as NativeSketch
+from ..native import Values as NativeValues
+from ..parameters import check_fraction, quoted
+from ..settings import StoredSettings
+from ..text import TextRules
+
+Self = TypeVar("Self", bound="Scheme")
+
+Family = Literal["affine32", "java32"]
+
+_WORDS = {name: native.words(name) for name in ("scheme", "plan", "family", "evidence", "measure")}
+FAMILIES, EVIDENCES, MEASURES = _WORDS["family"], _WORDS["evidence"], _WORDS["measure"]
+EXPECTED_MAX = 1 << 40
+
+_C_NAMES = {"scheme": "kind"}
+_NOT_IN_C = ("recall", "expected", "exact")
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class TextValues:
     """Stored values of texts, in their order: None for a text without shingles."""
 
     values: list[bytes | None]
     token_counts: list[int]
     hashes: Any = None
-    """XXH3-64 of each value, int64[n], where it was asked for."""
+    """XXH3-64 of each value, int64[n]; None unless asked for."""
     keys: Any = None
-    """The numbers that are the keys of each value: int64[n, most], the last repeated where there are fewer. None where they were
-    not asked for, or where values are so small that they can as well be read again."""
+    """The keys of each value: int64[n, most], the last repeated where there are fewer. None unless asked for, and where values
+    are so small that reading them again costs no more."""
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateKey:
-    """A key low = high of a candidate table, or of codes a bucket: the rows with ids from low to high.
-
-    table_no: block table or chunk; 0 for bands and prefixes.
-    """
-
-    table_no: int
-    low: int
-    high: int
-
-
-class Scheme(ABC):
-    """Parameters of a scheme, immutable and complete: what was not given is chosen when it is made."""
+class Scheme(Immutable, ABC):
+    """Parameters of a scheme, immutable and complete: parameters that were not given are chosen when the scheme is made. A
+    subclass names its settings and lays out its fingerprint."""
 
     name: ClassVar[str]
     """As in the file's setting 'scheme': 'simhash', 'minhash', 'bottomk', 'bitsampling', 'binarycode'."""
 
     takes_text: ClassVar[bool] = True
-    """False where fingerprints are brought by the application (`BinaryCode`)."""
+    """False where the application brings the fingerprints (`BinaryCode`)."""
+
+    takes_codes: ClassVar[bool] = False
+    """True where a fingerprint is a code of bits that `add_code` and `query_code` accept."""
 
     is_set: bool = False
     """True where two stored values match by the Jaccard similarity of the ascending 64-bit hashes in them and by nothing else, so
     that all pairs are those of `compute.jaccard_pairs`."""
 
-    takes_codes: ClassVar[bool] = False
-    """True where a fingerprint is a code of bits that `add_code` and `query_code` accept."""
+    row_names: ClassVar[tuple[str, ...]] = ()
+    """The settings beside 'scheme' that are attributes of the same name."""
 
-    given: Mapping[str, Any]
-    """The parameters that the caller wrote down; only these are compared when a file is opened."""
+    same_values: ClassVar[tuple[str, ...]] = ()
+    """The parameters that decide a stored value."""
+
+    keys_at_once: int = 1
+    """Keys of one fingerprint that are sorted together: those of one table."""
+
+    plan: str
+    expected: int
 
     # ---- parameters and the file -------------------------------------------------------------------------------------
 
-    @abstractmethod
     def settings(self) -> dict[str, Any]:
         """All parameters as rows of the setting table: 'scheme', 'plan', and each field of nd_scheme that the scheme uses."""
+        rows: dict[str, Any] = {"scheme": self.name}
+        for name in self.row_names:
+            value = self._setting(name)
+            if value is not None:
+                rows[name] = int(value) if isinstance(value, bool) else value
+        return rows
+
+    def _setting(self, name: str) -> Any:
+        return getattr(self, name)
+
+    @classmethod
+    def from_settings(cls: type[Self], settings: Mapping[str, Any]) -> Self:
+        """The scheme of a file. Raises CorruptIndexError where a setting is missing or out of range."""
+        scheme = restore(cls, cls._state(StoredSettings(settings)))
+        try:
+            scheme.native  # noqa: B018 (checks the rest)
+        except ParameterError as error:
+            raise CorruptIndexError(f"the settings of the file are no scheme: {error}; restore the file from a backup") from error
+        return scheme
 
     @classmethod
     @abstractmethod
-    def from_settings(cls, settings: Mapping[str, Any]) -> Scheme:
-        """The scheme of a file. Raises CorruptIndexError where a setting is missing or out of range."""
+    def _state(cls, stored: StoredSettings) -> dict[str, Any]:
+        """The attributes of a scheme that a file describes."""
 
-    @abstractmethod
     def for_index(self, rules: TextRules, store_text: bool) -> Scheme:
         """This scheme as an index with these rules will use it (bits from the hash, evidence from store_text).
 
         Raises ParameterError where the two do not go together."""
+        return self
 
-    @abstractmethod
     def mismatches(self, stored: Scheme) -> list[str]:
         """One clause ("threshold=0.5, the file has 0.8") for each given parameter that the stored scheme has otherwise."""
+        if self.name != stored.name:
+            return [f"the scheme {type(self).__name__}, the file has {type(stored).__name__}"]
+        return differences(self.given, stored)
 
     @property
-    @abstractmethod
     def native(self) -> Any:
         """The `nd_scheme *` of the C core."""
+        return self._cached("native", lambda: native_scheme(self.settings()))
 
     @property
     @abstractmethod
@@ -93,17 +128,136 @@ class Scheme(ABC):
         """Name of the candidate table ('minhash_band', ...)."""
 
     @property
-    @abstractmethod
     def filing_bytes(self) -> int:
         """Bytes of memory in which the rows of one fingerprint are sorted (`nd_filing`)."""
+        return 16 + 32 * self.keys_at_once
+
+    def reads_values_of(self, other: Scheme) -> bool:
+        """True if the stored values of `other`, under the same text rules, are this scheme's as they are."""
+        return self.name == other.name and all(getattr(self, name) == getattr(other, name) for name in self.same_values)
+
+    # ---- values ------------------------------------------------------------------------------------------------------
+
+    def values(self, texts: Sequence[str | bytes], rules: TextRules, *, to_file: bool = False) -> TextValues:
+        """The stored values of texts; to_file: with their hashes and keys."""
+        if len(texts) == 1 and not to_file:
+            value, token_count = value_of(self.native, texts[0], rules)
+            return TextValues([value], [token_count])
+        values = values_of(self.native, texts, rules)
+        made = TextValues(values.split(), values.tokens.tolist())
+        return replace(made, hashes=values.hashes(), keys=self.keys_of(values)) if to_file else made
+
+    def sketch(self, text: str | bytes, rules: TextRules) -> NativeSketch:
+        """The stored value of one text with its hash and its keys, made in one call."""
+        if not rules.custom:
+            return native.sketch_of_text(self.native, rules.native, text)
+        value, token_count = value_of(self.native, text, rules)
+        if value is None:
+            return NativeSketch(None, token_count, None, None)
+        return native.sketch_of_value(self.native, value, token_count)
+
+    def keys_of(self, values: NativeValues) -> Any:
+        """`TextValues.keys` of values."""
+        return None
+
+    def evidence(self, texts: Sequence[str | bytes], rules: TextRules) -> list[bytes | None] | None:
+        """Where candidates are verified by hashing stored texts again: each text's sorted distinct shingle hashes. Else None."""
+        return None
+
+    def is_value(self, value: bytes) -> bool:
+        """True if these bytes can be a stored value: length and order."""
+        return native.is_value(self.native, value)
+
+    def compare(self, a: bytes, b: bytes, evidence_a: bytes | None, evidence_b: bytes | None) -> tuple[float, int | None]:
+        """(similarity, distance) of two stored values by the rule; of their evidence where the rule needs that."""
+        similarity, distance = native.similarity(self.native, a, b)
+        return similarity, None if distance < 0 else distance
+
+    def code_rows(self, codes: Iterable[Any]) -> Iterable[Any]:
+        """The codes one by one; those of an array as the bytes that `code_value` takes at once."""
+        return codes
+
+    def code_value(self, code: Any) -> bytes:
+        """The stored value of a code (bytes, int, hex, uint8 array, uint64). ParameterError where takes_codes is False."""
+        raise ParameterError(f"{type(self).__name__} takes texts, not codes; use add and query, or another scheme (BinaryCode)")
+
+    # ---- without an index --------------------------------------------------------------------------------------------
+
+    def fingerprint(self, text: str | bytes, rules: TextRules | None = None) -> Any:
+        """Fingerprint of one text, None for an empty one."""
+        rules = rules_of(rules)
+        scheme = self.for_fingerprints(rules)
+        value, _ = value_of(scheme.fingerprint_native, text, rules)
+        return None if value is None else scheme.decoded(value, rules)
+
+    def fingerprints(self, texts: Any, rules: TextRules | None = None, *, return_empty: bool = False) -> Any:
+        """Fingerprints of many texts."""
+        rules = rules_of(rules)
+        scheme = self.for_fingerprints(rules)
+        values = values_of(scheme.fingerprint_native, list_of_texts(texts), rules)
+        made = scheme.decoded_many(values, rules)
+        return (made, values.sizes() == 0) if return_empty else made
+
+    def for_fingerprints(self, rules: TextRules) -> Scheme:
+        """This scheme with everything resolved that its fingerprints under these rules depend on."""
+        return self
+
+    @property
+    def fingerprint_native(self) -> Any:
+        """The nd_scheme whose value is the fingerprint itself."""
+        return self.native
 
     @abstractmethod
-    def query_name(self, fingerprints: int) -> str:
-        """Which sql/verify_*.sql answers a query over about so many stored fingerprints: 'bands', 'scan', ..."""
+    def decoded(self, value: bytes, rules: TextRules | None) -> Any:
+        """A value of `fingerprint_native` as callers get it."""
+
+    def decoded_many(self, values: NativeValues, rules: TextRules) -> Any:
+        """All values as one array, zero rows for empty texts."""
+        empty = values.sizes() == 0
+        shape = self.decoded(bytes(self.value_size), rules)
+        if not empty.any():
+            return np.frombuffer(values.data, shape.dtype).reshape(len(empty), shape.size).copy()
+        rows = np.zeros((len(empty), shape.size), shape.dtype)
+        rows[~empty] = np.frombuffer(values.data, shape.dtype).reshape(-1, shape.size)
+        return rows
+
+    @property
+    def value_size(self) -> int:
+        """Bytes of a fingerprint, where all have as many."""
+        raise NotImplementedError
 
     @abstractmethod
+    def encoded(self, name: str, fingerprint: Any) -> bytes:
+        """What callers pass as a fingerprint as a value of `fingerprint_native`; ParameterError where it is none."""
+
+    def similarity(self, a: Any, b: Any) -> float:
+        """Similarity of two fingerprints as the scheme's rule measures it."""
+        if a is None or b is None:
+            return 0.0
+        return native.similarity(self.fingerprint_native, self.encoded("a", a), self.encoded("b", b))[0]
+
+    # ---- questions ---------------------------------------------------------------------------------------------------
+
     def query_parameters(self) -> dict[str, Any]:
-        """The constant parameters of that SQL: 'slot_bits', 'bits', 'slope', 'k', those that the scheme has."""
+        """The constant parameters of the query's SQL: 'slot_bits', 'bits', 'slope', 'k', those that the scheme has."""
+        return {}
+
+    def verification(self, measure: str | None = None) -> str:
+        """Which sql/verify_*.sql answers a query: 'bands', 'buckets', ...; measure="containment": 'prefix_containment',
+        'scan_containment', ...
+
+        Raises ParameterError, with the remedy, where stored values do not tell what a text contains."""
+        name = native.query_of(self.native, containment=measure is not None)
+        if name is None:
+            raise ParameterError(f"measure='containment': {self._no_containment()}")
+        return name
+
+    def _no_containment(self) -> str:
+        """Why stored values do not tell what a text contains, and the remedy."""
+        return (
+            f"{type(self).__name__} keeps codes of bits, which do not tell what a text contains; "
+            "make the index with MinHash(exact=True) or BottomK(containment=True)"
+        )
 
     @abstractmethod
     def query_bounds(self, threshold: float | None, max_distance: int | None) -> tuple[float, int]:
@@ -111,70 +265,86 @@ class Scheme(ABC):
 
         Raises ParameterError for a looser bound than the index was built for, or one that the scheme does not have."""
 
-    @abstractmethod
-    def containment_name(self) -> str:
-        """Which sql/verify_*.sql tells how much of a text each document contains: 'prefix_containment', 'scan_containment', ...
-
-        Raises ParameterError, with the remedy, where stored values do not tell it."""
-
-    @abstractmethod
     def containment_bounds(self, threshold: float | None, max_distance: int | None) -> tuple[float, int]:
         """(:threshold, :max_distance) of a query for containment: any share above 0, 0.8 where None.
 
         Raises ParameterError where there is no containment, for a share outside of that, and for a distance."""
+        self.verification("containment")  # the error that names the remedy
+        if max_distance is not None:
+            raise ParameterError(f"max_distance={max_distance!r}: containment has no distance; use threshold")
+        usual = native.bounds(self.native, containment=True)
+        return usual.threshold if threshold is None else check_fraction("threshold", threshold), usual.max_distance
 
-    @abstractmethod
-    def reads_values_of(self, other: Scheme) -> bool:
-        """True if the stored values of `other`, under the same text rules, are this scheme's as they are."""
 
-    # ---- values ------------------------------------------------------------------------------------------------------
+class SetScheme(Scheme):
+    """A scheme that measures Jaccard similarity: it has a threshold and no distance."""
 
-    @abstractmethod
-    def values(self, texts: Sequence[str | bytes], rules: TextRules, *, to_file: bool = False) -> Values:
-        """The stored values of texts; to_file: with their hashes and keys."""
+    always_shown: ClassVar[tuple[str, ...]] = ("threshold",)
+    threshold: float
 
-    @abstractmethod
-    def evidence(self, texts: Sequence[str | bytes], rules: TextRules) -> list[bytes | None] | None:
-        """Where candidates are verified by hashing stored texts again: each text's sorted distinct shingle hashes. Else None."""
+    def query_bounds(self, threshold: float | None, max_distance: int | None) -> tuple[float, int]:
+        if max_distance is not None:
+            raise ParameterError(f"max_distance={max_distance!r}: {type(self).__name__} has no distance; use threshold")
+        usual = native.bounds(self.native)
+        if threshold is None:
+            return usual.threshold, usual.max_distance
+        asked = check_fraction("threshold", threshold)
+        if asked < usual.lowest:
+            raise ParameterError(
+                f"threshold={threshold} is below {usual.lowest}, the one that the index was built for; "
+                f"ask for {usual.lowest} or more, or rebuild the index with a lower threshold"
+            )
+        return asked, usual.max_distance
 
-    @abstractmethod
-    def code_value(self, code: Any) -> bytes:
-        """The stored value of a code (bytes, int, hex, uint8 array, uint64). ParameterError where takes_codes is False."""
 
-    @abstractmethod
-    def code_rows(self, codes: Iterable[Any]) -> Iterable[Any]:
-        """The codes one by one; those of an array as the bytes that `code_value` takes at once."""
+def native_scheme(settings: Mapping[str, Any]) -> Any:
+    """The checked nd_scheme of these settings."""
+    fields = {
+        _C_NAMES.get(name, name): _WORDS[name].index(value) if name in _WORDS else value
+        for name, value in settings.items()
+        if name not in _NOT_IN_C
+    }
+    return native.scheme_new(fields)
 
-    @abstractmethod
-    def is_value(self, value: bytes) -> bool:
-        """True if these bytes can be a stored value: length and order."""
 
-    @abstractmethod
-    def file_keys(self, value: bytes, group_id: int = 0) -> list[CandidateKey]:
-        """Where the candidate table has a stored value of a group."""
+def values_of(scheme: Any, texts: Sequence[str | bytes], rules: TextRules) -> native.Values:
+    """Values of texts under any rules: built-in ones all in C, others with the shingles hashed one text after another."""
+    if rules.custom:
+        return native.values_of_digests(scheme, (rules.digests(text) for text in texts))
+    return native.values_of_texts(scheme, rules.native, texts)
 
-    @abstractmethod
-    def probe_keys(self, value: bytes, group_id: int = 0) -> list[CandidateKey]:
-        """The keys of the candidate table under which everything of a group is found that matches a value."""
 
-    @abstractmethod
-    def compare(self, a: bytes, b: bytes, evidence_a: bytes | None, evidence_b: bytes | None) -> tuple[float, int | None]:
-        """(similarity, distance) of two stored values by the rule; of their evidence where the rule needs that."""
+def value_of(scheme: Any, text: str | bytes, rules: TextRules) -> tuple[bytes | None, int]:
+    """(value, tokens) of one text under any rules."""
+    if rules.custom:
+        values = native.values_of_digests(scheme, [rules.digests(text)])
+        return values.data or None, int(values.tokens[0])
+    return native.value_of_text(scheme, rules.native, text)
 
-    @abstractmethod
-    def fingerprint_of(self, value: bytes) -> Any:
-        """A stored value as `fingerprint` would return it."""
 
-    # ---- without an index --------------------------------------------------------------------------------------------
+def list_of_texts(texts: Any) -> list[Any]:
+    """Texts as a list: of a list or another iterable, a one-dimensional numpy array, or an Arrow array."""
+    if isinstance(texts, (str, bytes, bytearray)):
+        raise ParameterError(f"texts={quoted(texts)}: give a list of texts; fingerprint(text) takes one")
+    if isinstance(texts, np.ndarray):
+        if texts.ndim != 1:
+            raise ParameterError(f"texts is an array of shape {texts.shape}: give a one-dimensional one")
+        return list(texts.tolist())
+    for method in ("to_pylist", "to_list"):  # pyarrow and nanoarrow; polars and pandas
+        if hasattr(texts, method):
+            return list(getattr(texts, method)())
+    if not isinstance(texts, Iterable):
+        raise ParameterError(f"texts={quoted(texts)}: give a list of texts, a numpy array or an Arrow array")
+    return list(texts)
 
-    @abstractmethod
-    def fingerprint(self, text: str | bytes, rules: TextRules | None = None) -> Any:
-        """Fingerprint of one text, None for an empty one."""
 
-    @abstractmethod
-    def fingerprints(self, texts: Any, rules: TextRules | None = None, *, return_empty: bool = False) -> Any:
-        """Fingerprints of many texts."""
+def rules_of(rules: Any) -> TextRules:
+    """The rules given, `TextRules()` for None."""
+    if rules is None:
+        return _DEFAULT_RULES
+    if not isinstance(rules, TextRules):
+        raise ParameterError(f"rules={quoted(rules)}: give TextRules, or None")
+    return rules
 
-    @abstractmethod
-    def similarity(self, a: Any, b: Any) -> float:
-        """Similarity of two fingerprints as the scheme's rule measures it."""
+
+_DEFAULT_RULES = TextRules()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ..errors import ParameterError
-from ..parameters import integer, records_given
+from ..immutable import records_given
+from ..parameters import check_integer
 from ..text import TextRules
 from . import plans
-from .base import Values
+from .base import EXPECTED_MAX, TextValues
 from .codes import CodeScheme, distance_of, plan_state, width
-from .common import EXPECTED_MAX
 
 _NO_TEXT = "BinaryCode has no fingerprint of texts: compute the code yourself and use add_code and query_code, or another scheme"
 
@@ -35,12 +35,15 @@ class BinaryCode(CodeScheme):
     def __init__(self, bits: int = 256, max_distance: int = 31, expected: int = 1_000_000) -> None:
         bits = width("bits", bits)
         distance = distance_of(max_distance, bits)
-        expected = integer("expected", expected, 1, EXPECTED_MAX, "codes")
+        expected = check_integer("expected", expected, 1, EXPECTED_MAX, "codes")
         plan = plan_state(plans.hamming_plan(bits, distance, expected))
         self._set(bits=bits, max_distance=distance, expected=expected, **plan)
         self.native  # noqa: B018 (checks the rest)
 
-    def values(self, texts: Any, rules: TextRules, *, to_file: bool = False) -> Values:
+    def values(self, texts: Any, rules: TextRules, *, to_file: bool = False) -> TextValues:
+        raise ParameterError(_NO_TEXT)
+
+    def sketch(self, text: Any, rules: TextRules) -> Any:
         raise ParameterError(_NO_TEXT)
 
     def fingerprint(self, text: Any, rules: TextRules | None = None) -> Any:

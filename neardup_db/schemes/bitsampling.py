@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from ..parameters import SEED_LIMIT, Stored, choice, fraction, integer, records_given, seed
+from ..immutable import records_given
+from ..parameters import SEED_LIMIT, check_choice, check_fraction, check_integer, check_seed
+from ..settings import StoredSettings
 from . import plans
+from .base import EXPECTED_MAX, FAMILIES, Family
 from .codes import CodeScheme, distance_of, plan_state, width
-from .common import EXPECTED_MAX, FAMILIES
 
 
 class BitSampling(CodeScheme):
@@ -32,12 +34,11 @@ class BitSampling(CodeScheme):
     names: ClassVar[tuple[str, ...]] = ("bits", "threshold", "recall", "max_distance", "chunks", "seed", "family", "expected")
     row_names: ClassVar[tuple[str, ...]] = (*CodeScheme.row_names, "threshold", "recall", "seed", "family")
     same_values: ClassVar[tuple[str, ...]] = ("bits", "seed", "family")
-    slope: ClassVar[float] = 2.0
 
     threshold: float
     recall: float
     seed: int
-    family: str
+    family: Family
 
     @records_given(automatic=("max_distance", "chunks"))
     def __init__(
@@ -47,32 +48,30 @@ class BitSampling(CodeScheme):
         recall: float = 0.99,
         max_distance: int | None = None,
         chunks: int | None = None,
-        seed: int | str = 1,
-        family: str = "affine32",
+        seed: int | Literal["random"] = 1,
+        family: Family = "affine32",
         expected: int = 1_000_000,
     ) -> None:
         bits = width("bits", bits)
-        threshold, recall = fraction("threshold", threshold), fraction("recall", recall, include_one=False)
+        threshold, recall = check_fraction("threshold", threshold), check_fraction("recall", recall, include_one=False)
         distance = plans.sample_distance(bits, threshold, recall) if max_distance is None else distance_of(max_distance, bits)
-        expected = integer("expected", expected, 1, EXPECTED_MAX, "documents")
+        expected = check_integer("expected", expected, 1, EXPECTED_MAX, "documents")
         if chunks is None:
             plan = plans.chunk_plan(bits, distance, expected)
         else:
-            plan = plans.Plan("chunks", integer("chunks", chunks, -(-bits // 64), min(bits, 256), f"for {bits} bits"), 0.0)
+            plan = plans.Plan("chunks", check_integer("chunks", chunks, -(-bits // 64), min(bits, 256), f"for {bits} bits"), 0.0)
         self._set(
-            bits=bits, threshold=threshold, recall=recall, max_distance=distance, seed=_seed("seed", seed),
-            family=choice("family", family, FAMILIES), expected=expected, **plan_state(plan),
+            bits=bits, threshold=threshold, recall=recall, max_distance=distance, seed=check_seed("seed", seed),
+            family=check_choice("family", family, FAMILIES), expected=expected, **plan_state(plan),
         )  # fmt: skip
         self.native  # noqa: B018 (checks the rest)
 
     @classmethod
-    def _more_state(cls, stored: Stored) -> dict[str, Any]:
+    def _state(cls, stored: StoredSettings) -> dict[str, Any]:
         return {
+            **super()._state(stored),
             "threshold": stored.fraction("threshold"),
             "recall": stored.fraction("recall"),
             "seed": stored.integer("seed", 0, SEED_LIMIT - 1),
             "family": stored.text("family", FAMILIES),
         }
-
-
-_seed = seed

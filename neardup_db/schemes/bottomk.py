@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from .. import native
 from ..errors import ParameterError
-from ..native import Values as NativeValues
-from ..parameters import Stored, choice, flag, fraction, integer, records_given, restore
+from ..immutable import records_given
+from ..parameters import check_choice, check_flag, check_fraction, check_integer
+from ..settings import StoredSettings
 from ..text import TextRules
-from .common import EXPECTED_MAX, MEASURES, SetScheme, stored_scheme
+from .base import EXPECTED_MAX, MEASURES, SetScheme
 
-_K_MAX = 65536
+_K_MAX: int = native.lib.ND_K_MAX
 
 
 class BottomK(SetScheme):
@@ -47,7 +48,7 @@ class BottomK(SetScheme):
     same_values: ClassVar[tuple[str, ...]] = ("k",)
 
     k: int
-    measure: str
+    measure: Literal["fingerprint", "estimate"]
     containment: bool
     _hash_size = 8
 
@@ -56,24 +57,23 @@ class BottomK(SetScheme):
         self,
         k: int = 128,
         threshold: float = 0.5,
-        measure: str = "fingerprint",
+        measure: Literal["fingerprint", "estimate"] = "fingerprint",
         containment: bool = False,
         expected: int = 1_000_000,
     ) -> None:
         self._set(
-            k=integer("k", k, 1, _K_MAX, "hashes in a fingerprint"),
-            threshold=fraction("threshold", threshold),
-            measure=choice("measure", measure, MEASURES),
-            containment=flag("containment", containment),
-            expected=integer("expected", expected, 1, EXPECTED_MAX, "documents"),
+            k=check_integer("k", k, 1, _K_MAX, "hashes in a fingerprint"),
+            threshold=check_fraction("threshold", threshold),
+            measure=check_choice("measure", measure, MEASURES),
+            containment=check_flag("containment", containment),
+            expected=check_integer("expected", expected, 1, EXPECTED_MAX, "documents"),
             plan="prefix",
         )
         self.native  # noqa: B018 (checks the rest)
 
     @classmethod
-    def from_settings(cls, settings: Mapping[str, Any]) -> BottomK:
-        stored = Stored(settings)
-        state = {
+    def _state(cls, stored: StoredSettings) -> dict[str, Any]:
+        return {
             "plan": stored.text("plan", ("prefix",)),
             "k": stored.integer("k", 1, _K_MAX),
             "threshold": stored.fraction("threshold"),
@@ -81,9 +81,6 @@ class BottomK(SetScheme):
             "containment": bool(stored.integer("containment", 0, 1)),
             "expected": stored.integer("expected", 1, EXPECTED_MAX),
         }
-        scheme = restore(cls, state)
-        stored_scheme(scheme)
-        return scheme
 
     def for_index(self, rules: TextRules, store_text: bool) -> BottomK:
         return self._copy(_hash_size=rules.hash_size)
@@ -97,33 +94,25 @@ class BottomK(SetScheme):
         return self.measure == "fingerprint"
 
     @property
-    def keys_at_once(self) -> int:
+    def keys_at_once(self) -> int:  # type: ignore[override]
         return self.k
 
-    def query_name(self, fingerprints: int) -> str:
-        return "prefix" if self.measure == "fingerprint" else "prefix_estimate"
-
-    def containment_name(self) -> str:
-        if not self.containment:
-            raise ParameterError(
-                "measure='containment': this index files only the first hashes of a fingerprint; make it with "
-                f"BottomK(containment=True), or rebuild(BottomK(k={self.k}, threshold={self.threshold}, containment=True)), "
-                "which needs no texts"
-            )
-        return "prefix_containment"
+    def _no_containment(self) -> str:
+        return (
+            "this index files only the first hashes of a fingerprint; make it with "
+            f"BottomK(containment=True), or rebuild(BottomK(k={self.k}, threshold={self.threshold}, containment=True)), "
+            "which needs no texts"
+        )
 
     def query_parameters(self) -> dict[str, Any]:
         return {"k": self.k}
-
-    def fingerprint_of(self, value: bytes) -> Any:
-        return self.decoded(value, None)
 
     def decoded(self, value: bytes, rules: TextRules | None) -> Any:
         hashes = np.frombuffer(value, "<u8")
         size = self._hash_size if rules is None else rules.hash_size
         return hashes.astype(np.uint32 if size == 4 else np.uint64)
 
-    def decoded_many(self, values: NativeValues, rules: TextRules) -> Any:
+    def decoded_many(self, values: native.Values, rules: TextRules) -> Any:
         hashes = self.decoded(values.data, rules)
         ends = (values.ends // np.uint64(8)).tolist()
         return [hashes[start:end] for start, end in pairwise([0, *ends])]
@@ -131,9 +120,9 @@ class BottomK(SetScheme):
     def encoded(self, name: str, fingerprint: Any) -> bytes:
         array = np.asarray(fingerprint)
         if array.ndim != 1 or array.dtype not in (np.uint64, np.uint32):
-            raise ParameterError(f"{name} must be uint64[n] or uint32[n], not {array.dtype}{list(array.shape)}")
+            raise ParameterError(f"{name} is {array.dtype}{list(array.shape)}: give uint64[n] or uint32[n]")
         if array.size > self.k or (array.size > 1 and not (array[1:] > array[:-1]).all()):
-            raise ParameterError(f"{name} must be at most k={self.k} distinct hashes in ascending order")
+            raise ParameterError(f"{name} is no fingerprint: give at most k={self.k} distinct hashes in ascending order")
         return array.astype("<u8").tobytes()
 
     def similarity(self, a: Any, b: Any) -> float:

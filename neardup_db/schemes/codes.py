@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar, overload
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from .. import native
 from ..errors import ParameterError
-from ..parameters import Stored, fraction, integer, restore
+from ..parameters import check_fraction, check_integer, quoted
+from ..settings import StoredSettings
 from ..text import TextRules
 from . import plans
-from .common import EXPECTED_MAX, CommonScheme, stored_scheme
+from .base import EXPECTED_MAX, Scheme
 
-Self = TypeVar("Self", bound="CodeScheme")
+Code = bytes | bytearray | int | str | np.integer[Any] | npt.NDArray[np.uint8]
+"""A code as callers have it: see `BinaryCode`."""
 
-BITS_MAX = 4096
+BITS_MAX: int = native.lib.ND_BITS_MAX
 
 
-class CodeScheme(CommonScheme):
+class CodeScheme(Scheme):
     """A scheme whose fingerprint is a code; two match where at most max_distance bits differ."""
 
     takes_codes: ClassVar[bool] = True
-    slope: ClassVar[float] = 1.0
-    """similarity = max(0, 1 - slope * distance / bits)"""
-
     bits: int | None
     max_distance: int
     blocks: int | None
@@ -38,25 +38,16 @@ class CodeScheme(CommonScheme):
         return (*super()._identity(), self.plan, self.blocks, self.chunks)
 
     @classmethod
-    def from_settings(cls: type[Self], settings: Mapping[str, Any]) -> Self:
-        stored = Stored(settings)
+    def _state(cls, stored: StoredSettings) -> dict[str, Any]:
         plan = stored.text("plan", ("scan", "blocks", "chunks"))
-        state = {
+        return {
             "plan": plan,
             "bits": stored.integer("bits", 8, BITS_MAX),
             "max_distance": stored.integer("max_distance", 0, BITS_MAX),
-            "blocks": stored.integer("blocks", 1, 64) if plan == "blocks" else None,
-            "chunks": stored.integer("chunks", 1, 256) if plan == "chunks" else None,
+            "blocks": stored.integer("blocks", 1, native.lib.ND_BLOCKS_MAX) if plan == "blocks" else None,
+            "chunks": stored.integer("chunks", 1, native.lib.ND_CHUNKS_MAX) if plan == "chunks" else None,
             "expected": stored.integer("expected", 1, EXPECTED_MAX),
-            **cls._more_state(stored),
         }
-        scheme = restore(cls, state)
-        stored_scheme(scheme)
-        return scheme
-
-    @classmethod
-    def _more_state(cls, stored: Stored) -> dict[str, Any]:
-        return {}
 
     @property
     def native(self) -> Any:
@@ -73,30 +64,25 @@ class CodeScheme(CommonScheme):
         one_bucket = 80 + self._width() // 8 if self.plan == "scan" else 0
         return super().filing_bytes + self._width() // 8 + one_bucket
 
-    def query_name(self, fingerprints: int) -> str:
-        if self.plan != "scan" and native.lib.nd_scheme_prefers_scan(self.native, fingerprints):
-            return "scan"
-        return "buckets"
-
     def query_parameters(self) -> dict[str, Any]:
-        return {"bits": self.bits, "slope": self.slope}
+        return {"bits": self.bits, "slope": native.lib.nd_scheme_slope(self.native)}
 
     def query_bounds(self, threshold: float | None, max_distance: int | None) -> tuple[float, int]:
-        distance = self.max_distance
+        usual = native.bounds(self.native)
+        distance = usual.max_distance
         if max_distance is not None:
-            distance = integer("max_distance", max_distance, 0, BITS_MAX)
+            distance = check_integer("max_distance", max_distance, 0, BITS_MAX)
             if distance > self.max_distance:
                 raise ParameterError(
                     f"max_distance={max_distance} is above {self.max_distance}, the one that the index was built for; "
                     f"ask for {self.max_distance} or less, or rebuild the index with a larger distance"
                 )
         if threshold is None:
-            return -1.0, distance
-        asked = fraction("threshold", threshold)
-        own = max(0.0, 1.0 - self.slope * self.max_distance / self._width())
-        if asked < own:
+            return usual.threshold, distance
+        asked = check_fraction("threshold", threshold)
+        if asked < usual.lowest:
             raise ParameterError(
-                f"threshold={threshold} is below {own:.6g}, the similarity at {self.max_distance} differing bits, "
+                f"threshold={threshold} is below {usual.lowest:.6g}, the similarity at {self.max_distance} differing bits, "
                 "for which the index was built; ask for more, or rebuild the index with a larger distance"
             )
         return asked, distance
@@ -113,9 +99,6 @@ class CodeScheme(CommonScheme):
         if isinstance(codes, np.ndarray) and codes.ndim == 2 and codes.dtype == np.uint8 and 8 * codes.shape[1] == self._width():
             return CodeRows(codes, "u1", codes.shape[1])
         return codes
-
-    def fingerprint_of(self, value: bytes) -> Any:
-        return self.decoded(value, None)
 
     def decoded(self, value: bytes, rules: TextRules | None) -> Any:
         return np.frombuffer(value, np.uint8).copy()
@@ -171,15 +154,15 @@ def plan_state(plan: plans.Plan) -> dict[str, Any]:
 
 def width(name: str, value: Any) -> int:
     """value as the bits of a code: a multiple of 8 from 8 to 4096."""
-    bits = integer(name, value, 8, BITS_MAX, "a multiple of 8")
+    bits = check_integer(name, value, 8, BITS_MAX, "a multiple of 8")
     if bits % 8:
-        raise ParameterError(f"{name} must be a multiple of 8, not {bits}; take {bits + 8 - bits % 8}")
+        raise ParameterError(f"{name}={bits}: give a multiple of 8, e.g. {bits + 8 - bits % 8}")
     return bits
 
 
 def distance_of(value: Any, bits: int) -> int:
     """value as a distance between codes of so many bits."""
-    return integer("max_distance", value, 0, bits - 1, f"of {bits} bits")
+    return check_integer("max_distance", value, 0, bits - 1, f"of {bits} bits")
 
 
 def code_bytes(code: Any, bits: int, name: str = "code") -> bytes:
@@ -194,16 +177,16 @@ def code_bytes(code: Any, bits: int, name: str = "code") -> bytes:
         data = bytes(code)
     elif isinstance(code, np.ndarray):
         if code.dtype != np.uint8 or code.ndim != 1:
-            raise ParameterError(f"{name} must be uint8[{size}], not {code.dtype}{list(code.shape)}; for uint64 pass one number")
+            raise ParameterError(f"{name} is {code.dtype}{list(code.shape)}: give uint8[{size}]; of uint64 one number")
         data = code.tobytes()
     elif isinstance(code, (int, np.integer)) and not isinstance(code, bool):
         if not 0 <= int(code) < 1 << bits:
-            raise ParameterError(f"{name}={code} is no code of {bits} bits; it must be from 0 to 2^{bits} - 1")
+            raise ParameterError(f"{name}={code} is no code of {bits} bits: give an integer from 0 to 2^{bits} - 1")
         data = int(code).to_bytes(size, "big")
     elif isinstance(code, str):
         data = _hex_bytes(code, name)
     else:
-        raise ParameterError(f"{name} must be uint8[{size}], bytes, an int or hex digits, not {type(code).__name__}")
+        raise ParameterError(f"{name} is of type {type(code).__name__}: give uint8[{size}], bytes, an int or hex digits")
     if len(data) != size:
         raise ParameterError(f"{name} has {8 * len(data)} bits, but codes here have {bits} ({size} bytes, {2 * size} hex digits)")
     return data
@@ -216,4 +199,4 @@ def _hex_bytes(code: str, name: str) -> bytes:
             raise ValueError("not only hex digits")
         return bytes.fromhex(digits)
     except ValueError as error:
-        raise ParameterError(f"{name}={code!r} is not an even number of hex digits") from error
+        raise ParameterError(f"{name}={quoted(code)}: give an even number of hex digits") from error

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from .. import native
 from ..errors import ParameterError
-from ..parameters import SEED_LIMIT, Stored, choice, flag, fraction, integer, records_given, restore, seed
+from ..immutable import records_given
+from ..parameters import SEED_LIMIT, check_choice, check_flag, check_fraction, check_integer, check_seed
+from ..settings import StoredSettings
 from ..text import TextRules
 from . import plans
-from .base import Scheme
-from .common import EVIDENCES, EXPECTED_MAX, FAMILIES, SetScheme, native_scheme, stored_scheme, values_of
+from .base import EVIDENCES, EXPECTED_MAX, FAMILIES, Family, Scheme, SetScheme, native_scheme, values_of
 
-_NUM_PERM_MAX = 65536
+_NUM_PERM_MAX: int = native.lib.ND_NUM_PERM_MAX
 _DEFAULT_RECALL = 0.99
 
 
@@ -28,6 +29,8 @@ class MinHash(SetScheme):
     true Jaccard similarity; otherwise by the share of equal slots, which varies around it (standard deviation 0.035 at 0.8 with
     128 slots). slot_bits: 16 or 32 kept of each slot. family: "affine32", or "java32", the linear functions of the article
     "MinHashing and LSH". expected: documents that the index is planned for.
+
+    Short texts share less than they seem to: for fewer than about 50 words take `TextRules.chars()` and a threshold of about 0.6.
 
     `fingerprint` gives uint16[num_perm] (uint32 with slot_bits=32).
 
@@ -51,8 +54,8 @@ class MinHash(SetScheme):
     recall: float
     seed: int
     exact: bool
-    slot_bits: int
-    family: str
+    slot_bits: Literal[16, 32]
+    family: Family
     evidence_kind: str
 
     @records_given(automatic=("bands", "rows"))
@@ -63,21 +66,21 @@ class MinHash(SetScheme):
         bands: int | None = None,
         rows: int | None = None,
         recall: float = _DEFAULT_RECALL,
-        seed: int | str = 1,
+        seed: int | Literal["random"] = 1,
         exact: bool = False,
-        slot_bits: int = 16,
-        family: str = "affine32",
+        slot_bits: Literal[16, 32] = 16,
+        family: Family = "affine32",
         expected: int = 1_000_000,
     ) -> None:
         self._set(
-            num_perm=integer("num_perm", num_perm, 1, _NUM_PERM_MAX, "hash functions"),
-            threshold=fraction("threshold", threshold),
-            recall=fraction("recall", recall, include_one=False),
-            seed=_seed("seed", seed),
-            exact=flag("exact", exact),
-            slot_bits=choice("slot_bits", slot_bits, (16, 32)),
-            family=choice("family", family, FAMILIES),
-            expected=integer("expected", expected, 1, EXPECTED_MAX, "documents"),
+            num_perm=check_integer("num_perm", num_perm, 1, _NUM_PERM_MAX, "hash functions"),
+            threshold=check_fraction("threshold", threshold),
+            recall=check_fraction("recall", recall, include_one=False),
+            seed=check_seed("seed", seed),
+            exact=check_flag("exact", exact),
+            slot_bits=check_choice("slot_bits", slot_bits, (16, 32)),
+            family=check_choice("family", family, FAMILIES),
+            expected=check_integer("expected", expected, 1, EXPECTED_MAX, "documents"),
             plan="bands",
             evidence_kind="hashes" if exact else "none",
         )
@@ -88,13 +91,13 @@ class MinHash(SetScheme):
         """Sets bands, rows, and the recall that they reach where it is less than the default one."""
         for name, value in (("bands", bands), ("rows", rows)):
             if value is not None:
-                integer(name, value, 1, self.num_perm, f"of num_perm={self.num_perm} slots")
+                check_integer(name, value, 1, self.num_perm, f"of num_perm={self.num_perm} slots")
         if bands is None or rows is None:
             bands, rows = plans.cheapest_bands(self.threshold, self.num_perm, self.recall, self.expected, bands, rows)
         elif bands * rows > self.num_perm:
             raise ParameterError(
-                f"bands={bands} of rows={rows} take {bands * rows} slots, but num_perm={self.num_perm}; "
-                f"raise num_perm, or take rows={self.num_perm // bands}"
+                f"bands={bands} of rows={rows} take {bands * rows} slots, but num_perm={self.num_perm}: "
+                f"raise num_perm, or give rows={self.num_perm // bands}"
             )
         self._set(bands=int(bands), rows=int(rows))
         reached = plans.band_probability(self.threshold, bands, rows)
@@ -103,13 +106,12 @@ class MinHash(SetScheme):
         if self.recall != _DEFAULT_RECALL or reached == 0.0:
             raise ParameterError(
                 f"bands={bands} of rows={rows} find a pair at threshold={self.threshold} with probability {reached:.6g}, "
-                f"below recall={self.recall}; leave bands and rows out, or lower the recall"
+                f"below recall={self.recall}: leave bands and rows out, or lower the recall"
             )
         self._set(recall=reached)
 
     @classmethod
-    def from_settings(cls, settings: Mapping[str, Any]) -> MinHash:
-        stored = Stored(settings)
+    def _state(cls, stored: StoredSettings) -> dict[str, Any]:
         state = {
             "plan": stored.text("plan", ("bands",)),
             "num_perm": stored.integer("num_perm", 1, _NUM_PERM_MAX),
@@ -126,9 +128,7 @@ class MinHash(SetScheme):
         }
         if state["exact"] != (state["evidence_kind"] != "none"):
             raise stored.wrong("evidence", "'none' with exact=0, 'hashes' or 'text' with exact=1")
-        scheme = restore(cls, state)
-        stored_scheme(scheme)
-        return scheme
+        return state
 
     def _setting(self, name: str) -> Any:
         return self.evidence_kind if name == "evidence" else super()._setting(name)
@@ -145,19 +145,14 @@ class MinHash(SetScheme):
         return "minhash_band"
 
     @property
-    def keys_at_once(self) -> int:
+    def keys_at_once(self) -> int:  # type: ignore[override]
         return self.bands
 
-    def query_name(self, fingerprints: int) -> str:
-        return {"none": "bands", "hashes": "bands_hashes", "text": "bands_text"}[self.evidence_kind]
-
-    def containment_name(self) -> str:
-        if self.evidence_kind == "none":
-            raise ParameterError(
-                "measure='containment': MinHash signatures do not tell what a text contains; make the index with "
-                "MinHash(exact=True) or BottomK(containment=True), or rebuild() it so where it stores texts"
-            )
-        return "scan_containment" if self.evidence_kind == "hashes" else "scan_text_containment"
+    def _no_containment(self) -> str:
+        return (
+            "MinHash signatures do not tell what a text contains; make the index with "
+            "MinHash(exact=True) or BottomK(containment=True), or rebuild() it so where it stores texts"
+        )
 
     def query_parameters(self) -> dict[str, Any]:
         return {"slot_bits": self.slot_bits}
@@ -188,12 +183,6 @@ class MinHash(SetScheme):
             return native.similarity(scheme, evidence_a or b"", evidence_b or b"")[0], None
         return super().compare(a, b, evidence_a, evidence_b)
 
-    def fingerprint_of(self, value: bytes) -> Any:
-        if self.evidence_kind == "hashes":
-            hashes = np.frombuffer(value, "<u8").astype(np.uint64)
-            return native.minhash(hashes, self.num_perm, self.seed, self.family, self.slot_bits)
-        return self.decoded(value[: self.value_size], None)
-
     @property
     def value_size(self) -> int:
         return self.num_perm * self.slot_bits // 8
@@ -205,14 +194,10 @@ class MinHash(SetScheme):
         array = np.asarray(fingerprint)
         if array.dtype != self._dtype or array.shape != (self.num_perm,):
             raise ParameterError(
-                f"{name} must be {self._dtype}[{self.num_perm}], not {array.dtype}{list(array.shape)}; "
-                "both fingerprints must come from this scheme"
+                f"{name} is {array.dtype}{list(array.shape)}: give {self._dtype}[{self.num_perm}], a fingerprint of this scheme"
             )
         return array.astype(f"<u{self.slot_bits // 8}").tobytes()
 
     @property
     def _dtype(self) -> np.dtype[Any]:
         return np.dtype(np.uint16 if self.slot_bits == 16 else np.uint32)
-
-
-_seed = seed

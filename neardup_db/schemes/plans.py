@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from ..errors import ParameterError
+from ..native import lib
 
 PROBE_NS = 2000.0  # one bucket of a band looked up in a table of tens of millions of rows
 BUCKET_NS = 2500.0  # one bucket of codes, most often a page that has to be read
@@ -28,10 +29,6 @@ SCAN_PREFERENCE = 0.5
 
 EXPECTED_MIN = 10_000
 """Plans are made for at least so many fingerprints: an index that was begun small may grow."""
-
-TABLES_MAX = 4096  # block tables, as nd_scheme_check allows
-PROBES_MAX = 1_000_000  # values probed by a query of a chunk plan
-CHUNK_BITS_MAX = 64
 
 RELATED_SIMILARITY = 0.02
 RELATED_SHARE = 1 / 4000
@@ -57,7 +54,7 @@ def hamming_plan(bits: int, max_distance: int, expected: int) -> Plan:
     """The cheapest plan that finds every code within max_distance."""
     expected = max(expected, EXPECTED_MIN)
     plans = [_scan_plan(bits, expected)]
-    for blocks in range(max_distance + 1, min(bits, 64) + 1):
+    for blocks in range(max_distance + 1, min(bits, lib.ND_BLOCKS_MAX) + 1):
         cost = block_cost(bits, blocks, max_distance, expected)
         if cost is None:
             break
@@ -72,22 +69,10 @@ def chunk_plan(bits: int, max_distance: int, expected: int) -> Plan:
     return min([_scan_plan(bits, expected), *_chunk_plans(bits, max_distance, expected)], key=lambda plan: plan.cost)
 
 
-def block_count(bits: int, max_distance: int, expected: int) -> int:
-    """How many blocks a block plan of least cost has. ParameterError where there is none."""
-    expected = max(expected, EXPECTED_MIN)
-    costs = {m: block_cost(bits, m, max_distance, expected) for m in range(max_distance + 1, min(bits, 64) + 1)}
-    possible = {m: cost for m, cost in costs.items() if cost is not None}
-    if not possible:
-        raise ParameterError(
-            f"no block tables reach {max_distance} of {bits} bits with at most {TABLES_MAX} tables; use a smaller distance"
-        )
-    return min(possible, key=lambda m: possible[m])
-
-
 def block_cost(bits: int, blocks: int, max_distance: int, expected: int) -> float | None:
     """Cost of block tables: C(m, m - d) ranges and rows, and the codes that share each table's prefix. None: too many tables."""
     tables = math.comb(blocks, max_distance)
-    if tables > TABLES_MAX:
+    if tables > lib.ND_TABLES_MAX:
         return None
     # The tables' prefixes differ by a bit a block at most: the mean prefix stands for them all.
     prefix_bits = bits * (blocks - max_distance) / blocks
@@ -104,7 +89,7 @@ def chunk_cost(bits: int, chunks: int, max_distance: int, expected: int) -> floa
         reach = radius if chunk < wide else radius - 1
         values = sum(math.comb(width, flips) for flips in range(min(reach, width) + 1))
         probes += values
-        if width > CHUNK_BITS_MAX or probes > PROBES_MAX:
+        if width > lib.ND_CHUNK_BITS_MAX or probes > lib.ND_PROBES_MAX:
             return None
         cost += values * (BUCKET_NS + expected * 2.0**-width * SKEW * _entry_ns(bits))
     return cost
@@ -119,8 +104,8 @@ def _scan_plan(bits: int, expected: int) -> Plan:
 
 
 def _chunk_plans(bits: int, max_distance: int, expected: int) -> list[Plan]:
-    fewest = -(-bits // CHUNK_BITS_MAX)
-    costs = {chunks: chunk_cost(bits, chunks, max_distance, expected) for chunks in range(fewest, min(bits // 4, 256) + 1)}
+    fewest, most = -(-bits // lib.ND_CHUNK_BITS_MAX), min(bits // 4, lib.ND_CHUNKS_MAX)
+    costs = {chunks: chunk_cost(bits, chunks, max_distance, expected) for chunks in range(fewest, most + 1)}
     return [Plan("chunks", chunks, cost) for chunks, cost in costs.items() if cost is not None]
 
 

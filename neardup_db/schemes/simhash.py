@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ..errors import ParameterError
-from ..parameters import integer, records_given
+from ..immutable import records_given
+from ..parameters import check_integer
 from ..text import TextRules
 from . import plans
+from .base import EXPECTED_MAX
 from .codes import CodeScheme, distance_of, plan_state, width
-from .common import EXPECTED_MAX
 
 _DEFAULT_BITS = 64
 
@@ -43,13 +44,13 @@ class SimHash(CodeScheme):
         self._set(
             bits=None if bits is None else width("bits", bits),
             max_distance=distance_of(max_distance, 4096 if bits is None else bits),
-            blocks=None if blocks is None else integer("blocks", blocks, 1, 64),
+            blocks=None if blocks is None else check_integer("blocks", blocks, 1, 64),
             chunks=None,
             plan="blocks",
-            expected=integer("expected", expected, 1, EXPECTED_MAX, "documents"),
+            expected=check_integer("expected", expected, 1, EXPECTED_MAX, "documents"),
         )
         if self.blocks is not None and self.blocks <= self.max_distance:
-            raise ParameterError(f"blocks={blocks} must be above max_distance={max_distance}; take {max_distance + 2}")
+            raise ParameterError(f"blocks={blocks}: give more than max_distance={max_distance}, e.g. {max_distance + 2}")
         if bits is not None:
             self._resolve()
 
@@ -59,7 +60,7 @@ class SimHash(CodeScheme):
         if self.blocks is None:
             self._set(**plan_state(plans.hamming_plan(bits, self.max_distance, self.expected)))
         elif self.blocks > bits:
-            raise ParameterError(f"blocks={self.blocks} must be at most the bits of the code, {bits}")
+            raise ParameterError(f"blocks={self.blocks}: give at most the bits of the code, {bits}")
         self.native  # noqa: B018 (checks the rest)
 
     def for_fingerprints(self, rules: TextRules) -> SimHash:
@@ -89,5 +90,4 @@ class SimHash(CodeScheme):
 
 
 def _size(code: Any) -> int:
-    """Bytes of a code that says so itself."""
     return len(code) if hasattr(code, "__len__") and not isinstance(code, str) else _DEFAULT_BITS // 8

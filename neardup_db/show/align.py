@@ -1,7 +1,7 @@
-"""Which items of two sequences belong together: the longest agreement that can be had in bounded time.
+"""The alignment of two sequences: a long common subsequence, found in bounded time.
 
-Items that occur once on either side are anchors (Cohen's patience diff); between anchors the shortest edit script (Myers, "An
-O(ND) difference algorithm and its variations", 1986) is sought, within a budget of steps.
+Items that occur once on either side are anchors (Cohen's patience diff). Between anchors the shortest edit script is sought
+(Myers, "An O(ND) difference algorithm and its variations", 1986), within a budget of steps.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ Region = tuple[int, int, int, int]
 """Begin and end in the first sequence, begin and end in the second."""
 
 SCANS = 40
-"""How often the whole of both sequences may be read in search of anchors."""
+"""The search for anchors may read both sequences this many times."""
 
 STEPS = 1_500_000
-"""Steps of the shortest edit script, over all gaps: about a second."""
+"""Steps of the search for edit scripts, over all gaps: about a second."""
 
 MOST_EDITS = 1500
-"""Longest edit script sought in one gap."""
+"""The longest edit script of one gap."""
 
 
 class Alignment:
-    """Matching blocks of two sequences, in order. `complete`: False where the budget ended the search somewhere.
+    """Matching blocks of two sequences, in order. `complete`: False if the budget ended the search anywhere.
 
     >>> from neardup_db.show.align import Alignment
     >>> Alignment("abcxyz", "abcyz").blocks
@@ -75,7 +75,7 @@ class Alignment:
         return head, tail
 
     def _anchors(self, a0: int, a1: int, b0: int, b1: int) -> list[tuple[int, int]]:
-        """Items that stand once on either side, in the longest order that both sides have."""
+        """Items that occur once on either side: the longest subsequence that has the same order on both."""
         there = _single(self._b, b0, b1)
         pairs = [(i, there[item]) for item, i in _single(self._a, a0, a1).items() if item in there]
         ends: list[int] = []
@@ -102,7 +102,7 @@ class Alignment:
         if set(a).isdisjoint(b):
             return []
         n, m = len(a), len(b)
-        reach = [0] * (2 * min(n + m, MOST_EDITS) + 3)  # how far each diagonal k has come, at k; negative ones from the end
+        reach = [0] * (2 * min(n + m, MOST_EDITS) + 3)  # the furthest x of each diagonal k, at k; negative k count from the end
         trail: list[list[int]] = []
         for edits in range(min(n + m, MOST_EDITS) + 1):
             trail.append(reach[: edits + 2] + reach[-edits - 1 :])
@@ -121,7 +121,7 @@ class Alignment:
 
 
 def _step(reach: list[int], edits: int, k: int) -> tuple[int, bool]:
-    """Where diagonal k begins after one more edit, and whether that takes an item of the second sequence (goes down)."""
+    """The start of diagonal k after one more edit, and whether that edit inserts an item of the second sequence (goes down)."""
     if edits == 0:
         return 0, False
     down = k == -edits or (k != edits and reach[k - 1] < reach[k + 1])
@@ -129,7 +129,7 @@ def _step(reach: list[int], edits: int, k: int) -> tuple[int, bool]:
 
 
 def _walk_back(trail: list[list[int]], x: int, y: int, a0: int, b0: int) -> list[Block]:
-    """The diagonals of the path that ends at (x, y), from how far each number of edits had reached."""
+    """The diagonals of the path that ends at (x, y); trail: the furthest points after each number of edits."""
     blocks = []
     for edits in range(len(trail) - 1, -1, -1):
         k = x - y
@@ -140,7 +140,7 @@ def _walk_back(trail: list[list[int]], x: int, y: int, a0: int, b0: int) -> list
 
 
 def _single(items: Sequence[Hashable], begin: int, end: int) -> dict[Hashable, int]:
-    """Where each item that occurs once stands."""
+    """The place of each item that occurs once."""
     places: dict[Hashable, int] = {}
     for place in range(begin, end):
         places[items[place]] = -1 if items[place] in places else place
@@ -148,7 +148,6 @@ def _single(items: Sequence[Hashable], begin: int, end: int) -> dict[Hashable, i
 
 
 def _joined(blocks: list[Block]) -> list[Block]:
-    """Blocks without the empty ones, and those that continue each other as one."""
     joined: list[Block] = []
     for i, j, length in blocks:
         if joined and joined[-1][0] + joined[-1][2] == i and joined[-1][1] + joined[-1][2] == j:

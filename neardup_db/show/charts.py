@@ -1,19 +1,14 @@
-"""Charts as HTML: an inline SVG within a <figure>, with its numbers as a table below.
+"""Charts, drawn as SVG.
 
-    histogram(bins, threshold)       how similar the recorded matches are
-    sizes(bins)                      how many clusters there are of each size
-    timeline(bars, unit)             when duplicates were found
-    curve(points, threshold, recall) which share of similar pairs is found
-    charts(figures)                  all of them, of show.figures.Figures
-
-Each returns a string that needs no script and no other file. `note` is a sentence below the chart: how its numbers were
-sampled. An empty sequence gives the figure with a sentence in the place of the chart. The style is show.style.CSS; without it
-they are legible too.
+Each function makes a Chart, which becomes a <figure> of a page or an SVG file; neither needs a script or another file. `note` is
+a sentence below the chart: how its numbers were sampled. An empty sequence gives a sentence instead of a drawing. The style of a
+page is show.style.CSS; without it the charts are legible too.
 """
 
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,23 +19,71 @@ WIDTH, HEIGHT = 480, 270
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 26, 46
 INNER_WIDTH, INNER_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 LETTER = 8
-"""Width of a letter, about."""
+"""Width of a letter, roughly."""
 
 BLUE, ORANGE = "#3b82c4", "#c2631a"
 """Both have a contrast of 4 to 1 with a white page and with a dark one."""
 
+INK, PAPER = "#1b1f24", "#ffffff"
+"""Text and background of an SVG file, which does not know the page around it."""
 
-def histogram(bins: Sequence[Bin], threshold: float | None = None, note: str = "") -> str:
+HEADING, LINE, CAPTION_LETTERS = 30, 18, 72
+"""Of an SVG file: height of the title, height of a line of the caption, letters in such a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A drawing (SVG elements; none if there is nothing to draw), the same in a sentence, and its numbers as a table (HTML)."""
+
+    title: str
+    sentence: str
+    note: str
+    drawing: str = ""
+    numbers: str = ""
+
+    def figure(self) -> str:
+        """The chart as part of a page."""
+        view = f'viewBox="0 0 {WIDTH} {HEIGHT}"'
+        content = self._svg(view, self.drawing) + self.numbers if self.drawing else ""
+        caption = f'<p class="nd-note">{escape(self._caption())}</p>'
+        return f'<figure class="nd-chart"><figcaption>{escape(self.title)}</figcaption>{content}{caption}</figure>'
+
+    def file(self) -> str:
+        """The chart as the content of an SVG file, with title and caption in it."""
+        lines = textwrap.wrap(self._caption(), CAPTION_LETTERS)
+        height = HEADING + HEIGHT + LINE * (len(lines) + 1)
+        drawn = [
+            f'<rect width="{WIDTH}" height="{height}" fill="{PAPER}"/>',
+            f'<g font-weight="600">{_label(LEFT, 22, self.title, "start")}</g>',
+            f'<g transform="translate(0 {HEADING})">{self.drawing}</g>',
+            '<g font-size="12">',
+            *(_label(LEFT, HEADING + HEIGHT + LINE * place, line, "start") for place, line in enumerate(lines, 1)),
+            "</g>",
+        ]
+        view = f'width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" color="{INK}"'
+        return '<?xml version="1.0" encoding="UTF-8"?>\n' + self._svg(view, "".join(drawn)) + "\n"
+
+    def _caption(self) -> str:
+        return f"{self.sentence} {self.note}".strip()
+
+    def _svg(self, view: str, content: str) -> str:
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" {view} role="img" font-family="system-ui, sans-serif" font-size="14">'
+            f"<title>{escape(self.title)}</title><desc>{escape(self.sentence)}</desc>{content}</svg>"
+        )
+
+
+def histogram(bins: Sequence[Bin], threshold: float | None = None, note: str = "") -> Chart:
     """Matches by similarity, with the index's threshold; `bins` (low, high, matches) lie side by side.
 
     >>> from neardup_db.show.charts import histogram
-    >>> histogram([(0.8, 0.9, 3), (0.9, 1.0, 7)], threshold=0.8).count("<rect")
+    >>> histogram([(0.8, 0.9, 3), (0.9, 1.0, 7)], threshold=0.8).drawing.count("<rect")
     2
     """
     title = "Similarity of matches"
     total = sum(count for _, _, count in bins)
     if not total:
-        return _figure(title, "No matches are recorded.", "", note)
+        return Chart(title, "No matches are recorded.", note)
     low, high = bins[0][0], bins[-1][1]
     scale = _Scale(low, high, max(count for _, _, count in bins))
     drawn = [scale.grid(), "".join(scale.bar(begin, end, count, f"{begin:.3g} to {end:.3g}") for begin, end, count in bins)]
@@ -52,47 +95,47 @@ def histogram(bins: Sequence[Bin], threshold: float | None = None, note: str = "
     table = _table(
         ("similarity", "matches"), [(f"{begin:.3g} to {end:.3g}", f"{count:,}") for begin, end, count in bins if count]
     )
-    return _figure(title, text, _svg(title, text, drawn, "similarity") + table, note)
+    return Chart(title, text, note, _drawing(drawn, "similarity"), table)
 
 
-def sizes(bins: Sequence[Bin], note: str = "") -> str:
+def sizes(bins: Sequence[Bin], note: str = "") -> Chart:
     """Clusters by size; `bins` (smallest, largest size, clusters), each twice as wide as the one before.
 
     >>> from neardup_db.show.charts import sizes
-    >>> "4 to 7" in sizes([(2, 3, 10), (4, 7, 2)])
-    True
+    >>> sizes([(2, 3, 10), (4, 7, 2)]).sentence
+    '12 clusters; the largest have 4 to 7 documents.'
     """
     title = "Cluster sizes"
     total = sum(count for _, _, count in bins)
     if not total:
-        return _figure(title, "There is no cluster of two documents or more.", "", note)
-    labels = [size_label(int(low), int(high)) for low, high, _ in bins]
+        return Chart(title, "There is no cluster of two documents or more.", note)
+    labels = [_size_label(int(low), int(high)) for low, high, _ in bins]
     scale = _Scale(0, len(bins), max(count for _, _, count in bins))
     drawn = [scale.grid()]
     step = math.ceil(len(bins) / 7)
     for place, (low, high, count) in enumerate(bins):
-        drawn.append(scale.bar(place, place + 1, count, f"{size_label(int(low), int(high))} documents"))
+        drawn.append(scale.bar(place, place + 1, count, f"{_size_label(int(low), int(high))} documents"))
         if count:
             drawn.append(scale.above(place + 0.5, count))
         if place % step == 0:
             drawn.append(scale.below(place + 0.5, _short_size(int(low), int(high))))
-    largest = next(size_label(int(low), int(high)) for low, high, count in reversed(bins) if count)
+    largest = next(_size_label(int(low), int(high)) for low, high, count in reversed(bins) if count)
     text = f"{total:,} clusters; the largest have {largest} documents."
     table = _table(("documents", "clusters"), [(label, f"{count:,}") for label, (_, _, count) in zip(labels, bins, strict=True)])
-    return _figure(title, text, _svg(title, text, drawn, "documents in the cluster") + table, note)
+    return Chart(title, text, note, _drawing(drawn, "documents in the cluster"), table)
 
 
-def timeline(bars: Sequence[tuple[str, int]], unit: str, note: str = "") -> str:
-    """Documents that were found to be duplicates, by time; `bars` (begin in UTC, documents), without gaps, each of one `unit`.
+def timeline(bars: Sequence[tuple[str, int]], unit: str, note: str = "") -> Chart:
+    """Duplicates by the time when they were found; `bars` (begin in UTC, documents), without gaps, each of one `unit`.
 
     >>> from neardup_db.show.charts import timeline
-    >>> "2026-01-02" in timeline([("2026-01-01", 4), ("2026-01-02", 5)], "day")
-    True
+    >>> timeline([("2026-01-01", 4)], "day").sentence
+    '4 documents at 2026-01-01 (UTC).'
     """
     title = f"Duplicates found per {unit}"
     total = sum(count for _, count in bars)
     if not total:
-        return _figure("Duplicates found over time", "No matches are recorded.", "", note)
+        return Chart("Duplicates found over time", "No matches are recorded.", note)
     scale = _Scale(0, len(bars), max(count for _, count in bars))
     drawn = [scale.grid()]
     step = math.ceil(len(bars) / 3)
@@ -106,19 +149,19 @@ def timeline(bars: Sequence[tuple[str, int]], unit: str, note: str = "") -> str:
     )
     text = f"{total:,} documents {between}."
     table = _table((f"{unit} (UTC)", "duplicates"), [(begin, f"{count:,}") for begin, count in bars if count])
-    return _figure(title, text, _svg(title, text, drawn, "UTC") + table, note)
+    return Chart(title, text, note, _drawing(drawn, "UTC"), table)
 
 
-def curve(points: Sequence[Point], threshold: float | None = None, recall: float | None = None, note: str = "") -> str:
-    """What is found of pairs at each Jaccard similarity; `points` (similarity, P(candidate), P(returned)), ascending.
+def curve(points: Sequence[Point], threshold: float | None = None, recall: float | None = None, note: str = "") -> Chart:
+    """The share of pairs that is found, by Jaccard similarity; `points` (similarity, P(candidate), P(returned)), ascending.
 
     >>> from neardup_db.show.charts import curve
-    >>> "threshold 0.8" in curve([(0.0, 0.0, 0.0), (0.8, 0.99, 0.5), (1.0, 1.0, 1.0)], 0.8, 0.99)
+    >>> "threshold 0.8" in curve([(0.0, 0.0, 0.0), (0.8, 0.99, 0.5), (1.0, 1.0, 1.0)], 0.8, 0.99).drawing
     True
     """
     title = "Share of similar pairs found"
     if not points:
-        return _figure(title, "Every code within the distance is found, none beyond: there is no curve.", "", note)
+        return Chart(title, "Every code within the distance is found, none beyond: there is no curve.", note)
     scale = _Scale(0.0, 1.0, 1, whole=False)
     drawn = [scale.grid(percent=True)]
     drawn += [scale.below(place, f"{place:.3g}") for place in (0, 0.2, 0.4, 0.6, 0.8, 1)]
@@ -132,23 +175,25 @@ def curve(points: Sequence[Point], threshold: float | None = None, recall: float
     text = f"By probability theory, {_told(points, threshold)}"
     rows = {f"{x:.2f}": (f"{x:.2f}", f"{candidate:.4f}", f"{returned:.4f}") for x, candidate, returned in points}
     table = _table(("Jaccard similarity", "candidate", "returned"), list(rows.values()))
-    return _figure(title, text, _svg(title, text, drawn, "Jaccard similarity of the pair") + table, note)
+    return Chart(title, text, note, _drawing(drawn, "Jaccard similarity of the pair"), table)
 
 
-def charts(figures: Figures) -> str:
-    """All charts of an index, in a grid."""
-    drawn = (
-        histogram(figures.similarities, figures.threshold, figures.matches_note),
-        sizes(figures.sizes, figures.clusters_note),
-        timeline(figures.times, figures.time_unit, figures.matches_note),
-        curve(figures.curve, figures.threshold, figures.recall),
-    )
-    return f'<div class="nd-charts">{"".join(drawn)}</div>'
+def charts(figures: Figures) -> dict[str, Chart]:
+    return {
+        "similarity": histogram(figures.similarities, figures.threshold, figures.matches_note),
+        "sizes": sizes(figures.sizes, figures.clusters_note),
+        "timeline": timeline(figures.times, figures.time_unit, figures.matches_note),
+        "curve": curve(figures.curve, figures.threshold, figures.recall),
+    }
+
+
+def grid(figures: Figures) -> str:
+    return f'<div class="nd-charts">{"".join(chart.figure() for chart in charts(figures).values())}</div>'
 
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """From numbers to places in the drawing: x from `low` to `high`, y from 0 to `top`, in whole numbers or not."""
+    """Places in the drawing: x of a number from `low` to `high`, y of one from 0 to `top`; whole: of whole numbers only."""
 
     low: float
     high: float
@@ -220,22 +265,11 @@ def _legend(row: int, text: str, colour: str, extra: str) -> str:
     return line + _label(LEFT + 44, y + 4.5, text, "start")
 
 
-def _svg(title: str, text: str, drawn: Sequence[str], below: str) -> str:
-    axis = _label(LEFT + INNER_WIDTH / 2, HEIGHT - 6, below, "middle")
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f'font-family="system-ui, sans-serif" font-size="14">'
-        f"<title>{escape(title)}</title><desc>{escape(text)}</desc>{''.join(drawn)}{axis}</svg>"
-    )
-
-
-def _figure(title: str, text: str, content: str, note: str) -> str:
-    told = f'<p class="nd-note">{escape(text)}{" " + escape(note) if note else ""}</p>'
-    return f'<figure class="nd-chart"><figcaption>{escape(title)}</figcaption>{content}{told}</figure>'
+def _drawing(parts: Sequence[str], below: str) -> str:
+    return "".join(parts) + _label(LEFT + INNER_WIDTH / 2, HEIGHT - 6, below, "middle")
 
 
 def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The numbers as a table, folded away."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return (
@@ -245,15 +279,14 @@ def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _told(points: Sequence[Point], threshold: float | None) -> str:
-    """The curve in a sentence."""
-    for x, _, returned in reversed(points):  # of a step at the threshold its upper end
+    for x, _, returned in reversed(points):  # the upper end of a step at the threshold
         if threshold is not None and abs(x - threshold) < 1e-9 and returned > 0.9:
             return f"{returned:.1%} of the pairs with a Jaccard similarity of just {threshold:.3g} are returned, below it none."
     return f"half of the pairs with a Jaccard similarity of {_half(points):.2g} are returned."
 
 
 def _half(points: Sequence[Point]) -> float:
-    """The similarity at which half are returned, between the two points around it."""
+    """The similarity at which half of the pairs are returned, interpolated."""
     before, last = 0.0, 0.0
     for x, _, y in points:
         if y >= 0.5:
@@ -283,11 +316,9 @@ def _compact(value: float, digits: int = 3) -> str:
     return f"{value:g}"
 
 
-def size_label(low: int, high: int) -> str:
-    """'4 to 7', or one number."""
+def _size_label(low: int, high: int) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def _short_size(low: int, high: int) -> str:
-    """As short as it has to be below a bar."""
     return f"{low:,}+" if low >= 16 else f"{low}–{high}"

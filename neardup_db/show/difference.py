@@ -3,8 +3,7 @@
     differences(a, b) -> Comparison; its .parts are Part(kind, a, b), kind "equal", "delete", "insert" or "replace"
     difference_html(a, b, label_a="...", label_b="...") -> a <div class="nd-diff">; its style is show.style.CSS
 
-Joining all `a` of the parts gives the first text, joining all `b` the second. Nothing of a text is ever markup: `<script>` is
-shown.
+Joining all `a` of the parts gives the first text, joining all `b` the second. Text is never taken as markup: `<script>` is shown.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ from .align import Alignment
 from .escape import escape, label_html
 
 WORD_LIMIT = 400_000
-"""Characters of both texts, without what is equal at their ends, up to which words are compared."""
+"""Up to this many characters of both texts, without their equal ends, words are compared."""
 
 SENTENCE_LIMIT = 4_000_000
-"""Up to here sentences are, and then the words of those that differ; beyond it, all between the equal ends is one difference."""
+"""Up to this many, sentences are compared, then the words of those that differ. Beyond, everything between the equal ends is one
+difference."""
 
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\u2e80-\u2fdf\u3005-\u3007\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\ua9e0-\ua9ff\uaa60-\uaa7f\uf900-\ufaff\uff66-\uff9f\U0001b000-\U0001b16f\U00020000-\U000323af"
 )
-"""Thai, Lao, Burmese, Khmer, Chinese and Japanese, which are written without spaces: a grapheme is compared as a word is
-elsewhere."""
+"""Thai, Lao, Burmese, Khmer, Chinese and Japanese are written without spaces: each grapheme is compared as a word."""
 
 SENTENCE = re.compile(r"[^.!?。！？\n]{0,1000}[.!?。！？\n]*\s*")
 
@@ -38,7 +37,7 @@ Kind = Literal["equal", "delete", "insert", "replace"]
 
 
 class Part(NamedTuple):
-    """A stretch of two texts. `equal`: both have it (they may differ in spaces); else what stands in the place of what."""
+    """A stretch of two texts. `equal`: both have it (spaces may differ); otherwise `b` stands instead of `a`."""
 
     kind: Kind
     a: str
@@ -47,8 +46,8 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The parts of two texts, in order. coarse: somewhere more than the words that differ is marked, because the texts are too
-    long or too unlike to be compared word by word in about a second."""
+    """The parts of two texts, in order. coarse: some parts are larger than the words that differ, because the texts are too long
+    or too different for a comparison word by word in about a second."""
 
     parts: tuple[Part, ...]
     coarse: bool = False
@@ -58,14 +57,13 @@ class Comparison:
 
     @property
     def is_equal(self) -> bool:
-        """True when no part differs."""
         return all(part.kind == "equal" for part in self.parts)
 
 
 def differences(a: str, b: str, *, words: bool = False) -> Comparison:
-    """Where two texts differ, word by word; spaces and line breaks make no difference.
+    """The differences of two texts, word by word; spaces and line breaks are ignored.
 
-    words=True: case and what stands between words make none either, as they make none to an index by its usual text rules.
+    words=True: case and punctuation are ignored too, as an index does with the default text rules.
 
     >>> from neardup_db.show.difference import differences
     >>> for part in differences("The cat sat on the mat.", "The dog sat on the mat!"):
@@ -83,7 +81,7 @@ def differences(a: str, b: str, *, words: bool = False) -> Comparison:
 
 
 def _compared(a: str, b: str, words: bool) -> tuple[list[Part], bool]:
-    """Parts, and whether all of them are as fine as words."""
+    """Parts, and whether all of them were compared word by word."""
     size = len(a) + len(b)
     if size <= WORD_LIMIT:
         return _aligned(_tokens(a, words), _tokens(b, words))
@@ -103,7 +101,6 @@ def _compared(a: str, b: str, words: bool) -> tuple[list[Part], bool]:
 
 
 def _aligned(a: list[tuple[str, str]], b: list[tuple[str, str]]) -> tuple[list[Part], bool]:
-    """Parts of two lists of (what is compared, text)."""
     alignment = Alignment([key for key, _ in a], [key for key, _ in b])
     parts = []
     i = j = 0
@@ -124,7 +121,6 @@ def _text(tokens: list[tuple[str, str]]) -> str:
 
 
 def _merged(parts: list[Part]) -> list[Part]:
-    """Parts without the empty ones, equal neighbours as one."""
     merged: list[Part] = []
     for part in parts:
         if not part.a and not part.b:
@@ -138,8 +134,7 @@ def _merged(parts: list[Part]) -> list[Part]:
 
 @lru_cache(maxsize=1)
 def _pattern() -> re.Pattern[str]:
-    """A word with its marks, or a grapheme of a script without spaces, or a run of other characters; each with the spaces after
-    it."""
+    """A token: a word with its marks, a grapheme of a script without spaces, or a run of other characters; with its spaces."""
     marks = "".join(re.escape(chr(point)) for point in range(0x300, 0x1F000) if unicodedata.category(chr(point))[0] == "M")
     return re.compile(
         rf"(?:(?P<word>[{UNSPACED}][{marks}\u200d]*|[^\W{UNSPACED}](?:[^\W{UNSPACED}]|[{marks}])*)|[^\w\s{UNSPACED}]+)\s*|\s+"
@@ -147,7 +142,7 @@ def _pattern() -> re.Pattern[str]:
 
 
 def _tokens(text: str, words: bool) -> list[tuple[str, str]]:
-    """(what is compared, text) of each token. With `words` whatever is no word belongs to the word before it."""
+    """The tokens of a text: (key to compare, text). With `words`, punctuation belongs to the word before it."""
     found: list[tuple[str, str]] = []
     for match in _pattern().finditer(text):
         token = match[0]
@@ -164,7 +159,7 @@ def _tokens(text: str, words: bool) -> list[tuple[str, str]]:
 
 
 def _equal_ends(a: str, b: str) -> tuple[int, int]:
-    """Characters at the beginning and at the end that are equal, up to a space."""
+    """The number of equal characters at the beginning and at the end, up to a space."""
     most = min(len(a), len(b))
     head = _longest(most, lambda begin, end: a[begin:end] == b[begin:end])
     if head < max(len(a), len(b)):
@@ -176,7 +171,7 @@ def _equal_ends(a: str, b: str) -> tuple[int, int]:
 
 
 def _longest(most: int, equal: Callable[[int, int], bool]) -> int:
-    """Up to where two texts are equal; each test halves what is left, so that nothing is compared twice."""
+    """The longest equal length up to `most`; each test halves the rest, so nothing is compared twice."""
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
@@ -188,16 +183,16 @@ def _longest(most: int, equal: Callable[[int, int], bool]) -> int:
 
 
 CONTEXT = 240
-"""Characters shown at either end of a long stretch that is equal."""
+"""Characters shown at either end of a long equal stretch."""
 
 MOST_CHANGES, LONGEST_CHANGE = 200, 4_000
-"""Differences shown, and characters shown of one."""
+"""Differences that are shown, and characters that are shown of each."""
 
 
 def rows(compared: Comparison, most: int = MOST_CHANGES, longest: int = LONGEST_CHANGE) -> Iterator[list[Part]]:
-    """The parts as they are shown, in rows that end where a long stretch that is equal is left out.
+    """The parts to show, in rows; a row ends where a long equal stretch is left out.
 
-    At most `most` differences, and of each at most `longest` characters; what is left out within a row is said in brackets."""
+    At most `most` differences, and of each at most `longest` characters; brackets say how much is left out within a row."""
     row: list[Part] = []
     changes = 0
     for place, part in enumerate(compared.parts):
@@ -219,12 +214,12 @@ def rows(compared: Comparison, most: int = MOST_CHANGES, longest: int = LONGEST_
 
 
 def notes(compared: Comparison, most: int = MOST_CHANGES) -> list[str]:
-    """Sentences that have to stand below a comparison."""
+    """The sentences below a comparison."""
     found = []
     if compared.is_equal:
         found.append("No word differs.")
     if compared.coarse:
-        found.append("These texts are too long or too unlike to be compared word by word: larger pieces are marked.")
+        found.append("These texts are too long or too different to be compared word by word: larger pieces are marked.")
     changes = sum(part.kind != "equal" for part in compared.parts)
     if changes > most:
         found.append(f"The first {most} of {changes:,} differences are shown.")
@@ -241,10 +236,10 @@ def difference_html(
     most: int = MOST_CHANGES,
     longest: int = LONGEST_CHANGE,
 ) -> str:
-    """Two texts side by side (below each other on a phone), with <del> and <ins> around what differs, all else escaped.
+    """Two texts side by side (below each other on a phone), with <del> and <ins> around the differences, and escaped.
 
-    Long stretches that are equal are left out, and so are differences after the first `most` and all but `longest` characters of
-    one; it is said where and how much. A label longer than 200 characters is cut.
+    Long equal stretches are left out, and so are differences after the first `most`, and characters of a difference after
+    `longest`; the page says where and how much. A label longer than 200 characters is cut.
 
     >>> from neardup_db.show.difference import difference_html
     >>> "<del>cat</del> sat" in difference_html("the cat sat", "the dog sat")
@@ -262,12 +257,11 @@ def difference_html(
 
 
 def _head(text: str) -> str:
-    """The beginning, up to a space."""
     return text[: text.rfind(" ", CONTEXT // 2, CONTEXT) + 1 or CONTEXT] + "[…]"
 
 
 def _tail(text: str, head: bool) -> str:
-    """The end, from a space on; what is left out before it, after the head if that was shown."""
+    """The end of a long equal stretch, from a space on, after the number of characters left out. head: its beginning is shown."""
     begin = text.find(" ", len(text) - CONTEXT, len(text) - CONTEXT // 2) + 1 or len(text) - CONTEXT
     left_out = begin - (len(_head(text)) - len("[…]") if head else 0)
     return f"[… {left_out:,} equal characters …] {text[begin:]}"
@@ -278,7 +272,7 @@ def _cut(text: str, longest: int) -> str:
 
 
 def _side(row: list[Part], side: Literal["a", "b"], label: str) -> str:
-    """One cell: the text of one side, with its label for where the cells stand below each other."""
+    """One cell: the text of one side. The label is shown where cells stand below each other."""
     shown = []
     for part in row:
         text = part.a if side == "a" else part.b
@@ -292,6 +286,6 @@ def _side(row: list[Part], side: Literal["a", "b"], label: str) -> str:
 
 
 def split_spaces(text: str) -> tuple[str, str]:
-    """What is marked of a difference, and the spaces at its end, which are not; spaces alone are marked."""
+    """A difference without the spaces at its end, and these spaces, which are not marked; spaces alone are marked."""
     marked = text.rstrip() or text
     return marked, text[len(marked) :]

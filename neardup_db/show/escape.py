@@ -1,4 +1,4 @@
-"""Text into HTML: shown, never run."""
+"""Text as HTML that is shown and never run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _UNSHOWABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufff
 
 
 def escape(value: object) -> str:
-    """A value as HTML text or as the content of a quoted attribute; what no HTML can hold becomes U+FFFD. Bytes as x'6869'.
+    """A value as HTML text or the content of a quoted attribute. Characters that HTML cannot hold become U+FFFD; bytes x'6869'.
 
     >>> from neardup_db.show.escape import escape
     >>> escape('<script>"1 & 2"</script>')
@@ -29,5 +29,5 @@ def shortened(text: str, most: int) -> str:
 
 
 def label_html(value: object, most: int = 200) -> str:
-    """A key, a name or a setting as HTML, cut where it is long."""
+    """A key, a name or a setting as HTML, at most `most` characters of it."""
     return escape(shortened(plain_text(value), most))

@@ -1,41 +1,70 @@
-"""Why two documents match, as HTML."""
+"""The explanation of a match as HTML."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from .difference import difference_html
 from .escape import escape, label_html, plain_text, shortened
 from .style import facts, page
 
-if TYPE_CHECKING:
-    from ..store.explain import MatchExplanation
-
 MOST_SHINGLES, MOST_ROWS = 200, 50
 """Shingles, and rows of a candidate table, that are listed."""
 
 
-def explanation_page(found: MatchExplanation) -> str:
-    """A whole HTML document."""
+class ExplainedMatch(Protocol):
+    """What is shown of a `neardup_db.MatchExplanation`, which knows these pages and is not known here."""
+
+    @property
+    def key_a(self) -> Any: ...
+    @property
+    def key_b(self) -> Any: ...
+    @property
+    def similarity(self) -> float: ...
+    @property
+    def distance(self) -> int | None: ...
+    @property
+    def is_match(self) -> bool: ...
+    @property
+    def met(self) -> tuple[tuple[Any, ...], ...]: ...
+    @property
+    def text_a(self) -> str | None: ...
+    @property
+    def text_b(self) -> str | None: ...
+    @property
+    def shared(self) -> tuple[str, ...] | None: ...
+    @property
+    def only_a(self) -> tuple[str, ...] | None: ...
+    @property
+    def only_b(self) -> tuple[str, ...] | None: ...
+    @property
+    def scheme(self) -> str: ...
+    @property
+    def table(self) -> str | None: ...
+    @property
+    def probes(self) -> int: ...
+    @property
+    def jaccard(self) -> float | None: ...
+
+
+def explanation_page(found: ExplainedMatch) -> str:
+    """The explanation as an HTML document."""
     return page(" and ".join(shortened(plain_text(key), 200) for key in (found.key_a, found.key_b)), explanation_html(found))
 
 
-def verdict(found: MatchExplanation) -> str:
-    """In a word or two."""
+def verdict(found: ExplainedMatch) -> str:
     return "a match" if found.is_match else "no match"
 
 
-def where_met(found: MatchExplanation) -> str:
-    """In which of its rows the candidate table has both."""
-    if found.table is None:
-        return "a query compares with every document"
+def where_met(found: ExplainedMatch) -> str:
+    """The rows of the candidate table in which both documents stand, in words."""
     if not found.met:
         return f"in none of {found.probes:,} places of {found.table}"
     return f"in {len(found.met):,} of {found.probes:,} places of {found.table}"
 
 
-def explanation_html(found: MatchExplanation) -> str:
-    """Figures, where the two met, shingles, and the texts side by side."""
+def explanation_html(found: ExplainedMatch) -> str:
+    """Figures, the texts side by side, shingles, and the rows in which the documents met."""
     a, b = label_html(found.key_a), label_html(found.key_b)
     rows = [
         ("verdict", f"<strong>{verdict(found)}</strong>"),
@@ -64,7 +93,7 @@ def explanation_html(found: MatchExplanation) -> str:
 def _shingles(title: str, shingles: tuple[str, ...], tag: str, is_open: bool) -> str:
     if not shingles:
         return f"<p>{title}: none</p>"
-    listed = "".join(f'<li dir="auto"><{tag}>{label_html(one)}</{tag}></li>' for one in shingles[:MOST_SHINGLES])
+    listed = "".join(f'<li dir="auto"><{tag}>{label_html(shingle)}</{tag}></li>' for shingle in shingles[:MOST_SHINGLES])
     more = len(shingles) - MOST_SHINGLES
     told = f'<p class="nd-note">and {more:,} more</p>' if more > 0 else ""
     return (
@@ -73,7 +102,7 @@ def _shingles(title: str, shingles: tuple[str, ...], tag: str, is_open: bool) ->
     )
 
 
-def _met(found: MatchExplanation) -> str:
+def _met(found: ExplainedMatch) -> str:
     numbered = any(table for table, _ in found.met)
     rows = [(f"{table}: " if numbered else "") + plain_text(key) for table, key in found.met[:MOST_ROWS]]
     listed = "".join(f"<li><span>{label_html(row)}</span></li>" for row in rows)

@@ -1,12 +1,7 @@
 """The numbers behind the charts, by plain SQL on the tables of an index.
 
-    collect(connection, name)             -> Figures, all that show.charts.charts draws
-    largest(connection, name, limit)      -> the largest clusters, as ClusterSize
-    members(connection, name, cluster)    -> its documents, earliest first, as Member
-
-`connection` is anything with `execute(sql, parameters)` that gives rows: of apsw or of the standard sqlite3; no function of the
-extension is used. Each statement is bounded: of a very large file a sample is read, and `matches_note` and
-`clusters_note` say so. Documents that have expired are not counted.
+`connection` is one of apsw, sqlite3 or pysqlite3; no function of the extension is needed. Each statement is bounded: of a very
+large file a sample is read, and `matches_note` and `clusters_note` say so. Expired documents are not counted.
 """
 
 from __future__ import annotations
@@ -18,35 +13,35 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..errors import ParameterError
-from ..parameters import index_name
+from ..parameters import check_index_name
 from ..schemes import scheme_from_settings
 from ..values import Key
 from .theory import chances_of
 
 Bin = tuple[float, float, int]
-"""From, to, and how many are between."""
+"""Lower bound, upper bound, and the count between them."""
 
 Point = tuple[float, float, float]
 """Jaccard similarity, P(candidate), P(returned)."""
 
 EXACT = 200_000
-"""Ids up to which `collect` reads all rows; of more, so many in evenly spread blocks, so that a file that
-is not in the system's cache answers soon too."""
+"""Up to this many ids `collect` reads all rows; of more, this many in evenly spread blocks, so that a file that is not in the
+system's cache answers soon too."""
 
 EXACT_LARGEST = 2_000_000
-"""Ids up to which `largest` counts all clusters: a quarter of a second a million."""
+"""Up to this many ids `largest` counts all clusters: a quarter of a second for a million."""
 
 BLOCK = 512
 """Consecutive ids in a block of a sample."""
 
 TEXT_LIMIT = 200_000
-"""Characters of a text that `members` reads: what is compared word by word."""
+"""Characters of a text that `members` reads, so that texts are compared word by word."""
 
 FREQUENT = 5_000
-"""Documents with matches among which the largest clusters of a very large file are sought."""
+"""Documents with matches whose clusters are candidates for the largest ones of a very large file."""
 
 BINS, GRID = 20, 200
-"""Bars of the histogram; steps of similarity that are counted, so that bars of any ten begin and end on one."""
+"""Bars of the histogram; steps of similarity in the counts. Bars that begin at a whole tenth begin and end at a step."""
 
 _SECOND = 1000
 UNITS: Mapping[str, int] = {
@@ -60,14 +55,14 @@ UNITS: Mapping[str, int] = {
     "4 weeks": 28 * 86400 * _SECOND,
     "year": 365 * 86400 * _SECOND,
 }
-"""Lengths of a bar of the timeline, in milliseconds."""
+"""Milliseconds that a bar of the timeline may stand for."""
 
 MOST_BARS, MOST_YEARS = 60, 300
-"""Bars of the timeline; of matches that lie centuries apart, which only a damaged file has, the last so many years."""
+"""Bars of the timeline; years of it, the last ones, if matches lie centuries apart, as only in a damaged file."""
 
 
 class Connection(Protocol):
-    """What is asked: a connection of apsw or sqlite3."""
+    """A connection of apsw, sqlite3 or pysqlite3."""
 
     def execute(self, sql: str, parameters: Any = ..., /) -> Iterable[Sequence[Any]]:
         """The rows of a statement."""
@@ -76,13 +71,13 @@ class Connection(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What an index holds. Counts are documents unless said otherwise; `duplicates` are those that are not the first of their
-    cluster.
+    """The numbers of an index. Counts are of documents unless said otherwise; `duplicates` are all documents of clusters but the
+    first of each.
 
     similarities: (from, to, matches), side by side; sizes: (smallest, largest size, clusters); times: (begin in UTC, documents
     found to be duplicates), without gaps, each of one `time_unit`; curve: (Jaccard similarity, P(candidate), P(returned)),
-    empty for codes of the application. Where the file is so large that a sample was read, `matches_note` and `clusters_note`
-    are sentences that say so.
+    empty for codes of the application. If a sample was read, because the file is so large, `matches_note` and `clusters_note` are
+    sentences that say so.
     """
 
     name: str
@@ -110,7 +105,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSize:
-    """A cluster: its label, its documents, and the key of the earliest."""
+    """A cluster: its label, the number of its documents, and the key of the earliest one."""
 
     cluster: int
     size: int
@@ -122,8 +117,7 @@ _MEMBERS = f"SELECT id, key, metadata, substr(text, 1, {TEXT_LIMIT}) FROM {{inde
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A document of a cluster. `metadata` is JSON; `text` is None where texts are not stored, else its first TEXT_LIMIT
-    characters."""
+    """A document of a cluster. metadata: JSON; text: its first TEXT_LIMIT characters, None if texts are not stored."""
 
     document_id: int
     key: Key
@@ -132,26 +126,25 @@ class Member:
 
 
 class _Reader:
-    """Statements on the tables of one index, at one time."""
+    """Statements on the tables of one index. All take the same moment as now."""
 
     def __init__(self, connection: Connection, name: str, now: int | None) -> None:
-        self._connection, self._name = connection, index_name(name)
+        self._connection, self._name = connection, check_index_name(name)
         self._now = int(time.time() * 1000) if now is None else now
 
     def rows(self, sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
-        """All rows of a statement, in which {index} is the name, and {gone} the ids of expired documents."""
+        """All rows of a statement; {index} in it is the index's name, {gone} the ids of expired documents."""
         gone = "(SELECT id FROM {index}_document WHERE expires_at <= :now)"
         text = sql.replace("{gone}", gone).replace("{index}", self._name)
         given = {**parameters, "now": self._now}
         return [tuple(row) for row in self._connection.execute(text, {name: given[name] for name in given if f":{name}" in text})]
 
     def value(self, sql: str, **parameters: Any) -> Any:
-        """The first column of the first row."""
         return self.rows(sql, **parameters)[0][0]
 
     def sample(self, table: str, column: str, most: int) -> tuple[str, dict[str, int], int]:
-        """FROM and WHERE that read all rows of a table, or evenly spread blocks of them by an indexed column; the parameters of
-        it; and one of how many ids is read."""
+        """FROM and WHERE for all rows of a table, or for evenly spread blocks of them by an indexed column; their parameters; and
+        n, where one of n ids is read."""
         there = f"{column} IS NOT NULL"
         low, high = self.rows(
             f"SELECT (SELECT min({column}) FROM {table} WHERE {there}), (SELECT max({column}) FROM {table} WHERE {there})"
@@ -170,8 +163,8 @@ class _Reader:
 
 
 def collect(connection: Connection, name: str = "neardup", *, most: int = EXACT, now: int | None = None) -> Figures:
-    """The figures of an index; most: ids up to which all rows are read; now: milliseconds since 1970. Raises ParameterError for
-    a name that no index can have, CorruptIndexError for settings that no index has.
+    """The figures of an index. most: all rows are read up to this many ids; now: milliseconds since 1970. Raises ParameterError
+    for an impossible name, CorruptIndexError for impossible settings.
 
     >>> from neardup_db import Index, MinHash
     >>> from neardup_db.show.figures import collect
@@ -183,7 +176,7 @@ def collect(connection: Connection, name: str = "neardup", *, most: int = EXACT,
     """
     reader = _Reader(connection, name, now)
     settings = dict(reader.rows("SELECT name, value FROM {index}_setting"))
-    settings.update(scheme_from_settings(settings).settings())  # checks them: they come from a file
+    settings.update(scheme_from_settings(settings).settings())  # checked, since they come from a file
     expired = reader.value("SELECT count(*) FROM {index}_document WHERE expires_at <= :now")
     similarities, times, unit, matches_note = _matches(reader, settings, most)
     sizes, clusters, duplicates, clusters_note = _clusters(reader, most)
@@ -211,8 +204,8 @@ def collect(connection: Connection, name: str = "neardup", *, most: int = EXACT,
 def largest(
     connection: Connection, name: str = "neardup", limit: int = 20, *, most: int = EXACT_LARGEST, now: int | None = None
 ) -> list[ClusterSize]:
-    """The largest clusters, ties by the earliest document; of a file with more than EXACT documents those that a sample of
-    matches met."""
+    """The largest clusters; of equal ones the earlier first. Of a file with more than `most` ids only clusters in a sample of the
+    matches are candidates."""
     reader = _Reader(connection, name, now)
     top = int(reader.value("SELECT coalesce(max(id), 0) FROM {index}_document"))
     within, parameters = "IS NOT NULL", {}
@@ -243,7 +236,7 @@ def members(
 
 
 def documents(connection: Connection, name: str, keys: Iterable[Key], *, now: int | None = None) -> list[Member]:
-    """Documents by their keys; one that is not there, or has expired, is left out."""
+    """Documents by their keys. A document that is missing or has expired is left out."""
     reader = _Reader(connection, name, now)
     sql = f"{_MEMBERS} WHERE key = :key AND id NOT IN {{gone}}"
     return [Member(*row) for key in keys for row in reader.rows(sql, key=key)]
@@ -256,7 +249,7 @@ def curve_points(settings: Mapping[str, Any]) -> tuple[Point, ...]:
     except ParameterError:
         return ()
     places = {place / 50 for place in range(51)}
-    if settings.get("threshold") is not None:  # where an exact rule jumps
+    if settings.get("threshold") is not None:  # an exact rule jumps there
         places |= {float(settings["threshold"]), math.nextafter(float(settings["threshold"]), 0.0)}
     return tuple((place, *chances(place)) for place in sorted(places))
 
@@ -264,7 +257,7 @@ def curve_points(settings: Mapping[str, Any]) -> tuple[Point, ...]:
 def _matches(
     reader: _Reader, settings: Mapping[str, Any], most: int
 ) -> tuple[tuple[Bin, ...], tuple[tuple[str, int], ...], str, str]:
-    """The histogram of similarities, the timeline with its unit, and how they were sampled."""
+    """The histogram of similarities, the timeline and its unit, and a note if a sample was read."""
     source, where, every = reader.sample("{index}_match", "document_id", most)
     source += " AND t.document_id NOT IN {gone} AND t.other_id NOT IN {gone}"
     grid = f"SELECT CAST(similarity * {GRID} + 1e-9 AS INTEGER), count(*), min(found_at), max(found_at) {source} GROUP BY 1"
@@ -278,13 +271,12 @@ def _matches(
     earliest = f"SELECT min(found_at) AS found_at {source} GROUP BY t.document_id"
     per_unit = dict(reader.rows(f"SELECT found_at / :length, count(*) FROM ({earliest}) GROUP BY 1", length=length, **where))
     start = max(first // length, last // length - MOST_YEARS)
-    times = tuple((_moment(place * length, length), per_unit.get(place, 0)) for place in range(start, last // length + 1))
+    times = tuple((moment(place * length, length), per_unit.get(place, 0)) for place in range(start, last // length + 1))
     return bins, times, unit, "" if every == 1 else f"Read from a sample: the matches of one document in {every}."
 
 
 def _clusters(reader: _Reader, most: int) -> tuple[tuple[Bin, ...], int, int, str]:
-    """Clusters by size in powers of two, how many they are, how many documents are not the first of theirs, and how it was
-    sampled."""
+    """Clusters by size, their number, the number of duplicates, and a note if a sample was read."""
     source, where, every = reader.sample("{index}_document", "cluster_id", most)
     counted = f"SELECT count(*) AS size {source} AND t.id NOT IN {{gone}} GROUP BY t.cluster_id HAVING size > 1"
     found = reader.rows(f"SELECT size, count(*) FROM ({counted}) GROUP BY size", **where)
@@ -293,7 +285,7 @@ def _clusters(reader: _Reader, most: int) -> tuple[tuple[Bin, ...], int, int, st
 
 
 def by_size(counts: Mapping[int, int]) -> tuple[tuple[Bin, ...], int, int]:
-    """Of clusters counted by size: those in powers of two, how many they are, how many documents are not the first of theirs."""
+    """Bins of clusters by size, in powers of two; the number of clusters; the number of duplicates. counts: clusters by size."""
     bins = [0] * max((size.bit_length() for size in counts), default=0)
     for size, count in counts.items():
         bins[size.bit_length() - 1] += count
@@ -302,7 +294,7 @@ def by_size(counts: Mapping[int, int]) -> tuple[tuple[Bin, ...], int, int]:
 
 
 def _frequent(reader: _Reader, limit: int) -> list[int]:
-    """Labels of the clusters that most of a sample of documents with matches are in."""
+    """Labels of the clusters with most documents in a sample of those with matches."""
     source, where, _ = reader.sample("{index}_match", "document_id", FREQUENT)
     met = f"SELECT DISTINCT t.document_id AS id {source} LIMIT {FREQUENT}"
     rows = reader.rows(
@@ -315,7 +307,7 @@ def _frequent(reader: _Reader, limit: int) -> list[int]:
 
 
 def _histogram(counts: Mapping[int, int], threshold: float | None) -> tuple[Bin, ...]:
-    """BINS bars up to 1, from the tenth at or below the least similarity and the threshold on; `counts` by GRID."""
+    """BINS bars up to 1. The first begins at the last tenth that is not above the least similarity nor the threshold."""
     least = min(min(counts), GRID - 1 if threshold is None else int(threshold * GRID + 1e-9))
     start = max(0, min(least * 10 // GRID, 9)) * GRID // 10
     width = (GRID - start) // BINS
@@ -325,8 +317,8 @@ def _histogram(counts: Mapping[int, int], threshold: float | None) -> tuple[Bin,
     return tuple(((start + i * width) / GRID, (start + (i + 1) * width) / GRID, count) for i, count in enumerate(bars))
 
 
-def _moment(milliseconds: int, length: int) -> str:
-    """A time in UTC, as exact as a bar of that length needs it."""
+def moment(milliseconds: int, length: int = _SECOND) -> str:
+    """A time in UTC, as exact as a period of that length needs it."""
     style = "%Y-%m-%d" if length >= UNITS["day"] else "%Y-%m-%d %H:%M" if length >= UNITS["minute"] else "%Y-%m-%d %H:%M:%S"
     try:
         return time.strftime(style, time.gmtime(milliseconds // 1000))

@@ -1,4 +1,4 @@
-"""A report about an index: one HTML file with key figures, charts, and the largest clusters with what differs within them."""
+"""A report about an index: one HTML file with key figures, charts, and the largest clusters with their differences."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .charts import charts
+from .charts import grid
 from .difference import difference_html
 from .escape import escape, label_html
 from .figures import Figures, Member, by_size, collect, documents, largest, members
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from ..reader import Reader
 
 EXACT = 20_000_000
-"""Ids up to which a report counts everything: it may take longer than a page."""
+"""Up to this many ids a report counts everything: it may take longer than a page."""
 
 CHANGES, LONGEST = 40, 600
-"""Differences shown of two texts, and characters of one: a report of hundreds of long texts is still a few megabytes."""
+"""Differences shown of two texts, and characters of each: a report of hundreds of long texts has a few megabytes."""
 
 Group = tuple[int, list[Member]]
-"""Documents of a cluster, and the first of them."""
+"""The number of documents in a cluster, and the first of them."""
 
 
 def figures_of(index: Reader) -> Figures:
-    """The figures of an open index; clusters that it does not keep are computed."""
+    """The figures of an open index. If the index does not record matches, its clusters are computed."""
     figures = collect(index.connection, index.name, most=EXACT)
     if figures.settings["record_matches"]:
         return figures
@@ -55,7 +55,7 @@ def report_page(index: Reader, title: str, clusters: int = 20, most: int = 10) -
         f'<p class="nd-quiet">Index {escape(index.name)}, {escape(index.scheme)}, as of {made} UTC.</p>',
         _key_figures(figures),
         "<h2>Charts</h2>",
-        charts(figures),
+        grid(figures),
         "<h2>The largest clusters</h2>",
         "".join(_cluster(index, place, *group) for place, group in enumerate(groups)) or "<p>There is no cluster.</p>",
     ]
@@ -65,14 +65,13 @@ def report_page(index: Reader, title: str, clusters: int = 20, most: int = 10) -
 
 
 def _groups(index: Reader, figures: Figures, clusters: int, most: int) -> Iterator[Group]:
-    """The largest clusters with their first documents."""
     connection, name = index.connection, index.name
     if figures.settings["record_matches"]:
-        for one in largest(connection, name, clusters, most=EXACT):
-            yield one.size, members(connection, name, one.cluster, most)
+        for cluster in largest(connection, name, clusters, most=EXACT):
+            yield cluster.size, members(connection, name, cluster.cluster, most)
     else:
-        for cluster in index.clusters()[:clusters]:
-            yield len(cluster), documents(connection, name, cluster.keys[:most])
+        for computed in index.clusters()[:clusters]:
+            yield len(computed), documents(connection, name, computed.keys[:most])
 
 
 def _key_figures(figures: Figures) -> str:
@@ -91,7 +90,7 @@ def _key_figures(figures: Figures) -> str:
 
 
 def _cluster(index: Reader, place: int, size: int, group: list[Member]) -> str:
-    """One cluster, folded but for the first: its earliest document, and the others against it."""
+    """One cluster: its earliest document, and the others compared with it. Only the first cluster is unfolded."""
     if not group:
         return ""
     first, others = group[0], group[1:]

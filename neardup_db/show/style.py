@@ -1,9 +1,9 @@
-"""What pages about an index share: one style sheet, and the frame of a page that needs no other file.
+"""The style sheet of all pages about an index, and the frame of a page that needs no other file.
 
     CSS                     -> the rules, for a <style> element; every class begins with "nd-"
     page(title, body)       -> a whole HTML document; `title` is text, `body` HTML
-    fragment(body)          -> HTML to stand within a page of others, as in a notebook; it brings its style along
-    facts(rows)             -> names and values, of HTML, as a table
+    fragment(body)          -> HTML with its style, to stand in another page, as in a notebook
+    facts(rows)             -> names (text) and values (HTML) as a table
 
 Light and dark follow the reader's system. Text has a contrast of at least 4.5 to 1, lines of charts at least 3 to 1. Removed
 words are struck through and added ones underlined, so that colour is never the only sign.
@@ -47,6 +47,7 @@ html:has(> .nd-page) { color-scheme: light dark; background: var(--nd-page); }
 .nd-table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
 .nd-table th, .nd-table td { text-align: left; vertical-align: top; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid
   var(--nd-line); }
+.nd-table thead th { overflow-wrap: normal; }
 .nd-table .nd-number { text-align: right; }
 .nd-shingles { display: flex; flex-wrap: wrap; gap: .3rem .5rem; list-style: none; padding: 0; margin: .4rem 0; }
 .nd-shingles > li > * { border: 1px solid var(--nd-line); border-radius: .3rem; padding: 0 .4rem; text-decoration: none;
@@ -84,7 +85,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-ur
 
 
 def page(title: str, body: str) -> str:
-    """A whole HTML document that loads nothing and runs nothing; body is HTML.
+    """An HTML document that loads nothing and runs nothing; body is HTML.
 
     >>> from neardup_db.show.style import page
     >>> "<title>a &lt;b&gt;</title>" in page("a <b>", "<p>text</p>")
@@ -100,7 +101,7 @@ def page(title: str, body: str) -> str:
 
 
 def fragment(body: str) -> str:
-    """HTML to stand within a page of others, as in a notebook; it brings its style along."""
+    """HTML with its style, to stand in another page, as in a notebook."""
     return f'<div class="nd-page nd-fragment"><style>{CSS}</style>{body}</div>'
 
 

@@ -1,4 +1,4 @@
-"""What an index finds of pairs at each similarity, by the probability theory of its scheme.
+"""The share of pairs that an index finds at each similarity, by the probability theory of its scheme.
 
 Two texts of many shingles and equal length with Jaccard similarity J are assumed. A slot of a MinHash signature is equal with
 probability J, a bit of a one-bit sample differs with (1 - J) / 2, and a bit of a SimHash with arccos(2J / (1 + J)) / pi
@@ -26,7 +26,7 @@ Chances = Callable[[float], tuple[float, float]]
 """P(candidate) and P(returned) at a Jaccard similarity."""
 
 SPREAD = 20
-"""Standard deviations, and one more, from the mean beyond which nothing is added up: the rest is below 1e-8."""
+"""Sums end this many standard deviations (and one more) from the mean: the rest is below 1e-8."""
 
 
 @lru_cache(maxsize=4)
@@ -42,7 +42,6 @@ def _choose(n: npt.NDArray[np.int64] | int, k: npt.NDArray[np.int64] | int, most
 
 
 def _least(similarities: npt.NDArray[np.float64], threshold: float) -> int:
-    """The first of ascending similarities that reaches the threshold."""
     return int(np.argmax(similarities >= threshold))
 
 
@@ -56,18 +55,17 @@ def binomial(count: int, chance: float, first: int = 0, last: int | None = None)
 
 
 def _between(count: int, chance: float, first: int, last: int) -> float:
-    """P(first .. last successes)."""
     low, high = _around(count * chance, math.sqrt(count * chance * (1 - chance)))
     return min(1.0, float(binomial(count, chance, max(first, low), min(last, high)).sum()))
 
 
 def _around(mean: float, deviation: float) -> tuple[int, int]:
-    """The least and the largest number to be added up."""
+    """The least and the largest number of a sum."""
     return math.floor(mean - SPREAD * (deviation + 1)), math.ceil(mean + SPREAD * (deviation + 1))
 
 
 def chances_of(settings: Mapping[str, Any]) -> Chances:
-    """The curve of a scheme, by its settings. Raises ParameterError for codes of the application, which have no texts."""
+    """The curve of a scheme by its settings. Raises ParameterError for codes of the application, which come from no text."""
     kind = str(settings["scheme"])
     if kind == "minhash":
         return lambda similarity: _minhash(settings, similarity)

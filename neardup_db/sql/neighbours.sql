@@ -1,7 +1,6 @@
 -- The verified fingerprints and, of each, the newest document before :before_id: what an added document is connected to.
--- Documents of one fingerprint are in one cluster, expired ones too, so that one of them stands for all. The second column of one
--- in no cluster: see `clusters.ALONE`.
-SELECT d.id, ifnull(d.cluster_id, d.id + (1 << 62)), v.similarity, v.distance, v.fingerprint_id, :before_id
+-- Documents of one fingerprint are in one cluster, expired ones too, so that one of them stands for all. {alone}: see `ALONE`.
+SELECT d.id, ifnull(d.cluster_id, d.id + {alone}), v.similarity, v.distance, v.fingerprint_id, :before_id
 FROM ({verified} LIMIT -1) AS v
 CROSS JOIN {index}_document AS d
 WHERE v.similarity >= :threshold

@@ -1,10 +1,5 @@
 -- Bottom-k fingerprints that share a hash of their prefixes: the unbiased estimate of the texts' Jaccard similarity.
 SELECT f.id AS fingerprint_id, neardup_jaccard_estimate(f.value, :fingerprint, :k) AS similarity, NULL AS distance
-FROM (
-    SELECT DISTINCT x.fingerprint_id
-    FROM neardup_probe('{index}', :fingerprint) AS p
-    CROSS JOIN {index}_bottomk_prefix AS x
-    WHERE x.group_id = +:group_id AND x.hash = p.low{crowd}
-) AS c
+FROM ({prefix_candidates}) AS c
 CROSS JOIN {index}_fingerprint AS f
 WHERE f.id = c.fingerprint_id AND neardup_intact(f.value, f.value_hash)

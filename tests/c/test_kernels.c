@@ -1,41 +1,12 @@
 /* test_kernels.c: each kernel of each tier against plain loops, at lengths around the width of the registers and of the
  * counters, at every alignment, with buffers that end where the data ends, so that a sanitizer sees any step beyond. */
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "internal.h"
-
-#define CHECK(condition)                                                                                    \
-    do {                                                                                                    \
-        if (!(condition)) {                                                                                 \
-            fprintf(stderr, "%s:%d: %s (tier %s)\n", __FILE__, __LINE__, #condition, nd_isa_name());         \
-            exit(1);                                                                                        \
-        }                                                                                                   \
-    } while (0)
+#include "check.h"
+#include "kernels/kernels.h"
 
 /* Around 2, 4, 8, 16, 32 and 64 lanes, the 255 of a byte, the 512 of a block of hashes and the 1,984 of vertical counters. */
-static const size_t lengths[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 95, 127, 128, 129, 254, 255, 256, 511, 512, 513, 1983, 1984, 1985, 4001};
+static const size_t lengths[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 95, 127, 128, 129, 254, 255,
+    256, 511, 512, 513, 1983, 1984, 1985, 4001};
 #define LENGTHS (sizeof lengths / sizeof lengths[0])
-
-static uint64_t state = 20261120;
-
-static uint64_t draw(void)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return state;
-}
-
-/* Memory of exactly so many bytes behind `skew` further ones, filled; the caller frees from where those begin. */
-static uint8_t *skewed(size_t size, size_t skew)
-{
-    uint8_t *block = malloc(size + skew > 0 ? size + skew : 1);
-    CHECK(block != NULL);
-    for (size_t i = 0; i < size; i++)
-        block[skew + i] = (uint8_t)(draw() >> 11);
-    return block + skew;
-}
 
 static uint64_t *words(size_t count)
 {
@@ -63,7 +34,8 @@ static void check_premix(const nd_kernels *kernels)
 /* 0, then 32 bits of random bytes: minima are never reached before the update and may be. */
 static void check_minhash_update(const nd_kernels *kernels)
 {
-    static const size_t perms[] = {0, 1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 23, 24, 31, 32, 33, 63, 64, 100, 127, 128, 129, 143, 144, 145, 160, 161, 256, 300};
+    static const size_t perms[] = {0, 1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 23, 24, 31, 32, 33, 63, 64, 100, 127, 128, 129, 143, 144,
+        145, 160, 161, 256, 300};
     for (size_t p = 0; p < sizeof perms / sizeof perms[0]; p++)
         for (size_t count = 0; count <= 70; count += 1 + count / 3) {
             size_t size = 4 * perms[p];
@@ -153,7 +125,8 @@ static void check_add_weights(const nd_kernels *kernels)
 /* out has exactly as much room as there are values. */
 static void check_keep_below(const nd_kernels *kernels)
 {
-    static const uint64_t limits[] = {0, 1, (uint64_t)1 << 56, (uint64_t)1 << 60, (uint64_t)1 << 63, ((uint64_t)1 << 63) + 1, UINT64_MAX - 1, UINT64_MAX};
+    static const uint64_t limits[] = {0, 1, (uint64_t)1 << 56, (uint64_t)1 << 60, (uint64_t)1 << 63, ((uint64_t)1 << 63) + 1,
+        UINT64_MAX - 1, UINT64_MAX};
     for (size_t n = 0; n < LENGTHS; n++)
         for (size_t l = 0; l < sizeof limits / sizeof limits[0]; l++) {
             uint64_t *values = words(lengths[n]), *got = words(lengths[n]);

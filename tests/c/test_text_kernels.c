@@ -1,28 +1,9 @@
 /* test_text_kernels.c: the kernels over text of each tier against plain loops, at lengths around the width of the registers, at
  * every alignment, in buffers that end where the padding ends, so that a sanitizer sees any step beyond. */
 #include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
 
-#include "internal.h"
-
-#define CHECK(condition)                                                                                    \
-    do {                                                                                                    \
-        if (!(condition)) {                                                                                 \
-            fprintf(stderr, "%s:%d: %s (tier %s)\n", __FILE__, __LINE__, #condition, nd_isa_name());         \
-            exit(1);                                                                                        \
-        }                                                                                                   \
-    } while (0)
-
-static uint64_t state = 20261120;
-
-static uint64_t draw(void)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return state;
-}
+#include "check.h"
+#include "kernels/kernels.h"
 
 static void *block(size_t size)
 {
@@ -51,8 +32,8 @@ static void check_words_once(const nd_kernels *kernels, const uint8_t *source, s
         }
         before = word;
     }
-    nd_ascii_words words = {.bytes = out, .out = out + 3, .starts = starts, .in_word = in_word, .joiner = '-',
-        .case_bit = fold ? 0x20 : 0};
+    nd_ascii_words words =
+        {.bytes = out, .out = out + 3, .starts = starts, .in_word = in_word, .joiner = '-', .case_bit = fold ? 0x20 : 0};
     kernels->ascii_words(&words, text + skew, size);
     CHECK(words.out == out + 3 + written && words.starts == starts + tokens && (words.in_word != 0) == before);
     CHECK(memcmp(out + 3, expected, written) == 0);
@@ -66,19 +47,20 @@ static void check_words_once(const nd_kernels *kernels, const uint8_t *source, s
 
 static void check_words(const nd_kernels *kernels)
 {
-    static const size_t lengths[] = {0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 95, 96, 97, 127, 128, 129, 191, 192, 193, 500};
+    static const size_t lengths[] = {0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 95, 96, 97, 127, 128, 129, 191,
+        192, 193, 500};
     uint8_t text[500];
     for (int shape = 0; shape < 6; shape++)
         for (size_t n = 0; n < sizeof lengths / sizeof lengths[0]; n++)
             for (size_t round = 0; round < 32; round++) {
                 for (size_t i = 0; i < lengths[n]; i++) {
                     const uint64_t drawn = draw() >> 8;
-                    text[i] = shape == 0 ? (uint8_t)(drawn % 128)                                  /* any ASCII */
-                            : shape == 1 ? (uint8_t)"etaOIN sr-HL.42"[drawn % 15]                 /* like text */
-                            : shape == 2 ? (uint8_t)(i % 2 == 0 ? 'a' + drawn % 26 : ' ')          /* as many words as can be */
-                            : shape == 3 ? 'Q'                                                    /* one word */
-                            : shape == 4 ? '\0'                                                   /* none */
-                                         : (uint8_t)"@A`aZz[{/09:"[drawn % 12];                   /* the edges of the ranges */
+                    text[i] = shape == 0   ? (uint8_t)(drawn % 128)                         /* any ASCII */
+                              : shape == 1 ? (uint8_t) "etaOIN sr-HL.42"[drawn % 15]        /* like text */
+                              : shape == 2 ? (uint8_t)(i % 2 == 0 ? 'a' + drawn % 26 : ' ') /* as many words as can be */
+                              : shape == 3 ? 'Q'                                            /* one word */
+                              : shape == 4 ? '\0'                                           /* none */
+                                           : (uint8_t) "@A`aZz[{/09:"[drawn % 12];          /* the edges of the ranges */
                 }
                 check_words_once(kernels, text, lengths[n], round % 8, round / 8 % 2 == 1, round / 16 == 1);
             }
@@ -92,7 +74,8 @@ static void check_words(const nd_kernels *kernels)
 
 /* ---- hashes --------------------------------------------------------------------------------------------------------------- */
 
-static void check_hashes_once(const nd_kernels *kernels, size_t tokens_in_all, size_t longest, size_t tokens, size_t joiner_size, uint64_t seed)
+static void check_hashes_once(const nd_kernels *kernels, size_t tokens_in_all, size_t longest, size_t tokens, size_t joiner_size,
+    uint64_t seed)
 {
     uint32_t *const starts = block(4 * (tokens_in_all + 1));
     starts[0] = ND_TEXT_PADDING;

@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "kernels/kernels.h"
 
-#define PROMISE(condition)                                                                                  \
-    do {                                                                                                    \
-        if (!(condition)) {                                                                                 \
-            fprintf(stderr, "%s:%d: not kept: %s (tier %s)\n", __FILE__, __LINE__, #condition, nd_isa_name()); \
-            abort();                                                                                        \
-        }                                                                                                   \
+#define PROMISE(condition)                                                                                                       \
+    do {                                                                                                                         \
+        if (!(condition)) {                                                                                                      \
+            fprintf(stderr, "%s:%d: not kept: %s (tier %s)\n", __FILE__, __LINE__, #condition, nd_isa_name());                   \
+            abort();                                                                                                             \
+        }                                                                                                                        \
     } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,7 +1,7 @@
 /* fuzz_joins.c: all pairs of codes and of sets, whatever the codes, the sets, the threshold and the plan: those of comparing each
  * with each. And arrays that are no sets, which are refused. */
 #include "fuzz.h"
-#include "join.h"
+#include "joins/joins.h"
 
 #define CODES_MAX 100
 #define SETS_MAX 64
@@ -84,12 +84,14 @@ static void check_codes(input *from, unsigned fail_after)
     const int possible = blocks == 0 || (blocks <= bits && nd_block_table_count(blocks, distance) > 0);
     if (fail_after > 0) {
         fuzz_fail_allocations(fail_after - 1, fail_after % 2 == 0);
-        if (nd_find_all(codes, count, bits, distance, blocks, pairs) != ND_OK)
+        if (nd_find_all(codes, count, SIZE_MAX, bits, distance, blocks, pairs) != ND_OK)
             PROMISE(nd_pairs_count(pairs) == 0);
         fuzz_allow_allocations();
     } else {
-        EACH_TIER(tier) {
-            PROMISE(nd_find_all(codes, count, bits, distance, blocks, pairs) == (possible ? ND_OK : ND_ERROR_PARAMETER));
+        EACH_TIER(tier)
+        {
+            PROMISE(
+                nd_find_all(codes, count, SIZE_MAX, bits, distance, blocks, pairs) == (possible ? ND_OK : ND_ERROR_PARAMETER));
             if (possible)
                 check_pairs(pairs, 0);
         }
@@ -158,6 +160,17 @@ static void expect_sets(const sets *from, double threshold)
         }
 }
 
+/* Joins arrays in one piece. */
+static int join_sets(const uint64_t *values, const uint64_t *ends, size_t count, size_t split, double threshold, nd_pairs *pairs)
+{
+    nd_set_join *join = nd_set_join_new();
+    int status = join == NULL ? ND_ERROR_MEMORY : nd_set_join_begin(join, values, ends, count, split, threshold);
+    if (status == ND_OK)
+        status = nd_set_join_next(join, SIZE_MAX, pairs);
+    nd_set_join_free(join);
+    return status == ND_DONE ? ND_OK : status;
+}
+
 static void check_sets(input *from, unsigned fail_after)
 {
     static const double thresholds[] = {0.5, 0.8, 1.0, 1.0 / 3, 2.0 / 3, 0.1, 1e-300, 0.9};
@@ -175,12 +188,13 @@ static void check_sets(input *from, unsigned fail_after)
     PROMISE(pairs != NULL);
     if (fail_after > 0) {
         fuzz_fail_allocations(fail_after - 1, fail_after % 2 == 0);
-        if (nd_jaccard_pairs(given.values, given.ends, given.count, threshold, pairs) != ND_OK)
+        if (join_sets(given.values, given.ends, given.count, SIZE_MAX, threshold, pairs) != ND_OK)
             PROMISE(nd_pairs_count(pairs) == 0);
         fuzz_allow_allocations();
     } else {
-        EACH_TIER(tier) {
-            const int status = nd_jaccard_pairs(given.values, given.ends, given.count, threshold, pairs);
+        EACH_TIER(tier)
+        {
+            const int status = join_sets(given.values, given.ends, given.count, SIZE_MAX, threshold, pairs);
             if (given.valid)
                 PROMISE(status == (possible ? ND_OK : ND_ERROR_PARAMETER));
             else

@@ -1,8 +1,8 @@
 /* fuzz_text.c: any bytes under any text rules: tokens, shingles, hashes; the same by every tier, in parts, and from tokens of the
  * caller's own. */
 #include "fuzz.h"
-#include "scheme.h"
-#include "text_internal.h"
+#include "schemes/schemes.h"
+#include "text/workspace.h"
 
 #define JOINER_MAX 40
 #define STOPWORDS_MAX 4
@@ -75,11 +75,11 @@ static int is_utf8(const uint8_t *text, size_t size)
 {
     for (size_t i = 0; i < size;) {
         const uint8_t lead = text[i++];
-        const size_t more = lead < 0x80                  ? 0
-                          : lead >= 0xC2 && lead < 0xE0 ? 1
-                          : (lead & 0xF0) == 0xE0       ? 2
-                          : lead >= 0xF0 && lead < 0xF5 ? 3
-                                                        : 4;
+        const size_t more = lead < 0x80                   ? 0
+                            : lead >= 0xC2 && lead < 0xE0 ? 1
+                            : (lead & 0xF0) == 0xE0       ? 2
+                            : lead >= 0xF0 && lead < 0xF5 ? 3
+                                                          : 4;
         if (more == 4 || size - i < more)
             return 0;
         for (size_t j = 0; j < more; j++)
@@ -137,7 +137,7 @@ static void check_ascii_words(const nd_text *work, const setting *with, const ui
         const uint8_t *token;
         size_t length = 0, token_size;
         while (at + length < size && ((text[at + length] >= '0' && text[at + length] <= '9') ||
-                                      ((text[at + length] | 0x20) >= 'a' && (text[at + length] | 0x20) <= 'z')))
+                                         ((text[at + length] | 0x20) >= 'a' && (text[at + length] | 0x20) <= 'z')))
             length++;
         if (length == 0) {
             at++;
@@ -247,7 +247,8 @@ static void run(const setting *with, const uint8_t *text, size_t size)
     const uint8_t *normal;
     size_t normal_size;
     PROMISE(nd_text_normalize(work, rules, text, size, &normal, &normal_size) == ND_OK && is_utf8(normal, normal_size));
-    EACH_TIER(tier) {
+    EACH_TIER(tier)
+    {
         nd_text *into = tier == 0 ? work : other;
         PROMISE(nd_text_tokenize(into, rules, text, size) == ND_OK);
         PROMISE(nd_text_hash(into, rules) == ND_OK);

@@ -1,7 +1,7 @@
 /* fuzz_values.c: any bytes as stored values of any scheme: what is no value is refused, what is one has keys and a similarity, by
  * every tier the same; values made from hashes are values; what the rule accepts is found under the keys. */
 #include "fuzz.h"
-#include "scheme.h"
+#include "schemes/schemes.h"
 
 #define PROBES_MAX 20000
 
@@ -122,7 +122,8 @@ static int is_value(const nd_scheme *scheme, const value *of)
 {
     if (!holds_hashes(scheme)) {
         const size_t size = is_hamming(scheme) ? (size_t)scheme->bits / 8
-                          : (size_t)scheme->num_perm * (size_t)scheme->slot_bits / 8 + (scheme->evidence == ND_EVIDENCE_TEXT ? 16 : 0);
+                                               : (size_t)scheme->num_perm * (size_t)scheme->slot_bits / 8 +
+                                                     (scheme->evidence == ND_EVIDENCE_TEXT ? 16 : 0);
         return of->size == size;
     }
     for (size_t i = 8; i < of->size; i += 8)
@@ -183,7 +184,8 @@ static void check_keys(const nd_scheme *scheme, int64_t group, const value *a, c
         check_buckets(scheme, probed);
     }
     const int near = is_hamming(scheme) ? distance <= scheme->max_distance : similarity >= scheme->threshold;
-    if (ok && near && scheme->plan != ND_PLAN_SCAN && scheme->kind != ND_SCHEME_MINHASH && scheme->measure == ND_MEASURE_FINGERPRINT)
+    if (ok && near && scheme->plan != ND_PLAN_SCAN && scheme->kind != ND_SCHEME_MINHASH &&
+        scheme->measure == ND_MEASURE_FINGERPRINT)
         PROMISE(do_meet(filed, probed));
     nd_keys_free(filed);
     nd_keys_free(probed);
@@ -195,7 +197,8 @@ static void check_pair(const nd_scheme *scheme, int64_t group, const value *a, c
     int64_t distance = -1, back_distance;
     const int ok = is_value(scheme, a) && is_value(scheme, b);
     PROMISE((nd_scheme_value_check(scheme, a->bytes, a->size) == ND_OK) == is_value(scheme, a));
-    EACH_TIER(tier) {
+    EACH_TIER(tier)
+    {
         const int status = nd_scheme_similarity(scheme, a->bytes, a->size, b->bytes, b->size, &similarity, &distance);
         PROMISE(status == (ok ? ND_OK : ND_ERROR_DAMAGED));
         if (!ok)
@@ -205,7 +208,8 @@ static void check_pair(const nd_scheme *scheme, int64_t group, const value *a, c
         first = similarity;
         PROMISE(nd_scheme_similarity(scheme, b->bytes, b->size, a->bytes, a->size, &back, &back_distance) == ND_OK);
         PROMISE(back == similarity && back_distance == distance);
-        PROMISE(nd_scheme_similarity(scheme, a->bytes, a->size, a->bytes, a->size, &back, &back_distance) == ND_OK && back == 1.0);
+        PROMISE(
+            nd_scheme_similarity(scheme, a->bytes, a->size, a->bytes, a->size, &back, &back_distance) == ND_OK && back == 1.0);
     }
     if (scheme->plan == ND_PLAN_SCAN || !is_hamming(scheme) || nd_scheme_probe_count(scheme) <= PROBES_MAX)
         check_keys(scheme, group, a, b, ok, first, distance);
@@ -224,7 +228,8 @@ static void check_made(input *from, const nd_scheme *scheme)
     PROMISE(values != NULL);
     int first = ND_OK;
     size_t made_size = 0;
-    EACH_TIER(tier) {
+    EACH_TIER(tier)
+    {
         const int status = nd_scheme_append_digests(scheme, digests, digest_size, count, count, values);
         const size_t made = nd_values_count(values);
         PROMISE(tier == 0 || status == first);
@@ -255,7 +260,8 @@ static void check_made(input *from, const nd_scheme *scheme)
 static void check_entry(const nd_entries *entries, const uint8_t *bytes, size_t size, size_t place)
 {
     uint64_t id = 0;
-    PROMISE(entries->codes + place * entries->code_size >= bytes && entries->ids + (place + 1) * entries->id_size <= bytes + size);
+    PROMISE(
+        entries->codes + place * entries->code_size >= bytes && entries->ids + (place + 1) * entries->id_size <= bytes + size);
     for (size_t i = entries->id_size; i-- > 0;)
         id = id << 8 | entries->ids[place * entries->id_size + i];
     PROMISE((uint64_t)nd_entries_id(entries, place) == id);
@@ -305,7 +311,8 @@ static void check_entries(input *from)
         whole -= (size - HEAD_BYTES) % (width + code_size);
     for (int cut = 0; cut < 2; cut++) {
         const size_t used = cut ? whole : size;
-        const int shaped = used > HEAD_BYTES && width >= 1 && width <= 8 && code_size > 0 && (used - HEAD_BYTES) % (code_size + width) == 0;
+        const int shaped = used > HEAD_BYTES && width >= 1 && width <= 8 && code_size > 0 &&
+                           (used - HEAD_BYTES) % (code_size + width) == 0;
         const uint32_t hash = used > HEAD_BYTES ? (uint32_t)nd_xxh3_64(bytes + 4, used - 4, 0) : 0;
         if (used > HEAD_BYTES && sealed)
             memcpy(bytes, &hash, sizeof hash);
@@ -313,10 +320,12 @@ static void check_entries(input *from)
         PROMISE(nd_entries_read(bytes, used, code_size, &entries) == (sound ? ND_OK : ND_ERROR_DAMAGED));
         if (!sound)
             continue;
-        PROMISE(entries.count == (used - HEAD_BYTES) / (code_size + width) && entries.code_size == code_size && entries.id_size == width);
+        PROMISE(entries.count == (used - HEAD_BYTES) / (code_size + width) && entries.code_size == code_size &&
+                entries.id_size == width);
         uint32_t *places = malloc(entries.count * sizeof *places);
         PROMISE(places != NULL);
-        EACH_TIER(tier) {
+        EACH_TIER(tier)
+        {
             const size_t count = nd_entries_near(&entries, code, most, places);
             size_t next = 0;
             PROMISE(count <= entries.count);
@@ -369,7 +378,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     PROMISE(room == 0 || message[0] == '\0');
-    (void)nd_scheme_prefers_scan(&scheme, (int64_t)take_number(&from, 8));
     const unsigned fail_after = take_choice(&from, 8) == 1 ? 1 + take_byte(&from) % 16u : 0;
     const value a = take_value(&from, &scheme);
     const value b = take_choice(&from, 2) ? take_value(&from, &scheme) : change(&from, &scheme, &a);

@@ -21,28 +21,28 @@ export root work flags="-std=c11 -O1 -g -fno-omit-frame-pointer -Wall -Wextra -W
 export sanitize="-fsanitize=address,undefined -fno-sanitize-recover=all"
 
 # What the extension and its target have of SQL, as their build embeds it.
-python3 "$root/csrc/embed_sql.py" "$root"/neardup_db/sql/*.sql "$work/sql_texts.h"
-python3 "$root/csrc/embed_sql.py" "$root"/migrations/*.sql "$root"/neardup_db/sql/keys_*.sql "$work/fuzz_texts.h"
+python3 "$root/csrc/sqlite/embed_sql.py" "$root"/neardup_db/sql/*.sql "$work/sql_texts.h"
+python3 "$root/csrc/sqlite/embed_sql.py" "$root"/migrations/*.sql "$root"/neardup_db/sql/keys_*.sql "$work/fuzz_texts.h"
 
-# Not what are modules of their own (see meson.build).
 # The core and the extension allocate through memory.c, which can refuse. The targets' own comparisons are not traced: their plain
 # loops would take most of the time.
 compile() {
     local own="-fsanitize-coverage=inline-8bit-counters,pc-table"
     [[ $1 == "$root"/csrc/* ]] && own="-fsanitize=fuzzer-no-link -Dmalloc=fuzz_malloc -Dcalloc=fuzz_calloc -Drealloc=fuzz_realloc"
     # shellcheck disable=SC2086
-    clang $flags $sanitize $own -c "$1" -o "$work/objects/$(basename "$1" .c).o"
+    local name=${1#"$root"/}
+    clang $flags $sanitize $own -c "$1" -o "$work/objects/${name//\//_}.o"
 }
 export -f compile
-find "$root/csrc" "$root/tests/fuzz" -name '*.c' ! -name 'python_*.c' ! -name sqlite_checksums.c ! -name sqlite_fork.c | xargs -P "$jobs" -I {} bash -euo pipefail -c 'compile {}'
+find "$root/csrc" "$root/tests/fuzz" -name '*.c' ! -path '*/csrc/python/*' | xargs -P "$jobs" -I {} bash -euo pipefail -c 'compile {}'
 
-mapfile -t core < <(find "$work/objects" -name '*.o' ! -name 'fuzz_*' ! -name 'sqlite_*')
-mapfile -t extension < <(find "$work/objects" -name 'sqlite_*.o')
+mapfile -t core < <(find "$work/objects" -name '*.o' ! -name 'tests_fuzz_fuzz_*' ! -name '*_sqlite_*')
+mapfile -t extension < <(find "$work/objects" -name '*_sqlite_*.o')
 for target in "${targets[@]}"; do
     link=()
     [ "$target" = sql ] && link=("${extension[@]}" -lsqlite3)
     # shellcheck disable=SC2086
-    clang $sanitize -fsanitize=fuzzer "$work/objects/fuzz_$target.o" "${core[@]}" "${link[@]}" -o "$work/fuzz_$target"
+    clang $sanitize -fsanitize=fuzzer "$work/objects/tests_fuzz_fuzz_$target.c.o" "${core[@]}" "${link[@]}" -o "$work/fuzz_$target"
 done
 
 fuzz() {

@@ -1,0 +1,59 @@
+/* arrays.h: arrays in memory: growing, sorting, numbers at any address. */
+#ifndef NEARDUP_ARRAYS_H
+#define NEARDUP_ARRAYS_H
+
+#include "core.h"
+
+/* ---- growing ----------------------------------------------------------------------------------------------------------- */
+
+int nd_grow(void *buffer, size_t *capacity, size_t needed, size_t item_size);
+
+/* Makes the array behind *buffer, a pointer of any type, hold `needed` items at least, growing by half; keeps what it held.
+ * ND_ERROR_MEMORY leaves it as it was. */
+static inline int nd_reserve(void *buffer, size_t *capacity, size_t needed, size_t item_size)
+{
+    return needed <= *capacity ? ND_OK : nd_grow(buffer, capacity, needed, item_size);
+}
+
+/* ---- sorting ----------------------------------------------------------------------------------------------------------- */
+
+typedef struct nd_record {
+    uint64_t key;
+    uint64_t item;
+} nd_record;
+
+/* Stable ascending order by the bits low_bit .. high_bit - 1 of the key. other: room for count; the result is where the
+ * return value points, one of the two. */
+nd_record *nd_sort_records(nd_record *records, nd_record *other, size_t count, unsigned low_bit, unsigned high_bit);
+/* The same of keys alone. */
+uint64_t *nd_sort_keys(uint64_t *keys, uint64_t *other, size_t count, unsigned low_bit, unsigned high_bit);
+void nd_sort64(uint64_t *values, size_t count);
+/* What nd_sort_distinct makes of the numbers in `from`, in `to`, another place; quicker for some hundreds of hashes. */
+size_t nd_sorted_distinct(const uint64_t *from, size_t count, uint64_t *to);
+
+/* ---- loads at any address ----------------------------------------------------------------------------------- */
+
+static inline uint64_t nd_load64(const uint8_t *bytes)
+{
+    uint64_t value;
+    memcpy(&value, bytes, sizeof value);
+    return value;
+}
+
+static inline uint64_t nd_load_big64(const uint8_t *bytes)
+{
+    return __builtin_bswap64(nd_load64(bytes));
+}
+
+/* Up to 8 bytes as a big-endian number. */
+static inline uint64_t nd_load_big(const uint8_t *bytes, size_t size)
+{
+    if (size == 8)
+        return nd_load_big64(bytes);
+    uint64_t value = 0;
+    for (size_t i = 0; i < size; i++)
+        value = value << 8 | bytes[i];
+    return value;
+}
+
+#endif

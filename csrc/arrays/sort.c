@@ -1,0 +1,178 @@
+/* sort.c: radix sorts of 64-bit values, in place and without memory of their own, and of records. */
+#include "arrays/arrays.h"
+
+static void insertion_sort(uint64_t *values, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        uint64_t value = values[i];
+        size_t j = i;
+        for (; j > 0 && values[j - 1] > value; j--)
+            values[j] = values[j - 1];
+        values[j] = value;
+    }
+}
+
+/* In-place radix sort, the most significant byte first ("American flag sort", McIlroy, Bostic and McIlroy 1993): count each
+ * byte value, then carry every value along the cycle of its places. At most eight levels deep, whatever the input. */
+static void sort_by_byte(uint64_t *values, size_t count, unsigned shift)
+{
+    size_t next[256] = {0}, end[256];
+    for (size_t i = 0; i < count; i++)
+        next[values[i] >> shift & 255]++;
+    size_t start = 0;
+    for (size_t digit = 0; digit < 256; digit++) {
+        end[digit] = start + next[digit];
+        next[digit] = start;
+        start = end[digit];
+    }
+    for (size_t digit = 0; digit < 256; digit++)
+        while (next[digit] < end[digit]) {
+            uint64_t value = values[next[digit]];
+            size_t home = value >> shift & 255;
+            while (home != digit) {
+                uint64_t displaced = values[next[home]];
+                values[next[home]++] = value;
+                value = displaced;
+                home = value >> shift & 255;
+            }
+            values[next[digit]++] = value;
+        }
+    if (shift == 0)
+        return;
+    start = 0;
+    for (size_t digit = 0; digit < 256; digit++) {
+        size_t size = end[digit] - start;
+        if (size > ND_INSERTION_LIMIT)
+            sort_by_byte(values + start, size, shift - 8);
+        else
+            insertion_sort(values + start, size);
+        start = end[digit];
+    }
+}
+
+void nd_sort64(uint64_t *values, size_t count)
+{
+    if (count > ND_INSERTION_LIMIT)
+        sort_by_byte(values, count, 56);
+    else
+        insertion_sort(values, count);
+}
+
+static size_t keep_distinct(uint64_t *hashes, size_t count)
+{
+    size_t kept = count > 0;
+    for (size_t i = 1; i < count; i++)
+        if (hashes[i] != hashes[kept - 1])
+            hashes[kept++] = hashes[i];
+    return kept;
+}
+
+size_t nd_sort_distinct(uint64_t *hashes, size_t count)
+{
+    nd_sort64(hashes, count);
+    return keep_distinct(hashes, count);
+}
+
+/* Numbers are put where their first 9 bits say, then each goes past those few of the same bits that are larger. Where so many have
+ * the same that this would take long (they are no hashes of 64 bits), they are sorted as others are. */
+size_t nd_sorted_distinct(const uint64_t *from, size_t count, uint64_t *to)
+{
+    enum { BITS = 9, PLACES = 1 << BITS };
+    uint16_t places[PLACES] = {0}, largest = 0, start = 0;
+    if (count < ND_PLACED_FEWEST || count > ND_PLACED_MOST) {
+        memcpy(to, from, count * sizeof *to);
+        return nd_sort_distinct(to, count);
+    }
+    for (size_t i = 0; i < count; i++)
+        places[from[i] >> (64 - BITS)]++;
+    for (size_t i = 0; i < PLACES; i++) {
+        uint16_t size = places[i];
+        largest = size > largest ? size : largest;
+        places[i] = start;
+        start = (uint16_t)(start + size);
+    }
+    for (size_t i = 0; i < count; i++)
+        to[places[from[i] >> (64 - BITS)]++] = from[i];
+    if (largest > ND_PLACED_SAME)
+        return nd_sort_distinct(to, count);
+    insertion_sort(to, count);
+    return keep_distinct(to, count);
+}
+
+/* The sorts below go by the least significant digit first, 11 bits a pass; a pass in which all digits are equal moves nothing. */
+enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
+
+static uint64_t digit_mask(unsigned shift, unsigned high_bit)
+{
+    unsigned width = high_bit - shift < DIGIT_BITS ? high_bit - shift : DIGIT_BITS;
+    return ((uint64_t)1 << width) - 1;
+}
+
+/* Counts of digits -> where each digit's items begin; 0 if all items have the digit `first`. */
+static int starts_of_counts(size_t *counts, uint64_t mask, size_t count, uint64_t first)
+{
+    size_t start = 0;
+    if (counts[first] == count)
+        return 0;
+    for (size_t digit = 0; digit <= mask; digit++) {
+        size_t size = counts[digit];
+        counts[digit] = start;
+        start += size;
+    }
+    return 1;
+}
+
+/* Few records, which is what one fingerprint's rows are: counting digits would look at all of their 2,048 values each time. */
+static void insert_records(nd_record *records, size_t count, unsigned low_bit, unsigned high_bit)
+{
+    uint64_t mask = (high_bit < 64 ? (uint64_t)1 << high_bit : 0) - ((uint64_t)1 << low_bit);
+    for (size_t i = 1; i < count; i++) {
+        nd_record record = records[i];
+        size_t j = i;
+        for (; j > 0 && (records[j - 1].key & mask) > (record.key & mask); j--)
+            records[j] = records[j - 1];
+        records[j] = record;
+    }
+}
+
+nd_record *nd_sort_records(nd_record *records, nd_record *other, size_t count, unsigned low_bit, unsigned high_bit)
+{
+    if (low_bit < high_bit && count <= ND_INSERTION_LIMIT) {
+        insert_records(records, count, low_bit, high_bit);
+        return records;
+    }
+    size_t starts[DIGITS];
+    for (unsigned shift = low_bit; shift < high_bit && count > 1; shift += DIGIT_BITS) {
+        uint64_t mask = digit_mask(shift, high_bit);
+        memset(starts, 0, sizeof starts);
+        for (size_t i = 0; i < count; i++)
+            starts[records[i].key >> shift & mask]++;
+        if (!starts_of_counts(starts, mask, count, records[0].key >> shift & mask))
+            continue;
+        for (size_t i = 0; i < count; i++)
+            other[starts[records[i].key >> shift & mask]++] = records[i];
+        nd_record *swap = records;
+        records = other;
+        other = swap;
+    }
+    return records;
+}
+
+uint64_t *nd_sort_keys(uint64_t *keys, uint64_t *other, size_t count, unsigned low_bit, unsigned high_bit)
+{
+    size_t starts[DIGITS];
+    for (unsigned shift = low_bit; shift < high_bit && count > 1; shift += DIGIT_BITS) {
+        uint64_t mask = digit_mask(shift, high_bit);
+        memset(starts, 0, sizeof starts);
+        for (size_t i = 0; i < count; i++)
+            starts[keys[i] >> shift & mask]++;
+        if (!starts_of_counts(starts, mask, count, keys[0] >> shift & mask))
+            continue;
+        for (size_t i = 0; i < count; i++)
+            other[starts[keys[i] >> shift & mask]++] = keys[i];
+        uint64_t *swap = keys;
+        keys = other;
+        other = swap;
+    }
+    return keys;
+}

@@ -1,3 +1,0 @@
-#include <stddef.h>
-#include <stdint.h>
-#include "neardup_abi.h"

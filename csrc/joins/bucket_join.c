@@ -1,0 +1,198 @@
+/* bucket_join.c: probe after probe of a page, each with the rows that the caller reads for it. */
+#include <stdlib.h>
+
+#include "joins/bucket_run.h"
+
+#define WALKED 8.0 /* rows that are read in the time of one look-up */
+
+nd_bucket_join *nd_bucket_join_new(const nd_scheme *scheme, nd_bucket_mode mode, size_t most, const nd_bucket_reader *reader)
+{
+    nd_bucket_join *join = calloc(1, sizeof *join);
+    if (join == NULL)
+        return NULL;
+    join->scheme = join->rule = *scheme;
+    if (scheme->evidence == ND_EVIDENCE_TEXT)
+        join->rule.evidence = ND_EVIDENCE_HASHES;
+    join->mode = mode;
+    join->most = most;
+    join->reader = *reader;
+    join->components = nd_components_new();
+    join->probes = nd_filing_new();
+    if (join->components != NULL && join->probes != NULL)
+        return join;
+    nd_bucket_join_free(join);
+    return NULL;
+}
+
+void nd_bucket_join_free(nd_bucket_join *join)
+{
+    if (join == NULL)
+        return;
+    nd_bucket_free_page(join);
+    nd_components_free(join->components);
+    free(join->members.at);
+    free(join->others.at);
+    free(join->places.at);
+    free(join->parts.at);
+    free(join->links.at);
+    free(join->met.at);
+    free(join->candidates.at);
+    free(join->pairs.at);
+    free(join);
+}
+
+/* ---- buckets of ids -------------------------------------------------------------------------------------------------------- */
+
+int nd_bucket_join_take_id(nd_bucket_join *join, int64_t id)
+{
+    if (!nd_bucket_holds(id))
+        return ND_ERROR_DAMAGED;
+    int status = ND_ROOM(join->others, join->others.count + 1);
+    if (status == ND_OK)
+        join->others.at[join->others.count++] = (uint64_t)id;
+    return status;
+}
+
+static int add_all_candidates(nd_bucket_join *join)
+{
+    int status = ND_OK;
+    for (size_t i = 0; i < join->members.count && status == ND_OK; i++) {
+        const nd_bucket_item *item = &join->items.at[join->members.at[i]];
+        for (size_t j = 0; j < join->others.count && item->visible && status == ND_OK; j++)
+            if (nd_bucket_asks(join, item, (int64_t)join->others.at[j]))
+                status = nd_bucket_add_candidate(join, join->members.at[i], (int64_t)join->others.at[j]);
+    }
+    return status;
+}
+
+static int join_ids(nd_bucket_join *join, const nd_filed *probe)
+{
+    join->others.count = 0;
+    int status = join->reader.read_bucket(join->reader.context, probe, join);
+    if (status != ND_OK)
+        return status;
+    join->others.count = nd_sort_distinct(join->others.at, join->others.count);
+    if (join->others.count > 0) {
+        int large = join->members.count > ND_GROUPED_FROM / join->others.count;
+        status = large && join->mode == ND_BUCKETS_CONNECT ? nd_bucket_connect(join) : add_all_candidates(join);
+    }
+    if (status == ND_OK && join->mode == ND_BUCKETS_CONNECT && join->reader.next_crowd != NULL)
+        status = nd_bucket_ask_crowds(join, probe);
+    return status;
+}
+
+/* ---- buckets of codes: codes stand beside the ids, so that only those that are near enough are candidates ---------------------- */
+
+/* Compares the two unless they are connected already. */
+static int meet_connecting(nd_bucket_join *join, size_t number, int64_t other)
+{
+    nd_bucket_item *item = &join->items.at[number];
+    int matched = 0;
+    if (item->matched && nd_components_find(join->components, other) == nd_components_find(join->components, item->id))
+        return ND_OK;
+    int status = nd_bucket_try(join, item, other, &matched);
+    item->matched |= matched;
+    return status;
+}
+
+/* Only counts, as far as it matters. */
+static int meet_counted(nd_bucket_join *join, size_t item, int64_t other)
+{
+    (void)item;
+    (void)other;
+    join->met_pairs++;
+    return join->met_pairs > ND_GROUPED_FROM ? ND_DONE : ND_OK;
+}
+
+/* Every visible member meets those of the entries that it may match, the newest first. */
+int nd_bucket_join_take_entries(nd_bucket_join *join, const nd_entries *entries)
+{
+    int status = ND_ROOM(join->places, entries->count);
+    for (size_t i = 0; i < join->members.count && status == ND_OK; i++) {
+        const nd_bucket_item *item = &join->items.at[join->members.at[i]];
+        if (!item->visible || item->size != entries->code_size)
+            continue;
+        const uint8_t *code = join->arena.at + item->offset;
+        size_t count = nd_entries_near(entries, code, (uint64_t)join->rule.max_distance, join->places.at);
+        while (count > 0 && status == ND_OK) {
+            int64_t other = nd_entries_id(entries, join->places.at[--count]);
+            if (!nd_bucket_holds(other))
+                return ND_ERROR_DAMAGED;
+            if (nd_bucket_asks(join, item, other))
+                status = join->meet(join, join->members.at[i], other);
+        }
+    }
+    return status;
+}
+
+static int meet_bucket(nd_bucket_join *join, const nd_filed *probe, nd_bucket_meet *meet)
+{
+    join->meet = meet;
+    return join->reader.read_bucket(join->reader.context, probe, join);
+}
+
+/* Of a bucket in which very many match, only as many pairs as it takes to connect them. */
+static int join_codes(nd_bucket_join *join, const nd_filed *probe)
+{
+    if (join->mode != ND_BUCKETS_CONNECT)
+        return meet_bucket(join, probe, nd_bucket_add_candidate);
+    join->met_pairs = 0;
+    int status = meet_bucket(join, probe, meet_counted);
+    if (status == ND_DONE)
+        return meet_bucket(join, probe, meet_connecting);
+    return status == ND_OK && join->met_pairs > 0 ? meet_bucket(join, probe, nd_bucket_add_candidate) : status;
+}
+
+/* ---- probes ---------------------------------------------------------------------------------------------------------------- */
+
+static int same_probe(const nd_filed *a, const nd_filed *b)
+{
+    return a->group_id == b->group_id && a->low == b->low && a->high == b->high;
+}
+
+/* The item that a probe is of. */
+static size_t member_of(const nd_bucket_join *join, const nd_filed *probe)
+{
+    return join->listed ? (size_t)(nd_bucket_find_item(join, probe->id) - join->items.at) : probe->item;
+}
+
+int nd_bucket_join_run(nd_bucket_join *join)
+{
+    nd_filed probe, next;
+    int codes = nd_scheme_has_buckets(&join->scheme), status = nd_filing_sort(join->probes);
+    nd_bucket_forget_crowds(join);
+    if (status == ND_OK)
+        status = nd_filing_next(join->probes, &next);
+    while (status == ND_OK) {
+        int more;
+        probe = next;
+        join->members.count = 0;
+        do {
+            status = ND_ROOM(join->members, join->members.count + 1);
+            if (status != ND_OK)
+                return status;
+            join->members.at[join->members.count++] = member_of(join, &next);
+            more = nd_filing_next(join->probes, &next);
+        } while (more == ND_OK && same_probe(&probe, &next));
+        status = codes ? join_codes(join, &probe) : join_ids(join, &probe);
+        if (status == ND_OK)
+            status = more;
+    }
+    return status == ND_DONE ? nd_bucket_drain(join) : status;
+}
+
+int nd_bucket_prefers_walk(const nd_scheme *scheme, const uint8_t *value, size_t size, int64_t filed, int64_t count, int *walk)
+{
+    nd_keys *keys = nd_keys_new();
+    *walk = 0;
+    if (keys == NULL)
+        return ND_ERROR_MEMORY;
+    double rows = 0, probes = 0;
+    if (nd_scheme_file_keys(scheme, 0, value, size, keys) == ND_OK)
+        rows = (double)nd_keys_count(keys) * (double)filed;
+    if (nd_scheme_probe_keys(scheme, 0, value, size, keys) == ND_OK)
+        probes = (double)nd_keys_count(keys) * (double)count;
+    *walk = rows < WALKED * probes;
+    nd_keys_free(keys);
+    return ND_OK;
+}

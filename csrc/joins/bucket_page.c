@@ -1,0 +1,240 @@
+/* bucket_page.c: the fingerprints of a page, and the bytes that are compared. */
+#include <stdlib.h>
+
+#include "joins/bucket_run.h"
+
+#define PROBE_BYTES ((size_t)64) /* what one probe of a listed page takes, sorting included */
+
+nd_bucket_item *nd_bucket_find_item(const nd_bucket_join *join, int64_t id)
+{
+    size_t low = 0, high = join->items.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (join->items.at[middle].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < join->items.count && join->items.at[low].id == id ? &join->items.at[low] : NULL;
+}
+
+static int add_item(nd_bucket_join *join, int64_t id)
+{
+    int status = ND_ROOM(join->items, join->items.count + 1);
+    if (status != ND_OK)
+        return status;
+    nd_bucket_item *item = &join->items.at[join->items.count++];
+    *item = (nd_bucket_item){.id = id, .visible = 1};
+    return join->mode == ND_BUCKETS_CONNECT ? join->reader.is_visible(join->reader.context, id, &item->visible) : ND_OK;
+}
+
+/* Bytes begin at multiples of 8. */
+static int put_bytes(nd_bucket_join *join, nd_bucket_item *item, const uint8_t *bytes, size_t size)
+{
+    int status = ND_ROOM(join->arena, join->arena.count + size + 8);
+    if (status != ND_OK)
+        return status;
+    item->offset = join->arena.count;
+    item->size = size;
+    item->loaded = 1;
+    if (size > 0)
+        memcpy(join->arena.at + item->offset, bytes, size);
+    join->arena.count += (size + 7) / 8 * 8;
+    return ND_OK;
+}
+
+int nd_bucket_load(nd_bucket_join *join, nd_bucket_item *item)
+{
+    const uint8_t *bytes;
+    size_t size;
+    if (item->loaded)
+        return ND_OK;
+    int status = join->reader.read_value(join->reader.context, item->id, &bytes, &size);
+    return status == ND_OK ? put_bytes(join, item, bytes, size) : status;
+}
+
+int nd_bucket_is_loaded_full(const nd_bucket_join *join)
+{
+    return join->listed && join->arena.count >= ND_PAGE_BYTES;
+}
+
+void nd_bucket_forget(nd_bucket_join *join)
+{
+    for (size_t i = 0; i < join->items.count; i++)
+        join->items.at[i].loaded = 0;
+    join->arena.count = 0;
+}
+
+void nd_bucket_join_begin(nd_bucket_join *join)
+{
+    join->items.count = join->arena.count = 0;
+    join->listed = 0;
+    nd_filing_begin(join->probes, &join->scheme, 1);
+}
+
+int nd_bucket_join_add(nd_bucket_join *join, int64_t id, int64_t group_id, const uint8_t *value, size_t value_size,
+    const uint8_t *bytes, size_t size)
+{
+    int status = nd_filing_add(join->probes, group_id, id, 0, value, value_size);
+    if (status == ND_OK)
+        status = add_item(join, id);
+    return status == ND_OK ? put_bytes(join, &join->items.at[join->items.count - 1], bytes, size) : status;
+}
+
+size_t nd_bucket_join_count(const nd_bucket_join *join)
+{
+    return join->items.count;
+}
+
+int nd_bucket_join_is_full(const nd_bucket_join *join)
+{
+    return nd_filing_memory(join->probes) + join->arena.count >= ND_PAGE_BYTES || join->items.count >= ND_PAGE_ITEMS;
+}
+
+void nd_bucket_join_begin_rows(nd_bucket_join *join, int64_t first_id, int64_t last_id)
+{
+    int64_t most = (int64_t)(ND_PAGE_BYTES / (PROBE_BYTES * (size_t)join->scheme.bands));
+    most = most < (int64_t)ND_PAGE_ITEMS ? most : (int64_t)ND_PAGE_ITEMS;
+    nd_bucket_join_begin(join);
+    join->listed = 1;
+    join->rows.first_id = first_id;
+    join->rows.last_id = last_id - first_id >= most ? first_id + most - 1 : last_id;
+    join->rows.next_id = last_id + 1;
+    join->rows.rows = join->rows.ids.count = join->rows.all.count = 0;
+}
+
+/* A fingerprint that is alone in a bucket has nothing to ask there. Rows come by crowd and id, probes go by id. */
+static int end_bucket(nd_bucket_join *join)
+{
+    size_t count = join->rows.rows > 1 ? nd_sort_distinct(join->rows.ids.at, join->rows.ids.count) : 0;
+    int status = ND_ROOM(join->rows.all, join->rows.all.count + count);
+    for (size_t i = 0; i < count && status == ND_OK; i++) {
+        uint64_t id = join->rows.ids.at[i];
+        status = nd_filing_add_keys(join->probes, join->rows.group_id, (int64_t)id, 0, &join->rows.key, 1);
+        join->rows.all.at[join->rows.all.count++] = id;
+    }
+    join->rows.rows = join->rows.ids.count = 0;
+    return status;
+}
+
+int nd_bucket_join_add_row(nd_bucket_join *join, int64_t group_id, int64_t key, int64_t id)
+{
+    int status = ND_OK;
+    if (key != join->rows.key || group_id != join->rows.group_id)
+        status = end_bucket(join);
+    join->rows.key = key;
+    join->rows.group_id = group_id;
+    join->rows.rows++;
+    if (id > join->rows.last_id && id < join->rows.next_id)
+        join->rows.next_id = id;
+    if (status != ND_OK || id < join->rows.first_id || id > join->rows.last_id)
+        return status;
+    status = ND_ROOM(join->rows.ids, join->rows.ids.count + 1);
+    if (status == ND_OK)
+        join->rows.ids.at[join->rows.ids.count++] = (uint64_t)id;
+    return status;
+}
+
+int nd_bucket_join_end_rows(nd_bucket_join *join, int64_t *next_id)
+{
+    int status = end_bucket(join);
+    size_t count = nd_sort_distinct(join->rows.all.at, join->rows.all.count);
+    for (size_t i = 0; i < count && status == ND_OK; i++)
+        status = add_item(join, (int64_t)join->rows.all.at[i]);
+    *next_id = join->rows.next_id;
+    return status;
+}
+
+static size_t kept_place(const nd_bucket_join *join, int64_t id)
+{
+    size_t place = (size_t)((uint64_t)id * 0x9E3779B97F4A7C15u >> 40) & (ND_KEPT_MAX - 1);
+    while (join->kept.at[place].id >= 0 && join->kept.at[place].id != id)
+        place = (place + 1) & (ND_KEPT_MAX - 1);
+    return place;
+}
+
+static void forget_kept(nd_bucket_join *join)
+{
+    for (size_t i = 0; i < ND_KEPT_MAX; i++)
+        join->kept.at[i].id = -1;
+    join->kept.used = join->kept.count = 0;
+}
+
+static int begin_keeping(nd_bucket_join *join)
+{
+    if (join->kept.arena != NULL)
+        return ND_OK;
+    free(join->kept.at); /* of a beginning that failed */
+    join->kept.at = malloc(ND_KEPT_MAX * sizeof *join->kept.at);
+    join->kept.arena = malloc(ND_KEPT_BYTES);
+    if (join->kept.at == NULL || join->kept.arena == NULL)
+        return ND_ERROR_MEMORY;
+    forget_kept(join);
+    return ND_OK;
+}
+
+static int keep_value(nd_bucket_join *join, int64_t id, const uint8_t **bytes, size_t *size)
+{
+    int status = begin_keeping(join);
+    if (status != ND_OK)
+        return status;
+    size_t place = kept_place(join, id);
+    if (join->kept.at[place].id == id) {
+        *bytes = join->kept.arena + join->kept.at[place].offset;
+        *size = join->kept.at[place].size;
+        return ND_OK;
+    }
+    status = join->reader.read_value(join->reader.context, id, bytes, size);
+    if (status != ND_OK || *size + 8 > ND_KEPT_BYTES)
+        return status;
+    if (join->kept.used + *size + 8 > ND_KEPT_BYTES || 2 * (join->kept.count + 1) > ND_KEPT_MAX) {
+        forget_kept(join);
+        place = kept_place(join, id);
+    }
+    join->kept.at[place] = (nd_bucket_kept){id, join->kept.used, *size};
+    if (*size > 0)
+        memcpy(join->kept.arena + join->kept.used, *bytes, *size);
+    *bytes = join->kept.arena + join->kept.used;
+    join->kept.used += (*size + 7) / 8 * 8;
+    join->kept.count++;
+    return ND_OK;
+}
+
+int nd_bucket_bytes(nd_bucket_join *join, int64_t id, int keep, const uint8_t **bytes, size_t *size)
+{
+    const nd_bucket_item *item = join->mode == ND_BUCKETS_FOREIGN ? NULL : nd_bucket_find_item(join, id);
+    if (item == NULL || !item->loaded)
+        return keep ? keep_value(join, id, bytes, size) : join->reader.read_value(join->reader.context, id, bytes, size);
+    *bytes = join->arena.at + item->offset;
+    *size = item->size;
+    return ND_OK;
+}
+
+int nd_bucket_compare(const nd_bucket_join *join, const nd_bucket_item *item, const uint8_t *bytes, size_t size,
+    double *similarity, int64_t *distance)
+{
+    const nd_scheme *rule = &join->rule;
+    const uint8_t *own = join->arena.at + item->offset;
+    *distance = -1;
+    if (item->size == 0 || size == 0)
+        return 0;
+    int set = rule->kind == ND_SCHEME_BOTTOMK || (rule->kind == ND_SCHEME_MINHASH && rule->evidence == ND_EVIDENCE_HASHES);
+    if (set && rule->measure == ND_MEASURE_FINGERPRINT) {
+        *similarity = nd_jaccard_bytes(own, item->size / 8, bytes, size / 8, rule->threshold);
+        return *similarity >= rule->threshold;
+    }
+    if (nd_scheme_similarity(rule, own, item->size, bytes, size, similarity, distance) != ND_OK)
+        return 0;
+    return *distance >= 0 ? *distance <= rule->max_distance : *similarity >= rule->threshold;
+}
+
+void nd_bucket_free_page(nd_bucket_join *join)
+{
+    free(join->items.at);
+    free(join->arena.at);
+    nd_filing_free(join->probes);
+    free(join->rows.ids.at);
+    free(join->rows.all.at);
+    free(join->kept.at);
+    free(join->kept.arena);
+}

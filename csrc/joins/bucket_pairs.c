@@ -1,0 +1,120 @@
+/* bucket_pairs.c: pairs that are compared at once or in the order of their values, and those that match. */
+#include <stdlib.h>
+
+#include "joins/bucket_run.h"
+
+static int add_pair(nd_bucket_join *join, int64_t id, int64_t other, double similarity, int64_t distance)
+{
+    if (join->pairs.count >= join->most)
+        return ND_ERROR_CAPACITY;
+    int status = ND_ROOM(join->pairs, join->pairs.count + 1);
+    if (status != ND_OK)
+        return status;
+    join->pairs.at[join->pairs.count++] = (nd_bucket_pair){id, other, similarity, distance};
+    return join->mode == ND_BUCKETS_CONNECT ? nd_components_join(join->components, id, other) : ND_OK;
+}
+
+static int compare_pairs(const void *a, const void *b)
+{
+    const nd_bucket_pair *x = a, *y = b;
+    if (x->id != y->id)
+        return x->id < y->id ? -1 : 1;
+    return (x->other > y->other) - (x->other < y->other);
+}
+
+nd_bucket_pair *nd_bucket_join_pairs(nd_bucket_join *join, size_t *count)
+{
+    nd_bucket_pair *pairs = join->pairs.at;
+    size_t kept = 0;
+    if (join->pairs.count > 1)
+        qsort(pairs, join->pairs.count, sizeof *pairs, compare_pairs);
+    for (size_t i = 0; i < join->pairs.count; i++)
+        if (i == 0 || compare_pairs(&pairs[kept - 1], &pairs[i]) != 0)
+            pairs[kept++] = pairs[i];
+    *count = kept;
+    memset(&join->pairs, 0, sizeof join->pairs);
+    return pairs;
+}
+
+int nd_bucket_try(nd_bucket_join *join, nd_bucket_item *item, int64_t other, int *matched)
+{
+    const uint8_t *bytes;
+    size_t size;
+    double similarity;
+    int64_t distance;
+    *matched = 0;
+    if (nd_bucket_is_loaded_full(join))
+        nd_bucket_forget(join);
+    int status = nd_bucket_load(join, item);
+    if (status == ND_OK)
+        status = nd_bucket_bytes(join, other, 1, &bytes, &size);
+    if (status != ND_OK || !nd_bucket_compare(join, item, bytes, size, &similarity, &distance))
+        return status;
+    status = join->reader.is_visible(join->reader.context, other, matched);
+    return status == ND_OK && *matched ? add_pair(join, item->id, other, similarity, distance) : status;
+}
+
+static nd_bucket_item *item_of(const nd_bucket_join *join, uint64_t candidate)
+{
+    return &join->items.at[candidate & (((uint64_t)1 << ND_ITEM_BITS) - 1)];
+}
+
+/* Compares candidates whose items are loaded. */
+static int compare_candidates(nd_bucket_join *join, const uint64_t *candidates, size_t count)
+{
+    int status = ND_OK, visible = 1;
+    int64_t present = -1;
+    const uint8_t *bytes = NULL;
+    size_t size = 0;
+    for (size_t i = 0; i < count && status == ND_OK; i++) {
+        const nd_bucket_item *item = item_of(join, candidates[i]);
+        int64_t other = (int64_t)(candidates[i] >> ND_ITEM_BITS);
+        double similarity;
+        int64_t distance;
+        status = nd_bucket_watched(join, i);
+        if (status == ND_OK && other != present) {
+            status = nd_bucket_bytes(join, other, 0, &bytes, &size);
+            if (status == ND_OK && join->mode == ND_BUCKETS_CONNECT)
+                status = join->reader.is_visible(join->reader.context, other, &visible);
+            present = other;
+        }
+        if (status == ND_OK && visible && nd_bucket_compare(join, item, bytes, size, &similarity, &distance))
+            status = add_pair(join, item->id, other, similarity, distance);
+    }
+    return status;
+}
+
+/* Each pair once, others in the order of their ids, so that each is read once. */
+int nd_bucket_drain(nd_bucket_join *join)
+{
+    uint64_t *candidates = join->candidates.at;
+    size_t count = nd_sort_distinct(candidates, join->candidates.count), first = 0;
+    int status = ND_OK;
+    join->candidates.count = 0;
+    while (first < count && status == ND_OK) {
+        size_t end = first;
+        if (nd_bucket_is_loaded_full(join))
+            nd_bucket_forget(join);
+        for (; end < count && !nd_bucket_is_loaded_full(join) && status == ND_OK; end++)
+            status = nd_bucket_load(join, item_of(join, candidates[end]));
+        if (status == ND_OK)
+            status = compare_candidates(join, candidates + first, end - first);
+        first = end;
+    }
+    return status;
+}
+
+int nd_bucket_add_candidate(nd_bucket_join *join, size_t item, int64_t other)
+{
+    int status = nd_bucket_watched(join, join->candidates.count);
+    if (status == ND_OK && join->candidates.count == ND_CANDIDATES_MAX) {
+        join->candidates.count = nd_sort_distinct(join->candidates.at, join->candidates.count);
+        if (2 * join->candidates.count > ND_CANDIDATES_MAX)
+            status = nd_bucket_drain(join);
+    }
+    if (status == ND_OK)
+        status = ND_ROOM(join->candidates, join->candidates.count + 1);
+    if (status == ND_OK)
+        join->candidates.at[join->candidates.count++] = (uint64_t)other << ND_ITEM_BITS | item;
+    return status;
+}

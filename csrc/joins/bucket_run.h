@@ -1,0 +1,147 @@
+/* bucket_run.h: what the files of the join of buckets share: bucket_page.c, bucket_pairs.c, bucket_connect.c and bucket_join.c, each
+ * of which calls only those before it. */
+#ifndef NEARDUP_BUCKET_RUN_H
+#define NEARDUP_BUCKET_RUN_H
+
+#include "schemes/schemes.h"
+#include "neardup_join.h"
+
+/* A fingerprint of the page. */
+typedef struct nd_bucket_item {
+    int64_t id;
+    size_t offset; /* of its bytes in the arena */
+    size_t size;
+    int loaded;  /* offset and size are known */
+    int visible; /* a document that has not expired has it */
+    int matched; /* an earlier one is found */
+} nd_bucket_item;
+
+/* Members of a bucket that are known to be connected: the links from `head` on. */
+typedef struct nd_bucket_part {
+    size_t head;
+    int64_t name; /* any of its ids */
+} nd_bucket_part;
+
+typedef struct nd_bucket_link {
+    int64_t id;
+    size_t next; /* SIZE_MAX: the last one */
+} nd_bucket_link;
+
+/* A value that was read, in the arena of those kept. */
+typedef struct nd_bucket_kept {
+    int64_t id; /* -1: a free place */
+    size_t offset, size;
+} nd_bucket_kept;
+
+/* A list that grows: ND_ROOM makes room for so many. */
+#define ND_LIST(type)                                                                                                            \
+    struct {                                                                                                                     \
+        type *at;                                                                                                                \
+        size_t count, capacity;                                                                                                  \
+    }
+#define ND_ROOM(list, needed) nd_reserve(&(list).at, &(list).capacity, (needed), sizeof *(list).at)
+
+typedef int nd_bucket_meet(nd_bucket_join *join, size_t item, int64_t other);
+
+struct nd_bucket_join {
+    nd_scheme scheme;
+    nd_scheme rule; /* compares what items hold */
+    nd_bucket_mode mode;
+    size_t most;
+    nd_bucket_reader reader;
+
+    /* The page. */
+    ND_LIST(nd_bucket_item) items; /* by id */
+    ND_LIST(uint8_t) arena;
+    nd_filing *probes;
+    int listed; /* from the table: probes know the id of their item, values are loaded when needed */
+
+    /* The present bucket of a page that comes from the table. */
+    struct {
+        int64_t first_id, last_id, next_id;
+        int64_t group_id, key;
+        size_t rows;
+        ND_LIST(uint64_t) ids; /* from first_id to last_id */
+        ND_LIST(uint64_t) all; /* of all buckets that are shared */
+    } rows;
+
+    /* Values read, by id: those of a bucket that many share are compared again and again. Emptied when it is full. */
+    struct {
+        nd_bucket_kept *at; /* open addressing */
+        uint8_t *arena;
+        size_t used, count;
+    } kept;
+
+    /* The present probe. */
+    ND_LIST(size_t) members;  /* items that have it, ascending */
+    ND_LIST(uint64_t) others; /* ids that stand under it, ascending */
+    ND_LIST(uint32_t) places; /* of entries */
+    nd_bucket_meet *meet;     /* what happens to an entry that is near enough */
+    size_t met_pairs;
+    size_t asker; /* the member that asks a crowd */
+    int matched;  /* and has found one there */
+
+    /* What connects. */
+    nd_components *components;
+    ND_LIST(nd_bucket_part) parts;
+    ND_LIST(nd_bucket_link) links;
+    struct {
+        uint64_t *at; /* (item, crowd) that are connected, as hashes; open addressing, 0 = free */
+        size_t count, capacity;
+    } met;
+
+    ND_LIST(uint64_t) candidates; /* other id above, number of the item below */
+    ND_LIST(nd_bucket_pair) pairs;
+};
+
+/* Ids leave room for the number of an item. */
+static inline int nd_bucket_holds(int64_t id)
+{
+    return id >= 0 && id < (int64_t)1 << (63 - ND_ITEM_BITS);
+}
+
+/* Whether a pair is this item's to find. */
+static inline int nd_bucket_asks(const nd_bucket_join *join, const nd_bucket_item *item, int64_t other)
+{
+    return join->mode == ND_BUCKETS_FOREIGN || (join->mode == ND_BUCKETS_ALL ? other > item->id : other < item->id);
+}
+
+/* Asked for every candidate: looked up for one in many. */
+static inline int nd_bucket_watched(const nd_bucket_join *join, size_t number)
+{
+    return number % ND_CANDIDATES_ASKED == 0 && join->reader.is_stopped(join->reader.context) ? ND_ERROR_STOPPED : ND_OK;
+}
+
+/* bucket_page.c */
+
+/* The item of the page that has an id, NULL where the page has none. */
+nd_bucket_item *nd_bucket_find_item(const nd_bucket_join *join, int64_t id);
+/* Puts the bytes of an item into the arena. */
+int nd_bucket_load(nd_bucket_join *join, nd_bucket_item *item);
+/* Whether no more values should be loaded before those that are there are forgotten. */
+int nd_bucket_is_loaded_full(const nd_bucket_join *join);
+void nd_bucket_forget(nd_bucket_join *join);
+/* The bytes of any fingerprint, valid until the next call; with `keep`, until ND_KEPT_BYTES of others were read. */
+int nd_bucket_bytes(nd_bucket_join *join, int64_t id, int keep, const uint8_t **bytes, size_t *size);
+/* Whether an item and other bytes meet the rule of the scheme, and by how much; distance -1 where there is none. */
+int nd_bucket_compare(const nd_bucket_join *join, const nd_bucket_item *item, const uint8_t *bytes, size_t size,
+    double *similarity, int64_t *distance);
+void nd_bucket_free_page(nd_bucket_join *join);
+
+/* bucket_pairs.c */
+
+/* Compares an item with another fingerprint; *matched where they meet the rule and the other is visible. */
+int nd_bucket_try(nd_bucket_join *join, nd_bucket_item *item, int64_t other, int *matched);
+/* A pair to be compared with many others, in the order in which values are read once. */
+int nd_bucket_add_candidate(nd_bucket_join *join, size_t item, int64_t other);
+int nd_bucket_drain(nd_bucket_join *join);
+
+/* bucket_connect.c */
+
+/* Connects the members of a bucket with the others in it. */
+int nd_bucket_connect(nd_bucket_join *join);
+/* The same with the rows of each crowd. */
+int nd_bucket_ask_crowds(nd_bucket_join *join, const nd_filed *probe);
+void nd_bucket_forget_crowds(nd_bucket_join *join);
+
+#endif

@@ -1,0 +1,1 @@
+#error "the core knows no Python: what needs <Python.h> belongs into csrc/sqlite or csrc/python"

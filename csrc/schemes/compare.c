@@ -1,0 +1,163 @@
+/* compare.c: distances and similarities of fingerprints, and the bounds on them, to the last bit of the verdict. */
+#include "kernels/kernels.h"
+#include "schemes/schemes.h"
+
+uint64_t nd_hamming(const uint8_t *a, const uint8_t *b, size_t size)
+{
+    return nd_kernels_active()->hamming(a, b, size);
+}
+
+size_t nd_equal_slots16(const uint16_t *a, const uint16_t *b, size_t count)
+{
+    return nd_kernels_active()->equal_slots16((const uint8_t *)a, (const uint8_t *)b, count);
+}
+
+size_t nd_equal_slots32(const uint32_t *a, const uint32_t *b, size_t count)
+{
+    return nd_kernels_active()->equal_slots32((const uint8_t *)a, (const uint8_t *)b, count);
+}
+
+/* A real number as a start for a search in 0 .. most. */
+static size_t guess(double estimate, size_t most)
+{
+    if (!(estimate > 0))
+        return 0;
+    return estimate >= (double)most ? most : (size_t)estimate;
+}
+
+/* Both searches below start from the real solution, which is off by one at most, and then ask the verdict itself, whose
+ * rounding is monotone in c: no product is ever rounded to a bound. */
+static int overlap_passes(size_t common, size_t total, double threshold)
+{
+    return (double)common / (double)(total - common) >= threshold;
+}
+
+size_t nd_overlap_needed(size_t total, double threshold)
+{
+    size_t most = total / 2;
+    size_t needed = guess(threshold / (1 + threshold) * (double)total, most);
+    while (needed > 0 && overlap_passes(needed - 1, total, threshold))
+        needed--;
+    while (needed <= most && !overlap_passes(needed, total, threshold))
+        needed++;
+    return needed <= most ? needed : total + 1;
+}
+
+static int share_passes(size_t part, size_t count, double threshold)
+{
+    return (double)part / (double)count >= threshold;
+}
+
+size_t nd_share_needed(size_t count, double threshold)
+{
+    size_t needed = guess(threshold * (double)count, count);
+    while (needed > 0 && share_passes(needed - 1, count, threshold))
+        needed--;
+    while (needed <= count && !share_passes(needed, count, threshold))
+        needed++;
+    return needed;
+}
+
+size_t nd_prefix_count(size_t count, double threshold)
+{
+    size_t needed = nd_share_needed(count, threshold);
+    if (needed == 0)
+        return count;
+    return count + 1 - needed;
+}
+
+double nd_jaccard_bytes(const uint8_t *a, size_t a_count, const uint8_t *b, size_t b_count, double threshold)
+{
+    size_t total = a_count + b_count, needed = 0;
+    if (a_count == 0 || b_count == 0)
+        return 0.0;
+    if (threshold > 0) {
+        needed = nd_overlap_needed(total, threshold);
+        if (needed > a_count || needed > b_count)
+            return 0.0;
+    }
+    size_t common = nd_kernels_active()->count_common(a, a_count, b, b_count, total - 2 * needed);
+    if (common == SIZE_MAX || common < needed)
+        return 0.0;
+    return (double)common / (double)(total - common);
+}
+
+double nd_jaccard(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count, double threshold)
+{
+    return nd_jaccard_bytes((const uint8_t *)a, a_count, (const uint8_t *)b, b_count, threshold);
+}
+
+double nd_jaccard_estimate_bytes(const uint8_t *a, size_t a_count, const uint8_t *b, size_t b_count, size_t k)
+{
+    size_t i = 0, j = 0, common = 0;
+    while (i < a_count && j < b_count && i + j - common < k) {
+        uint64_t left = nd_load64(a + 8 * i), right = nd_load64(b + 8 * j);
+        common += left == right;
+        i += left <= right;
+        j += right <= left;
+    }
+    /* Where one array ended first, the rest of the other is the rest of the union, with nothing common in it. */
+    size_t in_union = a_count + b_count - common;
+    if (i < a_count && j < b_count)
+        in_union = k;
+    if (in_union > k)
+        in_union = k;
+    return in_union == 0 ? 0.0 : (double)common / (double)in_union;
+}
+
+double nd_jaccard_estimate(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count, size_t k)
+{
+    return nd_jaccard_estimate_bytes((const uint8_t *)a, a_count, (const uint8_t *)b, b_count, k);
+}
+
+double nd_containment(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count)
+{
+    if (a_count == 0)
+        return 0.0;
+    size_t common = nd_kernels_active()->count_common((const uint8_t *)a, a_count, (const uint8_t *)b, b_count,
+        a_count + b_count);
+    return (double)common / (double)a_count;
+}
+
+/* Most of b is no part of a, and one bit tells: the rest is sorted. Sorting all of it took half the time of a scan over texts. */
+double nd_containment_unordered(const uint64_t *a, size_t a_count, uint64_t *b, size_t b_count)
+{
+    uint64_t seen[64] = {0}; /* bit h mod 4096 is set for every h in a */
+    size_t kept = 0;
+    for (size_t i = 0; i < a_count; i++)
+        seen[a[i] / 64 % 64] |= (uint64_t)1 << a[i] % 64;
+    for (size_t i = 0; i < b_count; i++) {
+        uint64_t hash = b[i];
+        b[kept] = hash;
+        kept += seen[hash / 64 % 64] >> hash % 64 & 1;
+    }
+    return kept == 0 ? 0.0 : nd_containment(a, a_count, b, nd_sort_distinct(b, kept));
+}
+
+/* How many of the values are `most` at the most. */
+static size_t count_up_to(const uint64_t *values, size_t count, uint64_t most)
+{
+    size_t low = 0;
+    while (low < count) {
+        size_t middle = low + (count - low) / 2;
+        if (values[middle] <= most)
+            low = middle + 1;
+        else
+            count = middle;
+    }
+    return low;
+}
+
+/* Below the smaller of the two last hashes it is known of every hash of either set: those of A are a random sample of A. */
+double nd_containment_estimate(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count, size_t k)
+{
+    uint64_t most = UINT64_MAX;
+    if (a_count == 0)
+        return 0.0;
+    if (a_count >= k)
+        most = a[a_count - 1];
+    if (b_count >= k && b_count > 0 && b[b_count - 1] < most)
+        most = b[b_count - 1];
+    size_t covered = count_up_to(a, a_count, most);
+    return covered == 0 ? -1.0 : nd_containment(a, covered, b, count_up_to(b, b_count, most));
+}

@@ -1,0 +1,272 @@
+/* keys.c: a stored value -> the rows that file it in its candidate table, and the ranges that a query looks up there. */
+#include "schemes/schemes.h"
+
+/* One key for each distinct value, ascending as SQLite orders them: as signed numbers. */
+static int append_distinct(nd_keys *keys, uint64_t *patterns, size_t count)
+{
+    const uint64_t sign = (uint64_t)1 << 63;
+    for (size_t i = 0; i < count; i++)
+        patterns[i] ^= sign;
+    count = nd_sort_distinct(patterns, count);
+    int status = ND_OK;
+    for (size_t i = 0; i < count && status == ND_OK; i++) {
+        int64_t value = (int64_t)(patterns[i] ^ sign);
+        status = nd_keys_append(keys, 0, value, value);
+    }
+    return status;
+}
+
+#define PARTS ((int64_t)1 << ND_PART_BITS)
+
+int64_t nd_bucket_low(int64_t group_id, size_t table, uint64_t number, size_t width)
+{
+    uint64_t bucket = number;
+    if (width > ND_BUCKET_BITS || group_id != 0)
+        bucket = nd_xxh3_64((const uint8_t *)&number, sizeof number, (uint64_t)group_id) >> (64 - ND_HASHED_BITS);
+    return ((int64_t)table << ND_BUCKET_BITS | (int64_t)bucket) << ND_PART_BITS;
+}
+
+/* One key for each distinct bucket, ascending. */
+static int append_buckets(nd_keys *keys, size_t table, uint64_t *lows, size_t count)
+{
+    int status = ND_OK;
+    count = nd_sort_distinct(lows, count);
+    for (size_t i = 0; i < count && status == ND_OK; i++)
+        status = nd_keys_append(keys, (int64_t)table, (int64_t)lows[i], (int64_t)lows[i] + PARTS - 1);
+    return status;
+}
+
+/* The first `width` bits, which is 64 at most, or a hash of them. */
+static uint64_t leading_bits(uint8_t *bytes, size_t width)
+{
+    size_t size = (width + 7) / 8;
+    if (width % 8 != 0)
+        bytes[size - 1] &= (uint8_t)(0xff00u >> (width % 8));
+    return width > 64 ? nd_xxh3_64(bytes, size, 0) : nd_load_big(bytes, size) >> (8 * size - width);
+}
+
+int nd_block_number(const nd_scheme *scheme, const uint8_t *value, const uint8_t *order, size_t prefix, uint64_t *number)
+{
+    uint8_t permuted[ND_CODE_BYTES_MAX];
+    size_t bits = (size_t)scheme->bits, blocks = (size_t)scheme->blocks;
+    if (bits <= 64) {
+        *number = nd_permute_number(nd_load_big(value, bits / 8), bits, blocks, order) >> (bits - prefix);
+        return ND_OK;
+    }
+    int status = nd_permute(value, bits, blocks, order, permuted);
+    if (status == ND_OK)
+        *number = leading_bits(permuted, prefix);
+    return status;
+}
+
+/* One key a table: what the blocks in front have in common. */
+static int block_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *value, size_t first_table, size_t end_table,
+    nd_keys *keys)
+{
+    uint8_t order[256];
+    size_t bits = (size_t)scheme->bits, blocks = (size_t)scheme->blocks, distance = (size_t)scheme->max_distance;
+    for (size_t table = first_table; table < end_table; table++) {
+        uint64_t number;
+        int status = nd_block_table(blocks, distance, table, order);
+        if (status != ND_OK)
+            return status;
+        size_t prefix = nd_block_prefix_bits(bits, blocks, distance, order);
+        status = nd_block_number(scheme, value, order, prefix, &number);
+        if (status != ND_OK)
+            return status;
+        int64_t low = nd_bucket_low(group_id, table, number, prefix);
+        status = nd_keys_append(keys, (int64_t)table, low, low + PARTS - 1);
+        if (status != ND_OK)
+            return status;
+    }
+    return ND_OK;
+}
+
+static int chunk_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *value, int probing, size_t first_table,
+    size_t end_table, nd_keys *keys)
+{
+    uint64_t split[256];
+    size_t bits = (size_t)scheme->bits, chunks = (size_t)scheme->chunks;
+    int status = nd_split_chunks(value, bits, chunks, split);
+    for (size_t chunk = first_table; chunk < end_table && status == ND_OK; chunk++) {
+        int radius = probing ? nd_chunk_radius(chunks, (size_t)scheme->max_distance, chunk) : 0;
+        if (radius < 0)
+            continue;
+        size_t width = nd_chunk_bits(bits, chunks, chunk), count = 0;
+        uint64_t expected = nd_neighbour_count(width, (size_t)radius), *near;
+        if (expected > PTRDIFF_MAX / 8)
+            return ND_ERROR_CAPACITY;
+        status = nd_scratch_hashes(&keys->scratch, (size_t)expected, &near);
+        if (status == ND_OK)
+            status = nd_neighbours(split[chunk], width, (size_t)radius, near, (size_t)expected, &count);
+        for (size_t i = 0; i < count && status == ND_OK; i++)
+            near[i] = (uint64_t)nd_bucket_low(group_id, chunk, near[i], width);
+        if (status == ND_OK)
+            status = append_buckets(keys, chunk, near, count);
+    }
+    return status;
+}
+
+uint64_t nd_scheme_probe_count(const nd_scheme *scheme)
+{
+    if (scheme->plan == ND_PLAN_BLOCKS)
+        return nd_block_table_count((size_t)scheme->blocks, (size_t)scheme->max_distance);
+    return nd_chunk_probe_count((size_t)scheme->bits, (size_t)scheme->chunks, (size_t)scheme->max_distance);
+}
+
+/* The signature of a MinHash value: its own first bytes, or computed from its hashes. `room` holds num_perm slots. */
+static int value_signature(const nd_scheme *scheme, const uint8_t *value, size_t size, uint64_t *room, nd_scratch *scratch,
+    uint8_t *signature)
+{
+    if (scheme->evidence != ND_EVIDENCE_HASHES) {
+        memcpy(signature, value, nd_signature_size(scheme));
+        return ND_OK;
+    }
+    memcpy(room, value, size);
+    int status = nd_scheme_slots(scheme, scratch, room, size / 8);
+    if (status == ND_OK)
+        nd_scheme_pack_slots(scheme, scratch->slots, signature);
+    return status;
+}
+
+static int band_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, nd_keys *keys)
+{
+    /* One piece of scratch: the hashes of the value, later the buckets; then the signature; then the 32-bit buckets. */
+    size_t bands = (size_t)scheme->bands, num_perm = (size_t)scheme->num_perm;
+    size_t hash_room = (scheme->evidence == ND_EVIDENCE_HASHES ? size / 8 : 0) + bands;
+    uint64_t *room;
+    int status = nd_scratch_hashes(&keys->scratch, hash_room + (num_perm + 1) / 2 + (bands + 1) / 2, &room);
+    if (status != ND_OK)
+        return status;
+    uint8_t *signature = (uint8_t *)(room + hash_room);
+    int32_t *buckets = (int32_t *)(room + hash_room + (num_perm + 1) / 2);
+    status = value_signature(scheme, value, size, room, &keys->scratch, signature);
+    if (status == ND_OK)
+        status = nd_band_buckets(signature, num_perm, (size_t)scheme->slot_bits / 8, bands, (size_t)scheme->rows, buckets);
+    if (status != ND_OK)
+        return status;
+    for (size_t i = 0; i < bands; i++)
+        room[i] = (uint64_t)(int64_t)buckets[i];
+    return append_distinct(keys, room, bands);
+}
+
+static int first_hashes(const uint8_t *value, size_t count, nd_keys *keys)
+{
+    uint64_t *hashes;
+    int status = nd_scratch_hashes(&keys->scratch, count, &hashes);
+    if (status != ND_OK)
+        return status;
+    memcpy(hashes, value, 8 * count);
+    return append_distinct(keys, hashes, count);
+}
+
+static int prefix_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, int probing, nd_keys *keys)
+{
+    size_t count = size / 8;
+    return first_hashes(value, !probing && scheme->containment ? count : nd_prefix_count(count, scheme->threshold), keys);
+}
+
+int nd_scheme_has_buckets(const nd_scheme *scheme)
+{
+    return scheme->plan == ND_PLAN_SCAN || scheme->plan == ND_PLAN_BLOCKS || scheme->plan == ND_PLAN_CHUNKS;
+}
+
+size_t nd_scheme_table_count(const nd_scheme *scheme)
+{
+    if (scheme->plan == ND_PLAN_BLOCKS)
+        return nd_block_table_count((size_t)scheme->blocks, (size_t)scheme->max_distance);
+    return scheme->plan == ND_PLAN_CHUNKS ? (size_t)scheme->chunks : 1;
+}
+
+/* All codes of a group stand together. */
+static int scan_keys(int64_t group_id, size_t first_table, size_t end_table, nd_keys *keys)
+{
+    int64_t low = nd_bucket_low(group_id, 0, 0, 0);
+    return first_table < end_table ? nd_keys_append(keys, 0, low, low + PARTS - 1) : ND_OK;
+}
+
+int nd_scheme_table_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *value, size_t size, int probing,
+    size_t first_table, size_t end_table, nd_keys *keys)
+{
+    keys->count = 0;
+    int status = ND_OK;
+    switch (scheme->plan) {
+    case ND_PLAN_SCAN:
+        status = scan_keys(group_id, first_table, end_table, keys);
+        break;
+    case ND_PLAN_BLOCKS:
+        status = block_keys(scheme, group_id, value, first_table, end_table, keys);
+        break;
+    case ND_PLAN_CHUNKS:
+        status = chunk_keys(scheme, group_id, value, probing, first_table, end_table, keys);
+        break;
+    case ND_PLAN_BANDS:
+        status = band_keys(scheme, value, size, keys);
+        break;
+    case ND_PLAN_PREFIX:
+        status = prefix_keys(scheme, value, size, probing, keys);
+        break;
+    default:
+        status = ND_ERROR_PARAMETER;
+    }
+    if (status != ND_OK)
+        keys->count = 0;
+    return status;
+}
+
+static int make_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *value, size_t size, int probing, nd_keys *keys)
+{
+    keys->count = 0;
+    int status = nd_scheme_value_check(scheme, value, size);
+    if (status != ND_OK)
+        return status;
+    return nd_scheme_table_keys(scheme, group_id, value, size, probing, 0, nd_scheme_table_count(scheme), keys);
+}
+
+int nd_scheme_file_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *value, size_t size, nd_keys *keys)
+{
+    return make_keys(scheme, group_id, value, size, 0, keys);
+}
+
+int nd_scheme_probe_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *value, size_t size, nd_keys *keys)
+{
+    return make_keys(scheme, group_id, value, size, 1, keys);
+}
+
+void nd_keys_pack(const nd_keys *keys, size_t most, int64_t *out)
+{
+    const nd_key *rows = nd_keys_rows(keys);
+    for (size_t i = 0; i < most; i++)
+        out[i] = i < keys->count ? rows[i].low : i > 0 ? out[i - 1] : 0;
+}
+
+int nd_scheme_band_keys(const nd_scheme *scheme, const uint8_t *data, const uint64_t *ends, size_t count, nd_keys *keys,
+    int64_t *out)
+{
+    size_t start = 0, bands = (size_t)scheme->bands;
+    if (scheme->plan != ND_PLAN_BANDS)
+        return ND_ERROR_PARAMETER;
+    for (size_t i = 0; i < count; start = (size_t)ends[i], i++, out += bands) {
+        keys->count = 0;
+        int status = ends[i] > start ? nd_scheme_file_keys(scheme, 0, data + start, (size_t)ends[i] - start, keys) : ND_OK;
+        if (status != ND_OK)
+            return status;
+        nd_keys_pack(keys, bands, out);
+    }
+    return ND_OK;
+}
+
+/* A partner covers the first m hashes of the value, for some m up to all, and lacks at most m - o of them, o the smallest c with
+ * c / m >= threshold: one of the first m - o + 1 is its own, wherever that stands among its k. No m needs more than all do. */
+int nd_scheme_containment_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, double threshold, nd_keys *keys)
+{
+    keys->count = 0;
+    if (scheme->kind != ND_SCHEME_BOTTOMK || !scheme->containment || !(threshold > 0 && threshold <= 1))
+        return ND_ERROR_PARAMETER;
+    int status = nd_scheme_value_check(scheme, value, size);
+    if (status == ND_OK)
+        status = first_hashes(value, nd_prefix_count(size / 8, threshold), keys);
+    if (status != ND_OK)
+        keys->count = 0;
+    return status;
+}

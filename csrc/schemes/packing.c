@@ -1,0 +1,173 @@
+/* packing.c: which entries stand in which rows of a bucket, when fingerprints are filed there or taken out. */
+#include <stdlib.h>
+
+#include "schemes/schemes.h"
+
+/* A row that changes: entries from `first` to `end`; none = it goes. */
+typedef struct packed_row {
+    int64_t id;
+    int64_t group_id;
+    size_t first, end;
+    int changed;
+} packed_row;
+
+struct nd_packing {
+    size_t code_size;
+    int64_t *ids;
+    size_t entry_count, ids_capacity;
+    uint8_t *codes;
+    size_t codes_capacity;
+    packed_row *rows;
+    size_t row, row_count, rows_capacity; /* row: the next to be given out */
+    uint8_t *bytes;                       /* entries of the row that was given out */
+    size_t bytes_capacity;
+    size_t first, first_row; /* of the present group */
+};
+
+nd_packing *nd_packing_new(void)
+{
+    return calloc(1, sizeof(nd_packing));
+}
+
+void nd_packing_free(nd_packing *packing)
+{
+    if (packing == NULL)
+        return;
+    free(packing->ids);
+    free(packing->codes);
+    free(packing->rows);
+    free(packing->bytes);
+    free(packing);
+}
+
+void nd_packing_begin(nd_packing *packing, size_t code_size)
+{
+    packing->code_size = code_size;
+    packing->entry_count = packing->row = packing->row_count = 0;
+    nd_packing_begin_group(packing);
+}
+
+void nd_packing_begin_group(nd_packing *packing)
+{
+    packing->first = packing->entry_count;
+    packing->first_row = packing->row_count;
+}
+
+int nd_packing_add(nd_packing *packing, int64_t id, const uint8_t *code)
+{
+    int status = nd_reserve(&packing->ids, &packing->ids_capacity, packing->entry_count + 1, sizeof packing->ids[0]);
+    if (status == ND_OK)
+        status = nd_reserve(&packing->codes, &packing->codes_capacity, (packing->entry_count + 1) * packing->code_size, 1);
+    if (status != ND_OK)
+        return status;
+    packing->ids[packing->entry_count] = id;
+    memcpy(packing->codes + packing->entry_count * packing->code_size, code, packing->code_size);
+    packing->entry_count++;
+    return ND_OK;
+}
+
+size_t nd_packing_count(const nd_packing *packing)
+{
+    return packing->entry_count - packing->first;
+}
+
+/* Where the row ends that holds the entries from `first` on as far as they fit. */
+static size_t row_end(const nd_packing *packing, size_t first)
+{
+    size_t left = packing->entry_count - first, count = left < ND_PART_BYTES ? left : ND_PART_BYTES;
+    size_t size = nd_entries_size(packing->ids + first, count, packing->code_size);
+    if (size <= ND_PART_BYTES)
+        return first + count;
+    size_t head = nd_entries_size(NULL, 0, packing->code_size);
+    size_t most = (ND_PART_BYTES - head) / ((size - head) / count); /* as if every id were as wide as the widest */
+    return first + (most == 0 ? 1 : most);
+}
+
+int nd_packing_fits(const nd_packing *packing)
+{
+    return row_end(packing, packing->first) == packing->entry_count;
+}
+
+static int add_row(nd_packing *packing, packed_row row)
+{
+    int status = nd_reserve(&packing->rows, &packing->rows_capacity, packing->row_count + 1, sizeof packing->rows[0]);
+    if (status == ND_OK)
+        packing->rows[packing->row_count++] = row;
+    return status;
+}
+
+int nd_packing_file(nd_packing *packing, int64_t group_id, int64_t last, size_t held, int64_t high, nd_bucket_room *room)
+{
+    int status = ND_OK;
+    for (size_t first = packing->first, end; first < packing->entry_count && status == ND_OK; first = end, held = 0, last = -1) {
+        end = row_end(packing, first);
+        if (last >= 0 && end <= first + held) { /* it is full */
+            end = first + held;
+            continue;
+        }
+        if (last < 0 && end == packing->entry_count && !room->taken) {
+            last = high;
+            room->taken = 1;
+        } else if (last < 0) {
+            last = room->part++;
+            if (last >= high)
+                return ND_ERROR_CAPACITY;
+        }
+        status = add_row(packing, (packed_row){last, group_id, first, end, 1});
+    }
+    return status;
+}
+
+int nd_packing_keep(nd_packing *packing, int64_t id, int64_t group_id, size_t held)
+{
+    size_t first = packing->row_count > packing->first_row ? packing->rows[packing->row_count - 1].end : packing->first;
+    return add_row(packing, (packed_row){id, group_id, first, packing->entry_count, packing->entry_count - first != held});
+}
+
+/* Writes the entries of the group, which fill `needed` rows, into the last of its rows; the others go. */
+static void repack(nd_packing *packing, size_t needed)
+{
+    size_t first = packing->first;
+    for (size_t row = packing->first_row; row < packing->row_count; row++) {
+        packing->rows[row].first = first;
+        if (packing->row_count - row <= needed)
+            first = row_end(packing, first);
+        packing->rows[row].end = first;
+        packing->rows[row].changed = 1;
+    }
+}
+
+void nd_packing_take_out(nd_packing *packing)
+{
+    size_t needed = 0, changed = 0, kept = packing->first_row;
+    for (size_t at = packing->first; at < packing->entry_count; needed++)
+        at = row_end(packing, at);
+    for (size_t row = packing->first_row; row < packing->row_count; row++)
+        changed += (size_t)packing->rows[row].changed;
+    if (changed > 0 && 2 * needed <= packing->row_count - packing->first_row)
+        repack(packing, needed);
+    for (size_t row = packing->first_row; row < packing->row_count; row++)
+        if (packing->rows[row].changed)
+            packing->rows[kept++] = packing->rows[row];
+    packing->row_count = kept;
+}
+
+int nd_packing_next(nd_packing *packing, nd_packed *out)
+{
+    if (packing->row == packing->row_count)
+        return ND_DONE;
+    const packed_row *row = &packing->rows[packing->row];
+    size_t count = row->end - row->first;
+    *out = (nd_packed){.id = row->id, .group_id = row->group_id};
+    if (count > 0) {
+        out->size = nd_entries_size(packing->ids + row->first, count, packing->code_size);
+        int status = nd_reserve(&packing->bytes, &packing->bytes_capacity, out->size, 1);
+        if (status != ND_OK)
+            return status;
+        const uint8_t *codes = packing->codes + row->first * packing->code_size;
+        nd_entries_write(packing->ids + row->first, codes, count, packing->code_size, packing->bytes);
+        out->entries = packing->bytes;
+    }
+    packing->row++;
+    return ND_OK;
+}

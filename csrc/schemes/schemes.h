@@ -1,0 +1,135 @@
+/* schemes.h: what the files of this room share: values, keys, the arithmetic of sketches, codes and comparisons. */
+#ifndef NEARDUP_SCHEMES_H
+#define NEARDUP_SCHEMES_H
+
+#include "arrays/arrays.h"
+
+/* ---- lists that grow ----------------------------------------------------------------------------------------------------- */
+
+/* What turns hashes into fingerprints beside the hashes themselves: kept from text to text. */
+typedef struct nd_scratch {
+    nd_watch watch;
+    int32_t family;
+    uint64_t seed;
+    size_t num_perm;       /* coefficients drawn for (family, seed, num_perm); 0 = none */
+    size_t slots_capacity; /* of a, b and slots */
+    uint32_t *a, *b, *slots;
+    uint64_t *hashes;
+    size_t hashes_capacity;
+    int64_t *counters;
+    size_t counters_capacity;
+} nd_scratch;
+
+void nd_scratch_free(nd_scratch *scratch);
+/* The hash family of the scheme, drawn once; ND_ERROR_MEMORY or ND_ERROR_PARAMETER. */
+int nd_scratch_family(nd_scratch *scratch, int32_t family, uint64_t seed, size_t num_perm);
+/* Room for so many hashes. */
+int nd_scratch_hashes(nd_scratch *scratch, size_t count, uint64_t **out);
+
+struct nd_values {
+    uint8_t *bytes;
+    size_t bytes_size, bytes_capacity;
+    uint64_t *ends;
+    size_t ends_capacity;
+    uint64_t *tokens;
+    size_t tokens_capacity;
+    size_t count;
+    nd_scratch scratch;
+};
+
+/* Appends a value of `size` bytes, to be filled by the caller: *out is valid until the next append. */
+int nd_values_append(nd_values *values, size_t size, size_t token_count, uint8_t **out);
+/* Back to so many values. */
+void nd_values_truncate(nd_values *values, size_t count);
+
+struct nd_keys {
+    nd_key *rows;
+    size_t count, rows_capacity;
+    nd_scratch scratch;
+};
+
+int nd_keys_append(nd_keys *keys, int64_t table_no, int64_t low, int64_t high);
+
+/* ---- sketches in parts: what nd_minhash and nd_simhash_u64 are made of ------------------------------------------------- */
+
+/* minima[num_perm], all ones before the first hashes; finished they are slots. */
+void nd_minhash_add(int32_t family, const uint32_t *a, const uint32_t *b, size_t num_perm, const uint64_t *hashes, size_t count,
+    uint32_t *minima);
+void nd_minhash_finish(int32_t family, size_t num_perm, uint32_t *minima);
+/* ones[i]: how many of `count` hashes have bit i set; used up. */
+void nd_simhash_finish(int64_t *ones, size_t bits, size_t count, uint8_t *code);
+
+/* ---- bits of codes --------------------------------------------------------------------------------------------------- */
+
+/* Where block i begins, counted from the least significant bit; block i ends where i + 1 begins. */
+static inline size_t nd_block_start(size_t bits, size_t blocks, size_t block)
+{
+    return block * bits / blocks;
+}
+
+/* C(n, r), or limit + 1 where it is above limit; limit < 2^56 and n <= 64, or limit < 2^32 */
+uint64_t nd_binomial(size_t n, size_t r, uint64_t limit);
+
+/* `width` bits, 1 to 56, of the bit string that begins `at` bits into code, as a number. */
+static inline uint64_t nd_read_bits(const uint8_t *code, size_t at, size_t width)
+{
+    size_t first = at / 8, end = (at + width + 7) / 8;
+    return nd_load_big(code + first, end - first) >> (8 * end - at - width) & (((uint64_t)1 << width) - 1);
+}
+
+/* The code as a number permuted by blocks, bits <= 64. */
+uint64_t nd_permute_number(uint64_t code, size_t bits, size_t blocks, const uint8_t *order);
+
+/* ---- comparisons by their inputs in bytes ---------------------------------------------------------------------------- */
+
+double nd_jaccard_bytes(const uint8_t *a, size_t a_count, const uint8_t *b, size_t b_count, double threshold);
+double nd_jaccard_estimate_bytes(const uint8_t *a, size_t a_count, const uint8_t *b, size_t b_count, size_t k);
+/* Smallest c with (double)c / count >= threshold; count + 1 if there is none. */
+size_t nd_share_needed(size_t count, double threshold);
+
+/* ---- schemes ------------------------------------------------------------------------------------------------------------- */
+
+/* Values of all chunks that a query within `distance` looks up; UINT64_MAX where that overflows. */
+uint64_t nd_chunk_probe_count(size_t bits, size_t chunks, size_t distance);
+/* Ranges that a query of a Hamming scheme looks up: tables, or neighbours of all chunks; UINT64_MAX where that overflows. */
+uint64_t nd_scheme_probe_count(const nd_scheme *scheme);
+
+/* Tables that a value has keys in. */
+size_t nd_scheme_table_count(const nd_scheme *scheme);
+/* The keys of a checked value in tables first_table to end_table - 1. */
+int nd_scheme_table_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *value, size_t size, int probing,
+    size_t first_table, size_t end_table, nd_keys *keys);
+
+/* The lows of `most` keys; where there are fewer, the last is repeated, and where there are none they are 0. */
+void nd_keys_pack(const nd_keys *keys, size_t most, int64_t *out);
+
+#define ND_CODE_BYTES_MAX (ND_BITS_MAX / 8)
+/* What codes of a bucket have in common in a block table with this order of blocks: the first `prefix` bits, or a hash of them. */
+int nd_block_number(const nd_scheme *scheme, const uint8_t *value, const uint8_t *order, size_t prefix, uint64_t *number);
+/* Where the bucket begins of codes that have `number`, of `width` bits, in common. */
+int64_t nd_bucket_low(int64_t group_id, size_t table, uint64_t number, size_t width);
+
+/* Bytes of a MinHash signature. */
+static inline size_t nd_signature_size(const nd_scheme *scheme)
+{
+    return (size_t)scheme->num_perm * (size_t)scheme->slot_bits / 8;
+}
+
+/* Of the shingle hashes, behind the signature where the evidence is the text. */
+#define ND_TEXT_DIGEST_SIZE 16
+
+/* The hash family of the scheme, and no minima yet, in the scratch. */
+int nd_scheme_begin_slots(const nd_scheme *scheme, nd_scratch *scratch);
+/* Lowers the minima in scratch->slots; ND_ERROR_STOPPED as the scratch is told. */
+int nd_scheme_add_minima(const nd_scheme *scheme, nd_scratch *scratch, const uint64_t *hashes, size_t count);
+/* The min-hash slots of a MinHash or BitSampling scheme, in scratch->slots. */
+int nd_scheme_slots(const nd_scheme *scheme, nd_scratch *scratch, const uint64_t *hashes, size_t count);
+/* The low slot_bits of each slot: a signature. */
+void nd_scheme_pack_slots(const nd_scheme *scheme, const uint32_t *slots, uint8_t *signature);
+
+/* Texts of ND_LARGE_TEXT bytes or more are worth a value part by part, where the scheme and the hash can be so taken. */
+int nd_scheme_streams(const nd_scheme *scheme, const nd_rules *rules);
+int nd_scheme_append_large(const nd_scheme *scheme, const nd_rules *rules, nd_text *work, const uint8_t *text, size_t size,
+    nd_values *values);
+
+#endif

@@ -1,0 +1,34 @@
+/* sketch.c: all that an index stores of one fingerprint, made in one go. */
+#include "schemes/schemes.h"
+
+int nd_scheme_sketch_value(const nd_scheme *scheme, const uint8_t *value, size_t size, nd_keys *keys, nd_sketch *out)
+{
+    uint64_t *packed;
+    *out = (nd_sketch){.value = value, .size = size, .value_hash = (int64_t)nd_xxh3_64(value, size, 0)};
+    if (scheme->plan != ND_PLAN_BANDS)
+        return nd_scheme_value_check(scheme, value, size);
+    int status = nd_scheme_file_keys(scheme, 0, value, size, keys);
+    if (status == ND_OK)
+        status = nd_scratch_hashes(&keys->scratch, (size_t)scheme->bands, &packed);
+    if (status != ND_OK)
+        return status;
+    nd_keys_pack(keys, (size_t)scheme->bands, (int64_t *)packed);
+    out->keys = (const int64_t *)packed;
+    out->key_count = (size_t)scheme->bands;
+    return ND_OK;
+}
+
+int nd_scheme_sketch_text(const nd_scheme *scheme, const nd_rules *rules, nd_text *work, const uint8_t *text, size_t size,
+    nd_values *values, nd_keys *keys, nd_sketch *out)
+{
+    *out = (nd_sketch){.value = NULL};
+    nd_values_clear(values);
+    int status = nd_scheme_append_texts(scheme, rules, work, &text, &size, 1, values);
+    if (status != ND_OK)
+        return status;
+    size_t value_size = (size_t)nd_values_ends(values)[0];
+    if (value_size > 0)
+        status = nd_scheme_sketch_value(scheme, nd_values_bytes(values), value_size, keys, out);
+    out->token_count = nd_values_tokens(values)[0];
+    return status;
+}

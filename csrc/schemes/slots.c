@@ -1,0 +1,40 @@
+/* slots.c: the min-hash slots of a MinHash or BitSampling scheme, and their packing into a signature. */
+#include "schemes/schemes.h"
+
+int nd_scheme_begin_slots(const nd_scheme *scheme, nd_scratch *scratch)
+{
+    size_t num_perm = (size_t)(scheme->kind == ND_SCHEME_MINHASH ? scheme->num_perm : scheme->bits);
+    int status = nd_scratch_family(scratch, scheme->family, scheme->seed, num_perm);
+    if (status == ND_OK)
+        memset(scratch->slots, 0xff, num_perm * sizeof scratch->slots[0]);
+    return status;
+}
+
+int nd_scheme_add_minima(const nd_scheme *scheme, nd_scratch *scratch, const uint64_t *hashes, size_t count)
+{
+    size_t most = ND_MINIMA_AT_ONCE / scratch->num_perm;
+    for (size_t start = 0; start < count; start += most) {
+        size_t size = count - start < most ? count - start : most;
+        nd_minhash_add(scheme->family, scratch->a, scratch->b, scratch->num_perm, hashes + start, size, scratch->slots);
+        if (size == most && nd_watched(&scratch->watch) != ND_OK)
+            return ND_ERROR_STOPPED;
+    }
+    return ND_OK;
+}
+
+int nd_scheme_slots(const nd_scheme *scheme, nd_scratch *scratch, const uint64_t *hashes, size_t count)
+{
+    int status = count == 0 ? ND_ERROR_PARAMETER : nd_scheme_begin_slots(scheme, scratch);
+    if (status == ND_OK)
+        status = nd_scheme_add_minima(scheme, scratch, hashes, count);
+    if (status == ND_OK)
+        nd_minhash_finish(scheme->family, scratch->num_perm, scratch->slots);
+    return status;
+}
+
+void nd_scheme_pack_slots(const nd_scheme *scheme, const uint32_t *slots, uint8_t *signature)
+{
+    size_t slot_size = (size_t)scheme->slot_bits / 8;
+    for (size_t i = 0; i < (size_t)scheme->num_perm; i++)
+        memcpy(signature + i * slot_size, &slots[i], slot_size);
+}

@@ -1,0 +1,159 @@
+/* texts.c: texts, or shingles hashed by the caller, to stored values. */
+#include "schemes/schemes.h"
+#include "text/workspace.h"
+
+/* Shingles as their hashes, and as whole digests too where those are wider than 8 bytes. */
+typedef struct shingles {
+    const uint64_t *hashes;
+    const uint8_t *digests; /* NULL where the hash says it all */
+    size_t digest_size;     /* 4 or 8 where digests is NULL */
+    size_t count;
+} shingles;
+
+static int append_simhash(const nd_scheme *scheme, const shingles *from, size_t token_count, nd_values *values)
+{
+    size_t bits = (size_t)scheme->bits;
+    if (bits > 8 * from->digest_size)
+        return ND_ERROR_PARAMETER;
+    uint8_t *out;
+    int status = nd_reserve(&values->scratch.counters, &values->scratch.counters_capacity, bits, sizeof(int64_t));
+    if (status == ND_OK)
+        status = nd_values_append(values, bits / 8, token_count, &out);
+    if (status != ND_OK)
+        return status;
+    if (from->digests != NULL)
+        return nd_simhash(from->digests, from->count, from->digest_size, bits, NULL, values->scratch.counters, out);
+    return nd_simhash_u64(from->hashes, from->count, 8 * from->digest_size, bits, values->scratch.counters, out);
+}
+
+static int append_bit_sample(const nd_scheme *scheme, const shingles *from, size_t token_count, nd_values *values)
+{
+    uint8_t *out;
+    int status = nd_scheme_slots(scheme, &values->scratch, from->hashes, from->count);
+    if (status == ND_OK)
+        status = nd_values_append(values, (size_t)scheme->bits / 8, token_count, &out);
+    return status == ND_OK ? nd_bit_sample(values->scratch.slots, (size_t)scheme->bits, out) : status;
+}
+
+static int append_minhash(const nd_scheme *scheme, const shingles *from, size_t token_count, nd_values *values)
+{
+    uint8_t *out;
+    uint64_t *distinct = NULL;
+    size_t distinct_count = 0, size = nd_signature_size(scheme);
+    if (scheme->evidence != ND_EVIDENCE_NONE) {
+        if (nd_scratch_hashes(&values->scratch, from->count, &distinct) != ND_OK)
+            return ND_ERROR_MEMORY;
+        distinct_count = distinct == from->hashes ? nd_sort_distinct(distinct, from->count)
+                                                  : nd_sorted_distinct(from->hashes, from->count, distinct);
+    }
+    if (scheme->evidence == ND_EVIDENCE_HASHES) {
+        int status = nd_values_append(values, 8 * distinct_count, token_count, &out);
+        if (status == ND_OK)
+            memcpy(out, distinct, 8 * distinct_count);
+        return status;
+    }
+    int status = nd_scheme_slots(scheme, &values->scratch, from->hashes, from->count);
+    if (status == ND_OK)
+        status = nd_values_append(values, size + (scheme->evidence == ND_EVIDENCE_TEXT ? ND_TEXT_DIGEST_SIZE : 0), token_count,
+            &out);
+    if (status != ND_OK)
+        return status;
+    nd_scheme_pack_slots(scheme, values->scratch.slots, out);
+    if (scheme->evidence == ND_EVIDENCE_TEXT)
+        for (uint64_t seed = 0; seed < 2; seed++) {
+            uint64_t digest = nd_xxh3_64((const uint8_t *)distinct, 8 * distinct_count, seed);
+            memcpy(out + size + 8 * seed, &digest, 8);
+        }
+    return ND_OK;
+}
+
+static int append_bottom_k(const nd_scheme *scheme, const shingles *from, size_t token_count, nd_values *values)
+{
+    /* The hashes themselves may stand in the scratch: the smallest go behind them. */
+    size_t most = from->count < (size_t)scheme->k ? from->count : (size_t)scheme->k, kept;
+    size_t held = from->hashes == values->scratch.hashes ? from->count : 0;
+    uint64_t *scratch;
+    int status = nd_scratch_hashes(&values->scratch, held + most, &scratch);
+    if (status != ND_OK)
+        return status;
+    status = nd_bottom_k(held > 0 ? scratch : from->hashes, from->count, most, scratch + held, &kept);
+    uint8_t *out;
+    if (status == ND_OK)
+        status = nd_values_append(values, 8 * kept, token_count, &out);
+    if (status == ND_OK)
+        memcpy(out, scratch + held, 8 * kept);
+    return status;
+}
+
+static int append_shingles(const nd_scheme *scheme, const shingles *from, size_t token_count, nd_values *values)
+{
+    size_t before = values->count;
+    uint8_t *nothing;
+    int status;
+    if (from->count == 0 && scheme->kind != ND_SCHEME_BINARYCODE)
+        return nd_values_append(values, 0, token_count, &nothing);
+    switch (scheme->kind) {
+    case ND_SCHEME_SIMHASH:
+        status = append_simhash(scheme, from, token_count, values);
+        break;
+    case ND_SCHEME_MINHASH:
+        status = append_minhash(scheme, from, token_count, values);
+        break;
+    case ND_SCHEME_BOTTOMK:
+        status = append_bottom_k(scheme, from, token_count, values);
+        break;
+    case ND_SCHEME_BITSAMPLING:
+        status = append_bit_sample(scheme, from, token_count, values);
+        break;
+    default:
+        status = ND_ERROR_PARAMETER; /* codes are brought, not made from text */
+    }
+    if (status != ND_OK)
+        nd_values_truncate(values, before);
+    return status;
+}
+
+int nd_scheme_append_work(const nd_scheme *scheme, const nd_rules *rules, const nd_text *work, nd_values *values)
+{
+    shingles from = {
+        .hashes = nd_text_hashes(work),
+        .digests = nd_text_digests(work),
+        .digest_size = nd_hash_size(rules->spec.hash),
+        .count = nd_text_shingle_count(work, rules),
+    };
+    return append_shingles(scheme, &from, nd_text_token_count(work), values);
+}
+
+int nd_scheme_append_texts(const nd_scheme *scheme, const nd_rules *rules, nd_text *work, const uint8_t *const *texts,
+    const size_t *sizes, size_t count, nd_values *values)
+{
+    size_t before = values->count;
+    int status = ND_OK;
+    for (size_t i = 0; i < count && status == ND_OK; i++) {
+        if (sizes[i] >= ND_LARGE_TEXT && nd_scheme_streams(scheme, rules)) {
+            status = nd_scheme_append_large(scheme, rules, work, texts[i], sizes[i], values);
+            continue;
+        }
+        status = nd_text_to_hashes(work, rules, texts[i], sizes[i]);
+        if (status == ND_OK)
+            status = nd_scheme_append_work(scheme, rules, work, values);
+    }
+    if (status != ND_OK)
+        nd_values_truncate(values, before);
+    return status;
+}
+
+int nd_scheme_append_digests(const nd_scheme *scheme, const uint8_t *digests, size_t digest_size, size_t count,
+    size_t token_count, nd_values *values)
+{
+    if (digest_size == 0)
+        return ND_ERROR_PARAMETER;
+    uint64_t *hashes;
+    int status = nd_scratch_hashes(&values->scratch, count, &hashes);
+    if (status != ND_OK)
+        return status;
+    for (size_t i = 0; i < count; i++)
+        hashes[i] = nd_load_big(digests + i * digest_size, digest_size < 8 ? digest_size : 8);
+    shingles from = {.hashes = hashes, .digests = digests, .digest_size = digest_size, .count = count};
+    return append_shingles(scheme, &from, token_count, values);
+}

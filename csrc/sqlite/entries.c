@@ -1,0 +1,108 @@
+/* entries.c: what rows of {index}_code_bucket hold.
+ *
+ * neardup_entries(entries, code_bytes) -> fingerprint_id, code: what a row holds.
+ * neardup_near(entries, code, max_distance) -> the entries within max_distance bits of the code, as JSON: [[fingerprint_id,
+ * distance], ...]; NULL where there is none. */
+#include "sqlite/neardup.h"
+
+#include <string.h>
+
+/* ---- neardup_entries ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct entries_cursor {
+    nd_cursor head;
+    nd_entries entries;
+} entries_cursor;
+
+static int entries_fill(nd_cursor *base)
+{
+    entries_cursor *cursor = (entries_cursor *)base;
+    const uint8_t *bytes;
+    size_t size;
+    int64_t code_bytes;
+    int code = nd_input_integer(base, 1, "code_bytes", 1, INT32_MAX, 8, &code_bytes);
+    if (code != SQLITE_OK || nd_input_is_null(base, 0))
+        return code;
+    if (sqlite3_value_type(base->inputs[0]) != SQLITE_BLOB || !nd_value_bytes(base->inputs[0], &bytes, &size) ||
+        nd_entries_read(bytes, size, (size_t)code_bytes, &cursor->entries) != ND_OK)
+        return nd_table_fail(nd_table_of(base), "no entries of codes of %lld bytes, or damaged ones", code_bytes);
+    base->count = cursor->entries.count;
+    return SQLITE_OK;
+}
+
+static void entries_column(nd_cursor *base, sqlite3_context *context, int column)
+{
+    const nd_entries *entries = &((const entries_cursor *)base)->entries;
+    if (column == 0)
+        sqlite3_result_int64(context, nd_entries_id(entries, base->row));
+    else
+        sqlite3_result_blob64(context, entries->codes + base->row * entries->code_size, entries->code_size, SQLITE_TRANSIENT);
+}
+
+const nd_table_spec nd_entries_function = {
+    .name = "neardup_entries",
+    .declaration = "CREATE TABLE x(fingerprint_id INTEGER, code BLOB, entries HIDDEN, code_bytes HIDDEN)",
+    .columns = {2, 2, 2, 100},
+    .cursor = {sizeof(entries_cursor), NULL, NULL, entries_fill, NULL, entries_column},
+};
+
+/* ---- neardup_near ---------------------------------------------------------------------------------------------------------------- */
+
+#define PAIR_BYTES 44 /* of two 64-bit numbers with brackets and commas */
+
+static void give_near(sqlite3_context *context, const nd_entries *entries, const uint8_t *code, const uint32_t *places,
+    size_t count)
+{
+    char *json = sqlite3_malloc64(count * PAIR_BYTES + 2), *end = json;
+    if (json == NULL) {
+        sqlite3_result_error_nomem(context);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint64_t distance = nd_hamming(entries->codes + places[i] * entries->code_size, code, entries->code_size);
+        sqlite3_snprintf(PAIR_BYTES, end, "%c[%lld,%lld]", i == 0 ? '[' : ',', (sqlite3_int64)nd_entries_id(entries, places[i]),
+            (sqlite3_int64)distance);
+        end += strlen(end);
+    }
+    *end++ = ']';
+    sqlite3_result_text64(context, json, (sqlite3_uint64)(end - json), sqlite3_free, SQLITE_UTF8);
+}
+
+static void sql_near(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    uint32_t few[ND_NEAR_ON_STACK], *places = few;
+    nd_entries entries;
+    if (nd_any_null(argc, argv))
+        return;
+    if (sqlite3_value_type(argv[0]) != SQLITE_BLOB || sqlite3_value_type(argv[1]) != SQLITE_BLOB ||
+        sqlite3_value_type(argv[2]) != SQLITE_INTEGER) {
+        nd_fail(context, "a blob, a blob and an integer are needed, not %s, %s and %s", nd_type_name(argv[0]),
+            nd_type_name(argv[1]), nd_type_name(argv[2]));
+        return;
+    }
+    const uint8_t *bytes = sqlite3_value_blob(argv[0]), *code = sqlite3_value_blob(argv[1]);
+    size_t size = (size_t)sqlite3_value_bytes(argv[0]), code_size = (size_t)sqlite3_value_bytes(argv[1]);
+    int64_t most = sqlite3_value_int64(argv[2]);
+    if ((bytes == NULL && size > 0) || (code == NULL && code_size > 0)) {
+        sqlite3_result_error_nomem(context);
+        return;
+    }
+    if (nd_entries_read(bytes, size, code_size, &entries) != ND_OK) {
+        nd_fail(context, "no entries of codes of %d bytes, or damaged ones", (int)code_size);
+        return;
+    }
+    if (entries.count > ND_NEAR_ON_STACK) {
+        places = sqlite3_malloc64(entries.count * sizeof *places);
+        if (places == NULL) {
+            sqlite3_result_error_nomem(context);
+            return;
+        }
+    }
+    size_t count = most < 0 ? 0 : nd_entries_near(&entries, code, (uint64_t)most, places);
+    if (count > 0)
+        give_near(context, &entries, code, places, count);
+    if (places != few)
+        sqlite3_free(places);
+}
+
+const nd_scalar_spec nd_near_scalars[] = {{"neardup_near", 3, 0, sql_near}, {NULL, 0, 0, NULL}};

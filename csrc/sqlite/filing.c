@@ -1,0 +1,150 @@
+/* filing.c: neardup_filing(index, first_id, last_id [, keys]) -> group_id, table_no, low, high, crowd, fingerprint_id, code:
+ * the rows that the fingerprints from first_id to last_id have in the candidate table, in the order of that table; of codes, the
+ * buckets in which they are entries, with the code (else NULL).
+ *
+ * keys, only of a plan of bands: what the rows follow from, where they have just been made of the values and reading these again
+ * would take longer. For each of the ids, one after another, its group and as many keys as there are bands, ascending, the last
+ * repeated where there are fewer: a blob of 64-bit numbers, little-endian.
+ *
+ * DIRECTONLY: it reads the index. All values are read before the first row is given out, so it may feed an INSERT. */
+#include "sqlite/neardup.h"
+
+#include <string.h>
+
+typedef struct filing_cursor {
+    nd_cursor head;
+    nd_filing *filing;
+    size_t code_size; /* 0 where keys are not those of codes */
+    nd_filed filed;   /* the present row */
+} filing_cursor;
+
+static int filing_open(nd_cursor *base)
+{
+    filing_cursor *cursor = (filing_cursor *)base;
+    cursor->filing = nd_filing_new();
+    return cursor->filing == NULL ? SQLITE_NOMEM : SQLITE_OK;
+}
+
+static void filing_close(nd_cursor *base)
+{
+    nd_filing_free(((filing_cursor *)base)->filing);
+}
+
+/* One row of the statement: id, group_id, value, value_hash, crowd. */
+static int take(nd_table *table, nd_filing *filing, sqlite3_stmt *statement)
+{
+    const uint8_t *value = sqlite3_column_blob(statement, 2);
+    size_t size = (size_t)sqlite3_column_bytes(statement, 2);
+    sqlite3_int64 id = sqlite3_column_int64(statement, 0);
+    const sqlite3_int64 group_id = sqlite3_column_int64(statement, 1), crowd = sqlite3_column_int64(statement, 4);
+    int status = ND_ERROR_DAMAGED;
+    if (nd_column_is_intact(statement, 2))
+        status = nd_filing_add(filing, group_id, id, crowd, value, size);
+    if (status == ND_ERROR_DAMAGED)
+        return nd_table_fail(table, "fingerprint %lld of index \"%s\" is damaged: wrong hash, length or order", id,
+            table->cache.settings.index);
+    return status == ND_OK ? SQLITE_OK : nd_table_fail_status(table, status);
+}
+
+static const char values_sql[] = "SELECT id, group_id, value, value_hash, crowd FROM %s_fingerprint "
+                                 "WHERE id BETWEEN ? AND ? ORDER BY id";
+
+int nd_filing_collect(nd_table *table, nd_filing *filing, int64_t first_id, int64_t last_id)
+{
+    nd_settings_cache *cache = &table->cache;
+    int code = SQLITE_OK;
+    if (cache->values == NULL) /* it is kept: adding one document must not plan it anew */
+        code = nd_prepare(cache->db, values_sql, cache->settings.index, &cache->values);
+    sqlite3_stmt *statement = cache->values;
+    if (code == SQLITE_OK)
+        code = nd_bind_two(statement, first_id, last_id);
+    while (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW)
+        code = take(table, filing, statement);
+    if (code != SQLITE_DONE)
+        nd_table_fail_database(table, code);
+    sqlite3_reset(statement);
+    if (code != SQLITE_DONE)
+        return code;
+    int status = nd_filing_sort(filing);
+    return status == ND_OK ? SQLITE_OK : nd_table_fail_status(table, status);
+}
+
+/* The rows from `keys`. */
+static int take_given(filing_cursor *cursor, const nd_scheme *scheme, int64_t first_id, int64_t last_id)
+{
+    nd_table *table = nd_table_of(&cursor->head);
+    const uint8_t *bytes;
+    size_t size, width = (1 + (size_t)scheme->bands) * sizeof(int64_t);
+    int given = sqlite3_value_type(cursor->head.inputs[3]) == SQLITE_BLOB &&
+                nd_value_bytes(cursor->head.inputs[3], &bytes, &size);
+    if (!given || scheme->plan != ND_PLAN_BANDS || size % width != 0 || first_id > last_id ||
+        (uint64_t)last_id - (uint64_t)first_id != size / width - 1)
+        return nd_table_fail(table, "keys must be a blob of %d 64-bit numbers for each fingerprint of an index of bands",
+            (int)(width / sizeof(int64_t)));
+    int64_t *numbers = sqlite3_malloc64(width);
+    int status = numbers == NULL ? ND_ERROR_MEMORY : ND_OK;
+    for (size_t i = 0; i < size / width && status == ND_OK; i++) {
+        memcpy(numbers, bytes + i * width, width);
+        status = nd_filing_add_keys(cursor->filing, numbers[0], (int64_t)((uint64_t)first_id + i), 0, numbers + 1,
+            (size_t)scheme->bands);
+    }
+    sqlite3_free(numbers);
+    if (status == ND_OK)
+        status = nd_filing_sort(cursor->filing);
+    return status == ND_OK ? SQLITE_OK : nd_table_fail_status(table, status);
+}
+
+static int filing_next(nd_cursor *base)
+{
+    filing_cursor *cursor = (filing_cursor *)base;
+    int status = nd_filing_next(cursor->filing, &cursor->filed);
+    base->count = status == ND_OK ? SIZE_MAX : 0;
+    return status == ND_OK || status == ND_DONE ? SQLITE_OK : nd_table_fail_status(nd_table_of(base), status);
+}
+
+static int filing_fill(nd_cursor *base)
+{
+    filing_cursor *cursor = (filing_cursor *)base;
+    nd_table *table = nd_table_of(base);
+    const nd_scheme *scheme = &table->cache.settings.scheme;
+    int64_t first_id, last_id;
+    int code = nd_input_integer(base, 1, "first_id", INT64_MIN, INT64_MAX, 0, &first_id);
+    if (code == SQLITE_OK)
+        code = nd_input_integer(base, 2, "last_id", INT64_MIN, INT64_MAX, 0, &last_id);
+    if (code != SQLITE_OK)
+        return code;
+    cursor->code_size = nd_scheme_has_buckets(scheme) ? (size_t)scheme->bits / 8 : 0;
+    nd_filing_begin(cursor->filing, scheme, 0);
+    code = nd_input_is_null(base, 3) ? nd_filing_collect(table, cursor->filing, first_id, last_id)
+                                     : take_given(cursor, scheme, first_id, last_id);
+    return code == SQLITE_OK ? filing_next(base) : code;
+}
+
+static void filing_column(nd_cursor *base, sqlite3_context *context, int column)
+{
+    const filing_cursor *cursor = (const filing_cursor *)base;
+    const nd_filed *filed = &cursor->filed;
+    if (column == 0)
+        sqlite3_result_int64(context, filed->group_id);
+    else if (column == 1)
+        sqlite3_result_int64(context, filed->table_no);
+    else if (column == 2)
+        sqlite3_result_int64(context, filed->low);
+    else if (column == 3)
+        sqlite3_result_int64(context, filed->high);
+    else if (column == 4)
+        sqlite3_result_int64(context, filed->crowd);
+    else if (column == 5)
+        sqlite3_result_int64(context, filed->id);
+    else if (cursor->code_size > 0)
+        sqlite3_result_blob64(context, nd_filing_code(cursor->filing, filed->item), cursor->code_size, SQLITE_TRANSIENT);
+}
+
+const nd_table_spec nd_filing_function = {
+    .name = "neardup_filing",
+    .declaration = "CREATE TABLE x(group_id INTEGER, table_no INTEGER, low, high, crowd INTEGER, fingerprint_id INTEGER, "
+                   "code BLOB, index_name HIDDEN, first_id HIDDEN, last_id HIDDEN, keys HIDDEN)",
+    .columns = {7, 3, 4, 1000},
+    .reads = ND_READS_INDEX,
+    .cursor = {sizeof(filing_cursor), filing_open, filing_close, filing_fill, filing_next, filing_column},
+};

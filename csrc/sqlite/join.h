@@ -1,0 +1,65 @@
+/* join.h: what the files of neardup_join share: join_read.c, which answers what the join of the core (neardup_join.h) asks,
+ * join_pages.c, which gives it the fingerprints, and join.c, the function.
+ *
+ * Functions here return a status of the core. Where SQLite fails, that is ND_ERROR_STOPPED, the reader has SQLite's code, and the
+ * table a message. */
+#ifndef ND_SQLITE_JOIN_H
+#define ND_SQLITE_JOIN_H
+
+#include "sqlite/neardup.h"
+
+#include "neardup_join.h"
+
+enum join_statement {
+    JOIN_PAGE,    /* first, last -> id, group_id, value, value_hash */
+    JOIN_VALUE,   /* id -> value, value_hash */
+    JOIN_TEXT,    /* id -> text of a document */
+    JOIN_VISIBLE, /* id, now -> 1 */
+    JOIN_RANGE,   /* group, low -> ids of the candidate table; of codes group, low, high -> entries */
+    JOIN_WALK,    /* group, key, id, crowd of the whole table, in its order; not of codes */
+    JOIN_LABEL,   /* group, low, crowd -> the next crowd of the bucket */
+    JOIN_CROWD,   /* group, low, crowd -> ids, newest first */
+    JOIN_STATEMENTS
+};
+
+typedef struct join_reader {
+    nd_table *table;
+    const nd_settings *settings;
+    nd_workspace *workspace;
+    nd_bucket_join *join;
+    nd_bucket_mode mode;
+    sqlite3_stmt *statements[JOIN_STATEMENTS];
+    int64_t now;
+    int expiring;         /* some documents may have expired */
+    int64_t last_id;      /* the highest id of a fingerprint */
+    const uint8_t *asked; /* ND_BUCKETS_FOREIGN: the page's fingerprints, one after another: id, group_id, sizes of value and */
+    size_t asked_size, asked_at; /* evidence (-1: none), 64 bits each, then these */
+    int walking;                 /* the table is read from end to end: row_key is where that stands */
+    int walked;                  /* to the end */
+    int64_t row_key;
+    int code; /* of SQLite, where it has failed */
+} join_reader;
+
+/* The arguments of neardup_join. */
+typedef struct join_question {
+    int64_t first_id, last_id, mode, now;
+} join_question;
+
+int nd_join_open(join_reader *reader, nd_table *table, const join_question *question);
+void nd_join_close(join_reader *reader);
+/* Notes an error of SQLite; ND_ERROR_STOPPED. */
+int nd_join_stop(join_reader *reader, int code);
+/* The fingerprint is damaged: notes it. */
+int nd_join_damaged(join_reader *reader, int64_t id);
+/* Resets a statement whose last step gave `code`: `status`, unless that is an error. */
+int nd_join_end(join_reader *reader, sqlite3_stmt *statement, int code, int status);
+/* The sorted distinct shingle hashes of a fingerprint's text, aligned; a size of 0 where no document has one. */
+int nd_join_read_text(join_reader *reader, int64_t id, const uint8_t **bytes, size_t *size);
+/* Whether reading the candidate table from end to end is quicker than looking up each probe of `count` fingerprints. */
+int nd_join_prefers_walk(join_reader *reader, int64_t count, int *walk);
+/* Runs the page that the join has. */
+int nd_join_run_page(join_reader *reader);
+/* Fills the next page with the fingerprints from first_id to last_id, as many as fit; *next_id is where to go on. (join_pages.c) */
+int nd_join_read_page(join_reader *reader, int64_t first_id, int64_t last_id, int64_t *next_id);
+
+#endif

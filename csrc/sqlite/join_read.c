@@ -1,0 +1,346 @@
+/* join_read.c: the statements of neardup_join, and the rows that the join of the core asks for. */
+#include "sqlite/join.h"
+
+#include <string.h>
+
+/* ---- errors ---------------------------------------------------------------------------------------------------------------- */
+
+int nd_join_stop(join_reader *reader, int code)
+{
+    reader->code = nd_table_fail_database(reader->table, code);
+    return ND_ERROR_STOPPED;
+}
+
+int nd_join_damaged(join_reader *reader, int64_t id)
+{
+    return nd_join_stop(reader,
+        nd_table_fail(reader->table, "fingerprint %lld of index \"%s\" is damaged: wrong hash, length or order",
+            (sqlite3_int64)id, reader->settings->index));
+}
+
+int nd_join_end(join_reader *reader, sqlite3_stmt *statement, int code, int status)
+{
+    if (code != SQLITE_OK && code != SQLITE_ROW && code != SQLITE_DONE)
+        status = nd_join_stop(reader, code);
+    sqlite3_reset(statement);
+    return status;
+}
+
+/* ---- statements -------------------------------------------------------------------------------------------------------- */
+
+static const char *const common_sql[] = {
+    [JOIN_PAGE] = "SELECT id, group_id, value, value_hash FROM %s_fingerprint WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
+    [JOIN_VALUE] = "SELECT value, value_hash FROM %s_fingerprint WHERE id = ?1",
+    [JOIN_TEXT] = "SELECT text FROM %s_document WHERE fingerprint_id = ?1 LIMIT 1",
+    [JOIN_VISIBLE] = "SELECT 1 FROM %s_document WHERE fingerprint_id = ?1 AND (expires_at IS NULL OR expires_at > ?2) LIMIT 1",
+};
+
+/* What stands under a probe: ?1 group, ?2 low, ?3 high. The second of each pair leaves crowds out. */
+#define ENTRIES_OF_BUCKET "SELECT entries FROM %s_code_bucket WHERE id BETWEEN ?2 AND ?3 AND group_id = ?1"
+static const char *const range_sql[][2] = {
+    [ND_PLAN_SCAN] = {ENTRIES_OF_BUCKET, ENTRIES_OF_BUCKET},
+    [ND_PLAN_BLOCKS] = {ENTRIES_OF_BUCKET, ENTRIES_OF_BUCKET},
+    [ND_PLAN_CHUNKS] = {ENTRIES_OF_BUCKET, ENTRIES_OF_BUCKET},
+    [ND_PLAN_BANDS] = {"SELECT fingerprint_id FROM %s_minhash_band WHERE group_id = ?1 AND bucket = ?2",
+        "SELECT fingerprint_id FROM %s_minhash_band WHERE group_id = ?1 AND bucket = ?2 AND crowd = 0"},
+    [ND_PLAN_PREFIX] = {"SELECT fingerprint_id FROM %s_bottomk_prefix WHERE group_id = ?1 AND hash = ?2",
+        "SELECT fingerprint_id FROM %s_bottomk_prefix WHERE group_id = ?1 AND hash = ?2 AND crowd = 0"},
+};
+
+/* Of the plans with rows of keys: the whole table, the next crowd of a bucket, and the rows of a crowd. */
+static const char *const keyed_sql[][3] = {
+    [ND_PLAN_BANDS] = {"SELECT group_id, bucket, fingerprint_id, crowd FROM %s_minhash_band "
+                       "ORDER BY bucket, group_id, crowd, fingerprint_id",
+        "SELECT min(crowd) FROM %s_minhash_band WHERE group_id = ?1 AND bucket = ?2 AND crowd > ?3",
+        "SELECT fingerprint_id FROM %s_minhash_band WHERE group_id = ?1 AND bucket = ?2 AND crowd = ?3 "
+        "ORDER BY fingerprint_id DESC"},
+    [ND_PLAN_PREFIX] = {"SELECT group_id, hash, fingerprint_id, crowd FROM %s_bottomk_prefix "
+                        "ORDER BY hash, group_id, crowd, fingerprint_id",
+        "SELECT min(crowd) FROM %s_bottomk_prefix WHERE group_id = ?1 AND hash = ?2 AND crowd > ?3",
+        "SELECT fingerprint_id FROM %s_bottomk_prefix WHERE group_id = ?1 AND hash = ?2 AND crowd = ?3 "
+        "ORDER BY fingerprint_id DESC"},
+};
+
+static int prepare(join_reader *reader, enum join_statement which, const char *format)
+{
+    int code = nd_prepare(reader->table->cache.db, format, reader->settings->index, &reader->statements[which]);
+    return code == SQLITE_OK ? ND_OK : nd_join_stop(reader, code);
+}
+
+/* The first column of the first row as a number, 0 where there is none. */
+static int ask_number(join_reader *reader, const char *format, int64_t *out)
+{
+    int status = prepare(reader, JOIN_LABEL, format);
+    if (status != ND_OK)
+        return status;
+    sqlite3_stmt *statement = reader->statements[JOIN_LABEL];
+    int code = sqlite3_step(statement);
+    *out = code == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
+    status = nd_join_end(reader, statement, code, ND_OK);
+    sqlite3_finalize(statement);
+    reader->statements[JOIN_LABEL] = NULL;
+    return status;
+}
+
+static int prepare_all(join_reader *reader, int *crowds)
+{
+    int64_t expiring = 0, labels = 0;
+    int plan = reader->settings->scheme.plan, keyed = plan == ND_PLAN_BANDS || plan == ND_PLAN_PREFIX;
+    int status = ask_number(reader, "SELECT 1 FROM %s_document WHERE expires_at IS NOT NULL LIMIT 1", &expiring);
+    if (status == ND_OK)
+        status = ask_number(reader, "SELECT value FROM %s_setting WHERE name = 'crowds'", &labels);
+    if (status == ND_OK)
+        status = ask_number(reader, "SELECT max(id) FROM %s_fingerprint", &reader->last_id);
+    reader->expiring = expiring != 0;
+    *crowds = labels != 0 && keyed && reader->mode == ND_BUCKETS_CONNECT;
+    for (int i = JOIN_PAGE; i <= JOIN_VISIBLE && status == ND_OK; i++)
+        status = prepare(reader, (enum join_statement)i, common_sql[i]);
+    if (status == ND_OK)
+        status = prepare(reader, JOIN_RANGE, range_sql[plan][reader->mode == ND_BUCKETS_CONNECT]);
+    for (int i = JOIN_WALK; i <= (*crowds ? JOIN_CROWD : JOIN_WALK) && keyed && status == ND_OK; i++)
+        status = prepare(reader, (enum join_statement)i, keyed_sql[plan][i - JOIN_WALK]);
+    return status;
+}
+
+/* Binds group, low and high of a probe, as many as the statement takes. */
+static int bind_probe(sqlite3_stmt *statement, const nd_filed *probe)
+{
+    int code = nd_bind_two(statement, probe->group_id, probe->low);
+    if (code == SQLITE_OK && sqlite3_bind_parameter_count(statement) >= 3)
+        code = sqlite3_bind_int64(statement, 3, probe->high);
+    return code;
+}
+
+/* ---- values -------------------------------------------------------------------------------------------------------------- */
+
+int nd_join_read_text(join_reader *reader, int64_t id, const uint8_t **bytes, size_t *size)
+{
+    const nd_rules *rules = reader->settings->rules;
+    nd_text *work = reader->workspace->work;
+    sqlite3_stmt *statement = reader->statements[JOIN_TEXT];
+    int status = ND_OK, code = sqlite3_bind_int64(statement, 1, id);
+    *size = 0;
+    if (code == SQLITE_OK)
+        code = sqlite3_step(statement);
+    const uint8_t *text = code == SQLITE_ROW ? sqlite3_column_text(statement, 0) : NULL;
+    if (text != NULL)
+        status = nd_text_to_hashes(work, rules, text, (size_t)sqlite3_column_bytes(statement, 0));
+    if (text != NULL && status == ND_OK)
+        *size = nd_text_sort_hashes(work, rules) * sizeof(uint64_t);
+    *bytes = (const uint8_t *)nd_text_hashes(work);
+    return nd_join_end(reader, statement, code, status);
+}
+
+static int read_value(void *context, int64_t id, const uint8_t **bytes, size_t *size)
+{
+    join_reader *reader = context;
+    const nd_scheme *scheme = &reader->settings->scheme;
+    sqlite3_stmt *statement = reader->statements[JOIN_VALUE];
+    *size = 0;
+    if (scheme->evidence == ND_EVIDENCE_TEXT)
+        return nd_join_read_text(reader, id, bytes, size);
+    int status = ND_OK, code = sqlite3_bind_int64(statement, 1, id);
+    if (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        const void *value = sqlite3_column_blob(statement, 0);
+        *size = (size_t)sqlite3_column_bytes(statement, 0);
+        uint64_t *copy = nd_workspace_numbers(reader->workspace, 0, *size / 8 + 1);
+        if (!nd_column_is_intact(statement, 0) || nd_scheme_value_check(scheme, value, *size) != ND_OK)
+            status = nd_join_damaged(reader, id);
+        else if (copy == NULL)
+            status = ND_ERROR_MEMORY;
+        else
+            *bytes = memcpy(copy, value, *size);
+    }
+    return nd_join_end(reader, statement, code, status);
+}
+
+static int is_visible(void *context, int64_t id, int *visible)
+{
+    join_reader *reader = context;
+    sqlite3_stmt *statement = reader->statements[JOIN_VISIBLE];
+    *visible = 1;
+    if (!reader->expiring)
+        return ND_OK;
+    int code = nd_bind_two(statement, id, reader->now);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(statement);
+    *visible = code == SQLITE_ROW;
+    return nd_join_end(reader, statement, code, ND_OK);
+}
+
+static int is_stopped(void *context)
+{
+    return nd_is_interrupted(((join_reader *)context)->table->cache.db);
+}
+
+/* ---- the table from end to end, beside the probes in the same order -------------------------------------------------------- */
+
+/* A status for a row that was handed over. */
+static int taken(join_reader *reader, int status, int64_t id)
+{
+    if (status == ND_ERROR_DAMAGED)
+        return nd_join_stop(reader, nd_table_fail(reader->table, "fingerprint id %lld is out of range", (sqlite3_int64)id));
+    return status;
+}
+
+static int walk_on(join_reader *reader)
+{
+    int code = sqlite3_step(reader->statements[JOIN_WALK]);
+    if (code == SQLITE_ROW) { /* the rest of the row is read where its key is one that is asked for */
+        reader->row_key = sqlite3_column_int64(reader->statements[JOIN_WALK], 1);
+        return ND_OK;
+    }
+    reader->walked = 1;
+    return code == SQLITE_DONE ? ND_OK : nd_join_stop(reader, code);
+}
+
+/* Where the row stands: before the place (key, group) of the probe, at it, or behind it. */
+static int row_against(const join_reader *reader, const nd_filed *probe)
+{
+    if (reader->row_key != probe->low)
+        return reader->row_key < probe->low ? -1 : 1;
+    int64_t group_id = sqlite3_column_int64(reader->statements[JOIN_WALK], 0);
+    return (group_id > probe->group_id) - (group_id < probe->group_id);
+}
+
+static int walk_bucket(join_reader *reader, const nd_filed *probe, nd_bucket_join *join)
+{
+    sqlite3_stmt *statement = reader->statements[JOIN_WALK];
+    int status = ND_OK;
+    while (status == ND_OK && !reader->walked && row_against(reader, probe) < 0)
+        status = walk_on(reader);
+    while (status == ND_OK && !reader->walked && row_against(reader, probe) == 0) {
+        int64_t id = sqlite3_column_int64(statement, 2);
+        if (reader->mode != ND_BUCKETS_CONNECT || sqlite3_column_int64(statement, 3) == 0)
+            status = taken(reader, nd_bucket_join_take_id(join, id), id);
+        if (status == ND_OK)
+            status = walk_on(reader);
+    }
+    return status;
+}
+
+int nd_join_prefers_walk(join_reader *reader, int64_t count, int *walk)
+{
+    *walk = 0;
+    if (reader->statements[JOIN_WALK] == NULL || count <= 0)
+        return ND_OK;
+    sqlite3_stmt *statement = reader->statements[JOIN_VALUE];
+    int status = ND_OK, code = sqlite3_bind_int64(statement, 1, reader->last_id);
+    if (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW && sqlite3_column_blob(statement, 0) != NULL)
+        status = nd_bucket_prefers_walk(&reader->settings->scheme, sqlite3_column_blob(statement, 0),
+            (size_t)sqlite3_column_bytes(statement, 0), reader->last_id, count, walk);
+    return nd_join_end(reader, statement, code, status);
+}
+
+int nd_join_run_page(join_reader *reader)
+{
+    int status = nd_join_prefers_walk(reader, (int64_t)nd_bucket_join_count(reader->join), &reader->walking);
+    reader->walked = 0;
+    if (status == ND_OK && reader->walking)
+        status = walk_on(reader);
+    if (status == ND_OK)
+        status = nd_bucket_join_run(reader->join);
+    if (reader->walking)
+        sqlite3_reset(reader->statements[JOIN_WALK]);
+    reader->walking = 0;
+    return status;
+}
+
+/* ---- buckets ------------------------------------------------------------------------------------------------------------------ */
+
+static int take_entries(join_reader *reader, sqlite3_stmt *statement, nd_bucket_join *join)
+{
+    nd_entries entries;
+    const uint8_t *bytes = sqlite3_column_blob(statement, 0);
+    size_t size = (size_t)sqlite3_column_bytes(statement, 0), code_size = (size_t)reader->settings->scheme.bits / 8;
+    int status = bytes == NULL ? ND_ERROR_DAMAGED : nd_entries_read(bytes, size, code_size, &entries);
+    if (status == ND_OK)
+        status = nd_bucket_join_take_entries(join, &entries);
+    if (status != ND_ERROR_DAMAGED)
+        return status;
+    return nd_join_stop(reader, nd_table_fail(reader->table, "a row of %s_code_bucket is damaged", reader->settings->index));
+}
+
+static int read_bucket(void *context, const nd_filed *probe, nd_bucket_join *join)
+{
+    join_reader *reader = context;
+    if (reader->walking)
+        return walk_bucket(reader, probe, join);
+    sqlite3_stmt *statement = reader->statements[JOIN_RANGE];
+    int codes = nd_scheme_has_buckets(&reader->settings->scheme), status = ND_OK, code = bind_probe(statement, probe);
+    while (code == SQLITE_OK && status == ND_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        int64_t id = codes ? 0 : sqlite3_column_int64(statement, 0);
+        code = SQLITE_OK;
+        status = codes ? take_entries(reader, statement, join) : taken(reader, nd_bucket_join_take_id(join, id), id);
+    }
+    return nd_join_end(reader, statement, code, status);
+}
+
+/* Binds a probe and a crowd. */
+static int bind_crowd(sqlite3_stmt *statement, const nd_filed *probe, int64_t crowd)
+{
+    int code = bind_probe(statement, probe);
+    return code == SQLITE_OK ? sqlite3_bind_int64(statement, 3, crowd) : code;
+}
+
+static int next_crowd(void *context, const nd_filed *probe, int64_t *crowd)
+{
+    join_reader *reader = context;
+    sqlite3_stmt *statement = reader->statements[JOIN_LABEL];
+    int status = ND_DONE, code = bind_crowd(statement, probe, *crowd);
+    if (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW && sqlite3_column_type(statement, 0) != SQLITE_NULL) {
+        *crowd = sqlite3_column_int64(statement, 0);
+        status = ND_OK;
+    }
+    return nd_join_end(reader, statement, code, status);
+}
+
+static int read_crowd(void *context, const nd_filed *probe, int64_t crowd, nd_bucket_join *join)
+{
+    join_reader *reader = context;
+    sqlite3_stmt *statement = reader->statements[JOIN_CROWD];
+    int status = ND_OK, code = bind_crowd(statement, probe, crowd);
+    while (code == SQLITE_OK && status == ND_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        int64_t id = sqlite3_column_int64(statement, 0);
+        code = SQLITE_OK;
+        status = taken(reader, nd_bucket_join_take_member(join, id), id);
+    }
+    return nd_join_end(reader, statement, code, status);
+}
+
+/* ---- open and close ---------------------------------------------------------------------------------------------------------- */
+
+int nd_join_open(join_reader *reader, nd_table *table, const join_question *question)
+{
+    int crowds = 0;
+    memset(reader, 0, sizeof *reader);
+    reader->table = table;
+    reader->settings = &table->cache.settings;
+    reader->mode = (nd_bucket_mode)question->mode;
+    reader->now = question->now;
+    reader->workspace = nd_workspace_new(table->cache.db);
+    if (reader->workspace == NULL)
+        return ND_ERROR_MEMORY;
+    int status = prepare_all(reader, &crowds);
+    if (status != ND_OK)
+        return status;
+    const nd_bucket_reader rows = {.context = reader,
+        .read_bucket = read_bucket,
+        .next_crowd = crowds ? next_crowd : NULL,
+        .read_crowd = read_crowd,
+        .read_value = read_value,
+        .is_visible = is_visible,
+        .is_stopped = is_stopped};
+    int bounded = reader->mode != ND_BUCKETS_CONNECT && question->first_id != question->last_id;
+    reader->join = nd_bucket_join_new(&reader->settings->scheme, reader->mode, bounded ? ND_RESULTS_MAX : SIZE_MAX, &rows);
+    return reader->join == NULL ? ND_ERROR_MEMORY : ND_OK;
+}
+
+void nd_join_close(join_reader *reader)
+{
+    for (int i = 0; i < JOIN_STATEMENTS; i++)
+        sqlite3_finalize(reader->statements[i]);
+    if (reader->workspace != NULL)
+        nd_workspace_release(reader->workspace);
+    nd_bucket_join_free(reader->join);
+}

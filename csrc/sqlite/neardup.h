@@ -1,0 +1,214 @@
+/* neardup.h: what the files of the SQLite extension share. Every file includes this first; entry.c alone
+ * defines ND_SQLITE_ENTRY and with it the pointer to SQLite's functions.
+ *
+ * The extension holds no algorithm: it checks arguments, calls the core and returns. Functions here that can fail return an
+ * SQLite result code and put a sentence from sqlite3_mprintf into *message, which the caller frees. */
+#ifndef ND_SQLITE_NEARDUP_H
+#define ND_SQLITE_NEARDUP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sqlite3ext.h>
+
+#include "neardup_abi.h"
+#include "neardup_limits.h"
+
+#ifndef ND_SQLITE_ENTRY
+SQLITE_EXTENSION_INIT3
+#endif
+
+#define ND_INDEX_NAME_MAX 40
+#define ND_INPUTS_MAX 6
+#define ND_DEFAULT_SHINGLE 3
+
+/* ---- arguments and errors of scalar functions (arguments.c) --------------------------------------------------------------- */
+
+const char *nd_type_name(sqlite3_value *value);
+/* TEXT (as UTF-8) or BLOB; 0 for anything else. *bytes is never NULL. */
+int nd_value_bytes(sqlite3_value *value, const uint8_t **bytes, size_t *size);
+int nd_any_null(int argc, sqlite3_value **argv);
+/* Ends the function with a formatted error, behind its name. */
+void nd_fail(sqlite3_context *context, const char *format, ...);
+/* The same for a core status, and 0; 1 for ND_OK. */
+int nd_fail_status(sqlite3_context *context, int status);
+/* What a core status says that is none of memory or interruption. */
+const char *nd_status_sentence(int status);
+/* An integer within bounds, a number of at most 1; 0 where the function has ended with an error. */
+int nd_argument_integer(sqlite3_context *context, const char *name, sqlite3_value *value, int64_t low, int64_t high,
+    int64_t *out);
+int nd_argument_threshold(sqlite3_context *context, sqlite3_value *value, double *out);
+
+/* ---- statements (statements.c) ---------------------------------------------------------------------------------------------- */
+
+/* Whether a connection was interrupted: what nd_text_watch takes. */
+int nd_is_interrupted(void *db);
+/* Prepares SQL in which each %s, two at most, is the name of the index. */
+int nd_prepare(sqlite3 *db, const char *format, const char *index, sqlite3_stmt **out);
+/* Binds the first two parameters. */
+int nd_bind_two(sqlite3_stmt *statement, int64_t first, int64_t second);
+/* Whether the blob in column `value` is the one that the hash in the next column was made of. */
+int nd_column_is_intact(sqlite3_stmt *statement, int value);
+
+/* ---- workspace (workspace.c) ------------------------------------------------------------------------------------------------ */
+
+/* The rules that SQL functions have without an index: words, NFKC, fold, xxh3_64, `shingle` tokens a shingle. */
+int nd_default_rules(int32_t shingle, nd_rules **out);
+
+/* Buffers that grow and are used again by every call on one connection. */
+typedef struct nd_workspace {
+    int references;
+    sqlite3 *db;
+    int32_t shingle; /* of rules */
+    nd_rules *rules;
+    nd_text *work;
+    nd_values *values;
+    uint64_t *numbers[2];
+    size_t capacity[2]; /* of numbers, in elements */
+} nd_workspace;
+
+nd_workspace *nd_workspace_new(sqlite3 *db);
+void nd_workspace_release(nd_workspace *workspace); /* drops one reference */
+/* The workspace that the scalar functions of a connection share. */
+nd_workspace *nd_function_workspace(sqlite3_context *context);
+/* Grows a buffer of items to hold so many; SQLITE_NOMEM leaves it as it was. */
+int nd_buffer_reserve(void **buffer, size_t *capacity, size_t needed, size_t item_size);
+/* Room for `count` numbers in buffer 0 or 1; NULL if memory is out. */
+uint64_t *nd_workspace_numbers(nd_workspace *workspace, int which, size_t count);
+/* A blob as aligned, strictly ascending numbers; ND_ERROR_DAMAGED if it is none. */
+int nd_ascending_numbers(nd_workspace *workspace, int which, sqlite3_value *blob, const uint64_t **numbers, size_t *count);
+
+/* ---- settings of an index (settings.c) ------------------------------------------------------------------------ */
+
+typedef struct nd_settings {
+    char index[ND_INDEX_NAME_MAX + 1];
+    nd_scheme scheme; /* checked by nd_scheme_check */
+    nd_rules *rules;  /* NULL unless wanted, and for BinaryCode */
+} nd_settings;
+
+typedef enum nd_rules_wanted {
+    ND_RULES_NEVER,
+    ND_RULES_ALWAYS,
+    ND_RULES_OF_TEXTS, /* where texts are hashed again to verify a candidate */
+} nd_rules_wanted;
+
+/* Only names that pass this go into SQL. */
+int nd_index_name_check(const char *name, char **message);
+/* Reads and checks all settings of an index, its name included. */
+int nd_settings_load(sqlite3 *db, const char *index, nd_rules_wanted with_rules, nd_settings *out, char **message);
+void nd_settings_clear(nd_settings *settings);
+
+/* (cache.c) The settings of the index that was asked for last. `watch` reads the two settings that tell whether they
+ * still hold; its count of recompilations tells of every change of the schema, so an index dropped and made again is noticed
+ * too. It lives in a virtual table, whose xDisconnect finalises it, so it does not keep the connection from closing. */
+typedef struct nd_settings_cache {
+    sqlite3 *db;
+    nd_rules_wanted with_rules;
+    sqlite3_stmt *watch;    /* NULL = nothing is held */
+    sqlite3_stmt *values;   /* of nd_filing_collect: first and last id -> id, group_id, value, value_hash, crowd; or NULL */
+    sqlite3_stmt *parts[2]; /* of neardup_buckets, taking out and filing: first and last row -> id, group_id, entries */
+    sqlite3_stmt *query;    /* of neardup_search; NULL while it runs, and until it is needed */
+    const char *query_name; /* the verify_*.sql that is in it */
+    int recompiled;
+    int64_t generation;
+    int64_t created_at;
+    int64_t serial; /* of this content; never used twice */
+    nd_settings settings;
+} nd_settings_cache;
+
+/* The settings of an index into cache->settings. On SQLITE_OK the read transaction stays open until nd_cache_release. */
+int nd_cache_open(nd_settings_cache *cache, sqlite3_value *index, char **message);
+void nd_cache_release(nd_settings_cache *cache);
+void nd_cache_clear(nd_settings_cache *cache);
+
+/* ---- table-valued functions (vtab.c) --------------------------------------------------------------------------- */
+
+typedef struct nd_table nd_table;
+
+typedef struct nd_cursor {
+    sqlite3_vtab_cursor base;
+    sqlite3_value *inputs[ND_INPUTS_MAX]; /* copies; NULL where not given */
+    int64_t serial;                       /* of the settings that the table's cache had at last */
+    size_t row;
+    size_t count; /* the rows end here */
+} nd_cursor;
+
+typedef enum nd_reads {
+    ND_READS_NOTHING,  /* but its inputs: innocuous; else it is for direct use only, */
+    ND_READS_INDEX,    /* the first input names an index, and `fill` finds its settings in the table's cache */
+    ND_READS_SETTINGS, /* and nothing else: a cursor looks once whether they still hold, for a statement sees one state */
+} nd_reads;
+
+typedef struct nd_table_spec {
+    const char *name;
+    const char *declaration;
+    struct {
+        int outputs, required, inputs; /* the output columns, then the inputs as hidden columns, the required ones first */
+        int rows;                      /* as estimated for the planner */
+    } columns;
+    nd_reads reads;
+    nd_rules_wanted rules; /* of the settings */
+    struct {
+        size_t size;                    /* it begins with an nd_cursor; the rest is zeros at first */
+        int (*open)(nd_cursor *cursor); /* NULL: nothing more to do */
+        void (*close)(nd_cursor *cursor);
+        int (*fill)(nd_cursor *cursor); /* makes the answer, of cursor->count rows */
+        int (*next)(nd_cursor *cursor); /* NULL: to count the row is all */
+        void (*column)(nd_cursor *cursor, sqlite3_context *context, int column);
+    } cursor;
+} nd_table_spec;
+
+struct nd_table {
+    sqlite3_vtab base;
+    const nd_table_spec *spec;
+    nd_settings_cache cache;
+    nd_keys *spare_keys;     /* a closed cursor's, for the next one: it holds the coefficients that it drew */
+    nd_workspace *workspace; /* of neardup_search */
+};
+
+static inline nd_table *nd_table_of(const nd_cursor *cursor)
+{
+    return (nd_table *)cursor->base.pVtab;
+}
+
+/* 1 where input `which` was not given or is NULL. */
+int nd_input_is_null(const nd_cursor *cursor, int which);
+/* Sets the table's error message, behind the name of the function; returns SQLITE_ERROR. */
+int nd_table_fail(nd_table *table, const char *format, ...);
+/* The same with SQLite's message, unless there is one; returns the code. */
+int nd_table_fail_database(nd_table *table, int code);
+/* The same for a core status; returns SQLITE_NOMEM, SQLITE_INTERRUPT or SQLITE_ERROR. */
+int nd_table_fail_status(nd_table *table, int status);
+/* Takes over a message (or NULL) and returns the code. */
+int nd_table_fail_message(nd_table *table, int code, char *message);
+/* An integer input within bounds, `fallback` where it was not given. */
+int nd_input_integer(nd_cursor *cursor, int which, const char *name, int64_t low, int64_t high, int64_t fallback, int64_t *out);
+
+/* Adds the fingerprints from first_id to last_id of the index in the table's cache to a filing that was begun, and sorts it.
+ * (filing.c) */
+int nd_filing_collect(nd_table *table, nd_filing *filing, int64_t first_id, int64_t last_id);
+
+/* From now on a forked child finds none of the open files that it has inherited. (fork.c) */
+int nd_enter_files_anew(void);
+
+/* ---- registration ------------------------------------------------------------------------------------------------------ */
+
+typedef struct nd_scalar_spec {
+    const char *name;
+    int argc;
+    int reads; /* 1: the database, so it is for direct use only; else it is innocuous and deterministic */
+    void (*function)(sqlite3_context *context, int argc, sqlite3_value **argv);
+} nd_scalar_spec;
+
+int nd_register_scalar(sqlite3 *db, nd_workspace *workspace, const nd_scalar_spec *spec);
+int nd_register_table(sqlite3 *db, const nd_table_spec *spec);
+
+/* Lists, each with a last one without a name. */
+extern const nd_scalar_spec nd_pure_scalars[], nd_stored_scalars[], nd_near_scalars[];
+extern const nd_table_spec nd_shingles_function, nd_bands_function; /* tables.c */
+extern const nd_table_spec nd_probe_function, nd_keys_function;     /* probe.c */
+extern const nd_table_spec nd_filing_function, nd_buckets_function; /* filing.c, buckets.c */
+extern const nd_table_spec nd_entries_function, nd_join_function;   /* entries.c, join.c */
+extern const nd_table_spec nd_search_function;                      /* search.c */
+
+#endif

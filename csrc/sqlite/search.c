@@ -1,0 +1,267 @@
+/* search.c: neardup_search(index, text [, threshold [, max_results [, measure [, group]]]]) -> key, similarity, distance,
+ * document_id.
+ *
+ * The near-duplicates of a text among the documents of a group (NULL or not given: those without one), best first, ties in the
+ * order of insertion. threshold and max_results NULL or not given: the threshold of the index, no limit. measure 'containment':
+ * documents that hold the text, at least this share of its shingles (0.8 where no threshold is given), and similarity is that
+ * share. For an index of codes (BinaryCode) the text is the code in hexadecimal, or the code itself as a blob. A text without
+ * shingles has no rows, and so have NULL and a group that nothing was added to.
+ *
+ * The stored value of the text is computed here; the query is the text that Python runs (neardup_db/sql). All rows are collected
+ * before the first is given out, so no statement of ours is open while the caller works; the query is kept, reset, for the next
+ * call. DIRECTONLY: it reads the database. */
+#include "sqlite/search.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "sql_texts.h"
+
+typedef struct search_row {
+    sqlite3_value *key;
+    double similarity;
+    int64_t distance; /* -1 where the scheme has none */
+    int64_t document_id;
+} search_row;
+
+typedef struct search_cursor {
+    nd_cursor head;
+    search_row *rows;
+    size_t row_count, capacity;
+} search_cursor;
+
+/* The text of neardup_db/sql that is called so. */
+static const char *find_text(const char *prefix, const char *name)
+{
+    const size_t size = strlen(prefix);
+    for (size_t i = 0; i < sizeof nd_sql_texts / sizeof nd_sql_texts[0]; i++)
+        if (strncmp(prefix, nd_sql_texts[i].name, size) == 0 && strcmp(name, nd_sql_texts[i].name + size) == 0)
+            return nd_sql_texts[i].text;
+    return "";
+}
+
+/* Appends a query text with {index} and {verified} replaced. */
+static void expand(sqlite3_str *sql, const char *text, const char *index, const char *verified)
+{
+    while (*text != '\0') {
+        const char *brace = strchr(text, '{');
+        if (brace == NULL)
+            brace = text + strlen(text);
+        sqlite3_str_append(sql, text, (int)(brace - text));
+        text = brace;
+        if (strncmp(text, "{index}", 7) == 0) {
+            sqlite3_str_appendall(sql, index);
+            text += 7;
+        } else if (strncmp(text, "{verified}", 10) == 0 && verified != NULL) {
+            expand(sql, verified, index, NULL);
+            text += 10;
+        } else if (strncmp(text, "{crowd}", 7) == 0) { /* a query looks at all rows of a bucket */
+            text += 7;
+        } else if (*text != '\0') {
+            sqlite3_str_append(sql, text++, 1);
+        }
+    }
+}
+
+/* Prepares a text of neardup_db/sql, or one like them. */
+static int prepare(nd_table *table, const char *text, const char *verified, sqlite3_stmt **out)
+{
+    sqlite3_str *sql = sqlite3_str_new(table->cache.db);
+    expand(sql, text, table->cache.settings.index, verified);
+    char *expanded = sqlite3_str_finish(sql);
+    if (expanded == NULL)
+        return SQLITE_NOMEM;
+    int code = sqlite3_prepare_v3(table->cache.db, expanded, -1, SQLITE_PREPARE_PERSISTENT, out, NULL);
+    sqlite3_free(expanded);
+    return code == SQLITE_OK ? code : nd_table_fail_database(table, code);
+}
+
+/* The first number that a statement gives, whose parameter, if it has one, is `value`; *found is 0 where there is no row. */
+static int ask_number(nd_table *table, const char *text, sqlite3_value *value, int64_t *number, int *found)
+{
+    sqlite3_stmt *statement = NULL;
+    int code = prepare(table, text, NULL, &statement);
+    if (code != SQLITE_OK)
+        return code;
+    if (value != NULL)
+        code = sqlite3_bind_value(statement, 1, value);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(statement);
+    *found = code == SQLITE_ROW;
+    *number = *found ? sqlite3_column_int64(statement, 0) : 0;
+    if (code == SQLITE_ROW || code == SQLITE_DONE)
+        code = SQLITE_OK;
+    else
+        nd_table_fail_database(table, code);
+    sqlite3_finalize(statement);
+    return code;
+}
+
+/* The number of the group; *found is 0 where nothing was added to it. */
+static int set_group(search_cursor *cursor, nd_question *q, int *found)
+{
+    nd_table *table = nd_table_of(&cursor->head);
+    *found = 1;
+    if (nd_input_is_null(&cursor->head, ND_SEARCH_GROUP))
+        return SQLITE_OK;
+    sqlite3_value *group = cursor->head.inputs[ND_SEARCH_GROUP];
+    if (sqlite3_value_type(group) == SQLITE_FLOAT)
+        return nd_table_fail(table, "a group is text, a blob or an integer, not %s", nd_type_name(group));
+    return ask_number(table, "SELECT id FROM {index}_group WHERE name = ?", group, &q->group_id, found);
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    (void)timespec_get(&now, TIME_UTC);
+    return (int64_t)now.tv_sec * 1000 + (int64_t)now.tv_nsec / 1000000;
+}
+
+/* Binds those parameters that the query has. */
+static int bind_question(sqlite3_stmt *statement, const nd_question *q)
+{
+    const nd_scheme *scheme = &q->settings->scheme;
+    int code = SQLITE_OK;
+    for (int i = 1; i <= sqlite3_bind_parameter_count(statement) && code == SQLITE_OK; i++) {
+        const char *name = sqlite3_bind_parameter_name(statement, i);
+        if (strcmp(name, ":fingerprint") == 0)
+            code = sqlite3_bind_blob64(statement, i, q->fingerprint, q->fingerprint_size, SQLITE_STATIC);
+        else if (strcmp(name, ":evidence") == 0)
+            code = sqlite3_bind_blob64(statement, i, q->evidence, q->evidence_count * sizeof(uint64_t), SQLITE_STATIC);
+        else if (strcmp(name, ":threshold") == 0)
+            code = sqlite3_bind_double(statement, i, q->threshold);
+        else if (strcmp(name, ":max_distance") == 0)
+            code = sqlite3_bind_int(statement, i, scheme->max_distance);
+        else if (strcmp(name, ":now") == 0)
+            code = sqlite3_bind_int64(statement, i, now_ms());
+        else if (strcmp(name, ":limit") == 0)
+            code = sqlite3_bind_int64(statement, i, q->limit);
+        else if (strcmp(name, ":slope") == 0)
+            code = sqlite3_bind_double(statement, i, q->slope);
+        else if (strcmp(name, ":bits") == 0)
+            code = sqlite3_bind_int(statement, i, scheme->bits);
+        else if (strcmp(name, ":slot_bits") == 0)
+            code = sqlite3_bind_int(statement, i, scheme->slot_bits);
+        else if (strcmp(name, ":k") == 0)
+            code = sqlite3_bind_int(statement, i, scheme->k);
+        else if (strcmp(name, ":group_id") == 0)
+            code = sqlite3_bind_int64(statement, i, q->group_id);
+        else if (strcmp(name, ":except_id") == 0)
+            code = sqlite3_bind_int(statement, i, 0);
+        else
+            code = SQLITE_INTERNAL;
+    }
+    return code;
+}
+
+static void drop_rows(search_cursor *cursor)
+{
+    for (size_t i = 0; i < cursor->row_count; i++)
+        sqlite3_value_free(cursor->rows[i].key);
+    cursor->row_count = 0;
+}
+
+/* Columns 0 to 3 of matches.sql: key, similarity, distance, document's id. */
+static int add_row(search_cursor *cursor, sqlite3_stmt *statement)
+{
+    int code = nd_buffer_reserve((void **)&cursor->rows, &cursor->capacity, cursor->row_count + 1, sizeof *cursor->rows);
+    if (code != SQLITE_OK)
+        return code;
+    search_row *row = &cursor->rows[cursor->row_count];
+    row->key = sqlite3_value_dup(sqlite3_column_value(statement, 0));
+    if (row->key == NULL)
+        return SQLITE_NOMEM;
+    row->similarity = sqlite3_column_double(statement, 1);
+    row->distance = sqlite3_column_type(statement, 2) == SQLITE_NULL ? -1 : sqlite3_column_int64(statement, 2);
+    row->document_id = sqlite3_column_int64(statement, 3);
+    cursor->row_count++;
+    return SQLITE_OK;
+}
+
+/* The query that was kept if it is this one, or a new one; the caller has it to itself. */
+static int take_query(nd_table *table, const char *name, sqlite3_stmt **out)
+{
+    nd_settings_cache *cache = &table->cache;
+    *out = cache->query;
+    cache->query = NULL;
+    if (*out != NULL && strcmp(cache->query_name, name) == 0)
+        return SQLITE_OK;
+    sqlite3_finalize(*out);
+    *out = NULL;
+    cache->query_name = name;
+    return prepare(table, find_text("", "matches"), find_text("verify_", name), out);
+}
+
+static int run_query(search_cursor *cursor, const nd_question *q)
+{
+    nd_table *table = nd_table_of(&cursor->head);
+    sqlite3_stmt *statement = NULL;
+    int code = take_query(table, nd_scheme_query(&q->settings->scheme, q->containment), &statement);
+    if (code != SQLITE_OK)
+        return code;
+    code = bind_question(statement, q);
+    while (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW)
+        code = add_row(cursor, statement);
+    if (code != SQLITE_DONE) {
+        nd_table_fail_database(table, code);
+        sqlite3_finalize(statement);
+        return code;
+    }
+    sqlite3_reset(statement);
+    sqlite3_clear_bindings(statement); /* the question's bytes are gone soon */
+    table->cache.query = statement;
+    return SQLITE_OK;
+}
+
+static int search_open(nd_cursor *cursor)
+{
+    nd_table *table = nd_table_of(cursor);
+    if (table->workspace == NULL)
+        table->workspace = nd_workspace_new(table->cache.db);
+    return table->workspace == NULL ? SQLITE_NOMEM : SQLITE_OK;
+}
+
+static void search_close(nd_cursor *base)
+{
+    search_cursor *cursor = (search_cursor *)base;
+    drop_rows(cursor);
+    sqlite3_free(cursor->rows);
+}
+
+static int search_fill(nd_cursor *base)
+{
+    search_cursor *cursor = (search_cursor *)base;
+    nd_question q;
+    int found = 0;
+    drop_rows(cursor);
+    int code = nd_question_read(base, &q);
+    if (code == SQLITE_OK)
+        code = set_group(cursor, &q, &found);
+    if (code == SQLITE_OK && found && q.fingerprint_size > 0)
+        code = run_query(cursor, &q);
+    base->count = cursor->row_count;
+    return code;
+}
+
+static void search_column(nd_cursor *base, sqlite3_context *context, int column)
+{
+    const search_row *row = &((const search_cursor *)base)->rows[base->row];
+    if (column == 0)
+        sqlite3_result_value(context, row->key);
+    else if (column == 1)
+        sqlite3_result_double(context, row->similarity);
+    else if (column == 3)
+        sqlite3_result_int64(context, row->document_id);
+    else if (row->distance >= 0)
+        sqlite3_result_int64(context, row->distance);
+}
+
+const nd_table_spec nd_search_function = {
+    .name = "neardup_search",
+    .declaration = "CREATE TABLE x(\"key\", similarity REAL, distance INTEGER, document_id INTEGER, "
+                   "index_name HIDDEN, text HIDDEN, threshold HIDDEN, max_results HIDDEN, measure HIDDEN, group_name HIDDEN)",
+    .columns = {4, 2, ND_SEARCH_INPUTS, 10},
+    .reads = ND_READS_INDEX,
+    .rules = ND_RULES_ALWAYS,
+    .cursor = {sizeof(search_cursor), search_open, search_close, search_fill, NULL, search_column},
+};

@@ -1,0 +1,353 @@
+/* settings.c: the settings of an index, from its table {index}_setting into the structures of the core.
+ *
+ * What a file says is checked before it is used: types here, ranges by nd_scheme_check and nd_rules_new. Settings that are not
+ * named below are ignored. */
+#include "sqlite/neardup.h"
+
+#include <string.h>
+
+/* ---- rows ------------------------------------------------------------------------------------------------------------ */
+
+static const char *const setting_names[] = {"schema_version", "algorithm_version", "scheme", "plan", "bits", "max_distance",
+    "blocks", "chunks", "num_perm", "bands", "rows", "slot_bits", "k", "seed", "family", "evidence", "measure", "containment",
+    "threshold", "text.normalize", "text.case", "text.tokens", "text.shingle", "text.joiner", "text.nonword", "text.short",
+    "text.stopwords", "text.filter", "text.strip_accents", "text.hash", "text.hash_seed"};
+#define SETTING_COUNT (sizeof setting_names / sizeof setting_names[0])
+
+/* The rows read; values[i] is NULL where there is no row setting_names[i]. */
+typedef struct setting_rows {
+    sqlite3 *db;
+    const char *index;
+    sqlite3_value *values[SETTING_COUNT];
+    char *message; /* the first thing found wrong */
+    int code;      /* SQLITE_OK until then */
+} setting_rows;
+
+static void rows_fail(setting_rows *rows, char *message)
+{
+    if (rows->code != SQLITE_OK) {
+        sqlite3_free(message);
+        return;
+    }
+    rows->code = message == NULL ? SQLITE_NOMEM : SQLITE_ERROR;
+    rows->message = message;
+}
+
+/* The code of an SQLite call that failed, with its own message. */
+static int database_error(sqlite3 *db, int code, char **message)
+{
+    if (code != SQLITE_NOMEM)
+        *message = sqlite3_mprintf("%s", sqlite3_errmsg(db));
+    return code;
+}
+
+int nd_index_name_check(const char *name, char **message)
+{
+    size_t size = strlen(name);
+    int valid = size >= 1 && size <= ND_INDEX_NAME_MAX;
+    for (size_t i = 0; valid && i < size; i++) {
+        char c = name[i];
+        int letter = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+        int inside = (c >= '0' && c <= '9') || c == '_';
+        valid = letter || (inside && i > 0);
+    }
+    if (valid)
+        return SQLITE_OK;
+    *message = sqlite3_mprintf("\"%.60s\" is no name of an index: a letter, then up to 39 letters, digits or _", name);
+    return SQLITE_ERROR;
+}
+
+/* Replaces the message by "no index named" where that is the reason. */
+static int explain_missing(sqlite3 *db, const char *index, int code, char **message)
+{
+    if (code != SQLITE_ERROR)
+        return code;
+    char *table = sqlite3_mprintf("%s_setting", index);
+    if (table == NULL)
+        return SQLITE_NOMEM;
+    if (sqlite3_table_column_metadata(db, NULL, table, "value", NULL, NULL, NULL, NULL, NULL) != SQLITE_OK) {
+        sqlite3_free(*message);
+        *message = sqlite3_mprintf("no index named \"%s\" in this database", index);
+    }
+    sqlite3_free(table);
+    return code;
+}
+
+static int read_rows(setting_rows *rows, char **message)
+{
+    sqlite3_stmt *statement = NULL;
+    int code = nd_prepare(rows->db, "SELECT name, value FROM %s_setting", rows->index, &statement);
+    if (code != SQLITE_OK)
+        return database_error(rows->db, code, message);
+    while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
+        const char *name = (const char *)sqlite3_column_text(statement, 0);
+        for (size_t i = 0; name != NULL && i < SETTING_COUNT; i++) {
+            if (strcmp(name, setting_names[i]) != 0 || rows->values[i] != NULL)
+                continue;
+            rows->values[i] = sqlite3_value_dup(sqlite3_column_value(statement, 1));
+            if (rows->values[i] == NULL) {
+                sqlite3_finalize(statement);
+                return SQLITE_NOMEM;
+            }
+        }
+    }
+    if (code != SQLITE_DONE)
+        code = database_error(rows->db, code, message);
+    sqlite3_finalize(statement);
+    return code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+/* ---- typed access: a wrong value is noted in rows, once, and the getter gives something harmless -------------------------- */
+
+static sqlite3_value *find_value(const setting_rows *rows, const char *name)
+{
+    for (size_t i = 0; i < SETTING_COUNT; i++)
+        if (strcmp(name, setting_names[i]) == 0)
+            return rows->values[i];
+    return NULL;
+}
+
+static void wrong_value(setting_rows *rows, const char *name, sqlite3_value *value)
+{
+    const char *text = value == NULL ? NULL : (const char *)sqlite3_value_text(value);
+    if (value == NULL)
+        rows_fail(rows, sqlite3_mprintf("index \"%s\" is damaged: setting '%s' is missing", rows->index, name));
+    else
+        rows_fail(rows, sqlite3_mprintf("index \"%s\" is damaged: setting '%s' cannot be %.80s", rows->index, name,
+                            text == NULL ? "NULL" : text));
+}
+
+static int64_t get_integer(setting_rows *rows, const char *name, int64_t low, int64_t high)
+{
+    sqlite3_value *value = find_value(rows, name);
+    if (value != NULL && sqlite3_value_type(value) == SQLITE_INTEGER) {
+        int64_t number = sqlite3_value_int64(value);
+        if (number >= low && number <= high)
+            return number;
+    }
+    wrong_value(rows, name, value);
+    return low;
+}
+
+/* The same where the scheme may not have it: a missing or NULL setting is 0. */
+static int64_t get_optional(setting_rows *rows, const char *name, int64_t low, int64_t high)
+{
+    sqlite3_value *value = find_value(rows, name);
+    if (value == NULL || sqlite3_value_type(value) == SQLITE_NULL)
+        return 0;
+    return get_integer(rows, name, low, high);
+}
+
+/* The number of a word. A callable of Python is none. */
+static int32_t get_word(setting_rows *rows, const char *name)
+{
+    sqlite3_value *value = find_value(rows, name);
+    if (value != NULL && sqlite3_value_type(value) == SQLITE_TEXT) {
+        const char *text = (const char *)sqlite3_value_text(value);
+        int32_t number = text == NULL ? -1 : nd_setting_number(name, text);
+        if (number >= 0)
+            return number;
+        if (text != NULL && strncmp(text, "callable:", 9) == 0) {
+            rows_fail(rows, sqlite3_mprintf("index \"%s\" has %s = %.200s, a function that only Python can call: "
+                                            "ask the index from Python instead",
+                                rows->index, name, text + 9));
+            return 0;
+        }
+    }
+    wrong_value(rows, name, value);
+    return 0;
+}
+
+static int32_t get_optional_word(setting_rows *rows, const char *name)
+{
+    sqlite3_value *value = find_value(rows, name);
+    return value == NULL || sqlite3_value_type(value) == SQLITE_NULL ? 0 : get_word(rows, name);
+}
+
+/* ---- scheme ------------------------------------------------------------------------------------------------------------ */
+
+static void check_versions(setting_rows *rows)
+{
+    int64_t schema = get_integer(rows, "schema_version", 1, INT32_MAX);
+    int64_t algorithm = get_integer(rows, "algorithm_version", 1, INT32_MAX);
+    if (schema > ND_SCHEMA_VERSION)
+        rows_fail(rows, sqlite3_mprintf("index \"%s\" has schema version %lld, written by a newer neardup_db; this is %s, which "
+                                        "knows version %d: update it",
+                            rows->index, schema, nd_version(), ND_SCHEMA_VERSION));
+    if (algorithm != ND_ALGORITHM_VERSION)
+        rows_fail(rows, sqlite3_mprintf("index \"%s\" has algorithm version %lld, this neardup_db (%s) has %d: rebuild the index "
+                                        "or use the matching version",
+                            rows->index, algorithm, nd_version(), ND_ALGORITHM_VERSION));
+}
+
+static void build_scheme(setting_rows *rows, nd_scheme *scheme)
+{
+    char message[256];
+    memset(scheme, 0, sizeof *scheme);
+    scheme->kind = get_word(rows, "scheme");
+    scheme->plan = get_word(rows, "plan");
+    scheme->bits = (int32_t)get_optional(rows, "bits", INT32_MIN, INT32_MAX);
+    scheme->max_distance = (int32_t)get_optional(rows, "max_distance", INT32_MIN, INT32_MAX);
+    scheme->blocks = (int32_t)get_optional(rows, "blocks", INT32_MIN, INT32_MAX);
+    scheme->chunks = (int32_t)get_optional(rows, "chunks", INT32_MIN, INT32_MAX);
+    scheme->num_perm = (int32_t)get_optional(rows, "num_perm", INT32_MIN, INT32_MAX);
+    scheme->bands = (int32_t)get_optional(rows, "bands", INT32_MIN, INT32_MAX);
+    scheme->rows = (int32_t)get_optional(rows, "rows", INT32_MIN, INT32_MAX);
+    scheme->slot_bits = (int32_t)get_optional(rows, "slot_bits", INT32_MIN, INT32_MAX);
+    scheme->k = (int32_t)get_optional(rows, "k", INT32_MIN, INT32_MAX);
+    scheme->seed = (uint64_t)get_optional(rows, "seed", 0, INT64_MAX);
+    scheme->family = get_optional_word(rows, "family");
+    scheme->evidence = get_optional_word(rows, "evidence");
+    scheme->measure = get_optional_word(rows, "measure");
+    scheme->containment = (int32_t)get_optional(rows, "containment", 0, 1);
+    sqlite3_value *threshold = find_value(rows, "threshold");
+    if (threshold != NULL && sqlite3_value_type(threshold) != SQLITE_NULL) {
+        if (sqlite3_value_numeric_type(threshold) != SQLITE_FLOAT && sqlite3_value_type(threshold) != SQLITE_INTEGER)
+            wrong_value(rows, "threshold", threshold);
+        else
+            scheme->threshold = sqlite3_value_double(threshold);
+    }
+    if (rows->code == SQLITE_OK && nd_scheme_check(scheme, message, sizeof message) != ND_OK)
+        rows_fail(rows, sqlite3_mprintf("index \"%s\" is damaged: %s", rows->index, message));
+}
+
+/* ---- text rules ---------------------------------------------------------------------------------------------------------- */
+
+/* The stop words' bytes one after another, and their sizes. */
+typedef struct stopwords {
+    uint8_t *bytes;
+    size_t *sizes;
+    size_t used;
+    size_t bytes_capacity;
+    size_t count;
+    size_t count_capacity;
+} stopwords;
+
+static int add_stopword(stopwords *words, const void *text, size_t size)
+{
+    int code = nd_buffer_reserve((void **)&words->bytes, &words->bytes_capacity, words->used + size, 1);
+    if (code == SQLITE_OK)
+        code = nd_buffer_reserve((void **)&words->sizes, &words->count_capacity, words->count + 1, sizeof *words->sizes);
+    if (code != SQLITE_OK)
+        return code;
+    if (size > 0)
+        memcpy(words->bytes + words->used, text, size);
+    words->used += size;
+    words->sizes[words->count++] = size;
+    return SQLITE_OK;
+}
+
+static void read_stopwords(setting_rows *rows, stopwords *words)
+{
+    sqlite3_stmt *statement = NULL;
+    sqlite3_value *json = find_value(rows, "text.stopwords");
+    if (json != NULL && sqlite3_value_type(json) == SQLITE_NULL)
+        return;
+    if (json == NULL || sqlite3_value_type(json) != SQLITE_TEXT) {
+        wrong_value(rows, "text.stopwords", json);
+        return;
+    }
+    int code = sqlite3_prepare_v2(rows->db, "SELECT value, type FROM json_each(?)", -1, &statement, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_bind_value(statement, 1, json);
+    while (code == SQLITE_OK && rows->code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        const char *type = (const char *)sqlite3_column_text(statement, 1);
+        if (type == NULL || strcmp(type, "text") != 0) {
+            wrong_value(rows, "text.stopwords", json);
+            break;
+        }
+        const void *text = sqlite3_column_text(statement, 0);
+        code = text == NULL ? SQLITE_NOMEM : add_stopword(words, text, (size_t)sqlite3_column_bytes(statement, 0));
+    }
+    if (code == SQLITE_ERROR)
+        wrong_value(rows, "text.stopwords", json);
+    else if (code != SQLITE_DONE && rows->code == SQLITE_OK)
+        rows->code = database_error(rows->db, code, &rows->message);
+    sqlite3_finalize(statement);
+}
+
+/* The joiner's own text, or by default one space between words and nothing between characters. */
+static void set_joiner(setting_rows *rows, nd_rules_spec *spec)
+{
+    sqlite3_value *joiner = find_value(rows, "text.joiner");
+    if (joiner == NULL || sqlite3_value_type(joiner) == SQLITE_NULL) {
+        spec->joiner = (const uint8_t *)" ";
+        spec->joiner_size = spec->tokens == ND_TOKENS_WORDS ? 1 : 0;
+    } else if (sqlite3_value_type(joiner) != SQLITE_TEXT || !nd_value_bytes(joiner, &spec->joiner, &spec->joiner_size)) {
+        wrong_value(rows, "text.joiner", joiner);
+    }
+}
+
+static void build_rules(setting_rows *rows, nd_rules **out)
+{
+    nd_rules_spec spec;
+    stopwords words;
+    memset(&spec, 0, sizeof spec);
+    memset(&words, 0, sizeof words);
+    spec.normalize = get_word(rows, "text.normalize");
+    spec.fold = get_word(rows, "text.case");
+    spec.tokens = get_word(rows, "text.tokens");
+    spec.nonword = get_word(rows, "text.nonword");
+    spec.short_text = get_word(rows, "text.short");
+    spec.strip_accents = (int32_t)get_integer(rows, "text.strip_accents", 0, 1);
+    spec.hash = get_word(rows, "text.hash");
+    spec.shingle = (int32_t)get_integer(rows, "text.shingle", 1, 1000);
+    spec.hash_seed = (uint64_t)get_integer(rows, "text.hash_seed", 0, INT64_MAX);
+    (void)get_optional_word(rows, "text.filter");
+    set_joiner(rows, &spec);
+    if (rows->code == SQLITE_OK)
+        read_stopwords(rows, &words);
+    if (rows->code == SQLITE_OK) {
+        spec.stopwords = words.bytes;
+        spec.stopword_sizes = words.sizes;
+        spec.stopword_count = words.count;
+        int status = nd_rules_new(&spec, out);
+        if (status == ND_ERROR_MEMORY)
+            rows->code = SQLITE_NOMEM;
+        else if (status != ND_OK)
+            rows_fail(rows, sqlite3_mprintf("index \"%s\" is damaged: its text rules are out of range", rows->index));
+    }
+    sqlite3_free(words.bytes);
+    sqlite3_free(words.sizes);
+}
+
+/* ---- all of them --------------------------------------------------------------------------------------------------------- */
+
+static int needs_rules(const nd_scheme *scheme, nd_rules_wanted wanted)
+{
+    return wanted == ND_RULES_OF_TEXTS ? scheme->evidence == ND_EVIDENCE_TEXT
+                                       : wanted == ND_RULES_ALWAYS && scheme->kind != ND_SCHEME_BINARYCODE;
+}
+
+int nd_settings_load(sqlite3 *db, const char *index, nd_rules_wanted with_rules, nd_settings *out, char **message)
+{
+    setting_rows rows;
+    memset(out, 0, sizeof *out);
+    memset(&rows, 0, sizeof rows);
+    int code = nd_index_name_check(index, message);
+    if (code != SQLITE_OK)
+        return code;
+    memcpy(out->index, index, strlen(index) + 1);
+    rows.db = db;
+    rows.index = out->index;
+    rows.code = read_rows(&rows, &rows.message);
+    if (rows.code != SQLITE_OK) {
+        rows.code = explain_missing(db, out->index, rows.code, &rows.message);
+    } else {
+        check_versions(&rows);
+        if (rows.code == SQLITE_OK)
+            build_scheme(&rows, &out->scheme);
+        if (rows.code == SQLITE_OK && needs_rules(&out->scheme, with_rules))
+            build_rules(&rows, &out->rules);
+    }
+    for (size_t i = 0; i < SETTING_COUNT; i++)
+        sqlite3_value_free(rows.values[i]);
+    *message = rows.message;
+    return rows.code;
+}
+
+void nd_settings_clear(nd_settings *settings)
+{
+    nd_rules_free(settings->rules);
+    memset(settings, 0, sizeof *settings);
+}

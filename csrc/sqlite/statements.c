@@ -1,0 +1,35 @@
+/* statements.c: statements on the tables of an index. */
+#include "sqlite/neardup.h"
+
+/* While a statement runs, whatever is prepared after sqlite3_interrupt fails with its code, even an empty text. Libraries before
+ * 3.41 have no sqlite3_is_interrupted. */
+int nd_is_interrupted(void *db)
+{
+    sqlite3_stmt *none = NULL;
+    int code = sqlite3_prepare_v2(db, " ", -1, &none, NULL);
+    sqlite3_finalize(none);
+    return code == SQLITE_INTERRUPT;
+}
+
+int nd_prepare(sqlite3 *db, const char *format, const char *index, sqlite3_stmt **out)
+{
+    char *sql = sqlite3_mprintf(format, index, index);
+    if (sql == NULL)
+        return SQLITE_NOMEM;
+    int code = sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_PERSISTENT, out, NULL);
+    sqlite3_free(sql);
+    return code;
+}
+
+int nd_bind_two(sqlite3_stmt *statement, int64_t first, int64_t second)
+{
+    int code = sqlite3_bind_int64(statement, 1, first);
+    return code == SQLITE_OK ? sqlite3_bind_int64(statement, 2, second) : code;
+}
+
+int nd_column_is_intact(sqlite3_stmt *statement, int value)
+{
+    const uint8_t *bytes = sqlite3_column_blob(statement, value);
+    size_t size = (size_t)sqlite3_column_bytes(statement, value);
+    return bytes != NULL && nd_xxh3_64(bytes, size, 0) == (uint64_t)sqlite3_column_int64(statement, value + 1);
+}

@@ -1,0 +1,143 @@
+/* tables.c: the table-valued functions that read nothing but their arguments; INNOCUOUS. */
+#include "sqlite/neardup.h"
+
+#include <string.h>
+
+/* ---- neardup_shingles(text [, k]) -> shingle, hash, position ------------------------------------------------------------
+ *
+ * The shingles of k words (3 unless given) of a text under the default rules, in their order, repeats included. hash is the
+ * 64-bit hash as a signed number, position counts from 0. A NULL text has no rows. */
+
+typedef struct shingles_cursor {
+    nd_cursor head;
+    int32_t shingle; /* of rules */
+    nd_rules *rules;
+    nd_text *work;
+} shingles_cursor;
+
+static int shingles_open(nd_cursor *base)
+{
+    shingles_cursor *cursor = (shingles_cursor *)base;
+    cursor->work = nd_text_new();
+    if (cursor->work == NULL)
+        return SQLITE_NOMEM;
+    nd_text_watch(cursor->work, nd_is_interrupted, nd_table_of(base)->cache.db);
+    return SQLITE_OK;
+}
+
+static void shingles_close(nd_cursor *base)
+{
+    shingles_cursor *cursor = (shingles_cursor *)base;
+    nd_rules_free(cursor->rules);
+    nd_text_free(cursor->work);
+}
+
+static int shingles_fill(nd_cursor *base)
+{
+    shingles_cursor *cursor = (shingles_cursor *)base;
+    int64_t shingle;
+    const uint8_t *text;
+    size_t size;
+    int code = nd_input_integer(base, 1, "k", 1, 1000, ND_DEFAULT_SHINGLE, &shingle);
+    if (code != SQLITE_OK || nd_input_is_null(base, 0))
+        return code;
+    if (!nd_value_bytes(base->inputs[0], &text, &size))
+        return nd_table_fail(nd_table_of(base), "text (or UTF-8 in a blob) is needed, not %s", nd_type_name(base->inputs[0]));
+    int status = ND_OK;
+    if (cursor->rules == NULL || cursor->shingle != (int32_t)shingle) {
+        nd_rules_free(cursor->rules);
+        cursor->rules = NULL;
+        cursor->shingle = (int32_t)shingle;
+        status = nd_default_rules(cursor->shingle, &cursor->rules);
+    }
+    if (status == ND_OK)
+        status = nd_text_to_hashes(cursor->work, cursor->rules, text, size);
+    if (status != ND_OK)
+        return nd_table_fail_status(nd_table_of(base), status);
+    base->count = nd_text_shingle_count(cursor->work, cursor->rules);
+    return SQLITE_OK;
+}
+
+static void shingles_column(nd_cursor *base, sqlite3_context *context, int column)
+{
+    shingles_cursor *cursor = (shingles_cursor *)base;
+    const uint8_t *bytes;
+    size_t size;
+    if (column == 1) {
+        sqlite3_result_int64(context, (int64_t)nd_text_hashes(cursor->work)[base->row]);
+    } else if (column == 2) {
+        sqlite3_result_int64(context, (int64_t)base->row);
+    } else {
+        nd_text_shingle(cursor->work, cursor->rules, base->row, &bytes, &size);
+        sqlite3_result_text64(context, (const char *)bytes, size, SQLITE_TRANSIENT, SQLITE_UTF8);
+    }
+}
+
+const nd_table_spec nd_shingles_function = {
+    .name = "neardup_shingles",
+    .declaration = "CREATE TABLE x(shingle TEXT, hash INTEGER, position INTEGER, text HIDDEN, k HIDDEN)",
+    .columns = {3, 1, 2, 500},
+    .cursor = {sizeof(shingles_cursor), shingles_open, shingles_close, shingles_fill, NULL, shingles_column},
+};
+
+/* ---- neardup_bands(fingerprint, bands, rows [, slot_bits]) -> band, bucket -----------------------------------------------
+ *
+ * The bucket of each band of a MinHash signature of 16-bit (or slot_bits) slots, as the band table holds it. A NULL
+ * fingerprint has no rows. */
+
+typedef struct bands_cursor {
+    nd_cursor head;
+    int32_t *buckets;
+} bands_cursor;
+
+static void bands_close(nd_cursor *base)
+{
+    sqlite3_free(((bands_cursor *)base)->buckets);
+}
+
+static int bands_fill(nd_cursor *base)
+{
+    bands_cursor *cursor = (bands_cursor *)base;
+    int64_t bands, rows, slot_bits;
+    int code = nd_input_integer(base, 1, "bands", 1, 65536, 0, &bands);
+    if (code == SQLITE_OK)
+        code = nd_input_integer(base, 2, "rows", 1, 65536, 0, &rows);
+    if (code == SQLITE_OK)
+        code = nd_input_integer(base, 3, "slot_bits", 16, 32, 16, &slot_bits);
+    if (code != SQLITE_OK || nd_input_is_null(base, 0))
+        return code;
+    sqlite3_value *fingerprint = base->inputs[0];
+    if (sqlite3_value_type(fingerprint) != SQLITE_BLOB)
+        return nd_table_fail(nd_table_of(base), "fingerprint must be a blob, not %s", nd_type_name(fingerprint));
+    if (slot_bits % 16 != 0)
+        return nd_table_fail(nd_table_of(base), "slot_bits must be 16 or 32, not %lld", slot_bits);
+    int64_t slot_size = slot_bits / 8;
+    const void *signature = sqlite3_value_blob(fingerprint);
+    int64_t size = sqlite3_value_bytes(fingerprint);
+    if (size % slot_size != 0 || size / slot_size < bands * rows)
+        return nd_table_fail(nd_table_of(base), "%lld bands of %lld rows do not fit a fingerprint of %lld bytes", bands, rows,
+            size);
+    int32_t *buckets = sqlite3_realloc64(cursor->buckets, (sqlite3_uint64)bands * sizeof *buckets);
+    if (buckets == NULL || signature == NULL)
+        return SQLITE_NOMEM;
+    cursor->buckets = buckets;
+    int status = nd_band_buckets(signature, (size_t)(size / slot_size), (size_t)slot_size, (size_t)bands, (size_t)rows, buckets);
+    if (status != ND_OK)
+        return nd_table_fail_status(nd_table_of(base), status);
+    base->count = (size_t)bands;
+    return SQLITE_OK;
+}
+
+static void bands_column(nd_cursor *base, sqlite3_context *context, int column)
+{
+    const bands_cursor *cursor = (const bands_cursor *)base;
+    sqlite3_result_int64(context, column == 0 ? (int64_t)base->row : cursor->buckets[base->row]);
+}
+
+const nd_table_spec nd_bands_function = {
+    .name = "neardup_bands",
+    .declaration =
+        "CREATE TABLE x(band INTEGER, bucket INTEGER, fingerprint HIDDEN, bands HIDDEN, rows HIDDEN, slot_bits HIDDEN)",
+    .columns = {2, 3, 4, 20},
+    .cursor = {sizeof(bands_cursor), NULL, bands_close, bands_fill, NULL, bands_column},
+};

@@ -1,0 +1,170 @@
+/* workspace.h: how a text becomes tokens and hashes, shared by the files of this room.
+ *
+ * A text is cut into spans, and each span goes through in one piece: ASCII spans byte by byte, all others as code points that are
+ * decoded, normalised, folded and stripped first (spans.c). What follows, a sink, sees the pieces one after another and
+ * keeps its state between them (tokens.c), so that nothing depends on where the spans end. */
+#ifndef NEARDUP_TEXT_WORKSPACE_H
+#define NEARDUP_TEXT_WORKSPACE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arrays/arrays.h"
+
+/* ---- rules ------------------------------------------------------------------------------------------------------ */
+
+/* A code point on its way to the sink: the number itself and, from points.c, what it is to the rule for words. */
+#define ND_POINT_VALUE 0x1FFFFFu
+#define ND_POINT_KIND (3u << 24)
+#define ND_POINT_UNKNOWN 0u           /* not looked at, or it depends on the grapheme cluster before it */
+#define ND_POINT_SEPARATOR (1u << 24) /* no letter, number, mark, pictograph or ignorable; it may be a control character */
+#define ND_POINT_LETTER (2u << 24)    /* a letter or number of a script with spaces */
+#define ND_POINT_UNSPACED (3u << 24)  /* one of a script without, its class ND_GCB_OTHER */
+#define ND_POINT_CUT (1u << 26)       /* text may be cut before it */
+#define ND_POINT_ODD (1u << 31)       /* in need of all steps */
+#define ND_POINT_TABLE 0x800          /* code points in nd_rules.points; those that are not ODD there are all CUT */
+
+struct nd_rules {
+    nd_rules_spec spec; /* joiner and stopwords point into `joiner`; the stop words of the spec are not kept */
+    int32_t form;       /* of the text after stripping accents: what decides where spans may be cut; ND_NORMALIZE_* */
+    uint8_t *joiner;
+    uint8_t ascii_case[128];         /* what a byte becomes */
+    uint8_t ascii_word[128];         /* the same where it belongs to a word, 0 where not */
+    uint32_t points[ND_POINT_TABLE]; /* what the code points of one and two bytes become: ND_POINT_* */
+    /* Stop words after normalisation: word i is stopword_bytes[stopword_ends[i-1] .. stopword_ends[i]); the table is open
+     * addressing over stopword_mask + 1 places, word number + 1, 0 = free. */
+    uint8_t *stopword_bytes;
+    size_t *stopword_ends;
+    uint32_t *stopword_table;
+    size_t stopword_mask;
+    size_t stopword_count;
+};
+
+/* Place of the token in the table of stop words, or the free place where it would go. */
+size_t nd_stopwords_place(const nd_rules *rules, const uint8_t *token, size_t size);
+/* 1 if the token is a stop word. Only to be asked where there are some. */
+int nd_rules_is_stopword(const nd_rules *rules, const uint8_t *token, size_t size);
+
+/* ---- growing buffers -------------------------------------------------------------------------------------------------- */
+
+typedef struct nd_bytes {
+    uint8_t *items;
+    size_t count;
+    size_t capacity;
+} nd_bytes;
+
+typedef struct nd_code_points {
+    uint32_t *items;
+    size_t count;
+    size_t capacity;
+} nd_code_points;
+
+static inline int nd_bytes_reserve(nd_bytes *bytes, size_t more)
+{
+    return nd_reserve(&bytes->items, &bytes->capacity, bytes->count + more, 1);
+}
+
+static inline int nd_code_points_reserve(nd_code_points *points, size_t more)
+{
+    return nd_reserve(&points->items, &points->capacity, points->count + more, sizeof points->items[0]);
+}
+
+/* ---- workspace -------------------------------------------------------------------------------------------------------- */
+
+/* What the last code point was to the rule for words. */
+#define ND_IN_NOTHING 0
+#define ND_IN_WORD 1
+#define ND_IN_CLUSTER 2  /* a grapheme that is a token of its own: emoji */
+#define ND_IN_UNSPACED 3 /* the same, of a script without spaces */
+
+/* A grapheme cluster that is being read. */
+typedef struct nd_cluster {
+    uint8_t last;         /* ND_GCB_* of its last code point */
+    uint8_t odd_regional; /* ends in an odd number of regional indicators */
+} nd_cluster;
+
+typedef struct nd_token_state {
+    int in;              /* ND_IN_* */
+    nd_cluster cluster;  /* of ND_IN_CLUSTER, ND_IN_UNSPACED */
+    nd_cluster grapheme; /* of tokens = CHARS: the token that is being written */
+    int started;         /* CHARS: something was written */
+    int space;           /* CHARS with ND_NONWORD_SPACE: characters of no word since then */
+} nd_token_state;
+
+/* Tokens: token i is bytes[starts[i] .. starts[i + 1] - joiner_size), the joiner stands behind each. So a shingle of k tokens is
+ * one slice. While a text is read, starts[token_count] .. bytes.count is the token that is being written. ND_TEXT_PADDING bytes
+ * stand before the first token, so that the kernels may read around it. */
+struct nd_text {
+    nd_bytes bytes;
+    uint32_t *starts;
+    size_t starts_capacity;
+    size_t token_count;
+    size_t joiner_size;
+    nd_token_state state;
+    nd_code_points points; /* the span; `spare` takes the result of each step, then the two change places */
+    nd_code_points spare;
+    uint64_t *hashes;
+    size_t hashes_capacity;
+    uint8_t *digests;
+    size_t digests_capacity;
+    size_t digest_size;           /* 0: no digests */
+    const struct nd_drain *drain; /* of nd_text_drain, NULL elsewhere */
+    size_t drained;               /* tokens that are not here any more */
+    nd_watch watch;
+};
+
+/* ---- hashes in parts ------------------------------------------------------------------------------------------------- */
+
+typedef struct nd_drain {
+    int (*take)(void *context, const uint64_t *hashes, size_t count);
+    void *context;
+} nd_drain;
+
+/* nd_text_tokenize and nd_text_hash in one: all hashes go to the drain, part by part, and the workspace keeps nothing. */
+int nd_text_drain(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, const nd_drain *drain,
+    size_t *token_count);
+/* While that runs: sends the hashes of the whole shingles that are here, keeps the tokens that the next one begins with. */
+int nd_text_drain_part(nd_text *work, const nd_rules *rules);
+
+/* ---- spans ----------------------------------------------------------------------------------------------------------- */
+
+#define ND_ASCII_RUN 32 /* a shorter run between other characters stays with them */
+
+/* All take what follows what they got before; all return a status. Code points (ND_POINT_*) may include ignorable ones. */
+typedef struct nd_sink {
+    int (*ascii)(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size); /* not case-mapped yet */
+    int (*code_points)(nd_text *work, const nd_rules *rules, const uint32_t *points, size_t count);
+    /* May be NULL. Takes UTF-8 as it comes from *at on, as far as it is of one or two bytes a code point, each of them to be cut
+     * before, or not at all: moves *at, never behind the last code point that it saw. */
+    int (*two_bytes)(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, size_t *at);
+} nd_sink;
+
+/* Fills rules->points, from what the rules hold otherwise. Not for strip_accents. */
+void nd_rules_fill_points(nd_rules *rules);
+
+/* Decodes, normalises and folds text from *at on into work->points, as far as each code point can be looked at alone, up to
+ * ND_POINT_BATCH of them or to a window (nd_window_of) of `until` or less, and moves *at to where it may be cut: the last code
+ * point seen is left there unless the text ends. */
+int nd_text_decode_points(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, int until, size_t *at);
+
+/* Normalises, folds and strips a text, span by span, into the sink. */
+int nd_text_each_span(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, const nd_sink *sink);
+
+/* ---- tokens ------------------------------------------------------------------------------------------------------------ */
+
+extern const nd_sink nd_words_sink;
+extern const nd_sink nd_chars_sink;
+
+/* Ends the token that is being written, if there is one: drops it if it is a stop word, else puts the joiner behind it.
+ * Leaves room for `room` bytes. */
+int nd_token_close(nd_text *work, const nd_rules *rules, size_t room);
+
+static inline int nd_token_is_open(const nd_text *work)
+{
+    return work->bytes.count > work->starts[work->token_count];
+}
+
+/* Room for `more` tokens and the end of the last. */
+int nd_tokens_reserve(nd_text *work, size_t more);
+
+#endif

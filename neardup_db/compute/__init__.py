@@ -1,0 +1,26 @@
+"""The functions of near-duplicate search without an index: shingles, fingerprints, comparisons, candidates, all pairs.
+
+Arrays of hashes are uint64[n], uint32[n] for hashes of 32 bits and uint8[n, size] for digests of more than 8 bytes, big-endian;
+plain lists of int, or of bytes for digests, do as well. Wrong types and values raise ParameterError.
+"""
+
+from __future__ import annotations
+
+from .candidates import (
+    BlockTable,
+    block_tables,
+    candidate_probability,
+    choose_bands,
+    neighbours,
+    permute,
+    pick_bands,
+    split_chunks,
+)
+from .comparisons import containment, find_all, hamming_distance, jaccard, jaccard_pairs
+from .fingerprints import bit_sample, bottom_k, hash_bytes, minhash, shingle_hashes, shingles, simhash, simhash_weighted
+
+__all__ = [
+    "BlockTable", "bit_sample", "block_tables", "bottom_k", "candidate_probability", "choose_bands", "containment", "find_all",
+    "hamming_distance", "hash_bytes", "jaccard", "jaccard_pairs", "minhash", "neighbours", "permute", "pick_bands",
+    "shingle_hashes", "shingles", "simhash", "simhash_weighted", "split_chunks",
+]  # fmt: skip

@@ -1,0 +1,148 @@
+"""Two fingerprints, or all pairs of many."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import native
+from ..errors import ParameterError
+from ..parameters import check_fraction, check_integer
+from .arguments import _int_data, ascending, code_data, code_rows, is_integer, joined_sets
+
+
+def hamming_distance(a: Any, b: Any) -> int:
+    """How many bits differ. a, b: both int (0 or above), or both of one length: uint8[n], bytes, hex digits.
+
+    >>> hamming_distance(0b1011, 0b0010)
+    2
+    >>> hamming_distance(b"\\xff\\x00", b"\\x00\\x00")
+    8
+    """
+    whole_a, whole_b = is_integer(a), is_integer(b)
+    if whole_a and whole_b:
+        if a < 0 or b < 0:
+            raise ParameterError(f"codes {a} and {b}: give integers of at least 0")
+        return (int(a) ^ int(b)).bit_count()
+    data_a = code_data("a", a) if not whole_a else None
+    data_b = code_data("b", b) if not whole_b else None
+    data_a = _int_data("a", a, len(data_b or b"")) if data_a is None else data_a
+    data_b = _int_data("b", b, len(data_a)) if data_b is None else data_b
+    if len(data_a) != len(data_b):
+        raise ParameterError(f"codes of {8 * len(data_a)} and {8 * len(data_b)} bits cannot be compared")
+    return native.hamming(data_a, data_b)
+
+
+def jaccard(a: Any, b: Any, threshold: float = 0.0) -> float:
+    """|A and B| / |A or B| of two ascending arrays of distinct hashes; 0.0 if that is below the threshold.
+
+    a, b: uint64[n], uint32[n] or lists of int; two empty ones give 0.0. The merge stops as soon as the threshold cannot be
+    reached; the test is `common / (len(a) + len(b) - common) >= threshold` itself, so no pair exactly at it is lost.
+
+    >>> jaccard([1, 2, 3, 4], [2, 3, 4, 5])
+    0.6
+    >>> jaccard([1, 2, 3, 4], [2, 3, 4, 5], threshold=0.7)
+    0.0
+    """
+    bound = 0.0 if threshold == 0 else check_fraction("threshold", threshold)
+    left, right = ascending("a", a), ascending("b", b)
+    if not len(left) or not len(right):
+        return 0.0
+    data_a, data_b = native.pointer(left, "uint64_t[]"), native.pointer(right, "uint64_t[]")
+    similarity = float(native.lib.nd_jaccard(data_a, len(left), data_b, len(right), bound))
+    return similarity if similarity >= bound else 0.0
+
+
+def containment(a: Any, b: Any, k: int | None = None) -> float:
+    """|A and B| / |A|, how much of A is in B: 1.0 where A is a part of B, however long B is; 0.0 where A is empty.
+
+    a, b: ascending arrays of distinct hashes, uint64[n], uint32[n] or lists of int. k=None: they are whole sets, and the value is
+    exact. k: they are bottom-k fingerprints, `bottom_k(hashes, k)`, and the value is estimated from the hashes that both cover,
+    up to the smaller of the two last ones, with a standard deviation of about sqrt(c (1 - c) / m) for m such hashes of a. Where A
+    is the smaller set m is about k |A| / |B|: fingerprints say little of a set many times smaller, nan where m is 0.
+    `Index.query(text, measure="containment")` asks this of all documents.
+
+    >>> containment([1, 2, 3, 4], [2, 3, 4, 5, 6, 7])
+    0.75
+    >>> containment([1, 4, 8], [1, 2, 4], k=3)
+    1.0
+    """
+    left, right = ascending("a", a), ascending("b", b)
+    data_a = native.pointer(left if len(left) else np.zeros(1, np.uint64), "uint64_t[]")
+    data_b = native.pointer(right if len(right) else np.zeros(1, np.uint64), "uint64_t[]")
+    if k is None:
+        return float(native.lib.nd_containment(data_a, len(left), data_b, len(right)))
+    k = check_integer("k", k, 1, (1 << 31) - 1, "hashes in a fingerprint")
+    for name, array in (("a", left), ("b", right)):
+        if len(array) > k:
+            raise ParameterError(f"{name} has {len(array)} hashes, more than k={k}; leave k out for whole sets")
+    estimate = float(native.lib.nd_containment_estimate(data_a, len(left), data_b, len(right), k))
+    return estimate if estimate >= 0 else math.nan
+
+
+def jaccard_pairs(
+    fingerprints: Any, threshold: float, *, others: Any = None
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """All pairs of fingerprints with a Jaccard similarity at or above the threshold: int64[m, 2], i < j ascending; float64[m].
+
+    fingerprints: a list of ascending arrays of distinct hashes (None for an empty one), or a 2-D array of them. others: the same;
+    if given, pairs are of fingerprints[i] and others[j] alone, ascending.
+
+    >>> ids, similarities = jaccard_pairs([[1, 2, 3], [7, 8], [1, 2, 4]], 0.5)
+    >>> ids.tolist(), similarities.tolist()
+    ([[0, 2]], [0.5])
+    >>> jaccard_pairs([[1, 2, 3], [1, 2]], 0.5, others=[[7, 8], [1, 2, 4]])[0].tolist()
+    [[0, 1], [1, 1]]
+    """
+    none = np.empty((0, 2), np.int64), np.empty(0, np.float64)
+    return next(jaccard_pieces(fingerprints, threshold, others=others), none)
+
+
+def jaccard_pieces(
+    fingerprints: Any, threshold: float, most: int = 2**64 - 1, *, others: Any = None
+) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]]:
+    """What `jaccard_pairs` returns, in pieces of about `most` pairs, each ascending for itself: memory does not grow with their
+    number."""
+    bound = check_fraction("threshold", threshold)
+    values, ends = joined_sets("fingerprints", fingerprints)
+    split = None if others is None else len(ends)
+    if others is not None:
+        more, more_ends = joined_sets("others", others)
+        values, ends = np.concatenate([values, more]), np.concatenate([ends, more_ends + np.uint64(len(values))])
+    for ids, similarities in native.set_pairs(values, ends, split, bound, most):
+        yield (ids if split is None else ids - np.array([0, split])), similarities
+
+
+def find_all(codes: Any, max_distance: int, blocks: int | None = None, *, others: Any = None) -> npt.NDArray[np.int64]:
+    """All pairs of codes that differ in at most max_distance bits: int64[m, 2], i < j ascending, each pair once.
+
+    codes: uint64[n], uint8[n, size], or a list of int (64 bits) or of bytes. blocks: of the permuted tables that find the pairs,
+    above max_distance; None for a good number (Manku, Jain and Das Sarma 2007). others: codes of the same size; if given, pairs
+    are of codes[i] and others[j] alone, ascending.
+
+    >>> find_all([0b0000, 0b0111, 0b0001], 2).tolist()
+    [[0, 2], [1, 2]]
+    >>> find_all([0b0000, 0b0111, 0b0001], 2, others=[0b1111]).tolist()
+    [[1, 0]]
+    """
+    rows = code_rows("codes", codes)
+    split = len(rows)
+    bits = 8 * rows.shape[1]
+    if others is not None:
+        more = code_rows("others", others)
+        if more.shape[1] != rows.shape[1]:
+            raise ParameterError(f"codes have {bits} bits and others {8 * more.shape[1]}: pairs are of codes of one size")
+        rows = np.concatenate([rows, more])
+    distance = check_integer("max_distance", max_distance, 0, bits, f"of {bits} bits")
+    remedy = f"above max_distance={distance}"
+    count = 0 if blocks is None else check_integer("blocks", blocks, distance + 1, min(bits, 64), remedy)
+    flat = np.ascontiguousarray(rows).reshape(-1) if len(rows) else np.zeros(1, np.uint8)
+    data, rule = (native.pointer(flat, "uint8_t[]"), len(rows)), (bits, distance, count)
+    if others is None:
+        return native.pairs(lambda out: native.lib.nd_find_all(*data, native.NO_SPLIT, *rule, out))
+    ids = native.pairs(lambda out: native.lib.nd_find_all(*data, split, *rule, out))
+    return np.asarray(ids - np.array([0, split]))

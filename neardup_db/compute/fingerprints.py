@@ -1,0 +1,161 @@
+"""Texts to shingles, shingles to hashes, hashes to fingerprints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import native
+from ..errors import ParameterError
+from ..parameters import check_choice, check_integer, check_seed
+from ..schemes.base import FAMILIES, Family, rules_of
+from ..text import HashName, TextRules
+from .arguments import BITS_MAX, Array, digests_of, hashes_of, unsigned, weight_of, weights_of
+
+
+def shingles(text: str | bytes, rules: TextRules | None = None) -> list[str]:
+    """The shingles of a text, in their order, repeated ones repeated; [] for an empty text. rules: None for `TextRules()`.
+
+    >>> shingles("The cat sat on the mat.", TextRules(shingle=4))
+    ['the cat sat on', 'cat sat on the', 'sat on the mat']
+    """
+    return rules_of(rules).shingles(text)
+
+
+def shingle_hashes(text: str | bytes, rules: TextRules | None = None) -> Array:
+    """The hashes of a text's shingles, in their order: uint64[n], uint32[n] or uint8[n, size], as wide as the rules' hash.
+
+    >>> shingle_hashes("one two three four").dtype, len(shingle_hashes("one two three four"))
+    (dtype('uint64'), 2)
+    """
+    rules = rules_of(rules)
+    if not callable(rules.hash):
+        return native.hashes_of(rules.run(text), rules.native, rules.hash_size)
+    digests, _ = rules.digests(text)
+    size = digests.shape[1]
+    if size not in (4, 8):
+        return digests.copy()
+    return digests.reshape(-1).view(f">u{size}").astype(f"u{size}")
+
+
+def hash_bytes(data: bytes | str, hash: HashName = "xxh3_64", seed: int = 0) -> int | bytes:
+    """The hash of data (a str as UTF-8): an int for hashes of up to 64 bits, the digest in bytes for md5, sha1 and sha256.
+
+    hash: "xxh3_64", "fnv1a_32", "fnv1a_64", "djb2a", "md5", "sha1" or "sha256". seed: 0 to 2^64 - 1, of "xxh3_64" only.
+
+    >>> hash_bytes(b"he", "djb2a")
+    5861128
+    >>> hash_bytes(b"", "md5").hex()
+    'd41d8cd98f00b204e9800998ecf8427e'
+    """
+    check_choice("hash", hash, native.HASHES)
+    number = check_integer("seed", seed, 0, (1 << 64) - 1)
+    if number and hash != "xxh3_64":
+        raise ParameterError(f"seed={seed} goes with hash='xxh3_64' only, not {hash!r}; leave it out")
+    digest = native.digests_of_hash(native.HASHES.index(hash), number, native.text_bytes(data))
+    return int.from_bytes(digest, "big") if len(digest) <= 8 else digest
+
+
+def simhash(hashes: Any, bits: int = 64, weights: Any = None) -> npt.NDArray[np.uint8] | None:
+    """The SimHash code of hashes: uint8[bits // 8], most significant bit first; None if there are no hashes.
+
+    Bit i is 1 where the hashes with bit i set weigh more than those without; a tie gives 0 (Charikar 2002). hashes: uint64[n],
+    uint32[n], or uint8[n, size]; bits: a multiple of 8 up to their width; weights: an integer for each hash, None for 1.
+
+    >>> simhash([0xFF00000000000000, 0xF000000000000000, 0xF0F0000000000000]).tobytes().hex()
+    'f000000000000000'
+    """
+    digests = digests_of(hashes)
+    count, size = digests.shape
+    bits = check_integer("bits", bits, 8, 8 * size, f"the hashes have {8 * size} bits")
+    if bits % 8:
+        raise ParameterError(f"bits={bits}: give a multiple of 8, e.g. {bits - bits % 8}")
+    weighing = None if weights is None else weights_of(weights, count)
+    if not count:
+        return None
+    code, counters = np.zeros(bits // 8, np.uint8), np.zeros(bits, np.int64)
+    weight_data = native.ffi.NULL if weighing is None else native.pointer(weighing, "int64_t[]")
+    status = native.lib.nd_simhash(
+        native.pointer(digests.reshape(-1), "uint8_t[]"), count, size, bits, weight_data,
+        native.pointer(counters, "int64_t[]"), native.pointer(code, "uint8_t[]"),
+    )  # fmt: skip
+    native.check(status, "the weights add up to more than 63 bits")
+    return code
+
+
+def simhash_weighted(
+    text: str | bytes, weight: Callable[[str], int], rules: TextRules | None = None, bits: int | None = None
+) -> npt.NDArray[np.uint8] | None:
+    """The SimHash code of a text whose shingles weigh differently: uint8[bits // 8]; None for a text without shingles.
+
+    weight: called with each shingle, repeated ones each time, for an integer of 64 bits: 0 leaves the shingle out, and 1 for all
+    gives `SimHash().fingerprint`. With `TextRules(shingle=1)` shingles are tokens. Weights that are fractions, such as
+    inverse document frequencies, are to be scaled and rounded, so that the code is the same on every machine. rules: None for
+    `TextRules()`. bits: a multiple of 8, None for the width of the rules' hash. An index of the scheme
+    `BinaryCode(bits=64, max_distance=3)` takes such codes, with `add_code` and `query_code` (Manku, Jain and Das Sarma 2007 weigh
+    the features of web pages so).
+
+    >>> from neardup_db.compute import hamming_distance
+    >>> words = TextRules(shingle=1)
+    >>> def weight(word):
+    ...     return 0 if word in ("the", "a") else len(word)
+    >>> a, b = simhash_weighted("The lighthouse", weight, words), simhash_weighted("a lighthouse", weight, words)
+    >>> hamming_distance(a, b)
+    0
+    """
+    rules = rules_of(rules)
+    listed, hashes = rules.shingles(text), shingle_hashes(text, rules)
+    width = 8 * rules.hash_size if bits is None else bits
+    return simhash(hashes, width, [weight_of(weight, shingle) for shingle in listed])
+
+
+def minhash(
+    hashes: Any, num_perm: int = 128, seed: int = 1, slot_bits: Literal[16, 32] = 16, family: Family = "affine32"
+) -> Array | None:
+    """The MinHash signature of hashes: uint16[num_perm], uint32[num_perm] with slot_bits=32; None if there are no hashes.
+
+    Each slot is the minimum of one hash function over all hashes, its low slot_bits kept (Broder 1997). seed: 0 to 2^63 - 1.
+    family: "affine32", or "java32", a*x + b in signed 32 bits with a and b drawn by java.util.Random(seed), as in the article
+    "MinHashing and LSH" (its slots are signed: `.view("int32")`). Of digests wider than 64 bits the first 8 bytes are used.
+
+    >>> minhash([hash_bytes("he", "djb2a")], num_perm=2, seed=1337, slot_bits=32, family="java32").view("int32").tolist()
+    [480357896, 1614176836]
+    """
+    values = hashes_of(hashes)
+    num_perm = check_integer("num_perm", num_perm, 1, BITS_MAX, "hash functions")
+    number = check_seed("seed", seed)
+    check_choice("slot_bits", slot_bits, (16, 32))
+    check_choice("family", family, FAMILIES)
+    return native.minhash(values, num_perm, number, family, slot_bits) if len(values) else None
+
+
+def bottom_k(hashes: Any, k: int) -> Array:
+    """The k smallest distinct hashes in ascending order: uint64[at most k], uint32 for uint32.
+
+    >>> bottom_k([7, 3, 9, 3, 1], 3).tolist()
+    [1, 3, 7]
+    """
+    values = hashes_of(hashes)
+    k = check_integer("k", k, 1, (1 << 31) - 1, "hashes to keep")
+    out, count = np.zeros(min(k, max(len(values), 1)), np.uint64), native.ffi.new("size_t *")
+    data = native.pointer(values, "uint64_t[]")
+    native.check(native.lib.nd_bottom_k(data, len(values), len(out), native.pointer(out, "uint64_t[]"), count), f"k={k}")
+    smallest = out[: int(count[0])].copy()
+    return smallest.astype(np.uint32) if getattr(hashes, "dtype", None) == np.uint32 else smallest
+
+
+def bit_sample(signature: Any) -> npt.NDArray[np.uint8]:
+    """The lowest bit of each slot of a MinHash signature: uint8[n // 8], slot 0 first (Li and Koenig 2010).
+
+    signature: uint16[n], uint32[n] or a list of int; n a multiple of 8.
+
+    >>> bit_sample([1, 2, 3, 4, 5, 6, 7, 9]).tolist()
+    [171]
+    """
+    slots = unsigned("signature", signature)
+    if len(slots) == 0 or len(slots) % 8:
+        raise ParameterError(f"signature has {len(slots)} slots; one-bit samples need a multiple of 8")
+    return np.packbits((slots & slots.dtype.type(1)).astype(np.uint8))

@@ -1,0 +1,163 @@
+"""The addresses of the pages, the permissions that they need, and the pages for errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs
+
+from datasette import Forbidden, Response
+from datasette.utils import tilde_decode, tilde_encode
+from markupsafe import Markup
+
+from ..errors import NearDupError, ParameterError
+from . import contents
+from .foreign import ForeignDatabase, index_names
+from .policy import HEADERS, STYLE
+
+PLUGIN = "neardup-db"
+"""The name of our settings in Datasette's configuration."""
+
+TIME_LIMIT_S = 10.0
+"""Seconds that the statements of one page may take, unless the configuration says otherwise."""
+
+MOST_BYTES = 16 << 20
+"""The largest form that is read."""
+
+TABLES = ("setting", "document", "fingerprint", "match", "group")
+"""The pages show these tables: a visitor who may not see one of them may see no page."""
+
+
+class Place(NamedTuple):
+    """An index that a page is about. database: its name in Datasette; address: of the page of the index."""
+
+    database: str
+    name: str
+    address: str
+
+
+async def has_indexes(db: Any) -> bool:
+    """Whether a database holds an index."""
+    return bool(await _names(db))
+
+
+async def _names(db: Any) -> list[str]:
+    found: list[str] = await db.execute_fn(lambda connection: index_names(ForeignDatabase(connection)))
+    return found
+
+
+async def indexes(datasette: Any, request: Any) -> Any:
+    """All indexes that the visitor may see."""
+    await datasette.ensure_permissions(request.actor, ["view-instance"])
+    found, problems = [], []
+    for name, db in datasette.databases.items():
+        if name == "_internal" or not await _is_visible(datasette, request, name):
+            continue
+        try:
+            names = await _names(db)
+        except NearDupError as error:
+            problems.append(f"{name}: {error}")
+            continue
+        found += [place_of(datasette, name, index) for index in names if await _is_visible(datasette, request, name, index)]
+    return await _render(datasette, request, "neardup_indexes.html", {"places": found, "problems": problems})
+
+
+async def index_page(datasette: Any, request: Any) -> Any:
+    """One index: figures, search box, charts, clusters by size."""
+    count = _number(request.args.get("clusters"), contents.CLUSTERS, contents.MOST_CLUSTERS)
+    return await _page(datasette, request, "neardup_index.html", lambda db, name: contents.overview(db, name, count))
+
+
+async def cluster_page(datasette: Any, request: Any) -> Any:
+    """One cluster: its documents, and how each differs from the earliest one or from the chosen one."""
+    cluster = int(request.url_vars["cluster"])
+    first = _number(request.args.get("from"), 0, contents.MAX_NUMBER)
+    beside = _number(request.args.get("beside"), 0, contents.MAX_NUMBER)
+    return await _page(
+        datasette, request, "neardup_cluster.html", lambda db, name: contents.cluster(db, name, cluster, first, beside)
+    )
+
+
+async def search_page(datasette: Any, request: Any) -> Any:
+    """The near-duplicates of a text or code that was sent; for a GET request the empty form."""
+    if request.method != "POST":
+        return await _page(datasette, request, "neardup_search.html", lambda db, name: contents.search(db, name, None))
+    if _number(request.headers.get("content-length"), 0, contents.MAX_NUMBER) > MOST_BYTES:
+        problem = f"The form is larger than {MOST_BYTES >> 20} MB: search for such a text with neardup query."
+        return await _problem(datasette, request, "Too large", problem, 413)
+    body = (await request.post_body()).decode("utf-8", "replace")
+    sent = {name: values[0] for name, values in parse_qs(body, errors="replace").items()}
+    return await _page(datasette, request, "neardup_search.html", lambda db, name: contents.search(db, name, sent))
+
+
+_INDEX = r"^/-/neardup/(?P<database>[^/]+)/(?P<index>[A-Za-z][A-Za-z0-9_]{0,39})"
+
+ROUTES: list[tuple[str, Callable[..., Any]]] = [
+    (r"^/-/neardup$", indexes),
+    (_INDEX + "$", index_page),
+    (_INDEX + "/search$", search_page),
+    (_INDEX + r"/clusters/(?P<cluster>-?[0-9]{1,19})$", cluster_page),
+]
+
+
+async def _page(datasette: Any, request: Any, template: str, ask: Callable[[ForeignDatabase, str], dict[str, Any]]) -> Any:
+    """A page about one index. `ask` gives its contents: in one transaction, in a thread of Datasette, within the time limit."""
+    try:
+        db = datasette.get_database(route=tilde_decode(request.url_vars["database"]))
+    except KeyError:
+        return await _problem(datasette, request, "Unknown database", "No database of this name is attached.", 404)
+    index = request.url_vars["index"]
+    if not await _is_visible(datasette, request, db.name, index):
+        raise Forbidden("view-table")
+    limit_s = float((datasette.plugin_config(PLUGIN, database=db.name) or {}).get("time_limit_s", TIME_LIMIT_S))
+
+    def in_thread(connection: Any) -> dict[str, Any]:
+        foreign = ForeignDatabase(connection)
+        with foreign.time_limit(limit_s), foreign.reading():
+            if index not in index_names(foreign):
+                raise contents.Unknown(f"The database {db.name!r} holds no index named {index!r}.")
+            return ask(foreign, index)
+
+    place = place_of(datasette, db.name, index)
+    try:
+        context = await db.execute_fn(in_thread)
+    except contents.Unknown as error:
+        return await _problem(datasette, request, "Not found", str(error), 404, place)
+    except ParameterError as error:
+        return await _problem(datasette, request, "Wrong value", str(error), 400, place)
+    except NearDupError as error:
+        return await _problem(datasette, request, "This index cannot be read", str(error), 500, place)
+    return await _render(datasette, request, template, {**context, "place": place}, context.get("status", 200))
+
+
+async def _problem(datasette: Any, request: Any, title: str, problem: str, status: int, place: Place | None = None) -> Any:
+    context = {"title": title, "problem": problem, "place": place}
+    return await _render(datasette, request, "neardup_problem.html", context, status)
+
+
+async def _render(datasette: Any, request: Any, template: str, context: dict[str, Any], status: int = 200) -> Any:
+    shared = {"style": Markup(STYLE), "shown": contents.shown}
+    html = await datasette.render_template(template, {**shared, **context}, request=request)
+    return Response.html(html, status=status, headers=HEADERS)
+
+
+async def _is_visible(datasette: Any, request: Any, database: str, index: str | None = None) -> bool:
+    """Whether Datasette lets the visitor see a database; with `index`, all TABLES of that index too."""
+    shown = [[("view-table", (database, f"{index}_{table}"))] for table in TABLES] if index else [[]]
+    for first in shown:
+        permissions = [*first, ("view-database", database), "view-instance"]
+        visible, _ = await datasette.check_visibility(request.actor, permissions=permissions)
+        if not visible:
+            return False
+    return True
+
+
+def place_of(datasette: Any, database: str, index: str) -> Place:
+    """The place of an index in one of Datasette's databases."""
+    route = tilde_encode(datasette.get_database(database).route)
+    return Place(database, index, str(datasette.urls.path(f"/-/neardup/{route}/{index}")))
+
+
+def _number(text: str | None, fallback: int, most: int) -> int:
+    """A number from the address, at most `most`; the fallback if it is missing or no number."""
+    return min(int(text), most) if text and text.isdecimal() and len(text) < 20 else fallback

@@ -1,0 +1,48 @@
+"""The settings of a file, checked as they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .errors import CorruptIndexError
+
+
+class StoredSettings:
+    """Settings of a file, read one by one: CorruptIndexError names what is missing or of a wrong type."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self.settings = settings
+
+    def value(self, name: str) -> Any:
+        """The setting, which must exist; None is a value."""
+        if name not in self.settings:
+            raise CorruptIndexError(f"the setting {name!r} is missing from the file; restore the file from a backup")
+        return self.settings[name]
+
+    def integer(self, name: str, low: int = 0, high: int = (1 << 63) - 1) -> int:
+        value = self.value(name)
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise self.wrong(name, f"an integer from {low} to {high}")
+        return value
+
+    def fraction(self, name: str) -> float:
+        value = self.value(name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
+            raise self.wrong(name, "a number above 0 and at most 1")
+        return float(value)
+
+    def text(self, name: str, options: Iterable[str] | None = None) -> str:
+        """A string, one of options if they are given."""
+        value = self.value(name)
+        allowed = None if options is None else list(options)
+        if not isinstance(value, str) or (allowed is not None and value not in allowed):
+            raise self.wrong(name, "text" if allowed is None else "one of " + ", ".join(map(repr, allowed)))
+        return value
+
+    def wrong(self, name: str, expected: str) -> CorruptIndexError:
+        """The error to raise for a setting that is not what it must be."""
+        return CorruptIndexError(
+            f"the setting {name!r} of the file is {self.settings.get(name)!r}, but must be {expected}; "
+            "restore the file from a backup"
+        )

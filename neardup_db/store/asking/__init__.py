@@ -1,0 +1,1 @@
+"""Questions: documents, matches, pairs, explanations, figures."""

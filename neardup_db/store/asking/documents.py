@@ -1,0 +1,386 @@
+"""Documents, fingerprints and groups: one row each, found by key, by value, by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
+
+import apsw
+import numpy as np
+
+from ... import limits
+from ...errors import CorruptIndexError
+from ...native import signed_hash
+from ...values import Document, Key, Record
+from ..database.errors import damaged
+from ..layout import definitions
+from ..layout.candidates import MAX_ID
+from ..layout.state import Store
+
+EVER = -(2**63)
+"""A time before every expiry, at which all documents are visible. Edges, labels and crowds are of all of them, so that nothing
+has to be stored when a document expires, or when a clock set back shows it again."""
+
+
+class Found(NamedTuple):
+    """A document's row as far as writing needs it."""
+
+    id: int
+    group_id: int
+    fingerprint_id: int | None
+    expires_at: int | None
+
+    def is_visible(self, now: int) -> bool:
+        return self.expires_at is None or self.expires_at > now
+
+
+_NO_NUMBER = -(2**63)
+
+
+def numbers(values: Sequence[int | None]) -> bytes:
+    """Numbers as `neardup_number` reads them, None as NULL."""
+    if None in values:
+        values = [_NO_NUMBER if value is None else value for value in values]
+    return np.array(values, "<i8").tobytes()
+
+
+def carry(keys: Sequence[Key]) -> Any:
+    """Keys as SQLite's carray; None where they are of several types, or texts with a NUL, at which a C string would end."""
+    kind = type(keys[0])
+    if any(type(key) is not kind for key in keys) or (kind is str and any("\0" in str(key) for key in keys)):
+        return None
+    return apsw.carray(np.array(keys, np.int64) if kind is int else tuple(keys))
+
+
+Numbers = TypeVar("Numbers", bound=Collection["int | None"])
+
+NEVER_SEEN = -1
+"""Group id that no document has: of a group name that the index does not know."""
+
+
+class Documents:
+    """Reading and writing single documents; runs inside the store's transactions and decides nothing about matches."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.db = store.db
+
+    # ---- reading -----------------------------------------------------------------------------------------------------
+
+    def find(self, key: Key) -> Found | None:
+        """The row of a key, visible or not."""
+        sql = "SELECT id, group_id, fingerprint_id, expires_at FROM {index}_document WHERE key = ?"
+        row = self.db.row(self.store.sql(sql), (key,))
+        return None if row is None else Found(*self.require_numbers(row))
+
+    def taken(self, keys: Sequence[Key]) -> set[Key]:
+        """Those of the keys that have a row, visible or not: one statement for all of a type."""
+        at_once = self.store.sql("SELECT d.key FROM carray(?) AS k CROSS JOIN {index}_document AS d WHERE d.key = k.value")
+        one_by_one = self.store.sql("SELECT key FROM {index}_document WHERE key = ?")
+        found: set[Key] = set()
+        for kind in set(map(type, keys)):
+            some = [key for key in keys if type(key) is kind]
+            carried = carry(some)
+            if carried is None:
+                found.update(key for (key,) in self.db.rows_of_many(one_by_one, ((key,) for key in some)))
+            else:
+                found.update(key for (key,) in self.db.rows(at_once, (carried,)))
+        return found
+
+    def visible(self, key: Key, now: int) -> Found | None:
+        """The row of a key that has not expired."""
+        found = self.find(key)
+        return found if found is not None and found.is_visible(now) else None
+
+    @contextmanager
+    def held(self, key: Key) -> Iterator[tuple[Found, bytes | None] | None]:
+        """The row of a key, visible or not, and its stored value, None for an empty text; inside, their state stays."""
+        sql = """SELECT d.id, d.group_id, d.fingerprint_id, d.expires_at, f.value, f.value_hash
+                 FROM {index}_document AS d LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id WHERE d.key = +?"""
+        with self.db.held(self.store.sql(sql), (key,)) as row:
+            if row is None:
+                yield None
+                return
+            found = Found(*self.require_numbers(row[:4]))
+            yield found, None if found.fingerprint_id is None else self._sound(found.fingerprint_id, row[4:])
+
+    def read(self, document_id: int) -> Document:
+        sql = """SELECT d.key, g.name, d.metadata, d.text, d.token_count, d.added_at, d.last_seen, d.times_seen, d.expires_at
+                 FROM {index}_document AS d LEFT JOIN {index}_group AS g ON g.id = d.group_id WHERE d.id = ?"""
+        key, group, metadata, text, tokens, added, seen, times, expires = self.db.rows(self.store.sql(sql), (document_id,))[0]
+        try:
+            return Document(
+                key=key,
+                group=group,
+                metadata=None if metadata is None else json.loads(metadata),
+                text=text,
+                token_count=tokens,
+                added_at=added / 1000,
+                last_seen=seen / 1000,
+                times_seen=times,
+                expires_at=None if expires is None else expires / 1000,
+            )
+        except (TypeError, ValueError, RecursionError) as error:
+            raise self._damaged(f"document {document_id} ({key!r})", error) from error
+
+    def count(self, now: int) -> int:
+        total: int = self.db.value(self.store.sql("SELECT count(*) FROM {index}_document"))
+        gone: int = self.db.value(self.store.sql("SELECT count(*) FROM {index}_document WHERE expires_at <= ?"), (now,))
+        if gone > total:
+            raise self._damaged("the table of documents", f"{gone} of {total} have expired")
+        return total - gone
+
+    def page(self, after_id: int, now: int, size: int) -> list[tuple[int, Key, int | None, int]]:
+        """(id, key, fingerprint_id, group_id) of the next visible documents in the order of insertion."""
+        sql = """SELECT id, key, fingerprint_id, group_id FROM {index}_document
+                 WHERE id > ? AND {visible} ORDER BY id LIMIT +?"""
+        return self.db.page(self.store.sql(sql), after_id, now, size)
+
+    def group_id(self, group: Key | None, *, create: bool = False) -> int:
+        """Number of a group; NEVER_SEEN for an unknown one that is not to be created."""
+        if group is None:
+            return 0
+        number = self.db.value(self.store.sql("SELECT id FROM {index}_group WHERE name = ?"), (group,))
+        if number is None and create:
+            self.db.execute(self.store.sql("INSERT INTO {index}_group (name) VALUES (?)"), (group,))
+            number = self.db.connection.last_insert_rowid()
+        return NEVER_SEEN if number is None else number
+
+    def drop_unused_groups(self) -> None:
+        """Remove the names of groups that have no document. Looks at every document."""
+        sql = "DELETE FROM {index}_group WHERE id NOT IN (SELECT group_id FROM {index}_document)"
+        self.db.execute(self.store.sql(sql))
+
+    def value(self, fingerprint_id: int) -> bytes:
+        """A stored value, checked against its hash."""
+        sql = self.store.sql("SELECT value, value_hash FROM {index}_fingerprint WHERE id = ?")
+        return self._sound(fingerprint_id, self.db.row(sql, (fingerprint_id,)))
+
+    def _sound(self, fingerprint_id: int, row: tuple[Any, ...] | None) -> bytes:
+        if row is None or not self.is_sound(*row):
+            raise self._damaged(f"fingerprint {fingerprint_id}", "not the one that was written")
+        return bytes(row[0])
+
+    def is_sound(self, value: object, value_hash: int) -> bool:
+        """Whether a stored value is the one that was written, and one of the scheme's."""
+        return isinstance(value, bytes) and signed_hash(value) == value_hash and self.store.scheme.is_value(value)
+
+    def text(self, document_id: int) -> str | None:
+        text: str | None = self.db.value(self.store.sql("SELECT text FROM {index}_document WHERE id = ?"), (document_id,))
+        return text
+
+    # ---- fingerprints ------------------------------------------------------------------------------------------------
+
+    def fingerprint_id(self, group_id: int, value: bytes, value_hash: int) -> int | None:
+        """The fingerprint with this value, if there is one; value_hash: `signed_hash` of it."""
+        sql = self.store.sql("SELECT id FROM {index}_fingerprint WHERE group_id = +? AND value_hash = +? AND value = ?")
+        number: int | None = self.db.value(sql, (group_id, value_hash, value))
+        return number
+
+    def fingerprint_ids(self, group_id: int, hashes: Any) -> dict[bytes, int]:
+        """{value: id} of the stored fingerprints of a group that have one of the hashes (int64[n], any order)."""
+        sql = """SELECT f.value, f.id FROM carray(?) AS h CROSS JOIN {index}_fingerprint AS f
+                 WHERE f.group_id = +? AND f.value_hash = h.value"""
+        return dict(self.db.rows(self.store.sql(sql), (apsw.carray(np.sort(hashes)), group_id)))
+
+    def values_of(self, group_id: int, ids: Any) -> dict[bytes, int]:
+        """{value: id} of those of the fingerprints (int64[n], any order) that are of a group."""
+        if not len(ids):
+            return {}
+        sql = """SELECT f.value, f.id FROM carray(?) AS i CROSS JOIN {index}_fingerprint AS f
+                 WHERE f.id = i.value AND f.group_id = ?"""
+        return dict(self.db.rows(self.store.sql(sql), (apsw.carray(np.sort(ids)), group_id)))
+
+    def of_fingerprints(self, ids: Collection[int], now: int) -> Iterator[tuple[int, int, Key]]:
+        """(fingerprint, document, key) of the visible documents with one of the fingerprints."""
+        if not ids:
+            return
+        sql = """SELECT d.fingerprint_id, d.id, d.key FROM carray(?) AS f CROSS JOIN {index}_document AS d
+                 WHERE d.fingerprint_id = f.value AND {visible}"""
+        sought = np.sort(np.fromiter(self.require_numbers(ids), np.int64, len(ids)))
+        yield from self.db.stream(self.store.sql(sql), (apsw.carray(sought), now))
+
+    def value_hashes(self) -> Iterator[tuple[Any, Any]]:
+        """The hashes of all stored values and the fingerprints' ids, int64[n] each, some at a time."""
+        cursor = self.db.stream(self.store.sql("SELECT value_hash, id FROM {index}_fingerprint"))
+        while rows := list(islice(cursor, limits.VALUE_HASHES)):
+            page = np.array(rows, np.int64)
+            yield page[:, 0], page[:, 1]
+
+    def drop_value_index(self) -> str | None:
+        """Drop the index over the hashes of values; returns the SQL that makes it again, None where it cannot be dropped now."""
+        name = f"{self.store.name}_fingerprint_value"
+        there = "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?"
+        if not self.db.owned or self.db.value(there, (name,)) is None:
+            return None
+        try:
+            self.db.execute(f"DROP INDEX {name}")
+        except apsw.LockedError:  # the caller is reading rows of a query of its own
+            return None
+        return definitions.expected(self.store.name, None)[name].sql  # not the file's text, which may be anybody's
+
+    def add_fingerprint(self, group_id: int, value: bytes, value_hash: int) -> int:
+        """Write a new fingerprint, which is not filed yet; returns its id."""
+        sql = self.store.sql("INSERT INTO {index}_fingerprint (group_id, value, value_hash) VALUES (?, ?, ?)")
+        return self._insert("fingerprint", sql, (group_id, value, value_hash))
+
+    @property
+    def filed_at_once(self) -> int:
+        """Fingerprints whose rows may be sorted together."""
+        return max(1, limits.FILING_BYTES // self.store.scheme.filing_bytes)
+
+    def fingerprint_ranges(self, size: int) -> Iterator[tuple[int, int]]:
+        """Ranges of `size` ids, first and last, that hold all fingerprints; where none are for long, none are given."""
+        first = self.next_fingerprint_id(1)
+        while first is not None:
+            yield first, first + size - 1
+            first = self.next_fingerprint_id(first + size)
+
+    def next_fingerprint_id(self, first_id: int) -> int | None:
+        """The lowest id of a fingerprint from `first_id` on."""
+        sql = "SELECT id FROM {index}_fingerprint WHERE id BETWEEN ? AND ? ORDER BY id LIMIT 1"
+        number: int | None = self.db.value(self.store.sql(sql), (first_id, MAX_ID))
+        return number
+
+    def last_fingerprint_id(self) -> int:
+        """The highest id that a fingerprint ever had; ids are never used twice."""
+        return self._last_id("fingerprint")
+
+    def _insert(self, table: str, sql: str, row: tuple[Any, ...]) -> int:
+        """Write a row, which gets the next id of its table; returns the id."""
+        try:
+            self.db.execute(sql, row)
+        except apsw.FullError:  # the disk, or the numbers for ids
+            self._last_id(table)
+            raise
+        number = self.db.connection.last_insert_rowid()
+        if number > MAX_ID:
+            self._last_id(table)
+        return number
+
+    def _last_id(self, table: str) -> int:
+        number = self.db.value("SELECT seq FROM sqlite_sequence WHERE name = ?", (f"{self.store.name}_{table}",)) or 0
+        if not isinstance(number, int) or not 0 <= number < MAX_ID:
+            raise self._damaged(f"the highest id of the table of {table}s", f"it is {number!r}")
+        return number
+
+    def require_numbers(self, numbers: Numbers) -> Numbers:
+        """The same numbers, if all are numbers or NULL: STRICT binds writers of a file, not its damage."""
+        for number in numbers:
+            if number is not None and type(number) is not int:
+                raise self._damaged("an id or a label", f"it is {number!r}")
+        return numbers
+
+    def _damaged(self, what: str, why: object) -> CorruptIndexError:
+        return damaged(what, self.store.name, why)
+
+    def older_copies(self, asked: Sequence[tuple[int, int]], now: int) -> list[tuple[int, int, int, bool]]:
+        """(document, the newest one with its fingerprint before it, the label of that, whether any before it is visible) for each
+        (document, fingerprint)."""
+        sql = """SELECT :id, d.id, ifnull(d.cluster_id, d.id + {alone}), EXISTS (
+                     SELECT 1 FROM {index}_document WHERE fingerprint_id = +:fingerprint_id AND id < :id
+                     AND {visible})
+                 FROM {index}_document AS d WHERE d.id = (
+                     SELECT max(id) FROM {index}_document WHERE fingerprint_id = +:fingerprint_id AND id < :id)"""
+        parameters = ({"id": number, "fingerprint_id": fingerprint_id, "now": now} for number, fingerprint_id in asked)
+        rows = self.db.rows_of_many(self.store.sql(sql), parameters)
+        return [(document_id, other_id, label, bool(visible)) for document_id, other_id, label, visible in rows]
+
+    def drop_unused_fingerprint(self, fingerprint_id: int) -> None:
+        """Remove a fingerprint and its rows if no document points at it any more."""
+        sql = self.store.sql("SELECT 1 FROM {index}_document WHERE fingerprint_id = ? LIMIT 1")
+        if self.db.value(sql, (fingerprint_id,)):
+            return
+        sql = self.store.sql("SELECT value, value_hash FROM {index}_fingerprint WHERE id = ?")
+        row = self.db.row(sql, (fingerprint_id,))
+        if row is not None and self.is_sound(*row):
+            self.store.table.unfile(fingerprint_id, fingerprint_id)
+        else:
+            self.store.table.unfile_damaged(fingerprint_id)
+        self.db.execute(self.store.sql("DELETE FROM {index}_fingerprint WHERE id = ?"), (fingerprint_id,))
+
+    # ---- documents ---------------------------------------------------------------------------------------------------
+
+    INSERT = """INSERT INTO {index}_document (id, key, group_id, fingerprint_id, token_count, added_at, last_seen, times_seen,
+                expires_at, metadata, text) VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?)"""
+
+    def insert_plain(
+        self,
+        first_id: int,
+        keys: list[Key],
+        group_ids: Sequence[int],
+        fingerprint_ids: Sequence[int | None],
+        token_counts: Sequence[int | None],
+        now: int,
+    ) -> bool:
+        """Write documents that have no more than a key and a fingerprint, by one statement, which runs without Python's lock.
+
+        False, and nothing is written, where the keys cannot be handed over together."""
+        carried = carry(keys)
+        if carried is None:
+            return False
+        sql = """INSERT OR FAIL INTO {index}_document
+                     (id, key, group_id, fingerprint_id, token_count, added_at, last_seen, times_seen)
+                 SELECT :first_id + k.rowid, k.value, neardup_number(:group_ids, k.rowid),
+                     neardup_number(:fingerprint_ids, k.rowid), neardup_number(:token_counts, k.rowid), :now, :now, 1
+                 FROM carray(:keys) AS k"""
+        parameters = {
+            "first_id": first_id - 1,
+            "keys": carried,
+            "group_ids": numbers(group_ids),
+            "fingerprint_ids": numbers(fingerprint_ids),
+            "token_counts": numbers(token_counts),
+            "now": now,
+        }
+        self.db.execute(self.store.sql(sql), parameters)
+        return True
+
+    def insert_fingerprints(self, first_id: int, group_id: int, values: Sequence[bytes], hashes: Any) -> None:
+        """Write new fingerprints of a group, by one statement; hashes: int64[n], those of the values."""
+        sql = """INSERT OR FAIL INTO {index}_fingerprint (id, group_id, value, value_hash)
+                 SELECT :first_id + v.rowid, :group_id, v.value, neardup_number(:hashes, v.rowid) FROM carray(:values) AS v"""
+        parameters = {
+            "first_id": first_id - 1,
+            "group_id": group_id,
+            "values": apsw.carray(tuple(values)),
+            "hashes": hashes.astype("<i8").tobytes(),
+        }
+        self.db.execute(self.store.sql(sql), parameters)
+
+    def next_id(self) -> int:
+        """The id that the next document gets; ids are never used twice."""
+        return self._last_id("document") + 1
+
+    def row(
+        self,
+        document_id: int | None,
+        record: Record,
+        group_id: int,
+        fingerprint_id: int | None,
+        token_count: int | None,
+        now: int,
+    ) -> tuple[Any, ...]:
+        """The values of INSERT, document_id None = the next one; a document begins in no cluster."""
+        text = record.text if self.store.store_text else None
+        return (
+            *(document_id, record.key, group_id, fingerprint_id, token_count, now, now),
+            *(record.expires_at, record.metadata, text),
+        )
+
+    def insert(self, row: tuple[Any, ...]) -> int:
+        return self._insert("document", self.store.sql(self.INSERT), row)
+
+    def update(self, document_id: int, changes: dict[str, Any]) -> None:
+        """Overwrite columns; the names are this package's own."""
+        assignments = ", ".join(f"{name} = :{name}" for name in changes)
+        sql = self.store.sql(f"UPDATE {{index}}_document SET {assignments} WHERE id = :id")
+        self.db.execute(sql, {**changes, "id": document_id})
+
+    def touch(self, document_id: int, now: int, expires_at: int | None) -> None:
+        """Count one more sighting of a document, and give it the expiry where there is one."""
+        sql = """UPDATE {index}_document SET last_seen = :now, times_seen = times_seen + 1,
+                 expires_at = CASE WHEN :expires IS NULL THEN expires_at ELSE :expires END WHERE id = :id"""
+        self.db.execute(self.store.sql(sql), {"now": now, "expires": expires_at, "id": document_id})

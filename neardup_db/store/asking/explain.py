@@ -1,0 +1,110 @@
+"""Why a query answers as it does, and why two documents match."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from ...compute import shingles
+from ...errors import ParameterError
+from ...values import Explanation, Key, MatchExplanation
+from ..layout.sketches import Sketch
+from ..layout.state import Store
+from .documents import Found
+from .question import Question
+from .search import Search
+
+
+def explain_query(
+    store: Store, search: Search, question: Question, sketch: Sketch, group_id: int, now: int, fingerprint_s: float
+) -> Explanation:
+    """Run the steps of a query one by one and time them."""
+    parameters = search.parameters(sketch, group_id, now, question)
+    parameters["share"] = None if question.measure is None else parameters["threshold"]
+    verify = search._verify(question.measure)
+    reads_all = verify.startswith("scan")
+    probes = rows = different = verified = matches = 0
+    candidates_s = query_s = 0.0
+    if sketch.value is not None:
+        start = time.perf_counter()
+        if reads_all:
+            sql = "SELECT count(*) FROM {index}_fingerprint WHERE group_id = ?"
+            rows = different = store.db.value(store.sql(sql), (group_id,))
+        else:
+            probes = store.table.probes(parameters)
+            rows, different = store.table.candidates(parameters)
+        candidates_s = time.perf_counter() - start
+        start = time.perf_counter()
+        found = search.matches(sketch, group_id, now, question)
+        query_s = time.perf_counter() - start
+        matches = len(found)
+        sql = "SELECT count(DISTINCT fingerprint_id) FROM {index}_document WHERE id IN (SELECT value FROM json_each(?))"
+        verified = store.db.value(store.sql(sql), (json.dumps([row.id for row in found]),))
+    name = str(store.settings["scheme"])
+    return Explanation(
+        scheme=name,
+        plan=str(store.settings["plan"]) if verify == "buckets" else verify,
+        table=f"{store.name}_fingerprint" if reads_all else store.table.name,
+        tokens=sketch.token_count,
+        probes=probes,
+        rows=rows,
+        candidates=different,
+        verified=verified,
+        matches=matches,
+        fingerprint_s=fingerprint_s,
+        candidates_s=candidates_s,
+        query_s=query_s,
+    )
+
+
+def explain_pair(
+    store: Store, search: Search, keys: tuple[Key, Key], found: tuple[Found, Found], given: tuple[str | None, str | None]
+) -> MatchExplanation:
+    """Compare two stored documents in every way that the file, and the texts `given`, allow."""
+    a, b = found
+    similarity, distance, is_match = 0.0, None, False
+    probes = 0
+    met: tuple[tuple[Any, ...], ...] = ()
+    if a.fingerprint_id is not None and b.fingerprint_id is not None:
+        first, second = search.stored_sketch(a.id, a.fingerprint_id), search.stored_sketch(b.id, b.fingerprint_id)
+        similarity, distance = store.scheme.compare(first.value or b"", second.value or b"", first.evidence, second.evidence)
+        bound, radius = store.scheme.query_bounds(None, None)
+        parameters = {**search.parameters(first, a.group_id, 0), "share": None, "other_id": b.fingerprint_id}
+        probes = store.table.probes(parameters)
+        if a.group_id == b.group_id:
+            met = store.table.met(parameters)
+        is_match = bool(met) and similarity >= bound and (distance is None or distance <= radius)
+    texts = [_text(store, search, *side) for side in zip(("text_a", "text_b"), keys, found, given, strict=True)]
+    shared = only_a = only_b = None
+    if texts[0] is not None and texts[1] is not None and store.scheme.takes_text:
+        sets = [dict.fromkeys(shingles(text, store.rules)) for text in texts if text is not None]
+        shared = tuple(shingle for shingle in sets[0] if shingle in sets[1])
+        only_a = tuple(shingle for shingle in sets[0] if shingle not in sets[1])
+        only_b = tuple(shingle for shingle in sets[1] if shingle not in sets[0])
+    return MatchExplanation(
+        *keys,
+        similarity=similarity,
+        distance=distance,
+        is_match=is_match,
+        met=met,
+        text_a=texts[0],
+        text_b=texts[1],
+        shared=shared,
+        only_a=only_a,
+        only_b=only_b,
+        scheme=repr(store.scheme),
+        table=store.table.name,
+        probes=probes,
+    )
+
+
+def _text(store: Store, search: Search, name: str, key: Key, found: Found, given: str | None) -> str | None:
+    """The stored text of a document, else the one given, if it has the stored fingerprint."""
+    stored = search.documents.text(found.id)
+    if given is None or not store.scheme.takes_text:
+        return stored if given is None else given
+    value = None if found.fingerprint_id is None else search.documents.value(found.fingerprint_id)
+    if given != stored and store.sketch_texts([given], evidence=False).one(0).value != value:
+        raise ParameterError(f"{name} is not the text of {key!r}: its fingerprint is not the stored one")
+    return given

@@ -1,0 +1,325 @@
+"""All pairs of a whole index, a range of fingerprints at a time."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import apsw
+import numpy as np
+import numpy.typing as npt
+
+from ... import limits
+from ...compute.comparisons import jaccard_pieces
+from ...values import Key
+from ..layout.candidates import MAX_ID
+from ..layout.state import Store
+from .documents import Documents
+from .search import Search
+
+
+class Member(NamedTuple):
+    """A visible document that has a fingerprint of a range."""
+
+    id: int
+    key: Key
+    cluster_id: int
+
+
+class DocumentPair(NamedTuple):
+    """Two documents that match, the earlier one first."""
+
+    a: Member
+    b: Member
+    similarity: float
+    distance: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RangePairs:
+    """Matches of the fingerprints from first_id to last_id among themselves and with those of higher ids.
+
+    found: (fingerprint, other, similarity, distance); copies_distance: that of two equal ones."""
+
+    first_id: int
+    last_id: int
+    found: list[tuple[int, int, float, int | None]]
+    members: dict[int, list[Member]]
+    copies_distance: int | None
+
+    def documents(self) -> Iterator[DocumentPair]:
+        """Every pair of their documents, one made after the other: equal copies can be very many."""
+        for members in (self.members[number] for number in self.members if self.first_id <= number <= self.last_id):
+            for i, a in enumerate(members):
+                for b in members[i + 1 :]:
+                    yield DocumentPair(a, b, 1.0, self.copies_distance)
+        for fingerprint_id, other_id, similarity, distance in self.found:
+            for a in self.members.get(fingerprint_id, ()):
+                for b in self.members.get(other_id, ()):
+                    yield DocumentPair(min(a, b), max(a, b), similarity, distance)
+
+
+class Block(NamedTuple):
+    """Fingerprints in the order of their ids: id, group, hashes (uint64[n]) of each, moved so that groups have none in common."""
+
+    ids: npt.NDArray[np.int64]
+    groups: npt.NDArray[np.int64]
+    values: list[Any]
+
+
+class OtherFingerprint(NamedTuple):
+    """A fingerprint of another index, with its group's name, its value and the evidence for exact verification."""
+
+    id: int
+    group: Key | None
+    value: bytes | None
+    evidence: bytes | None
+
+    def packed(self, group_id: int) -> bytes:
+        """As neardup_join takes it, with the number that its group has in this index."""
+        value, evidence = self.value or b"", self.evidence or b""
+        size = -1 if self.evidence is None else len(evidence)
+        return struct.pack("<qqqq", self.id, group_id, len(value), size) + value + evidence
+
+
+@dataclass(frozen=True, slots=True)
+class CrossPairs:
+    """Fingerprints of this index that match some of another index; found: (fingerprint, the other's, similarity, distance)."""
+
+    found: list[tuple[int, int, float, int | None]]
+    members: dict[int, list[Member]]
+    others: dict[int, list[Member]]
+
+    def documents(self) -> Iterator[DocumentPair]:
+        """Every pair of their documents, that of the other index second."""
+        for fingerprint_id, other_id, similarity, distance in self.found:
+            for a in self.members.get(fingerprint_id, ()):
+                for b in self.others[other_id]:
+                    yield DocumentPair(a, b, similarity, distance)
+
+
+class Joins:
+    """Joins of an index with itself; inside the store's transactions."""
+
+    def __init__(self, store: Store, documents: Documents, search: Search) -> None:
+        self.store = store
+        self.db = store.db
+        self.documents = documents
+        self.search = search
+
+    @contextmanager
+    def reading(self) -> Iterator[Joins]:
+        """These joins, in one state of the file."""
+        with self.store.reading():
+            yield self
+
+    # ---- sets, in memory: quicker than by the table where many of the hashes filed are common ones -------------------------
+
+    def _block(self, first_id: int) -> Block:
+        sql = """SELECT id, group_id, value, value_hash FROM {index}_fingerprint WHERE id >= ? ORDER BY id LIMIT +?"""
+        ids, groups, values, hashes = [], [], [], 0
+        for number, group_id, value, value_hash in self.db.stream(self.store.sql(sql), (first_id, limits.SET_BLOCK)):
+            if not self.documents.is_sound(value, value_hash):
+                self.documents.value(number)  # raises, and says what to do
+            self.documents.require_numbers((number, group_id))
+            ids.append(number)
+            groups.append(group_id)
+            values.append(_moved(np.frombuffer(value, "<u8"), group_id))
+            hashes += len(values[-1])
+            if hashes >= limits.SET_HASHES:
+                break
+        return Block(np.array(ids, np.int64), np.array(groups, np.int64), values)
+
+    def _copies(self, first_id: int, last_id: int, now: int) -> RangePairs:
+        return RangePairs(first_id, last_id, [], self._members([(first_id, last_id)], now), None)
+
+    def _piece(self, found: list[tuple[int, int, float, int | None]], now: int) -> RangePairs:
+        return RangePairs(0, -1, found, self._members(_runs(number for row in found for number in row[:2]), now), None)
+
+    # ---- one range ---------------------------------------------------------------------------------------------------------
+
+    def range(self, first_id: int, last_id: int, threshold: float | None, now: int) -> RangePairs:
+        """The pairs of one range. apsw.TooBigError where they are too many, unless it is one fingerprint only."""
+        bound, _ = self.store.scheme.query_bounds(threshold, None)
+        sql = """SELECT fingerprint_id, other_id, similarity, distance FROM neardup_join('{index}', ?, ?, 1, ?)
+                 WHERE similarity >= ?"""
+        members = self._members([(first_id, last_id)], now, None if first_id == last_id else limits.MEMBERS_MOST)
+        found = self.search.rows(self.store.sql(sql), (first_id, last_id, now, bound))
+        members |= self._members(_runs(row[1] for row in found if row[1] > last_id), now)
+        return RangePairs(first_id, last_id, found, members, 0 if self.store.scheme.takes_codes else None)
+
+    def _members(self, ranges: Iterable[tuple[int, int]], now: int, most: int | None = None) -> dict[int, list[Member]]:
+        """The visible documents of ranges of fingerprints, by fingerprint, in the order of insertion. apsw.TooBigError where a
+        range has more than `most`."""
+        sql = """SELECT fingerprint_id, id, key, ifnull(cluster_id, id + {alone}) FROM {index}_document
+                 WHERE fingerprint_id BETWEEN ? AND ? AND {visible} ORDER BY fingerprint_id, id LIMIT ?"""
+        members: dict[int, list[Member]] = {}
+        rows = self.db.rows_of_many(self.store.sql(sql), ((*ids, now, -1 if most is None else most + 1) for ids in ranges))
+        if most is not None and len(rows) > most:
+            raise apsw.TooBigError(f"more than {most} documents")
+        for number, *member in rows:
+            members.setdefault(number, []).append(Member(*member))
+        return members
+
+    # ---- with another index ------------------------------------------------------------------------------------------
+
+    def _page(self, after: int, size: int, now: int) -> tuple[list[OtherFingerprint], dict[int, list[Member]]]:
+        """Fingerprints with a visible document, in the order of their ids, and these documents."""
+        sql = """SELECT f.id, g.name, f.group_id FROM {index}_fingerprint AS f LEFT JOIN {index}_group AS g ON g.id = f.group_id
+                 WHERE f.id > ? AND EXISTS (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id
+                     AND {visible}) ORDER BY f.id LIMIT +?"""
+        rows = self.db.page(self.store.sql(sql), after, now, size)
+        ends = [(rows[0][0], rows[-1][0])] if rows else []
+        members = self._members(ends, now, None if len(rows) == 1 else limits.MEMBERS_MOST)
+        sought, held = [], 0
+        for number, name, group_id in rows:
+            sketch = self.search.stored_sketch(members[number][0].id, number)
+            sought.append(OtherFingerprint(number, name if group_id else None, sketch.value, sketch.evidence))
+            held += len(sketch.value or b"") + len(sketch.evidence or b"")
+            if held >= limits.ASKED_BYTES:
+                break
+        return sought, members
+
+    def _cross_pairs(
+        self, sought: list[OtherFingerprint], members: dict[int, list[Member]], threshold: float | None, now: int
+    ) -> CrossPairs:
+        bound, _ = self.store.scheme.query_bounds(threshold, None)
+        groups = {name: self.documents.group_id(name) for name in {other.group for other in sought}}
+        packed = b"".join(other.packed(groups[other.group]) for other in sought)
+        sql = """SELECT other_id, fingerprint_id, similarity, distance FROM neardup_join('{index}', ?, ?, 2, ?, ?)
+                 WHERE similarity >= ?"""
+        found = self.search.rows(self.store.sql(sql), (sought[0].id, sought[-1].id, now, packed, bound))
+        return CrossPairs(found, self._members(_runs(row[0] for row in found), now), members)
+
+    def connections(self, now: int) -> Iterator[tuple[int, int]]:
+        """Pairs of fingerprints that connect those of every cluster of visible documents. Inside `reading`."""
+        sql = self.store.sql("SELECT fingerprint_id, other_id FROM neardup_join('{index}', ?, ?, 0, ?)")
+        for first, last in self.documents.fingerprint_ranges(4 * self.documents.filed_at_once):
+            yield from self.search.rows(sql, (first, last, now))
+
+
+def _moved(hashes: npt.NDArray[np.uint64], group_id: int) -> npt.NDArray[np.uint64]:
+    """Ascending hashes of a group, each moved as far as all others of the group and none of another group: sets of one group have
+    as many hashes in common as before, those of two groups none but by chance."""
+    if not group_id:
+        return hashes
+    moved = hashes + np.uint64(group_id * 0x9E3779B97F4A7C15 % 2**64)
+    return np.roll(moved, -int(moved.argmin())) if len(moved) else moved
+
+
+def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """The first and the last of each run of successive numbers."""
+    distinct = np.unique(np.fromiter(numbers, np.int64))
+    firsts, lasts = (distinct[np.diff(distinct, **end) != 1] for end in ({"prepend": -2}, {"append": MAX_ID + 2}))
+    return list(zip(firsts.tolist(), lasts.tolist(), strict=True))
+
+
+# ---- lazily: each range in one state of the file, by whichever connection is free ------------------------------------
+
+Reading = Callable[[], AbstractContextManager[Joins]]
+"""Joins in one state of the file."""
+
+
+def ranges(reading: Reading, threshold: float | None, clock: Callable[[], int]) -> Iterator[RangePairs]:
+    """The pairs of one range of fingerprints after the other. A range grows while its pairs are few, and is halved where they
+    are too many to hold."""
+    first, size = 1, limits.RANGE_FIRST
+    while True:
+        with reading() as joins:
+            following = joins.documents.next_fingerprint_id(first)
+            if following is None:
+                return
+            first, end = following, max(following, min(joins.documents.last_fingerprint_id(), following + size - 1))
+            try:
+                pairs = joins.range(first, end, threshold, clock())
+            except apsw.TooBigError:
+                size = max(1, (end - first + 1) // 4)  # each try that fails keeps the first pair waiting
+                continue
+        yield pairs
+        first = end + 1
+        documents = sum(map(len, pairs.members.values()))
+        if 2 * len(pairs.found) <= limits.PAIRS_WANTED and 2 * documents <= limits.MEMBERS_MOST:
+            size = min(2 * size, limits.RANGE_MOST)
+        elif len(pairs.found) > 2 * limits.PAIRS_WANTED:
+            size = max(1, size // 2)
+
+
+def set_blocks(reading: Reading, threshold: float | None, clock: Callable[[], int]) -> Iterator[RangePairs]:
+    """The pairs of `ranges`, where values are sets of hashes: a block of fingerprints is joined with itself and every later
+    block, in memory, and the pairs come in pieces."""
+    first = 1
+    while True:
+        with reading() as joins:
+            block = joins._block(first)
+        if not len(block.ids):
+            return
+        yield from _copies(reading, block, clock)
+        yield from _pieces(reading, block, None, threshold, clock)
+        first = after = int(block.ids[-1]) + 1
+        while True:
+            with reading() as joins:
+                other = joins._block(after)
+            if not len(other.ids):
+                break
+            yield from _pieces(reading, block, other, threshold, clock)
+            after = int(other.ids[-1]) + 1
+
+
+def _copies(reading: Reading, block: Block, clock: Callable[[], int]) -> Iterator[RangePairs]:
+    """Documents with one and the same set, of some thousand sets of a block after the other."""
+    ids = block.ids.tolist()
+    for start in range(0, len(ids), limits.COPIES_AT_ONCE):
+        part = ids[start : start + limits.COPIES_AT_ONCE]
+        with reading() as joins:
+            pairs = joins._copies(part[0], part[-1], clock())
+        yield pairs
+
+
+def _pieces(
+    reading: Reading, block: Block, other: Block | None, threshold: float | None, clock: Callable[[], int]
+) -> Iterator[RangePairs]:
+    """Pairs of different sets, of a block or of two. Sets are read once and never change; their documents are looked up for each
+    piece."""
+    with reading() as joins:
+        bound, _ = joins.store.scheme.query_bounds(threshold, None)
+    second = block if other is None else other
+    others = None if other is None else other.values
+    for places, similarities in jaccard_pieces(block.values, bound, limits.PAIRS_WANTED, others=others):
+        alike = block.groups[places[:, 0]] == second.groups[places[:, 1]]
+        a, b = block.ids[places[alike, 0]], second.ids[places[alike, 1]]
+        found: list[tuple[int, int, float, int | None]]
+        found = list(zip(a.tolist(), b.tolist(), similarities[alike].tolist(), repeat(None)))
+        if not found:
+            continue
+        with reading() as joins:
+            pairs = joins._piece(found, clock())
+        yield pairs
+
+
+def ranges_with(reading: Reading, other: Reading, threshold: float | None, clock: Callable[[], int]) -> Iterator[CrossPairs]:
+    """Pairs of a document of this index and one of another, a page of the other's fingerprints at a time."""
+    after, size = 0, limits.RANGE_FIRST
+    while True:
+        now = clock()
+        with other() as theirs:
+            try:
+                sought, members = theirs._page(after, size, now)
+            except apsw.TooBigError:
+                size = max(1, size // 2)
+                continue
+        if not sought:
+            return
+        size = min(size, len(sought))
+        with reading() as joins:
+            try:
+                pairs = joins._cross_pairs(sought, members, threshold, now)
+            except apsw.TooBigError:
+                size = max(1, size // 2)
+                continue
+        yield pairs
+        after = sought[-1].id
+        size = min(2 * size, limits.RANGE_MOST) if 2 * len(pairs.found) <= limits.PAIRS_WANTED else max(1, size // 2)

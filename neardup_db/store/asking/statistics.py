@@ -1,0 +1,47 @@
+"""Figures about an index."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ...native import lib, text_of
+from ...values import Stats
+from ..layout.state import Store
+
+
+def file_size(store: Store) -> int:
+    pages: int = store.db.value("PRAGMA page_count") * store.db.value("PRAGMA page_size")
+    return pages
+
+
+def collect(store: Store, now: int) -> Stats:
+    count = {
+        "documents": "SELECT count(*) FROM {index}_document WHERE {visible}",
+        "expired": "SELECT count(*) FROM {index}_document WHERE expires_at <= :now",
+        "empty": "SELECT count(*) FROM {index}_document WHERE fingerprint_id IS NULL",
+        "fingerprints": "SELECT count(*) FROM {index}_fingerprint",
+        "groups": "SELECT count(*) FROM {index}_group",
+        "recorded_matches": "SELECT count(*) FROM {index}_match",
+        "clusters": """SELECT count(*) FROM (SELECT 1 FROM {index}_document WHERE cluster_id IS NOT NULL
+                       AND {visible} GROUP BY cluster_id HAVING count(*) > 1)""",
+    }
+    figures: dict[str, Any] = {name: store.db.value(store.sql(sql), {"now": now}) for name, sql in count.items()}
+    settings = dict(store.settings)
+    if isinstance(settings.get("text.stopwords"), str):
+        settings["text.stopwords"] = json.loads(settings["text.stopwords"])
+    return Stats(
+        {
+            "name": store.name,
+            "scheme": repr(store.scheme),
+            **figures,
+            "candidate_table": store.table.name,
+            "candidate_rows": store.db.value(f"SELECT count(*) FROM {store.table.name}"),
+            "size_bytes": file_size(store),
+            "settings": settings,
+            "isa": text_of(lib.nd_isa_name()),
+            "version": text_of(lib.nd_version()),
+            "unicode_version": text_of(lib.nd_unicode_version()),
+            "sqlite_version": store.db.value("SELECT sqlite_version()"),
+        }
+    )

@@ -1,0 +1,1 @@
+"""One SQLite connection: opening it, its transactions, its errors, its log."""

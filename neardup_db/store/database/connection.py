@@ -1,0 +1,469 @@
+"""One SQLite connection, its transactions, and the threads that share it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+
+import apsw
+
+from ... import limits
+from ..._turns import Loan, Turn
+from ...errors import BusyError, ClosedError, CorruptIndexError, NearDupError, ReadOnlyError
+from . import forks
+from .errors import lost_transaction, translate, translated, unknown_outcome
+from .log import OF_CHECKPOINT, Log
+from .open import cache_size
+
+
+def _undecodable(error: UnicodeDecodeError) -> CorruptIndexError:
+    """Text of the file that is not Unicode is damage. Each method that reads rows has an `except` for it, which costs nothing: a
+    context manager, entered with every statement, would take part of a query's time."""
+    return CorruptIndexError(f"the file holds text that is no Unicode ({error.object[:40]!r}): restore a backup")
+
+
+def _as_it_is(cursor: apsw.Cursor, row: Any) -> Any:
+    return row
+
+
+def current_task() -> object | None:
+    asyncio = sys.modules.get("asyncio")  # to import it takes longer than to open an index
+    if asyncio is None or asyncio._get_running_loop() is None:
+        return None
+    task: object | None = asyncio.current_task()
+    return task
+
+
+def _nothing() -> None:
+    return None
+
+
+class _Level:
+    """One of the nested transactions. Only its block refers to it, so a level that was freed has lost its block."""
+
+    __slots__ = ("began", "depth", "savepoint", "changes", "mark", "outermost", "__weakref__")
+
+    def __init__(self, began: bool, depth: int, savepoint: str | None, changes: int) -> None:
+        self.began = began
+        """Whether it is the outermost one."""
+        self.depth = depth
+        """How many there are around it."""
+        self.savepoint = savepoint
+        """Of an inner one."""
+        self.changes = changes
+        """Rows that the connection had changed before."""
+        self.mark: Callable[[], None] = partial(_nothing)
+        """Stands in `Database.undo` as long as the same transaction is open."""
+        self.outermost: weakref.ref[_Level] | None = None
+        """The outermost level of its transaction, where that was begun here."""
+
+
+class Undo(list[Callable[[], None]]):
+    """Calls that forget the work of the open transaction if it is rolled back. SQLite itself says how it ended."""
+
+    unfinished = False
+    """Whether some rows are incomplete: a COMMIT, which can only come from the caller's SQL now, is then to roll back."""
+
+    def watch(self, connection: Any) -> None:
+        """Hear of the ends of a connection's transactions. The hooks have a name of their own: those of its owner stay."""
+        if isinstance(connection, apsw.Connection):
+            connection.set_commit_hook(self._committed, id=id(self))
+            connection.set_rollback_hook(self._rolled_back, id=id(self))
+
+    def unwatch(self, connection: Any) -> None:
+        if isinstance(connection, apsw.Connection):
+            connection.set_commit_hook(None, id=id(self))
+            connection.set_rollback_hook(None, id=id(self))
+
+    def _committed(self) -> bool:
+        if not self.unfinished:
+            self.clear()
+        return self.unfinished  # True: roll back
+
+    def _rolled_back(self) -> None:
+        self.unfinished = False
+        while self:
+            self.pop()()
+
+
+class Database:
+    """A connection with nested transactions, safe to share among threads: one of them uses it at a time."""
+
+    another: Callable[[], apsw.Connection] | None = None
+    """Opens one more connection to the same file, to read; None where there can be none."""
+
+    def __init__(self, connection: apsw.Connection, *, owned: bool, read_only: bool, timeout: float = 0.0) -> None:
+        self.connection = connection
+        self.timeout = timeout
+        self.owned = owned
+        self.read_only = read_only
+        self.name = connection.filename if owned else ""
+        """Of the file, in messages."""
+        self.turn = Turn()
+        """Of the thread that uses the connection."""
+        self._attending: dict[int, list[weakref.WeakMethod[Callable[[], None]]]] = {}
+        """By thread: the loads with records in hand, which are to be written before the thread uses the connection for more."""
+        self.undo = Undo()
+        self.undo.watch(connection)
+        self._task: object | None = None
+        """The asyncio task that is inside `writing`."""
+        self._cache_size: int = connection.pragma("cache_size") if owned else 0
+        """As it was set for a connection of our own."""
+        self._depth = 0
+        self._outermost: weakref.ref[_Level] | None = None
+        """Of the transaction that was begun here, while it is open."""
+        self._joined = False
+        """Whether the last call ran inside a transaction that was not begun here."""
+        self._uncertain: apsw.Error | None = None
+        """The I/O error of a commit: the log may hold a transaction that this connection takes for rolled back, and that is there
+        again after a crash. Nothing may be built on either."""
+        self._process_id = os.getpid()
+        self._closed = False
+        forks.watch(self)
+
+    def require_open(self) -> None:
+        """Raise ClosedError, also in a forked child. Call this before waiting for the lock: at the fork a thread that the child
+        lacks may have held it. Raise NearDupError after a commit whose outcome is not known."""
+        if self._closed:
+            raise ClosedError("the index is closed: open it again with Index(path)")
+        if os.getpid() != self._process_id:
+            raise ClosedError("this index was opened in the parent process: open it again in the child, after the fork")
+        if self._uncertain is not None:
+            raise unknown_outcome(self._uncertain, self.name) from self._uncertain
+
+    def hold(self) -> Loan:
+        """This thread's turn to use the connection, which ends with the loan. Raises BusyError after the timeout."""
+        loan = self.turn.take(self.timeout)
+        if loan is None:
+            raise BusyError(
+                f"another thread has been inside a transaction, or a call like add_many, for {self.timeout:g} s: try "
+                "again, give Index a larger timeout, or let that thread come out before it waits for this one"
+            )
+        self._recover()
+        return loan
+
+    @property
+    def is_task(self) -> bool:
+        """Whether no other asyncio task of this thread is inside a transaction."""
+        return self._depth == 0 or self._task is current_task()
+
+    def require_task(self) -> None:
+        """Raise BusyError where another asyncio task of this thread is inside a transaction."""
+        if not self.is_task:
+            raise BusyError(
+                "another asyncio task of this thread is inside a transaction of this index, and nothing was done: "
+                "let tasks take turns (an asyncio.Lock around each transaction), or give each task an Index of its own"
+            )
+
+    # ---- records in hand -----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def attended(self, settle: Callable[[], None]) -> Iterator[None]:
+        """Inside, this thread has records in hand: `settle` writes them, and runs before the thread uses the connection for
+        anything else."""
+        thread = threading.get_ident()
+        before = [attending for attending in self._attending.get(thread, ()) if attending() is not None]
+        try:
+            self._attending[thread] = [*before, weakref.WeakMethod(settle)]
+            yield
+        finally:
+            if before:
+                self._attending[thread] = before
+            else:
+                self._attending.pop(thread, None)
+
+    @property
+    def is_attended(self) -> bool:
+        return bool(self._attending) and threading.get_ident() in self._attending
+
+    def settle(self) -> None:
+        """Write the records that this thread has in hand, before the connection is used."""
+        if self._attending:
+            for attending in self._attending.get(threading.get_ident(), ()):
+                settle = attending()
+                if settle is not None:  # None: the load was interrupted at its end
+                    settle()
+
+    @property
+    def forked(self) -> bool:
+        return os.getpid() != self._process_id
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    @property
+    def depth(self) -> int:
+        return self._depth
+
+    @property
+    def in_own_transaction(self) -> bool:
+        """Whether a thread is inside `writing`."""
+        return self._depth > 0
+
+    @property
+    def in_callers_transaction(self) -> bool:
+        """Whether the caller's own SQL on the connection has begun the open transaction."""
+        try:
+            return self.connection.in_transaction and not self._began
+        except (apsw.ThreadingViolationError, apsw.ConnectionClosedError):  # another thread is at work, and has looked
+            return self._joined
+
+    def execute(self, sql: str, bindings: Any = None) -> apsw.Cursor:
+        """Run SQL that gives no rows; the caller holds the lock through `reading` or `writing`."""
+        if self.connection.row_trace is None:
+            return self.connection.execute(sql, bindings)
+        return self._plain_cursor().execute(sql, bindings)
+
+    def execute_many(self, sql: str, bindings: Iterable[Any]) -> apsw.Cursor:
+        return self._plain_cursor().executemany(sql, bindings)
+
+    def _plain_cursor(self) -> apsw.Cursor:
+        """A cursor that gives rows as they are, whatever a caller's connection makes of its own."""
+        cursor = self.connection.cursor()
+        if self.connection.row_trace is not None:
+            cursor.row_trace = _as_it_is
+        return cursor
+
+    def rows(self, sql: str, bindings: Any = None) -> list[tuple[Any, ...]]:
+        try:
+            return self.execute(sql, bindings).fetchall()
+        except UnicodeDecodeError as error:
+            raise _undecodable(error) from error
+
+    def row(self, sql: str, bindings: Any = None) -> tuple[Any, ...] | None:
+        """The first row of a query, None where there is none."""
+        try:
+            row: tuple[Any, ...] | None = self.execute(sql, bindings).fetchone()
+            return row
+        except UnicodeDecodeError as error:
+            raise _undecodable(error) from error
+
+    @contextmanager
+    def held(self, sql: str, bindings: Any = None) -> Iterator[tuple[Any, ...] | None]:
+        """The first row of a query, None where there is none. The query does not end inside, so queries there see the same
+        state: a transaction without the two statements BEGIN and COMMIT."""
+        try:
+            cursor = self.execute(sql, bindings)
+            row: tuple[Any, ...] | None = cursor.fetchone()
+        except UnicodeDecodeError as error:
+            raise _undecodable(error) from error
+        try:
+            yield row
+        finally:
+            cursor.close()
+
+    def stream(self, sql: str, bindings: Any = None) -> Iterator[tuple[Any, ...]]:
+        """The rows of a query one by one, where there may be too many to hold."""
+        try:
+            yield from self.execute(sql, bindings)
+        except UnicodeDecodeError as error:
+            raise _undecodable(error) from error
+
+    def rows_of_many(self, sql: str, bindings: Iterable[Any]) -> list[tuple[Any, ...]]:
+        try:
+            return self.execute_many(sql, bindings).fetchall()
+        except UnicodeDecodeError as error:
+            raise _undecodable(error) from error
+
+    def page(self, sql: str, after_id: int, *more: Any) -> list[tuple[Any, ...]]:
+        """Rows of a query whose first column ascends from above `after_id`, its first parameter.
+
+        In a damaged file it may not, and a listing that goes on after the last row would never end."""
+        rows = self.rows(sql, (after_id, *more))
+        if rows and rows[-1][0] <= after_id:
+            raise CorruptIndexError("the rows of a table are not in the order of their ids: restore a backup")
+        return rows
+
+    def value(self, sql: str, bindings: Any = None) -> Any:
+        row = self.row(sql, bindings)
+        return None if row is None else row[0]
+
+    @contextmanager
+    def reading(self) -> Iterator[bool]:
+        """One consistent state for everything inside. Yields True where this began a transaction."""
+        with self.hold():
+            self.require_open()
+            self.require_task()
+            try:
+                self.settle()
+                level = self._level()
+                try:
+                    if level.began:
+                        self.connection.execute("BEGIN")
+                    yield level.began
+                finally:
+                    if level.began:
+                        try:
+                            self._end_reading()
+                        except BaseException:  # interrupted, perhaps before it did anything
+                            self._end_reading()
+                            raise
+                        self._outermost = None
+            except apsw.Error as error:
+                raise translate(error, self.name) from error
+
+    @contextmanager
+    def writing(self, *, light: bool = False) -> Iterator[bool]:
+        """All or nothing for everything inside; nests. Yields True where this began a transaction.
+
+        light: inside another transaction there is no savepoint, for which SQLite would copy every page before it changes. Then
+        an error after changes ends the outermost transaction: for work that finds its own errors before it changes anything."""
+        with self.hold():
+            self.require_open()
+            self.require_task()
+            if self.read_only:
+                raise ReadOnlyError("the index was opened with read_only=True: open it without, to write")
+            with translated(self.name):
+                self.settle()
+                level = self._level(light=light)
+                try:
+                    self._depth += 1
+                    self._begin(level)
+                    yield level.began
+                    self._commit(level)
+                except BaseException:
+                    try:
+                        self._roll_back(level)
+                    except BaseException:  # interrupted, perhaps before it did anything
+                        self._roll_back(level)
+                        raise
+                    raise
+                finally:
+                    # without a call: behind each an interrupt can come
+                    if level.began:
+                        self._depth = 0
+                        if self._closed or not self.connection.in_transaction:
+                            self._outermost = None
+                    elif level.outermost is self._outermost and self._depth:
+                        self._depth -= 1
+
+    def _level(self, *, light: bool = False) -> _Level:
+        """A new level. After some errors SQLite rolls back all of a transaction, outer levels too: statements that follow inside
+        them must not be stored alone."""
+        began = not self.connection.in_transaction
+        if began and self._depth:
+            raise lost_transaction()
+        savepoint = None if light and self._began else f"neardup_{self._depth}"
+        level = _Level(began, self._depth, savepoint, self.connection.total_changes())
+        self._joined = not began and not self._began
+        if self._depth == 0:
+            self._task = current_task()
+        if began:
+            self._outermost = weakref.ref(level)
+        level.outermost = self._outermost
+        return level
+
+    @property
+    def _began(self) -> bool:
+        return self._outermost is not None
+
+    def _recover(self) -> None:
+        """Roll back a transaction that was begun here, and whose block was interrupted before it could end it."""
+        if self._outermost is not None and self._outermost() is None and not self.forked:
+            self._outermost, self._depth = None, 0
+            if self.connection.in_transaction:
+                with translated(self.name):
+                    self.connection.execute("ROLLBACK")
+
+    def _end_reading(self) -> None:
+        if not self._closed and self.connection.in_transaction and not self.forked:
+            self.connection.execute("COMMIT")
+
+    def _begin(self, level: _Level) -> None:
+        """Inside the try: waiting for another writer can take long, and Ctrl-C then comes right after the transaction began."""
+        if level.began:
+            self.connection.execute("BEGIN IMMEDIATE")
+            self.undo.append(level.mark)
+        elif level.savepoint is not None:
+            self.connection.execute(f"SAVEPOINT {level.savepoint}")
+
+    def _commit(self, level: _Level) -> None:
+        self.require_open()  # not in a child that was forked inside
+        if not self.connection.in_transaction or (level.began and level.mark not in self.undo):
+            raise lost_transaction()
+        if self._depth != level.depth + 1:
+            raise NearDupError(
+                "a transaction that began inside this one has not ended, and nothing of both is stored: end transactions in the "
+                "reverse order of their beginnings"
+            )
+        try:
+            if level.began:
+                self.connection.execute("COMMIT")
+            elif level.savepoint is not None:
+                self.connection.execute(f"RELEASE {level.savepoint}")
+        except apsw.IOError as error:
+            if not level.began:
+                raise
+            self._uncertain = error
+            raise unknown_outcome(error, self.name) from error
+
+    def _roll_back(self, level: _Level) -> None:
+        if self.forked or self._closed or level.outermost is not self._outermost:
+            return  # it is the parent's, in memory that both share; or over already
+        if not self.connection.in_transaction:  # it did not begin, was committed, or SQLite has rolled back by itself
+            return
+        if level.began:
+            self.connection.execute("ROLLBACK")
+        elif level.savepoint is None:
+            if self.connection.total_changes() != level.changes:
+                self.connection.execute("ROLLBACK")
+        else:
+            # an error: the savepoint itself could not be set, or was released: nothing of ours is left
+            with suppress(apsw.SQLError):
+                self.connection.execute(f"ROLLBACK TO {level.savepoint}; RELEASE {level.savepoint}")
+
+    @contextmanager
+    def large_cache(self) -> Iterator[None]:
+        """Keep more pages meanwhile, for writing many documents; a size that is not ours stays as it is."""
+        with self.hold(), translated(self.name):
+            ours = self.owned and self.connection.pragma("cache_size") == self._cache_size
+            if ours:
+                self.connection.pragma("cache_size", -limits.CACHE_KIB_MANY)
+        try:
+            yield
+        finally:
+            loan = self.turn.take(0) if ours and not self._closed and not self.forked else None
+            if loan is not None:
+                with loan:
+                    with suppress(apsw.Error):
+                        self._cache_size = cache_size(self.connection)
+                    with suppress(apsw.Error):
+                        self.connection.pragma("cache_size", self._cache_size)
+            elif ours:  # another thread is at work already: the next load sees to it
+                self._cache_size = -limits.CACHE_KIB_MANY
+
+    def keep_log_short(self) -> None:
+        """Move the write-ahead log of a connection of our own whenever a commit finds it long."""
+        self.connection.set_wal_hook(Log(self.timeout).committed)
+
+    def truncate_log(self) -> None:
+        """Move the write-ahead log into the file and cut it, unless others use it: there is no waiting for them."""
+        Log(self.timeout).move(self.connection, "main", apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+    def close(self) -> None:
+        """Close a connection of our own; a caller's stays open, and so does that of a parent process."""
+        if self.forked:
+            self._closed = True
+            return
+        with self.hold():
+            if self._closed:
+                return
+            if self._depth:
+                raise NearDupError("the index cannot be closed inside its own transaction: leave the transaction first")
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Close at any moment, for a database whose opening failed."""
+        self._closed = True
+        with suppress(apsw.ConnectionClosedError):  # by its owner
+            self.undo.unwatch(self.connection)
+        if self.owned:
+            with suppress(*OF_CHECKPOINT):
+                self.connection.close()

@@ -1,0 +1,138 @@
+"""Which of our errors an SQLite error becomes."""
+
+from __future__ import annotations
+
+import errno
+from functools import lru_cache
+
+import apsw
+
+from ...errors import (
+    BusyError,
+    ClosedError,
+    CorruptIndexError,
+    DiskFullError,
+    FormatError,
+    NearDupError,
+    ParameterError,
+    ReadOnlyError,
+)
+from . import checksums
+
+_ERRORS: tuple[tuple[type[Exception], type[NearDupError]], ...] = (
+    (apsw.BusyError, BusyError),
+    (apsw.LockedError, BusyError),
+    (apsw.ReadOnlyError, ReadOnlyError),
+    (apsw.NotADBError, FormatError),
+    (apsw.ConnectionClosedError, ClosedError),
+)
+
+
+def translate(error: apsw.Error, name: str = "") -> NearDupError:
+    """Our error for an error of SQLite; its message begins with the name of the file, where there is one."""
+    ours = _ours(error)
+    if name and checksums.refused(error):
+        return _damaged(name)
+    if name:
+        ours.args = (f"{name}: {ours.args[0]}",)
+    return ours
+
+
+def _damaged(path: str) -> NearDupError:
+    """The error for a page that does not fit its checksum: all such pages are looked for, which reads the whole file."""
+    try:
+        pages = checksums.damaged_pages(path)
+    except FormatError as error:
+        return error
+    except apsw.Error as error:
+        return translate(error)
+    shown = ", ".join(map(str, pages[:10])) + (", ..." if len(pages) > 10 else "")
+    return CorruptIndexError(f"{path}: page {shown} of the file is damaged (its checksum is wrong): restore a backup")
+
+
+def system_error(error: OSError, path: str, what: str) -> NearDupError:
+    """Our error for an error of the operating system: `what` cannot be done with the file."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFullError(f"{path!r} cannot be {what} ({error.strerror}): make room on the disk, then call again")
+    return ParameterError(f"{path!r} cannot be {what} ({error.strerror}): check the path and its permissions")
+
+
+def _ours(error: apsw.Error) -> NearDupError:
+    if isinstance(error, apsw.BusyError) and getattr(error, "extendedresult", 0) == apsw.SQLITE_BUSY_SNAPSHOT:
+        return BusyError(
+            "the transaction has read an older state than another connection has written since, so it cannot write any more: "
+            "roll it back, and begin transactions that will write with BEGIN IMMEDIATE"
+        )
+    if isinstance(error, (apsw.BusyError, apsw.LockedError)):
+        return BusyError(f"another connection holds the database ({error}): try again, or give a larger timeout")
+    if isinstance(error, apsw.ReadOnlyError):
+        return ReadOnlyError(
+            f"the database cannot be written ({error}): to read it, open it with read_only=True; to write, without, in a folder "
+            "that you may write to"
+        )
+    if isinstance(error, apsw.TooBigError):
+        return ParameterError(f"longer than the 1,000,000,000 bytes that SQLite keeps in one place ({error}): give a shorter one")
+    if isinstance(error, apsw.CorruptError):
+        return CorruptIndexError(
+            f"SQLite cannot read the file ({error}): restore a backup; of an index that is open check() names what is damaged"
+        )
+    if checksums.refused(error):
+        return CorruptIndexError(f"a page of the file is damaged ({error}: its checksum is wrong): restore a backup")
+    if getattr(error, "extendedresult", 0) == apsw.SQLITE_CONSTRAINT_DATATYPE:  # what a row had before: we write no such value
+        return CorruptIndexError(f"a row of the file is damaged ({error}): run check(repair=True), or restore a backup")
+    if isinstance(error, apsw.FullError):
+        return DiskFullError(
+            f"the disk is full ({error}): the transaction was taken back; make room, then go on with the same object"
+        )
+    if isinstance(error, apsw.CantOpenError):
+        return NearDupError(
+            f"SQLite cannot open a file that it needs ({error}): look at the permissions of the folder, and at how many files "
+            "are open"
+        )
+    if isinstance(error, apsw.IOError):
+        return NearDupError(
+            f"the disk or file system failed ({error}): the transaction was taken back; where it fails again, look at the disk"
+        )
+    for theirs, ours in _ERRORS:
+        if isinstance(error, theirs):
+            return ours(str(error))
+    return NearDupError(f"SQLite: {type(error).__name__}: {error}")
+
+
+def damaged(what: str, index: str, why: object) -> CorruptIndexError:
+    """Something that an index has stored is missing, or not as it was written."""
+    return CorruptIndexError(
+        f"{what} of index {index!r} is missing or damaged, {why}: run check(repair=True), or restore a backup"
+    )
+
+
+def unknown_outcome(error: apsw.Error, name: str) -> NearDupError:
+    return NearDupError(
+        f"{name}{': ' if name else ''}a commit failed with an I/O error ({error}), and only the file knows whether it happened: "
+        "close the index (and a connection of your own), open it again, and look whether the last write is there"
+    )
+
+
+def lost_transaction() -> NearDupError:
+    return NearDupError(
+        "the transaction was rolled back by an error inside it, or ended by SQL on the connection: leave it, nothing that was "
+        "rolled back is stored, and begin again"
+    )
+
+
+class _Translated:
+    def __init__(self, name: str = "") -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, apsw.Error):
+            raise translate(error, self._name) from error
+
+
+@lru_cache(64)
+def translated(name: str = "") -> _Translated:
+    """A block whose errors of SQLite come out as errors of this package; name: of the file."""
+    return _Translated(name)

@@ -1,0 +1,52 @@
+"""Making a file whole: it is written under a random name and gets its own name at the end."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+MODE = 0o644
+"""Permissions of a new file, less those that the umask takes: what SQLite gives."""
+
+
+def is_empty(path: str) -> bool:
+    """Whether the file is not there, or has no bytes."""
+    try:
+        return os.stat(path).st_size == 0
+    except FileNotFoundError:
+        return True
+
+
+@contextmanager
+def new_file(path: str, mode: int) -> Iterator[str]:
+    """Yields the path of an empty file in the same folder, which gets the name `path` at the end: a file of that name is whole,
+    and nothing is ever removed from there. Raises FileExistsError where there is something of that name."""
+    beside = os.path.join(os.path.dirname(path), f".neardup-{secrets.token_hex(8)}")
+    try:
+        _make(beside, mode)
+        yield beside
+        try:
+            os.link(beside, path)
+        except FileExistsError:
+            raise
+        except OSError:  # the file system has no links, or has no room
+            _make(path, mode)
+            os.replace(beside, path)
+    finally:
+        try:
+            _remove(beside)
+        except BaseException:  # Ctrl-C just then
+            _remove(beside)
+            raise
+
+
+def _remove(beside: str) -> None:
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        Path(beside + suffix).unlink(missing_ok=True)
+
+
+def _make(path: str, mode: int) -> None:
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode))

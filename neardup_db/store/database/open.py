@@ -1,0 +1,157 @@
+"""How a connection of our own is opened, with its settings; and the SQL functions on any connection."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import apsw
+
+from ... import limits
+from ...errors import ParameterError, ReadOnlyError
+from . import checksums, forks
+
+APPLICATION_ID = 0x4E445550
+"""Of a file that this package created ("NDUP")."""
+
+_SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL"}
+
+
+def extension_path() -> str:
+    """Path of the SQLite extension `neardup.so`, for `load_extension` in any SQLite client.
+
+    >>> extension_path().endswith("neardup.so")
+    True
+    """
+    return str(files("neardup_db") / "neardup.so")
+
+
+@cache
+def _copy_for(module: str) -> str:
+    """A copy of the extension for one module's SQLite library: a loaded extension serves only one library."""
+    folder = tempfile.mkdtemp(prefix="neardup_")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return str(shutil.copy(extension_path(), folder))
+
+
+def load(connection: Any) -> None:
+    """Register the SQL functions (`neardup_search` and the others) on an open connection of `apsw`, `sqlite3` or `pysqlite3`.
+
+    Raises ParameterError for another kind of object, or where this Python's sqlite3 cannot load extensions.
+
+    >>> import apsw
+    >>> connection = apsw.Connection(":memory:")
+    >>> load(connection)
+    >>> connection.execute("SELECT neardup_hamming(1, 2)").get
+    2
+    """
+    if isinstance(connection, apsw.Connection):
+        allowed = connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, -1)
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 1)
+        try:
+            connection.load_extension(extension_path(), "sqlite3_neardup_init")
+        finally:
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, allowed)
+        return
+    module = _module_of(connection)
+    if not hasattr(connection, "enable_load_extension"):
+        raise ParameterError(
+            f"this Python's {module} module was built without extension loading: use a connection of apsw or pysqlite3"
+        )
+    connection.enable_load_extension(True)
+    try:
+        connection.load_extension(_copy_for(module))
+    finally:
+        connection.enable_load_extension(False)
+
+
+def _module_of(connection: Any) -> str:
+    """The module that a connection belongs to. Raises ParameterError for one that is neither sqlite3 nor pysqlite3."""
+    for module in ("sqlite3", "pysqlite3"):
+        if isinstance(connection, getattr(sys.modules.get(module), "Connection", ())):
+            return module
+    raise ParameterError(f"connection={connection!r:.80}: give one of apsw, sqlite3 or pysqlite3")
+
+
+def refuse_waiting_log(path: Path, error: Exception) -> None:
+    """Raise ReadOnlyError if a log waits beside a file that could not be opened; without one it can be read as it is."""
+    if path.with_name(path.name + "-wal").exists():
+        raise ReadOnlyError(
+            f"{str(path)!r} has changes waiting in its -wal file, which cannot be read where the folder cannot be written "
+            f"({error}): open it once where it can be, or copy both files to such a folder"
+        ) from error
+
+
+def _open_read_only(path: Path, timeout: float) -> apsw.Connection:
+    """Read-only; where the folder cannot be written and no log is waiting, the file is taken as one that does not change. The
+    path has no symbolic links: SQLite has the log beside the file itself."""
+    plain = checksums.connect(str(path), apsw.SQLITE_OPEN_READONLY)
+    plain.set_busy_timeout(int(timeout * 1000))
+    try:
+        plain.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
+        return plain
+    except (apsw.CantOpenError, apsw.ReadOnlyError) as error:
+        plain.close()
+        refuse_waiting_log(path, error)
+    uri = f"file:{quote(str(path))}?immutable=1"
+    return checksums.connect(uri, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+
+
+def open_file(target: str, *, read_only: bool, durability: str, timeout: float, sums: bool = False) -> apsw.Connection:
+    """A connection of our own to an existing file or ':memory:'; sums: to an empty file, whose pages are to have checksums."""
+    forks.separate()
+    if read_only:
+        connection = _open_read_only(Path(target), timeout)
+    elif sums:
+        connection = checksums.create(target)
+    else:
+        connection = checksums.connect(target, apsw.SQLITE_OPEN_READWRITE)
+    return _configured(connection, durability, timeout)
+
+
+def open_reader(path: str, vfs: str, *, read_only: bool, timeout: float) -> apsw.Connection:
+    """One more connection to a file that is open, to read; read_only: as that was opened."""
+    if read_only:
+        return _configured(_open_read_only(Path(path), timeout), "full", timeout)
+    return _configured(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs), "full", timeout)
+
+
+def _configured(connection: apsw.Connection, durability: str, timeout: float) -> apsw.Connection:
+    """The connection with our settings; closed again if that fails."""
+    try:
+        connection.set_busy_timeout(int(timeout * 1000))
+        connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+        connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # plans do not depend on values: nothing is planned twice
+        connection.execute(
+            f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}; PRAGMA temp_store = {_temp_store()}; "
+            f"PRAGMA cache_size = {cache_size(connection)}; PRAGMA cache_spill = -{limits.SPILL_KIB}; "
+            f"PRAGMA journal_size_limit = {2 * limits.LOG_PAGES * 4096}; PRAGMA cell_size_check = ON; "
+            "PRAGMA mmap_size = 0"  # an I/O error on a map ends the process
+        ).fetchall()  # to the last statement: some give a row
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def cache_size(connection: apsw.Connection) -> int:
+    """As the pragma takes it, for a file of the present size."""
+    size: int = connection.pragma("page_count") * connection.pragma("page_size")
+    return -max(limits.CACHE_KIB, min(size // 100 >> 10, limits.CACHE_KIB_MOST))
+
+
+def _temp_store() -> str:
+    """The place for data that does not fit into SQLite's cache. In memory SQLite sorts without bound, as a list of single rows,
+    and copies the whole file for VACUUM; but without a writable folder for temporary files there is no other place."""
+    folders = (os.environ.get("SQLITE_TMPDIR"), os.environ.get("TMPDIR"), "/var/tmp", "/usr/tmp", "/tmp", ".")  # as SQLite seeks
+    there = any(folder and os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK) for folder in folders)
+    return "FILE" if there or os.name != "posix" else "MEMORY"

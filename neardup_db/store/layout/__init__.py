@@ -1,0 +1,1 @@
+"""What a file is: its schema, its settings, its candidate tables; creating and opening it."""

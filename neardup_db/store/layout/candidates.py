@@ -1,0 +1,234 @@
+"""The candidate table of an index: which rows a fingerprint has in it, how these are written, taken out, checked and looked up.
+
+There are two kinds of table. In a table of keys a row is a key of one fingerprint; in a table of buckets a row holds the entries
+of many codes. Rows and entries follow from the stored value and from where the fingerprint's cluster stands (`neardup_filing`).
+So filing, taking out, rebuilding and checking are a statement or two each, for one fingerprint or for all.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import apsw
+
+from ... import native
+from ..database.connection import Database
+from ..database.errors import damaged
+from .schema import sql_text
+
+BUCKET_BITS, PART_BITS = native.lib.ND_BUCKET_BITS, native.lib.ND_PART_BITS
+"""The id of a row of buckets: the number of the table, then so many bits of the bucket, then of the part."""
+
+MAX_ID = 2**62
+"""Above every fingerprint id: the end of "all of them"."""
+
+
+class CandidateTable(ABC):
+    """The candidate table of an index, on one connection. Runs inside the store's transactions."""
+
+    has_crowds: ClassVar[bool]
+    """Whether the rows of large clusters stand apart in its buckets."""
+
+    _file: str
+    """Writes the rows of fingerprints :first_id to :last_id in the order of the table. With OR FAIL or OR REPLACE: to take a
+    statement back SQLite would copy every page before it changes; an error ends the transaction."""
+    _count: str
+    """How many rows, or entries, there are."""
+    _filed: str
+    """The row, or entry, that a row e of `neardup_filing` stands for."""
+    _excess: str
+    """Fingerprint ids of rows, or entries, that none of the fingerprints :first_id to :last_id has, or that are there twice."""
+    _met: str
+    """Tables with their WHERE: the rows, or entries, m that a probe p meets."""
+    _place: str
+    """The key or bucket of a probe p."""
+
+    def __init__(self, db: Database, index: str, table: str) -> None:
+        self.db = db
+        self.index = index
+        self.name = f"{index}_{table}"
+        self._keys = sql_text(f"keys_{table}").replace("{index}", index)
+        self._probe = f"neardup_probe('{index}', :fingerprint, :share, :group_id) AS p"
+
+    # ---- writing -----------------------------------------------------------------------------------------------------
+
+    def file(self, first_id: int, last_id: int, keys: bytes | None = None) -> None:
+        """Write the rows of fingerprints first_id to last_id, sorted. keys: of each its group and the keys of its value, int64
+        little-endian, where they are at hand, so that the values are not read."""
+        try:  # not `_running`: every add is here
+            self.db.execute(self._file, {"first_id": first_id, "last_id": last_id, "keys": keys})
+        except apsw.SQLError as error:
+            raise damaged("the candidate table", self.index, error) from error
+
+    @abstractmethod
+    def unfile(self, first_id: int, last_id: int) -> None:
+        """Take out the rows of fingerprints first_id to last_id, before the fingerprints themselves go."""
+
+    @abstractmethod
+    def unfile_damaged(self, fingerprint_id: int) -> None:
+        """The same for a fingerprint whose value is damaged and does not tell its rows: looks at all of them."""
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        """Statements that fail only over what is stored."""
+        try:
+            yield
+        except apsw.SQLError as error:
+            raise damaged("the candidate table", self.index, error) from error
+
+    # ---- checking ----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def unreadable(self) -> list[int]:
+        """The ids of rows whose bytes are not those that were written."""
+
+    def count(self) -> int:
+        rows: int = self.db.value(self._count)
+        return rows
+
+    def missing(self, first_id: int, last_id: int) -> tuple[int, int, list[int]]:
+        """Of the rows, or entries, that fingerprints first_id to last_id should have: how many there are, how many of them lack,
+        and the fingerprints that lack some."""
+        sql = f"""SELECT count(*), count(*) FILTER (WHERE lacks), json_group_array(DISTINCT fingerprint_id) FILTER (WHERE lacks)
+                  FROM (SELECT e.fingerprint_id, NOT EXISTS ({self._filed}) AS lacks
+                        FROM neardup_filing('{self.index}', ?, ?) AS e)"""
+        count, lacking, ids = self.db.rows(sql, (first_id, last_id))[0]
+        return count, lacking, json.loads(ids)
+
+    def excess(self, limit: int) -> list[int]:
+        """Up to `limit` fingerprint ids of rows, or entries, that no fingerprint has; slow, for where some are known to be."""
+        parameters = {"first_id": 0, "last_id": MAX_ID, "limit": limit}
+        return [row[0] for row in self.db.rows(f"{self._excess} LIMIT :limit", parameters)]
+
+    # ---- looking up --------------------------------------------------------------------------------------------------
+
+    def probes(self, parameters: Mapping[str, Any]) -> int:
+        """How many keys, or buckets, a query looks up. :share is the threshold of a query for containment, else NULL."""
+        probes: int = self.db.value(f"SELECT count(*) FROM {self._probe}", parameters)
+        return probes
+
+    def candidates(self, parameters: Mapping[str, Any]) -> tuple[int, int]:
+        """How many rows, or entries, and how many different fingerprints, the probes of a query meet."""
+        sql = f"SELECT count(*), count(DISTINCT m.fingerprint_id) FROM {self._probe} CROSS JOIN {self._met}"
+        rows, fingerprints = self.db.rows(sql, parameters)[0]
+        return rows, fingerprints
+
+    def met(self, parameters: Mapping[str, Any]) -> tuple[tuple[Any, ...], ...]:
+        """The probes that meet the fingerprint :other_id, which makes it a candidate: number of the table, key or bucket."""
+        sql = f"SELECT p.table_no, {self._place} FROM {self._probe} CROSS JOIN {self._met} AND m.fingerprint_id = :other_id"
+        return tuple(self.db.rows(sql, parameters))
+
+    def crowds(self, parameters: Mapping[str, Any]) -> Sequence[int]:
+        """The crowds in the buckets of :fingerprint."""
+        return ()
+
+
+class KeyTable(CandidateTable):
+    """A row is a key of a fingerprint: its bucket (`column`), group, crowd and number."""
+
+    has_crowds = True
+
+    def __init__(self, db: Database, index: str, table: str, column: str) -> None:
+        super().__init__(db, index, table)
+        columns = f"{column}, group_id, crowd, fingerprint_id"
+        self._file = f"INSERT OR FAIL INTO {self.name} ({columns}) {self._keys.replace(':last_id', ':last_id, :keys')}"
+        self._unfile = f"DELETE FROM {self.name} WHERE ({columns}) IN ({self._keys})"
+        self._count = f"SELECT count(*) FROM {self.name}"
+        self._filed = f"""SELECT 1 FROM {self.name} AS t WHERE t.{column} = e.low AND t.group_id = e.group_id
+                          AND t.crowd = e.crowd AND t.fingerprint_id = e.fingerprint_id"""
+        self._excess = f"SELECT DISTINCT fingerprint_id FROM (SELECT {columns} FROM {self.name} EXCEPT {self._keys})"
+        self._met = f"{self.name} AS m WHERE m.group_id = :group_id AND m.{column} = p.low"
+        self._place = "p.low"
+        rows = f"FROM {self.name} AS b WHERE b.group_id = :group_id AND b.{column} ="
+        self._crowds = (  # from label to label, past the rows between them
+            f"WITH RECURSIVE met(bucket, crowd) AS (SELECT p.low, (SELECT min(b.crowd) {rows} p.low) "
+            f"FROM neardup_probe('{self.index}', :fingerprint) AS p "
+            f"UNION ALL SELECT m.bucket, (SELECT min(b.crowd) {rows} m.bucket AND b.crowd > m.crowd) "
+            f"FROM met AS m WHERE m.crowd IS NOT NULL) SELECT DISTINCT crowd FROM met WHERE crowd <> 0"
+        )
+
+    def unfile(self, first_id: int, last_id: int) -> None:
+        with self._running():
+            self.db.execute(self._unfile, {"first_id": first_id, "last_id": last_id})
+
+    def unfile_damaged(self, fingerprint_id: int) -> None:
+        self.db.execute(f"DELETE FROM {self.name} WHERE fingerprint_id = ?", (fingerprint_id,))
+
+    def unreadable(self) -> list[int]:
+        return []
+
+    def crowds(self, parameters: Mapping[str, Any]) -> Sequence[int]:
+        with self._running():
+            return [row[0] for row in self.db.rows(self._crowds, parameters)]
+
+
+class BucketTable(CandidateTable):
+    """A row holds the entries of codes of one bucket and group, or of a part of them (`neardup_buckets`)."""
+
+    has_crowds = False
+
+    def __init__(self, db: Database, index: str, table: str) -> None:
+        super().__init__(db, index, table)
+        self._code_bytes = f"(SELECT value / 8 FROM {index}_setting WHERE name = 'bits')"
+        self._entries = f"{self.name} AS t CROSS JOIN neardup_entries(t.entries, {self._code_bytes}) AS e"
+        columns = "id, group_id, entries"
+        self._file = f"INSERT OR REPLACE INTO {self.name} ({columns}) {self._keys.replace(':filed', '1')}"
+        self._unfile = f"""INSERT OR REPLACE INTO {self.name} ({columns})
+                           SELECT r.id, r.group_id, ifnull(r.entries, x'') FROM ({self._keys.replace(":filed", "0")}) AS r
+                           RETURNING iif(length(entries) = 0, id, NULL)"""
+        self._count = f"SELECT count(*) FROM {self._entries}"
+        self._filed = f"""SELECT 1 FROM {self.name} AS t CROSS JOIN json_each(neardup_near(t.entries, e.code, 0)) AS n
+                          WHERE t.id BETWEEN e.low AND e.high AND t.group_id = e.group_id AND n.value ->> 0 = e.fingerprint_id"""
+        columns = "group_id, fingerprint_id, code"
+        self._excess = f"""SELECT fingerprint_id FROM (
+                               SELECT id >> {PART_BITS}, {columns}
+                               FROM (SELECT t.id, t.group_id, e.fingerprint_id, e.code FROM {self._entries})
+                               EXCEPT SELECT low >> {PART_BITS}, {columns} FROM neardup_filing('{index}', :first_id, :last_id))
+                           UNION SELECT e.fingerprint_id FROM {self._entries}
+                           GROUP BY t.id >> {PART_BITS}, e.fingerprint_id HAVING count(*) > 1"""
+        self._met = f"""{self.name} AS t CROSS JOIN neardup_entries(t.entries, length(:fingerprint)) AS m
+                        WHERE t.id BETWEEN p.low AND p.high AND t.group_id = :group_id"""
+        self._place = f"p.low >> {PART_BITS} & {2**BUCKET_BITS - 1}"
+
+    def unfile(self, first_id: int, last_id: int) -> None:
+        with self._running():
+            rows = self.db.rows(self._unfile, {"first_id": first_id, "last_id": last_id})
+        empty = [number for (number,) in rows if number is not None]
+        if empty:
+            self.db.execute(f"DELETE FROM {self.name} WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(empty),))
+
+    def unfile_damaged(self, fingerprint_id: int) -> None:
+        sql = f"SELECT t.id, t.entries, length(e.code) FROM {self._entries} WHERE e.fingerprint_id = ?"
+        with self._running():
+            rows = self.db.rows(sql, (fingerprint_id,))
+        for row, entries, code_bytes in rows:
+            rest = native.without(entries, code_bytes, fingerprint_id)
+            if rest:
+                self.db.execute(f"UPDATE {self.name} SET entries = ? WHERE id = ?", (rest, row))
+            else:
+                self.db.execute(f"DELETE FROM {self.name} WHERE id = ?", (row,))
+
+    def unreadable(self) -> list[int]:
+        try:  # most often there are none, which one statement says
+            self.db.value(f"SELECT count(neardup_near(t.entries, zeroblob({self._code_bytes}), -1)) FROM {self.name} AS t")
+            return []
+        except apsw.SQLError:
+            size = self.db.value(f"SELECT {self._code_bytes}")
+        rows = self.db.stream(f"SELECT id, entries FROM {self.name} ORDER BY id")
+        return [number for number, entries in rows if not isinstance(entries, bytes) or not native.is_row(entries, size)]
+
+
+_BUCKETS = {"minhash_band": "bucket", "bottomk_prefix": "hash"}
+"""The tables of keys, with the column that is the bucket."""
+
+TABLES = ("code_bucket", *_BUCKETS)
+"""All candidate tables; an index has one of them."""
+
+
+def candidate_table(db: Database, index: str, table: str) -> CandidateTable:
+    """The candidate table of an index, as its scheme names it."""
+    return KeyTable(db, index, table, _BUCKETS[table]) if table in _BUCKETS else BucketTable(db, index, table)

@@ -1,0 +1,135 @@
+"""The table definitions of a file: an index file is data, so nothing in it may run code of its own when it is read or written.
+
+SQLite runs the code in a schema: triggers, CHECK constraints, generated columns, expressions in indexes, and views and virtual
+tables instead of tables. Tables must therefore be those that the migrations make, to the letter, without triggers. Indexes on
+plain columns and tables beside ours are the user's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+import apsw
+
+from ...errors import CorruptIndexError, FormatError
+from ..database.connection import Database
+from . import candidates, schema
+
+_TRUST = "or, if you trust whoever wrote the file, open it yourself and give the apsw.Connection"
+
+
+class Definition(NamedTuple):
+    """A row of sqlite_schema."""
+
+    type: str
+    sql: str | None
+
+
+def expected(name: str, table: str | None) -> Mapping[str, Definition]:
+    """What an index of this name has, by name; `table`: its candidate table."""
+    return _made(name, table, schema.SCHEMA_VERSION)
+
+
+@cache
+def _made(name: str, table: str | None, version: int) -> Mapping[str, Definition]:
+    """The same at a schema version."""
+    db = Database(apsw.Connection(":memory:"), owned=True, read_only=False)
+    try:
+        schema.create_tables(db, name, table, version)
+        rows = db.rows("SELECT name, type, sql FROM sqlite_schema WHERE name <> 'sqlite_sequence'")
+        return {row[0]: Definition(*row[1:]) for row in rows}
+    finally:
+        db.close()
+
+
+def require_data(db: Database, name: str) -> None:
+    """Raise FormatError where reading or writing the index would run code from its schema."""
+    known = [_made(name, table, version) for version in range(1, schema.SCHEMA_VERSION + 1) for table in candidates.TABLES]
+    names = sorted({name for made in known for name in made})
+    found = _found(db, names)
+    ours = {entry for entry, made in found.items() if any(made == there.get(entry) for there in known)}
+    setting = f"{name}_setting"
+    if setting in ours:  # a newer version's tables are others
+        schema.require_version(name, db.value(f"SELECT value FROM {setting} WHERE name = 'schema_version'"))
+    ours_tables = sorted({entry for made in known for entry in made if made[entry].type == "table"})
+    for entry in found:
+        if entry not in ours and entry.casefold() in {table.casefold() for table in ours_tables}:
+            raise FormatError(
+                f"the file's {found[entry].type} {entry!r} is not the table that this package makes: restore a backup, {_TRUST}"
+            )
+    sql = """SELECT l.name, t.value FROM json_each(?) AS t CROSS JOIN pragma_index_list(t.value) AS l
+             CROSS JOIN pragma_index_xinfo(l.name) AS c
+             WHERE (l.partial OR c.cid = -2) AND l.name NOT IN (SELECT value FROM json_each(?)) LIMIT 1"""
+    for index, table in db.rows(sql, (_json(ours_tables), _json(ours))):
+        raise FormatError(
+            f"the file has the index {index!r} on {table!r}, which computes an expression with every write: drop it, {_TRUST}"
+        )
+    if db.value("SELECT 1 FROM sqlite_schema WHERE sql LIKE '%trigger%' LIMIT 1"):
+        _require_no_triggers(db, ours_tables)
+
+
+def require_tables(db: Database, name: str, table: str | None) -> None:
+    """Raise CorruptIndexError where a table of the index is missing."""
+    wanted = [entry for entry, made in expected(name, table).items() if made.type == "table"]
+    missing = [entry for entry in wanted if entry not in _found(db, wanted)]
+    if missing:
+        raise CorruptIndexError(f"the file lacks the table {missing[0]!r} of index {name!r}: restore a backup")
+
+
+def changed(db: Database, name: str, table: str | None) -> list[str]:
+    """Names of tables, indexes and views of the index that are missing, or not what the migrations made."""
+    wanted = expected(name, table)
+    found = _found(db, list(wanted))
+    return sorted(entry for entry in wanted if found.get(entry) != wanted[entry])
+
+
+def restore(db: Database, name: str, table: str | None) -> list[str]:
+    """Make indexes and views again that are missing or changed; returns their names."""
+    done = []
+    for entry in changed(db, name, table):
+        made = expected(name, table)[entry]
+        if made.type in ("index", "view") and made.sql is not None:
+            there = _found(db, [entry]).get(entry)
+            if there is not None and there.type == made.type:
+                db.execute(f'DROP {made.type.upper()} "{entry}"')
+            db.execute(made.sql)
+            done.append(entry)
+    return done
+
+
+def _found(db: Database, names: list[str]) -> dict[str, Definition]:
+    sql = "SELECT name, type, sql FROM sqlite_schema WHERE name COLLATE NOCASE IN (SELECT value FROM json_each(?))"
+    return {row[0]: Definition(*row[1:]) for row in db.rows(sql, (_json(names),))}
+
+
+def _json(names: Iterable[str]) -> str:
+    return json.dumps(sorted(names))
+
+
+def _require_no_triggers(db: Database, names: list[str]) -> None:
+    """SQLite itself is asked, whatever a row of the schema says it is about: compiling a write names the triggers it runs."""
+    triggers: list[str] = []
+
+    def note(operation: int, one: Any, two: Any, database: Any, trigger: str | None) -> int:
+        if trigger is not None:
+            triggers.append(trigger)
+        return apsw.SQLITE_OK
+
+    db.connection.authorizer = note
+    try:
+        for table in names:
+            columns = [row[0] for row in db.rows("SELECT name FROM pragma_table_info(?)", (table,))]
+            if not columns:
+                continue
+            changes = ", ".join(f'"{column}" = NULL' for column in columns)
+            for write in (f"INSERT INTO {table} DEFAULT VALUES", f"UPDATE {table} SET {changes}", f"DELETE FROM {table}"):
+                db.rows(f"EXPLAIN {write}")
+            if triggers:
+                raise FormatError(
+                    f"the file has the trigger {triggers[0]!r}, which would run with every write to {table!r}: drop it, {_TRUST}"
+                )
+    finally:
+        db.connection.authorizer = None

@@ -1,0 +1,252 @@
+"""From the arguments of `Index(...)` to an open store: create, open, refuse."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from typing import Any, NamedTuple, get_args
+
+import apsw
+
+from ...clock import now_ms
+from ...errors import CorruptIndexError, FormatError, NearDupError, ParameterError
+from ...parameters import MEMORY, Durability, check_choice, check_flag, check_index_name, check_kind, check_target, check_timeout
+from ...schemes.base import Scheme
+from ...text import TextRules
+from ..database import checksums
+from ..database.connection import Database
+from ..database.errors import system_error, translate
+from ..database.files import MODE, is_empty, new_file
+from ..database.open import APPLICATION_ID, load, open_file, open_reader
+from . import definitions, schema
+from .state import Choices, Shared, Store
+
+Target = str | bytes | os.PathLike[str] | os.PathLike[bytes] | apsw.Connection
+"""A path, ":memory:", or a connection of the caller's."""
+
+
+def open_store(
+    target: Target,
+    scheme: Scheme | None,
+    *,
+    text: TextRules | None,
+    name: str,
+    store_text: bool | None,
+    record_matches: bool | None,
+    sums: bool | None,
+    durability: Durability,
+    read_only: bool,
+    attach: bool,
+    timeout: float,
+) -> Store:
+    """An open index. What was opened on the way is closed again if this fails."""
+    choices = _choices(scheme, text, store_text, record_matches, sums)
+    check_index_name(name)
+    check_choice("durability", durability, get_args(Durability))
+    check_timeout(timeout)
+    read_only, attach = check_flag("read_only", read_only), check_flag("attach", attach)
+    if choices.checksums and (isinstance(target, apsw.Connection) or target == MEMORY):
+        raise ParameterError("checksums=True is for a file that is opened by its path: give one, or leave checksums out")
+    path = "" if isinstance(target, apsw.Connection) else check_target(target)
+    try:
+        if isinstance(target, apsw.Connection):
+            return _open_in(Database(target, owned=False, read_only=read_only, timeout=timeout), choices, name, attach=True)
+        return _open(path, choices, name, _How(read_only, durability, timeout), attach=attach)
+    except NearDupError:  # some are an OSError too
+        raise
+    except apsw.CantOpenError as error:
+        raise ParameterError(f"{path!r} cannot be opened ({error}): check the path and its permissions") from error
+    except apsw.Error as error:
+        raise translate(error, path) from error
+    except OSError as error:
+        raise system_error(error, path, "opened or created") from error
+
+
+class _How(NamedTuple):
+    """How a file is opened."""
+
+    read_only: bool
+    durability: str
+    timeout: float
+
+
+def _open(path: str, choices: Choices, name: str, how: _How, *, attach: bool) -> Store:
+    in_memory = path == MEMORY
+    empty = not in_memory and is_empty(path)
+    if in_memory or empty:
+        if choices.scheme is None or how.read_only:
+            remedy = "give a scheme, e.g. MinHash(threshold=0.8), to create it"
+            why = remedy if choices.scheme is None else "read_only=True cannot create it"
+            raise ParameterError(f"{path!r} holds no index yet: {why}")
+        _settings_of_new(choices)
+    if empty and not os.path.exists(path):
+        _create_file(path, choices, name, how)
+        empty = is_empty(path)  # it may be another's
+    file = None if in_memory else os.stat(path)
+    db = _database(path, how, sums=empty and bool(choices.checksums))
+    try:
+        if empty:
+            _use_log(db)
+            if checksums.are_in(path) != checksums.has(db.connection):  # another process has created it, with the other choice
+                db.connection.close()
+                db.connection = open_file(path, **how._asdict())
+                db.undo.watch(db.connection)
+        store = _open_in(db, choices, name, attach=attach)
+        if file is not None:
+            _let_open_again(db, file)
+    except BaseException:
+        db.abandon()
+        raise
+    return store
+
+
+def _database(path: str, how: _How, *, sums: bool) -> Database:
+    connection = open_file(path, **how._asdict(), sums=sums)
+    try:
+        return Database(connection, owned=True, read_only=how.read_only, timeout=how.timeout)
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _create_file(path: str, choices: Choices, name: str, how: _How) -> None:
+    """Create the file with its index, whole, unless somebody else does so meanwhile."""
+    with contextlib.suppress(FileExistsError), new_file(path, MODE) as beside:
+        db = _database(beside, how, sums=bool(choices.checksums))
+        db.name = path
+        try:
+            _use_log(db)
+            _open_in(db, choices, name, attach=False)
+            db.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)  # closing would pass over its errors
+        finally:
+            db.abandon()
+
+
+def _let_open_again(db: Database, file: os.stat_result) -> None:
+    """Tell the database how to open more connections to its file, to read. FormatError, now or from these, where the name belongs
+    to another file than the one that was opened."""
+    path, vfs = db.connection.filename, db.connection.open_vfs  # now: they cannot be asked for while another thread is at work
+
+    def require_file() -> None:
+        now = os.stat(path)
+        if (now.st_dev, now.st_ino) != (file.st_dev, file.st_ino):
+            raise FormatError(f"{path!r} is another file than the one that was opened")
+
+    def reader() -> apsw.Connection:
+        require_file()
+        connection = open_reader(path, vfs, read_only=db.read_only, timeout=db.timeout)
+        try:
+            if not db.read_only and connection.pragma("journal_mode") != "wal":
+                raise FormatError(f"{path!r} has no write-ahead log: its readers would hold its writers up")
+            load(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    require_file()
+    db.another = reader
+    if not db.read_only:
+        db.keep_log_short()
+
+
+def _choices(scheme: Any, text: Any, store_text: Any, record_matches: Any, sums: Any) -> Choices:
+    check_kind("scheme", scheme, Scheme, "one of SimHash(), MinHash(), BottomK(), BitSampling(), BinaryCode()")
+    check_kind("text", text, TextRules, "a TextRules, e.g. TextRules.words(shingle=3)")
+    flags = (("store_text", store_text), ("record_matches", record_matches), ("checksums", sums))
+    return Choices(scheme, text, *(None if value is None else check_flag(name, value) for name, value in flags))
+
+
+def _settings_of_new(choices: Choices) -> tuple[Scheme, TextRules]:
+    """Scheme and rules of an index to create. ParameterError where they do not go together, or cannot be stored."""
+    assert choices.scheme is not None
+    rules = choices.rules if choices.rules is not None else TextRules()
+    rules.settings()
+    return choices.scheme.for_index(rules, bool(choices.store_text)), rules
+
+
+def _open_in(db: Database, choices: Choices, name: str, *, attach: bool) -> Store:
+    load(db.connection)
+    store = Store(db, name, Shared((choices,)))
+    with db.reading():
+        found = schema.stored_name(db, name) is not None
+        if not found:
+            _require_room(db, name, choices, attach)
+    if not found:
+        _create(store, choices)
+    with db.reading():
+        store.name = schema.stored_name(db, name) or name
+        if db.owned:
+            definitions.require_data(db, store.name)
+        store.load()
+        _require_checks(store)
+        outdated = store.settings["schema_version"] < schema.SCHEMA_VERSION
+    if outdated and not db.read_only:
+        with db.writing():
+            if schema.migrate(db, name, schema.read_settings(db, name), store.scheme.table):
+                store.load()
+    elif outdated:
+        raise FormatError(f"index {name!r} has an older schema version: open it once without read_only, to migrate it")
+    with store.reading():  # with the tables that it has now: it may have been rebuilt meanwhile
+        definitions.require_tables(db, store.name, store.scheme.table)
+    return store
+
+
+def _require_checks(store: Store) -> None:
+    """Pages that have checksums are read, and written, by nothing that does not know them."""
+    if not store.settings.get("checksums") or checksums.has(store.db.connection):
+        return
+    if not store.db.owned:
+        raise ParameterError(f"index {store.name!r} is in a file with page checksums: open it by its path, not by a connection")
+    raise CorruptIndexError("the header of the file, page 1, is damaged: it denies the checksums of its pages; restore a backup")
+
+
+def _use_log(db: Database) -> None:
+    """Turn the write-ahead log on. SQLite does not wait here for another process that does the same, so this does."""
+    deadline = time.monotonic() + db.timeout
+    while True:
+        try:
+            db.connection.execute("PRAGMA journal_mode = WAL").fetchall()
+            return
+        except apsw.BusyError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(0.005)
+
+
+def _require_room(db: Database, name: str, choices: Choices, attach: bool) -> None:
+    """Whether an index may be created in this database."""
+    names = schema.index_names(db)
+    there = f" It holds: {', '.join(names)}." if names else ""
+    foreign = db.owned and not schema.is_empty(db) and db.value("PRAGMA application_id") != APPLICATION_ID
+    if foreign and not attach and not names:
+        raise FormatError(
+            "the file is another program's database: give another path, or attach=True to put an index into it beside its tables"
+        )
+    if choices.scheme is None:
+        raise FormatError(f"the database holds no index named {name!r}.{there} Give name=, or a scheme to create one")
+    if foreign and not attach:
+        raise FormatError(f"the database holds no index named {name!r}.{there} Give attach=True to create one in it")
+    if db.read_only:
+        raise ParameterError(f"the database holds no index named {name!r}, and read_only=True cannot create it.{there}")
+
+
+def _create(store: Store, choices: Choices) -> None:
+    """Create the index, unless another process has done so meanwhile."""
+    db = store.db
+    scheme, rules = _settings_of_new(choices)
+    keep_text = bool(choices.store_text)
+    has_sums = checksums.has(db.connection)
+    if choices.checksums is not None and choices.checksums != has_sums:
+        raise ParameterError(
+            f"checksums={choices.checksums}: the database exists {'with' if has_sums else 'without'} page checksums, and they "
+            "are decided when a file is created: leave checksums out, or give the path of a new file"
+        )
+    with db.writing():
+        if schema.stored_name(db, store.name) is not None:
+            return
+        if db.owned and schema.is_empty(db):
+            db.execute(f"PRAGMA application_id = {APPLICATION_ID}").fetchall()
+        record = True if choices.record_matches is None else choices.record_matches
+        store.create(scheme, rules, keep_text, record, now_ms())

@@ -1,0 +1,137 @@
+"""The schema of an index inside a database: creating it, migrating it, its settings."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from ...errors import CorruptIndexError, FormatError, NearDupError
+from ...native import lib
+from ..database.connection import Database
+
+SCHEMA_VERSION: int = lib.ND_SCHEMA_VERSION
+MIGRATIONS = files("neardup_db") / "migrations"
+"""NNNN_index.sql: the step to version NNNN of the tables that every index has; each version has one. NNNN_TABLE.sql: that of a
+candidate table, from the version on that brought it, where it has one."""
+
+ALONE = 2**62
+"""ALONE + its id stands for the label of a document that is in no cluster; the file has none for it. Every label in a file is
+smaller. SQL texts say {alone}."""
+
+
+FRAGMENTS = ("visible", "band_candidates", "prefix_candidates")
+"""Files of sql/ that are parts of others, which have their names in braces."""
+
+
+@cache
+def sql_text(name: str) -> str:
+    """A file of sql/ without its leading comment lines, in one line: each run finds its statement by its text."""
+    lines = (files("neardup_db") / "sql" / f"{name}.sql").read_text("utf-8").splitlines()
+    return with_fragments(" ".join(line.strip() for line in lines if not line.startswith("--")))
+
+
+def with_fragments(text: str) -> str:
+    """SQL with the fragments that it names."""
+    for name in FRAGMENTS:
+        text = text.replace(f"{{{name}}}", sql_text(name)) if f"{{{name}}}" in text else text
+    return text
+
+
+def _step(version: int, part: str) -> str | None:
+    path = MIGRATIONS / f"{version:04}_{part}.sql"
+    return path.read_text("utf-8") if path.is_file() else None
+
+
+def _apply_steps(db: Database, name: str, part: str, after: int, newest: int | None = None) -> None:
+    """Run the steps of the common tables (part "index") or of a candidate table that lead from a version to the newest one, None
+    = that of this package."""
+    newest = SCHEMA_VERSION if newest is None else newest
+    steps = {version: _step(version, part) for version in range(after + 1, newest + 1)}
+    missing = [version for version, text in steps.items() if text is None]
+    if missing and (part == "index" or (after == 0 and len(missing) == len(steps))):
+        raise NearDupError(f"the package lacks migrations/{missing[0]:04}_{part}.sql: install neardup-db again")
+    for text in steps.values():
+        if text is not None:
+            db.execute(text.replace("{index}", name)).fetchall()
+
+
+def create_tables(db: Database, name: str, table: str | None, newest: int | None = None) -> None:
+    """All tables of an index, at the newest version."""
+    _apply_steps(db, name, "index", 0, newest)
+    create_candidate_table(db, name, table, newest)
+
+
+def create_candidate_table(db: Database, name: str, table: str | None, newest: int | None = None) -> None:
+    """The candidate table of a scheme, at the newest version; None where the scheme has none."""
+    if table is not None:
+        _apply_steps(db, name, table, 0, newest)
+
+
+def stored_name(db: Database, name: str) -> str | None:
+    """The name, in the letters in which the index was created, since SQLite's names know no upper and lower case; or None."""
+    sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name = ? COLLATE NOCASE"
+    table: str | None = db.value(sql, (f"{name}_setting",))
+    return None if table is None else table[: len(name)]
+
+
+def index_names(db: Database) -> list[str]:
+    sql = """SELECT substr(a.name, 1, length(a.name) - 8) FROM sqlite_schema AS a JOIN sqlite_schema AS b
+             ON b.name = substr(a.name, 1, length(a.name) - 8) || '_fingerprint'
+             WHERE a.type = 'table' AND b.type = 'table' AND a.name LIKE '%\\_setting' ESCAPE '\\' ORDER BY 1"""
+    return [row[0] for row in db.rows(sql)]
+
+
+def is_empty(db: Database) -> bool:
+    return db.value("SELECT 1 FROM sqlite_schema LIMIT 1") is None
+
+
+def require_version(name: str, version: Any) -> None:
+    """Raise FormatError where an index has a newer schema version than this package knows."""
+    if not isinstance(version, int) or version < 1:
+        raise CorruptIndexError(f"index {name!r}: the setting schema_version is {version!r}")
+    if version > SCHEMA_VERSION:
+        raise FormatError(
+            f"index {name!r} has schema version {version}, this package knows {SCHEMA_VERSION}: install a newer neardup-db"
+        )
+
+
+def random_number() -> int:
+    """A number, 1 to 2^63 - 1, that no other history of a file has."""
+    return secrets.randbelow(2**63 - 1) + 1
+
+
+def read_settings(db: Database, name: str) -> dict[str, Any]:
+    """All settings of an index, after a look at its versions."""
+    settings = dict(db.rows(f"SELECT name, value FROM {name}_setting"))
+    require_version(name, settings.get("schema_version"))
+    for setting in ("generation", "next_cluster", "store_text", "record_matches", "crowds"):
+        if not isinstance(settings.get(setting), int):
+            raise CorruptIndexError(
+                f"index {name!r}: the setting {setting} is {settings.get(setting)!r}, not a number: restore a backup"
+            )
+    algorithm = settings.get("algorithm_version")
+    if algorithm != lib.ND_ALGORITHM_VERSION:
+        raise FormatError(
+            f"index {name!r} holds fingerprints of algorithm version {algorithm!r}, this package computes version "
+            f"{lib.ND_ALGORITHM_VERSION}: open it with the neardup-db that wrote it, or build it again from the texts"
+        )
+    return settings
+
+
+def write_settings(db: Database, name: str, settings: Mapping[str, Any]) -> None:
+    db.execute_many(f"INSERT OR REPLACE INTO {name}_setting (name, value) VALUES (?, ?)", list(settings.items()))
+
+
+def migrate(db: Database, name: str, settings: dict[str, Any], table: str | None) -> bool:
+    """Bring an older schema up to date; True where there was something to do. Inside the caller's transaction."""
+    old = settings["schema_version"]
+    if old == SCHEMA_VERSION:  # another process was faster
+        return False
+    _apply_steps(db, name, "index", old)
+    if table is not None:
+        _apply_steps(db, name, table, old)
+    write_settings(db, name, {"schema_version": SCHEMA_VERSION, "generation": random_number()})
+    return True

@@ -1,0 +1,40 @@
+"""Texts and codes as an index stores and compares them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+
+class Sketch(NamedTuple):
+    """A text as the index sees it: stored value, evidence for exact verification, tokens. `value` None = an empty text."""
+
+    value: bytes | None
+    evidence: bytes | None
+    token_count: int | None
+    epoch: int
+    value_hash: int | None = None
+    keys: bytes | None = None
+    """As in `native.Sketch`, where the sketch is made to be stored; else None."""
+
+
+class Sketches(NamedTuple):
+    """Sketches of several texts, or codes, as columns; `evidence` and `token_counts` None = None for each."""
+
+    values: Sequence[bytes | None]
+    evidence: Sequence[bytes | None] | None
+    token_counts: Sequence[int | None] | None
+    epoch: int
+    hashes: Any = None
+    keys: Any = None
+    """As in `TextValues`."""
+
+    def one(self, i: int) -> Sketch:
+        evidence = None if self.evidence is None else self.evidence[i]
+        return Sketch(self.values[i], evidence, None if self.token_counts is None else self.token_counts[i], self.epoch)
+
+    def some(self, places: Sequence[int]) -> Sketches:
+        evidence = None if self.evidence is None else [self.evidence[i] for i in places]
+        counts = None if self.token_counts is None else [self.token_counts[i] for i in places]
+        hashes, keys = (None if array is None else array[list(places)] for array in (self.hashes, self.keys))
+        return Sketches([self.values[i] for i in places], evidence, counts, self.epoch, hashes, keys)

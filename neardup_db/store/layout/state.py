@@ -1,0 +1,314 @@
+"""All that an open index remembers of its file, each thing with its lifetime; and the SQL with the index's name in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from itertools import count
+from typing import Any, NamedTuple, TypeVar
+
+import apsw
+
+from ...errors import MismatchError, NearDupError
+from ...native import lib
+from ...schemes import scheme_from_settings
+from ...schemes.base import Scheme
+from ...text import TextRules
+from ..database import checksums
+from ..database.connection import Database
+from ..database.errors import translate
+from . import schema
+from .candidates import CandidateTable, candidate_table
+from .sketches import Sketch, Sketches
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """The caller's choices when opening, or the changes that a rebuild makes; None = left to the file. Only choices are compared
+    with the file."""
+
+    scheme: Scheme | None = None
+    rules: TextRules | None = None
+    store_text: bool | None = None
+    record_matches: bool | None = None
+    checksums: bool | None = None
+
+
+@dataclass(slots=True)
+class Shared:
+    """The state that all connections of one open index share."""
+
+    choices: tuple[Choices, ...]
+    """The choices that bind, the latest first: a rebuild through this index changes them. Earlier ones are kept, since a
+    connection may still see the file as it was before a rebuild, or after one that was taken back."""
+    _epochs: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    _numbers: Iterator[int] = field(default_factory=count)
+
+    def epoch(self, settings: tuple[Any, ...]) -> int:
+        """A number for settings: the same for the same ones, whichever connection has read them."""
+        if len(self._epochs) >= _KEPT and settings not in self._epochs:
+            self._epochs.clear()  # the numbers go on: what was made under an older one is made again
+        return self._epochs.setdefault(settings, next(self._numbers))
+
+    def now_binds(self, choices: Choices) -> Callable[[], None]:
+        """These choices bind from now on. Returns the call that takes this back."""
+        before = self.choices
+        self.choices = (choices, *(earlier for earlier in before if earlier != choices))[:_KEPT]
+        return partial(setattr, self, "choices", before)
+
+
+_KEPT = 64
+"""Rebuilds, here or elsewhere, that are remembered."""
+
+
+class SketchRules(NamedTuple):
+    """The scheme and the text rules by which sketches are made, and the number of the two."""
+
+    epoch: int
+    scheme: Scheme
+    rules: TextRules
+
+
+class Store:
+    """The index inside its database, by one connection. Methods that read or write run inside `reading` or `writing`.
+
+    All that is remembered of the file is here, so that nothing contradicts the file:
+
+    - for ever: the name, and the SQL made with it;
+    - for a generation: what `load` sets. The file has a number for it, which every rebuild, repair and migration draws anew.
+      `refresh` compares it inside each transaction, so what was learned in one that was rolled back is never used again;
+    """
+
+    scheme: Scheme
+    table: CandidateTable
+    rules: TextRules
+    sketch_rules: SketchRules
+    """The two with their epoch, replaced together: other threads make sketches with them at any time."""
+    settings: dict[str, Any]
+    store_text: bool
+    record_matches: bool
+    crowds: bool
+    """Whether the rows of some large clusters stand apart in the candidate table."""
+    generation: int
+    """As in the file when the settings were read; -1 = read them again."""
+    epoch: int
+    """Number of the scheme, the rules and the set of fingerprints, never the same for other ones: sketches are known by it, and
+    listings that go on in pieces."""
+
+    verification: str
+    """Which sql/verify_*.sql answers queries by the scheme's rule."""
+    usual: dict[str, Any] | None
+    """The parameters that queries have unless they say others; None = not yet made."""
+
+    def __init__(self, db: Database, name: str, shared: Shared) -> None:
+        self.db = db
+        self.name = name
+        self.shared = shared
+        self.generation = -1
+        self._compared_at = -1
+        """State of the file in which its generation was last found to be `generation`; -1 = not known."""
+        self._statements: dict[str, str] = {}
+        self._composed: dict[tuple[str, str, str], str] = {}
+
+    # ---- settings ----------------------------------------------------------------------------------------------------
+
+    def create(self, scheme: Scheme, rules: TextRules, store_text: bool, record_matches: bool, now: int) -> None:
+        """All tables and settings of a new index. Inside `Database.writing`."""
+        schema.create_tables(self.db, self.name, scheme.table)
+        settings = {
+            "schema_version": schema.SCHEMA_VERSION,
+            "algorithm_version": lib.ND_ALGORITHM_VERSION,
+            "generation": schema.random_number(),
+            "fingerprints": schema.random_number(),
+            "created_at": now,
+            "next_cluster": -1,
+            "crowds": 0,
+            "store_text": int(store_text),
+            "record_matches": int(record_matches),
+            **scheme.settings(),
+            **rules.settings(),
+        }
+        if checksums.has(self.db.connection):
+            settings["checksums"] = 1
+        schema.write_settings(self.db, self.name, settings)
+
+    def load(self) -> None:
+        """Read the settings and compare them with the caller's choices. Sets all that is remembered for a generation."""
+        settings = schema.read_settings(self.db, self.name)
+        scheme, rules = self._bound(settings)
+        self.store_text = bool(settings["store_text"])
+        self.record_matches = bool(settings["record_matches"])
+        scheme = scheme.for_index(rules, self.store_text)
+        self.table = candidate_table(self.db, self.name, scheme.table)
+        self.crowds = self.table.has_crowds and bool(settings["crowds"])
+        parameters = {**scheme.settings(), **rules.settings(), "store_text": self.store_text}
+        epoch = self.shared.epoch((settings.get("fingerprints"), *parameters.items()))
+        self.sketch_rules = SketchRules(epoch, scheme, rules)
+        self.epoch, self.scheme, self.rules = self.sketch_rules
+        self.settings = settings
+        self.verification = scheme.verification()
+        self.usual = None
+        self.generation = settings["generation"]
+        self._compared_at = -1
+
+    def _bound(self, settings: dict[str, Any]) -> tuple[Scheme, TextRules]:
+        """Scheme and rules of the file, by the latest choices that agree with them. MismatchError where none do."""
+        latest, *earlier = self.shared.choices
+        try:
+            return self._agreed(settings, latest)
+        except MismatchError:
+            for choices in earlier:
+                with suppress(MismatchError):
+                    return self._agreed(settings, choices)
+            raise
+
+    def _agreed(self, settings: dict[str, Any], choices: Choices) -> tuple[Scheme, TextRules]:
+        """Scheme and rules of the file. MismatchError where the caller gave others."""
+        scheme = scheme_from_settings(settings)
+        rules = TextRules.from_settings(settings, choices.rules)
+        problems: list[str] = []
+        if choices.scheme is not None:
+            problems += choices.scheme.mismatches(scheme)
+        if choices.rules is not None:
+            problems += choices.rules.mismatches(rules)
+        for name in ("store_text", "record_matches"):
+            said = getattr(choices, name)
+            if said is not None and bool(said) != bool(settings[name]):
+                problems.append(f"{name}={said}, the file has {bool(settings[name])}")
+        if choices.checksums is not None and choices.checksums != bool(settings.get("checksums")):
+            problems.append(
+                f"checksums={choices.checksums}, the file has {not choices.checksums}, and that only a new file can change: "
+                "add the records to a new index"
+            )
+        if problems:
+            raise MismatchError(
+                f"index {self.name!r} was made with other parameters: {'; '.join(problems)}. "
+                "Leave them out to use the file's, or change the file with rebuild()"
+            )
+        return scheme, rules
+
+    def adopt(self, changes: Choices, *, fingerprints: bool) -> None:
+        """Go on with the settings that a rebuild has just written. Changed settings bind no more as they were given when opening;
+        text rules bind as they are now, for their functions are not in the file. fingerprints: as of `new_generation`."""
+        changed = {field.name: getattr(changes, field.name) for field in fields(changes)}
+        binds = {name: value if name == "rules" else None for name, value in changed.items() if value is not None}
+        self.db.undo.append(self.shared.now_binds(replace(self.shared.choices[0], **binds)))
+        self.new_generation(fingerprints=fingerprints)
+
+    def set(self, **settings: Any) -> None:
+        schema.write_settings(self.db, self.name, settings)
+
+    def setting(self, name: str) -> Any:
+        return self.db.value(self.sql("SELECT value FROM {index}_setting WHERE name = ?"), (name,))
+
+    def new_generation(self, *, fingerprints: bool = False) -> None:
+        """Make every open index of this file read its settings again, this one now. fingerprints: they have other values or ids
+        from now on, so that a listing cannot go on."""
+        self.set(generation=schema.random_number(), **({"fingerprints": schema.random_number()} if fingerprints else {}))
+        self.load()
+
+    def refresh(self) -> None:
+        """Follow a rebuild, repair or migration by another connection."""
+        if self.setting("generation") != self.generation:
+            self.load()
+
+    # ---- transactions ------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """A consistent state, with settings that belong to it."""
+        self.db.require_open()
+        with self.db.reading():
+            self.refresh()
+            yield
+
+    @contextmanager
+    def writing(self, *, light: bool = False) -> Iterator[None]:
+        """A transaction, with settings that belong to it; light: see `Database.writing`."""
+        self.db.require_open()
+        with self.db.hold():  # until what was agreed inside a transaction that failed binds no more
+            choices = self.shared.choices
+            try:
+                with self.db.writing(light=light):
+                    self.refresh()
+                    yield
+            except BaseException:
+                self.shared.choices = choices
+                raise
+
+    def at_once(self, ask: Callable[[], Answer]) -> Answer:
+        """The answer of `ask`, which sees one state, under the settings of that state. The caller holds the lock.
+
+        One statement, or what is asked while one is `held`, sees one state without a transaction around it, and whether the
+        settings belong to it is known afterwards: nothing was written since they were compared, or they are compared now (a
+        generation never comes back). Otherwise, or where `ask` fails, it is asked again as in `reading`."""
+        self.db.settle()
+        if not self.db.in_own_transaction and not self.db.connection.in_transaction:
+            try:
+                answer = ask()
+                if self._settings_hold():
+                    return answer
+            except (apsw.SQLError, NearDupError):
+                pass  # perhaps because of other settings: if not, it will fail again
+            except apsw.Error as error:  # the database is busy, or the query was interrupted: no reason to ask again
+                raise translate(error, self.db.name) from error
+        with self.reading():
+            return ask()
+
+    def _settings_hold(self) -> bool:
+        """Whether the settings belong to the state that the last statement saw."""
+        if self.db.connection.data_version() == self._compared_at:
+            return True
+        if self.setting("generation") != self.generation:
+            return False
+        self._compared_at = self.db.connection.data_version()
+        return True
+
+    # ---- SQL ---------------------------------------------------------------------------------------------------------
+
+    def sql(self, template: str) -> str:
+        """A statement with the index's name in it, and with the fragments of sql/ that it names."""
+        text = self._statements.get(template)
+        if text is None:
+            text = self._statements[template] = self._filled(template)
+        return text
+
+    def _filled(self, text: str) -> str:
+        return schema.with_fragments(text).replace("{index}", self.name).replace("{alone}", str(schema.ALONE))
+
+    def query_sql(self, frame: str, verify: str, crowd: str = "") -> str:
+        """A query of sql/: a frame ('matches', 'neighbours', ...) around the verification of a plan ('bands', ...).
+
+        crowd: a condition on the rows that are looked at, such as " AND crowd = 0"; none = all of them."""
+        text = self._composed.get((frame, verify, crowd))
+        if text is None:
+            verified = schema.sql_text(f"verify_{verify}").replace("{crowd}", crowd)
+            text = self._filled(schema.sql_text(frame).replace("{verified}", verified))
+            self._composed[frame, verify, crowd] = text
+        return text
+
+    # ---- sketches ----------------------------------------------------------------------------------------------------
+
+    def sketch_texts(self, texts: list[str | bytes], *, evidence: bool, to_file: bool = False) -> Sketches:
+        """Stored values of texts; with `evidence` also what verification needs of a query, `to_file` what storing many needs.
+        No transaction needed: after a rebuild in another thread meanwhile the sketch is one of another epoch."""
+        epoch, scheme, rules = self.sketch_rules
+        made = scheme.values(texts, rules, to_file=to_file)
+        needed = scheme.evidence(texts, rules) if evidence else None
+        return Sketches(made.values, needed, made.token_counts, epoch, made.hashes, made.keys)
+
+    def sketch_to_store(self, text: str | bytes) -> Sketch:
+        """A text that is added alone, with the hash and the keys of its value."""
+        epoch, scheme, rules = self.sketch_rules
+        made = scheme.sketch(text, rules)
+        evidence = scheme.evidence([text], rules) or [None]
+        return Sketch(made.value, evidence[0], made.token_count, epoch, made.value_hash, made.keys)
+
+    def sketch_code(self, code: Any) -> Sketch:
+        """The stored value of a code that the application brings."""
+        epoch, scheme, _ = self.sketch_rules
+        return Sketch(scheme.code_value(code), None, None, epoch)

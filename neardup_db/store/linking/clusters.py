@@ -1,0 +1,214 @@
+"""Clusters: the connected components of the graph of all pairs, and the labels that name them.
+
+`cluster_id` labels the components of two documents and more, of expired documents too; `listing` looks for the visible parts.
+Adding a document joins clusters. Removing one may split its cluster: then the parts that the remaining edges leave query again by
+their stored fingerprints, all but the largest, since any edge between two parts has an end in a part that queries.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+
+from ... import limits
+from ...values import Cluster, Key
+from ..asking.documents import EVER, Documents
+from ..asking.joins import Joins
+from ..asking.search import Neighbour, Search
+from ..layout.schema import ALONE
+from ..layout.state import Store
+from .crowds import Crowds
+from .edges import EdgeBatch, Edges, UnionFind, choose_edges
+
+Unconnected = tuple[int, int, bool]  # document, its fingerprint, whether it is visible
+
+
+class Clusters:
+    """Keeps the labels; runs inside the store's transactions."""
+
+    def __init__(self, store: Store, documents: Documents, search: Search, joins: Joins) -> None:
+        self.store = store
+        self.db = store.db
+        self.documents = documents
+        self.joins = joins
+        self.edges = Edges(store, documents, search)
+        self.crowds = Crowds(store, documents)
+
+    # ---- adding ------------------------------------------------------------------------------------------------------
+
+    def connect(self, document_id: int, neighbours: Sequence[Neighbour], now: int) -> None:
+        """Record the edges of an added document and join the clusters that it touches."""
+        if not neighbours:
+            return
+        self.edges.record(choose_edges(document_id, neighbours, lambda label: label), now)
+        labels = {neighbour.cluster_id for neighbour in neighbours}
+        self._join(labels | {ALONE + document_id}, large=len(neighbours) >= limits.CROWD)
+
+    def connect_many(self, documents: Sequence[Unconnected], new: tuple[int, int] | None, now: int) -> tuple[set[int], set[int]]:
+        """Record the edges of documents that are in no cluster yet, and join the clusters that they touch.
+
+        documents: in the order of their ids, all those that have one of the fingerprints `new`, the first and the last id, which
+        are filed. Returns the documents that match an earlier visible one, and those of which only a query tells, since all that
+        they were found to match has expired or is later."""
+        batch = EdgeBatch(0 if self.store.scheme.takes_codes else None)
+        matched: set[int] = set()
+        met: set[int] = set()
+        for document_id, label, neighbours, visible in self.edges.of_fingerprints(*new, now) if new else ():
+            batch.add(document_id, label, neighbours)
+            earlier = any(other_id is not None and other_id < document_id for other_id in visible)
+            (matched if earlier else met).add(document_id)
+        newest: dict[int, int] = {}  # of each fingerprint the newest document so far
+        hidden: set[int] = set()  # fingerprints of which all documents so far have expired
+        first: list[tuple[int, int]] = []  # documents that are the first here with an older fingerprint
+        for document_id, fingerprint_id, is_visible in documents:
+            copy = newest.get(fingerprint_id)
+            if copy is not None:
+                batch.add_copy(document_id, copy, ALONE + copy)
+                (met if fingerprint_id in hidden else matched).add(document_id)
+            elif new is None or fingerprint_id < new[0]:
+                first.append((document_id, fingerprint_id))
+            newest[fingerprint_id] = document_id
+            if is_visible:
+                hidden.discard(fingerprint_id)
+            elif copy is None:
+                hidden.add(fingerprint_id)
+        for document_id, copy, label, is_visible in self.documents.older_copies(first, now):
+            batch.add_copy(document_id, copy, label)
+            (matched if is_visible else met).add(document_id)
+        self.edges.record(batch.edges, now)
+        for labels, large in batch.joined():
+            self._join(labels, large=large)
+        return matched, met - matched
+
+    def _join(self, labels: set[int], *, large: bool) -> None:
+        """Make one cluster of several, one of them at least an added document. The smaller ones take the largest one's label;
+        where none has a label, the newest document's id becomes it, which never was one. large: make the cluster a crowd."""
+        self.documents.require_numbers(labels)
+        named = {label for label in labels if label < ALONE}
+        crowds = self.crowds.among(named)
+        if len(named) > 1:
+            largest = max(named, key=lambda label: (label in crowds, self._size(label), -label))
+        else:
+            largest = next(iter(named), max(labels) - ALONE)
+        if crowds or (large and self.store.table.has_crowds):
+            self.crowds.gather(largest, labels - {largest} if largest in crowds else labels)
+        sql = self.store.sql("UPDATE {index}_document SET cluster_id = ? WHERE cluster_id = ?")
+        self.db.execute_many(sql, [(largest, label) for label in named if label != largest])
+        self._label([label - ALONE for label in labels if label >= ALONE], largest)
+
+    def _label(self, document_ids: Iterable[int], label: int | None) -> None:
+        sql = self.store.sql("UPDATE {index}_document SET cluster_id = ? WHERE id = ?")
+        self.db.execute_many(sql, [(label, document_id) for document_id in document_ids])
+
+    def _size(self, label: int) -> int:
+        """Documents of a cluster, `limits.SIZE_KNOWN` at most: to count a large one would take longer than to join it."""
+        sql = "SELECT count(*) FROM (SELECT 1 FROM {index}_document WHERE cluster_id = ? LIMIT +?)"
+        size: int = self.db.value(self.store.sql(sql), (label, limits.SIZE_KNOWN))
+        return size
+
+    # ---- removing ----------------------------------------------------------------------------------------------------
+
+    def remove(self, document_ids: Sequence[int], now: int) -> int:
+        """Delete documents with all that is theirs, then mend the clusters that they held together. Returns how many there
+        were."""
+        neighbours: dict[int, set[int]] = defaultdict(set)
+        removed = 0
+        for document_id in document_ids:
+            sql = self.store.sql("SELECT fingerprint_id, cluster_id FROM {index}_document WHERE id = ?")
+            row = self.db.row(sql, (document_id,))
+            if row is None:
+                continue
+            fingerprint_id, label = self.documents.require_numbers(row)
+            if label is not None:
+                neighbours[label].update(self.edges.adjacent(document_id))
+                self.edges.drop(document_id)
+            self.db.execute(self.store.sql("DELETE FROM {index}_document WHERE id = ?"), (document_id,))
+            if fingerprint_id is not None:
+                self.documents.drop_unused_fingerprint(fingerprint_id)
+            removed += 1
+        gone = set(document_ids)
+        for label, seeds in neighbours.items():
+            self._mend(label, seeds - gone, now)
+        return removed
+
+    def _mend(self, label: int, seeds: set[int], now: int) -> None:
+        """Split a cluster if removing documents left it unconnected. `seeds` were neighbours of the removed ones."""
+        groups, edges = self.edges.reconnect(self.edges.loose_parts(seeds), EVER)
+        self.edges.record(edges, now)
+        for group in groups:
+            self._set_apart(group)
+        left = self.db.rows(self.store.sql("SELECT id FROM {index}_document WHERE cluster_id = ? LIMIT 2"), (label,))
+        if len(left) == 1:
+            self._set_apart([left[0][0]])
+
+    def _set_apart(self, document_ids: Sequence[int]) -> None:
+        """Make documents a cluster of their own; a single one is in no cluster."""
+        label = None
+        if len(document_ids) > 1:
+            label = self.store.setting("next_cluster")
+            self.store.set(next_cluster=label - 1)
+        self._label(document_ids, label)
+        self.crowds.leave(document_ids, label or 0)
+
+    # ---- listing -----------------------------------------------------------------------------------------------------
+
+    def listing(self, min_size: int, now: int) -> list[Cluster]:
+        """Clusters of visible documents, largest first, ties by the earliest document."""
+        groups = self._labelled(min_size, now) if self.store.record_matches else self._joined(min_size, now)
+        listed = [group for group in groups if len(group) >= min_size]
+        listed.sort(key=lambda group: (-len(group), group[0][0]))
+        return [Cluster(group[0][1], tuple(key for _, key in group)) for group in listed]
+
+    def _labelled(self, min_size: int, now: int) -> Iterator[list[tuple[int, Key]]]:
+        """(id, key) of each label's visible documents, in parts where only expired documents held them together."""
+        sql = """SELECT cluster_id, id, key FROM {index}_document
+                 WHERE {visible} AND cluster_id IN (
+                     SELECT cluster_id FROM {index}_document WHERE cluster_id IS NOT NULL
+                     GROUP BY cluster_id HAVING count(*) >= ?)
+                 ORDER BY cluster_id, id"""
+        unsure_sql = "SELECT DISTINCT cluster_id FROM {index}_document WHERE expires_at <= ? AND cluster_id IS NOT NULL"
+        unsure = {row[0] for row in self.db.rows(self.store.sql(unsure_sql), (now,))}
+        for label, rows in groupby(self.db.rows(self.store.sql(sql), (now, min_size)), key=itemgetter(0)):
+            group = [(document_id, key) for _, document_id, key in rows]
+            if label in unsure and len(group) > 1:
+                yield from self._visible_parts(group, now)
+            else:
+                yield group
+        if min_size == 1:
+            alone = "SELECT id, key FROM {index}_document WHERE cluster_id IS NULL AND {visible}"
+            yield from ([row] for row in self.db.rows(self.store.sql(alone), (now,)))
+
+    def _visible_parts(self, group: list[tuple[int, Key]], now: int) -> Iterator[list[tuple[int, Key]]]:
+        """The visible documents of a label, in the clusters that they are without the expired ones."""
+        keys = dict(group)
+        connected = UnionFind()
+        for document_id in keys:
+            connected.parent.setdefault(document_id, document_id)
+            for other in self.edges.adjacent(document_id):
+                if other in keys:
+                    connected.union(document_id, other)
+        parts = sorted((set(part) for part in connected.sets()), key=len)
+        apart, _ = self.edges.reconnect(parts[:-1], now)
+        loose = {document_id for part in apart for document_id in part}
+        for part in [*apart, [document_id for document_id in keys if document_id not in loose]]:
+            yield sorted((document_id, keys[document_id]) for document_id in part)
+
+    def _joined(self, min_size: int, now: int) -> Iterator[list[tuple[int, Key]]]:
+        """Components where no matches are recorded: they come from the candidate table. Of documents that are alone nothing is
+        held in memory."""
+        joined = UnionFind()
+        for fingerprint_id, other_id in self.joins.connections(now):
+            joined.union(fingerprint_id, other_id)
+        copies = """SELECT fingerprint_id FROM {index}_document WHERE fingerprint_id IS NOT NULL
+                    GROUP BY fingerprint_id HAVING count(*) > 1"""
+        several = {*joined.parent, *(row[0] for row in self.db.stream(self.store.sql(copies)))}
+        groups: dict[int, list[tuple[int, Key]]] = defaultdict(list)
+        for fingerprint_id, number, key in self.documents.of_fingerprints(several, now):
+            groups[joined.find(fingerprint_id)].append((number, key))
+        yield from (sorted(group, key=itemgetter(0)) for group in groups.values())
+        if min_size == 1:
+            every = "SELECT fingerprint_id, id, key FROM {index}_document WHERE {visible}"
+            rows = self.db.stream(self.store.sql(every), (now,))
+            yield from ([(number, key)] for fingerprint_id, number, key in rows if fingerprint_id not in several)

@@ -1,0 +1,208 @@
+"""The edges of the graph of matches: which of them are recorded, and what they connect.
+
+The match table holds enough edges to connect each cluster, and never a wrong one. Edges, labels and crowds are of all documents,
+expired ones too, so that none of them depends on the time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from ... import limits
+from ..asking.documents import EVER, Documents
+from ..asking.search import Neighbour, Search
+from ..layout.schema import ALONE, sql_text
+from ..layout.state import Store
+
+Edge = tuple[int, int, float, "int | None"]  # later document, earlier document, similarity, distance
+
+
+class UnionFind:
+    """Disjoint sets of anything hashable; unknown members are sets of their own."""
+
+    def __init__(self) -> None:
+        self.parent: dict[Any, Any] = {}
+
+    def find(self, member: Any) -> Any:
+        parent = self.parent
+        root = member
+        while (above := parent.get(root, root)) != root:
+            root = above
+        while (above := parent.get(member, member)) != root:
+            parent[member] = root
+            member = above
+        return root
+
+    def union(self, a: Any, b: Any) -> bool:
+        """Join two sets; False if they were one already."""
+        a, b = self.find(a), self.find(b)
+        if a == b:
+            return False
+        self.parent[a] = b
+        self.parent.setdefault(b, b)
+        return True
+
+    def sets(self) -> list[list[Any]]:
+        """All sets of members that were ever joined."""
+        members: dict[Any, list[Any]] = defaultdict(list)
+        for member in self.parent:
+            members[self.find(member)].append(member)
+        return list(members.values())
+
+
+def choose_edges(document_id: int, neighbours: Sequence[Neighbour], label: Callable[[int], Any]) -> list[Edge]:
+    """One edge to the best neighbour in every cluster touched, and the best few more. Neighbours come best first."""
+    touched: set[Any] = set()
+    edges: list[Edge] = []
+    spare: list[Edge] = []
+    for neighbour in neighbours:
+        cluster = label(neighbour.cluster_id)
+        edge = _edge(document_id, neighbour.id, neighbour.similarity, neighbour.distance)
+        if cluster not in touched:
+            touched.add(cluster)
+            edges.append(edge)
+        elif len(spare) < limits.EXTRA_EDGES:
+            spare.append(edge)
+    return edges + spare
+
+
+def _edge(document_id: int, other_id: int, similarity: float, distance: int | None) -> Edge:
+    return max(document_id, other_id), min(document_id, other_id), similarity, distance
+
+
+class EdgeBatch:
+    """The edges of many added documents and the labels that these join, until all are written at once."""
+
+    def __init__(self, copies_distance: int | None) -> None:
+        self.edges: list[Edge] = []
+        self._labels = UnionFind()
+        self._copies_distance = copies_distance
+        """The distance of equal copies, None where the scheme has none."""
+        self._copies: set[int] = set()
+        self._large: set[int] = set()
+
+    def add(self, document_id: int, label: int, neighbours: Sequence[Neighbour]) -> None:
+        """Connect a document with the ones that it matches, best first."""
+        self.edges += choose_edges(document_id, neighbours, self._labels.find)
+        for neighbour in neighbours:
+            self._labels.union(neighbour.cluster_id, label)
+        if len(neighbours) >= limits.CROWD:
+            self._large.add(label)
+
+    def add_copy(self, document_id: int, other_id: int, label: int) -> None:
+        """Connect a document with an earlier one of the same fingerprint, whose label is given."""
+        self.edges.append((document_id, other_id, 1.0, self._copies_distance))
+        self._labels.union(label, ALONE + document_id)
+        self._copies.add(ALONE + document_id)
+
+    def joined(self) -> Iterator[tuple[set[int], bool]]:
+        """The sets of labels that become one cluster each, and whether its rows are to stand apart (see `crowds`)."""
+        for members in self._labels.sets():
+            labels = set(members)
+            yield labels, len(labels - self._copies) >= limits.CROWD or not self._large.isdisjoint(labels)
+
+
+class Edges:
+    """Reads and writes the match table; runs inside the store's transactions."""
+
+    def __init__(self, store: Store, documents: Documents, search: Search) -> None:
+        self.store = store
+        self.db = store.db
+        self.documents = documents
+        self.search = search
+
+    def record(self, edges: Iterable[Edge], now: int) -> None:
+        sql = """INSERT OR IGNORE INTO {index}_match (document_id, other_id, similarity, distance, found_at)
+                 VALUES (?, ?, ?, ?, ?)"""
+        rows = [(*edge, now) for edge in edges]
+        if rows:
+            self.db.execute_many(self.store.sql(sql), rows)
+
+    def drop(self, document_id: int) -> None:
+        self.db.execute(self.store.sql("DELETE FROM {index}_match WHERE document_id = ?"), (document_id,))
+        self.db.execute(self.store.sql("DELETE FROM {index}_match WHERE other_id = ?"), (document_id,))
+
+    def adjacent(self, document_id: int) -> list[int]:
+        """Documents that share a recorded edge with this one."""
+        sql = """SELECT other_id FROM {index}_match WHERE document_id = ?1
+                 UNION ALL SELECT document_id FROM {index}_match WHERE other_id = ?1"""
+        return self.documents.require_numbers([row[0] for row in self.db.rows(self.store.sql(sql), (document_id,))])
+
+    def of_fingerprints(
+        self, first_id: int, last_id: int, now: int
+    ) -> Iterator[tuple[int, int, list[Neighbour], list[int | None]]]:
+        """For the first document of each of these fingerprints that matches earlier ones: its id and label, its neighbours, and
+        the first visible document of each neighbour's fingerprint (None = all have expired)."""
+        parameters = {"first_id": first_id, "last_id": last_id, "now": now, "ever": EVER}
+        rows = self.search.rows(self.store.sql(sql_text("join_documents")), parameters)
+        for (document_id, label), group in groupby(rows, itemgetter(0, 1)):
+            matched = list(group)
+            yield document_id, label, [Neighbour._make(row[2:7]) for row in matched], [row[7] for row in matched]
+
+    def loose_parts(self, seeds: set[int]) -> list[set[int]]:
+        """The parts that the recorded edges leave of a component, except one, which is never walked to its end.
+
+        The walks begin at the seeds and take turns, one document each, so that the cost is that of the smaller parts."""
+        owner: dict[int, int] = {}
+        members: dict[int, set[int]] = {}
+        frontier: dict[int, deque[int]] = {}
+        for number, seed in enumerate(sorted(seeds)):
+            owner[seed], members[number], frontier[number] = number, {seed}, deque([seed])
+        finished: list[set[int]] = []
+        while len(frontier) > 1:
+            for part in list(frontier):
+                if part not in frontier or len(frontier) == 1:
+                    continue
+                if not frontier[part]:
+                    del frontier[part]
+                    finished.append(members[part])
+                    continue
+                for document_id in self.adjacent(frontier[part].popleft()):
+                    other = owner.get(document_id)
+                    if other is None:
+                        owner[document_id] = part
+                        members[part].add(document_id)
+                        frontier[part].append(document_id)
+                    elif other != part:  # two walks have met: the smaller becomes part of the larger
+                        small, part = sorted((part, other), key=lambda walk: len(members[walk]))
+                        for member in members[small]:
+                            owner[member] = part
+                        members[part] |= members.pop(small)
+                        frontier[part].extend(frontier.pop(small))
+        return finished
+
+    def reconnect(self, parts: list[set[int]], now: int) -> tuple[list[list[int]], list[Edge]]:
+        """Query for the documents of loose parts, to find which parts match each other or the rest of their cluster. Only
+        documents that are visible at `now` count.
+
+        Returns the groups that stay apart from the rest, and the edges found."""
+        rest = len(parts)
+        owner = {document_id: number for number, part in enumerate(parts) for document_id in part}
+        joined = UnionFind()
+        edges: list[Edge] = []
+        for number, part in sorted(enumerate(parts), key=lambda item: len(item[1])):
+            for document_id in sorted(part, reverse=True):
+                if joined.find(number) == joined.find(rest):
+                    break
+                for edge in self._query(document_id, now):
+                    other = edge[0] if edge[1] == document_id else edge[1]
+                    if joined.union(number, owner.get(other, rest)):
+                        edges.append(edge)
+        groups: dict[int, list[int]] = defaultdict(list)
+        for number, part in enumerate(parts):
+            groups[joined.find(number)] += part
+        groups.pop(joined.find(rest), None)
+        return list(groups.values()), edges
+
+    def _query(self, document_id: int, now: int) -> Iterator[Edge]:
+        sql = "SELECT fingerprint_id, group_id FROM {index}_document WHERE id = ? AND fingerprint_id IS NOT NULL"
+        row = self.db.row(self.store.sql(sql), (document_id,))
+        if row is None:
+            return
+        sketch = self.search.stored_sketch(document_id, row[0])
+        for match in self.search.matches(sketch, row[1], now, except_id=document_id):
+            yield _edge(document_id, match.id, match.similarity, match.distance)

@@ -1,0 +1,178 @@
+"""The connections that answer queries of one open index: the main one, and readers for threads that find it busy.
+
+A query runs on the index's main connection where that is free, since its pages are in its cache. A thread that finds it busy gets
+a reader: a connection of its own to the same file, which sees the state that was last committed.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import apsw
+
+from .. import limits
+from .._turns import Loan, Turn
+from ..errors import BusyError, KeyNotFoundError, NearDupError
+from ..parameters import check_key
+from .asking.documents import Documents, Found
+from .asking.joins import Joins
+from .asking.search import Search
+from .database.connection import Database
+from .layout.state import Store
+from .linking.clusters import Clusters
+
+_LOOK_AGAIN_S = 0.01
+"""Seconds for which a thread waits for one reader before it looks at all of them again."""
+
+
+class StoreReader:
+    """Everything that reads an index through one connection."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.documents = Documents(store)
+        self.search = Search(store, self.documents)
+        self.joins = Joins(store, self.documents, self.search)
+        self.clusters = Clusters(store, self.documents, self.search, self.joins)
+
+    def found(self, key: Any, now: int) -> Found:
+        """The row of a key that has not expired. Raises KeyNotFoundError."""
+        found = self.documents.visible(check_key(key), now)
+        if found is None:
+            raise _not_found(key)
+        return found
+
+    @contextmanager
+    def held(self, key: Any, now: int) -> Iterator[tuple[Found, bytes | None]]:
+        """The same with its stored value, None for an empty text; inside, their state stays."""
+        with self.documents.held(check_key(key)) as held:
+            if held is None or not held[0].is_visible(now):
+                raise _not_found(key)
+            yield held
+
+
+def _not_found(key: Any) -> KeyNotFoundError:
+    return KeyNotFoundError(f"no document has the key {key!r}")
+
+
+class StoreReaders:
+    """Gives each thread a reader of its own, with the turn to use its connection."""
+
+    def __init__(self, store: Store) -> None:
+        self.own = StoreReader(store)
+        self._db = store.db
+        self._others: list[StoreReader] = []
+        """All readers but the main connection's. A reader works for the thread that holds its turn, and nothing else records
+        that, so that no reader can be lost."""
+        self._opening = Turn()
+        self._closed = False
+
+    def take(self) -> tuple[Loan, StoreReader]:
+        """The main connection's reader if it is free, or this thread's already; else another one, which sees the state that was
+        last committed. It may be used until the loan ends. Raises ClosedError, BusyError.
+
+        Waits for the main connection where no other can answer: in memory, on a caller's connection, and without a write-ahead
+        log; where SQL of the caller's has begun a transaction, which may be this thread's; and where this thread's `add_many` has
+        stored records that only the main connection sees."""
+        db = self._db
+        loan = db.turn.take(0)
+        if loan is not None and (not db.in_own_transaction or db.is_task):
+            db.require_open()
+            return loan, self.own
+        db.require_open()
+        taken = None if db.is_attended else self._idle()
+        if taken is not None:
+            return taken
+        db.require_task()
+        loan = db.hold()
+        db.require_open()
+        return loan, self.own
+
+    @contextmanager
+    def reading(self) -> Iterator[StoreReader]:
+        """A consistent state, with settings that belong to it."""
+        loan, reader = self.take()
+        with loan, reader.store.db.reading():
+            reader.store.refresh()
+            yield reader
+
+    def _idle(self) -> tuple[Loan, StoreReader] | None:
+        """An idle reader or a new one; waits for one where there are enough. None where there can be none."""
+        if self._db.another is None or self._db.in_callers_transaction:
+            return None
+        deadline = time.monotonic() + self._db.timeout
+        while not self._closed:
+            for reader in tuple(self._others):
+                loan = reader.store.db.turn.take(0)
+                if loan is not None:
+                    return loan, reader
+            with self._opened_by_one():
+                if self._closed:
+                    return None
+                if len(self._others) < limits.READERS_MAX:
+                    return self._open()
+            readers = tuple(self._others)
+            if not readers:  # closed just now
+                continue
+            reader = random.choice(readers)
+            loan = reader.store.db.turn.take(_LOOK_AGAIN_S)
+            if loan is not None:
+                return loan, reader
+            if time.monotonic() >= deadline:
+                raise BusyError(
+                    f"{len(self._others)} threads have been asking this index for {self._db.timeout:g} s, and more do not ask "
+                    "at the same time: try again, or give Index a larger timeout"
+                )
+        return None
+
+    def _opened_by_one(self) -> Loan:
+        loan = self._opening.take(self._db.timeout)
+        if loan is None:
+            raise BusyError(f"another thread has been opening a connection for {self._db.timeout:g} s: try again")
+        return loan
+
+    def _open(self) -> tuple[Loan, StoreReader] | None:
+        """A new reader; None where it cannot be opened: files have run out, or the file's settings are refused."""
+        own = self.own.store
+        assert own.db.another is not None
+        try:
+            db = Database(own.db.another(), owned=True, read_only=True, timeout=own.db.timeout)
+        except (apsw.Error, NearDupError, OSError):
+            return None
+        reader = StoreReader(Store(db, own.name, own.shared))
+        try:
+            loan = db.hold()
+            with reader.store.reading():
+                pass
+        except BaseException as error:
+            db.abandon()
+            if isinstance(error, NearDupError):
+                return None
+            raise
+        self._others.append(reader)
+        return loan, reader
+
+    def close(self) -> None:
+        """Close all connections of our own, after their present queries; the index's own is the last, to end the log."""
+        if self._db.forked:
+            self._db.close()
+            return
+        with self._db.hold():
+            if not self._db.in_own_transaction:
+                self._close_readers()
+            self._db.close()
+
+    def _close_readers(self) -> None:
+        self._closed = True
+        try:
+            with self._opened_by_one():
+                while self._others:
+                    self._others[-1].store.db.close()
+                    self._others.pop()
+        except BaseException:  # a reader is at work for longer than the timeout: nothing is closed yet
+            self._closed = False
+            raise

@@ -1,0 +1,1 @@
+"""The whole file: check, repair, rebuild, backup."""

@@ -1,0 +1,277 @@
+"""The invariants of an index, each with its own message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from ... import limits
+from ...errors import CorruptIndexError
+from ...values import CheckReport
+from ..asking.documents import EVER
+from ..asking.joins import RangePairs, ranges
+from ..database import checksums
+from ..layout import candidates, definitions
+from ..layout.state import Store
+from ..linking.clusters import Clusters
+from ..linking.edges import UnionFind
+
+SHOWN = 5
+"""Problems of one kind that a report names."""
+
+
+class Checker:
+    """Looks at everything that is stored; runs inside the store's transactions."""
+
+    def __init__(self, store: Store, clusters: Clusters) -> None:
+        self.store = store
+        self.db = store.db
+        self.documents = clusters.documents
+        self.joins = clusters.joins
+
+    def pages(self) -> CheckReport:
+        """The checksums of all pages, where the file has them; outside of a transaction."""
+        connection = self.db.connection
+        damaged = checksums.damaged_pages(connection.filename) if checksums.has(connection) else []
+        return CheckReport(tuple(shown("pages with a wrong checksum (restore a backup)", damaged)))
+
+    def run(self) -> CheckReport:
+        """Every invariant, in the order in which later ones rely on earlier ones."""
+        problems = [*_reported(self._integrity()), *_reported(self._definitions())]
+        if problems:  # SQLite cannot read the file, so nothing further can be checked
+            return CheckReport(tuple(problems))
+        damaged = self.damaged()
+        problems += shown("fingerprints whose value is damaged", damaged)
+        for part in (self._fingerprints, self._documents, self._letters, self._counters, self._crowds):
+            problems += _reported(part())
+        if not damaged:  # rows and labels follow from values: with damaged ones there is nothing to compare them with
+            problems += _reported(self._candidates())
+            problems += _reported(self._texts())
+        problems += _reported(self._matches())
+        if not problems and self.store.record_matches:
+            problems += _reported(self._labels())
+        return CheckReport(tuple(problems))
+
+    def _few(self, sql: str, message: str, **parameters: int) -> Iterator[str]:
+        rows = self.db.rows(self.store.sql(sql), {"limit": SHOWN + 1, **parameters})
+        yield from shown(message, [row[0] for row in rows])
+
+    # ---- SQLite and its schema ---------------------------------------------------------------------------------------
+
+    def _integrity(self) -> Iterator[str]:
+        for (message,) in self.db.rows("PRAGMA integrity_check(5)"):
+            if message != "ok":
+                yield f"SQLite's integrity check: {message}"
+
+    def _definitions(self) -> Iterator[str]:
+        names = definitions.changed(self.db, self.store.name, self.store.scheme.table)
+        yield from shown("tables, indexes or views that are missing or changed", names)
+
+    # ---- one row ------------------------------------------------------------------------------------------------------
+
+    def damaged(self) -> list[int]:
+        """Ids of fingerprints whose value is not the one that was written, or cannot be one of the scheme's."""
+        damaged: list[int] = []
+        last = 0
+        sql = self.store.sql("SELECT id, value, value_hash FROM {index}_fingerprint WHERE id > ? ORDER BY id LIMIT ?")
+        while rows := self.db.page(sql, last, limits.CHECKED_VALUES):
+            damaged += [number for number, value, value_hash in rows if not self.documents.is_sound(value, value_hash)]
+            last = rows[-1][0]
+        return damaged
+
+    def _fingerprints(self) -> Iterator[str]:
+        yield from self._few(
+            """SELECT min(id) FROM {index}_fingerprint GROUP BY group_id, value_hash, value HAVING count(*) > 1 LIMIT :limit""",
+            "fingerprints stored more than once",
+        )
+        yield from self._few(
+            """SELECT f.id FROM {index}_fingerprint AS f WHERE NOT EXISTS
+               (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id) LIMIT :limit""",
+            "fingerprints that no document has",
+        )
+
+    def _documents(self) -> Iterator[str]:
+        yield from self._few(
+            """SELECT d.id FROM {index}_document AS d LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
+               WHERE d.fingerprint_id IS NOT NULL AND (f.id IS NULL OR f.group_id <> d.group_id) LIMIT :limit""",
+            "documents whose fingerprint is missing or of another group",
+        )
+        yield from self._few(
+            """SELECT d.id FROM {index}_document AS d LEFT JOIN {index}_group AS g ON g.id = d.group_id
+               WHERE d.group_id <> 0 AND g.id IS NULL LIMIT :limit""",
+            "documents whose group has no name",
+        )
+        wrong = "cluster_id IS NOT NULL"
+        if self.store.record_matches:
+            wrong = f"cluster_id IN (SELECT cluster_id FROM {{index}}_document WHERE {wrong} GROUP BY 1 HAVING count(*) = 1)"
+        sql = f"SELECT id FROM {{index}}_document WHERE {wrong} LIMIT :limit"
+        yield from self._few(sql, "documents with a wrong cluster label")
+        if self.store.store_text:
+            yield from self._few(
+                "SELECT id FROM {index}_document WHERE text IS NULL AND token_count IS NOT NULL LIMIT :limit",
+                "documents whose text is missing",
+            )
+
+    def _letters(self) -> Iterator[str]:
+        """Every text can be decoded: reading one that is not Unicode raises CorruptIndexError."""
+        for sql in ("SELECT key, metadata FROM {index}_document", "SELECT name FROM {index}_group"):
+            for _ in self.db.stream(self.store.sql(sql)):
+                pass
+        yield from ()
+
+    def _counters(self) -> Iterator[str]:
+        """No id or label can be given a second time, which would join documents that have nothing in common."""
+        yield from self._few(
+            """SELECT name || ' ' || quote(seq) FROM sqlite_sequence WHERE name IN ('{index}_document', '{index}_fingerprint')
+               AND (typeof(seq) <> 'integer' OR seq NOT BETWEEN 0 AND :last_id) LIMIT :limit""",
+            "highest ids that are not numbers of the right size",
+            last_id=candidates.MAX_ID,
+        )
+        for table in ("document", "fingerprint"):
+            yield from self._few(
+                f"SELECT id FROM {{index}}_{table} WHERE id NOT BETWEEN 1 AND :last_id LIMIT :limit",
+                f"ids of {self.store.name}_{table} that are never given",
+                last_id=candidates.MAX_ID,
+            )
+            yield from self._few(
+                f"""SELECT max(id) FROM {{index}}_{table} HAVING max(id) >
+                    coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = '{{index}}_{table}'), 0)""",
+                f"ids of {self.store.name}_{table} above the highest one ever given",
+            )
+        if not self.store.record_matches:
+            return
+        yield from self._few(
+            """SELECT id FROM {index}_document
+               WHERE cluster_id <= (SELECT value FROM {index}_setting WHERE name = 'next_cluster')
+                   OR cluster_id > (SELECT max(id) FROM {index}_document) AND cluster_id >
+                       coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = '{index}_document'), 0) LIMIT :limit""",
+            "documents with a cluster label that was never given",
+        )
+
+    def _crowds(self) -> Iterator[str]:
+        """A crowd is exactly one cluster: an added document compares with a few documents of it, which stand for all."""
+        yield from self._few(
+            """SELECT f.id FROM {index}_fingerprint AS f WHERE f.crowd <> 0 AND (
+                   0 = (SELECT value FROM {index}_setting WHERE name = 'crowds')
+                   OR EXISTS (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id
+                       AND d.cluster_id IS NOT f.crowd)) LIMIT :limit""",
+            "fingerprints in a crowd that is not their cluster",
+        )
+        yield from self._few(
+            """WITH crowds(label) AS MATERIALIZED (SELECT DISTINCT crowd FROM {index}_fingerprint WHERE crowd <> 0)
+               SELECT f.id FROM crowds AS c CROSS JOIN {index}_document AS d CROSS JOIN {index}_fingerprint AS f
+               WHERE d.cluster_id = c.label AND f.id = d.fingerprint_id AND f.crowd = 0 LIMIT :limit""",
+            "fingerprints that are not in the crowd of their cluster",
+        )
+
+    # ---- rows and texts against fingerprints ---------------------------------------------------------------------------
+
+    def _candidates(self) -> Iterator[str]:
+        table = self.store.table
+        unreadable = table.unreadable()
+        yield from shown(f"rows of {table.name} that do not hold the entries that were written", unreadable)
+        if unreadable:
+            return
+        expected, lacking = 0, 0
+        lack: list[int] = []
+        for first, last in self.documents.fingerprint_ranges(limits.CHECKED_PAGE):
+            there, missing, ids = table.missing(first, last)
+            expected += there
+            lacking += missing
+            lack += ids[: SHOWN + 1 - len(lack)]
+        yield from shown(f"fingerprints without all their rows in {table.name}", lack)
+        if table.count() != expected - lacking:
+            yield from shown(f"fingerprint ids of rows that no fingerprint has in {table.name}", table.excess(SHOWN + 1))
+
+    def _texts(self) -> Iterator[str]:
+        """Every stored text is the one that was fingerprinted: rebuild() and exact verification start from it."""
+        if not self.store.store_text:
+            return
+        changed: list[int] = []
+        last = 0
+        sql = self.store.sql(
+            """SELECT d.id, d.text, f.value FROM {index}_document AS d
+               LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
+               WHERE d.id > ? AND d.text IS NOT NULL ORDER BY d.id LIMIT +?"""
+        )
+        while rows := self.db.page(sql, last, limits.CHECKED_TEXTS):
+            made = self.store.scheme.values([row[1] for row in rows], self.store.rules).values
+            changed += [row[0] for row, value in zip(rows, made, strict=True) if row[2] != value]
+            last = rows[-1][0]
+        yield from shown("documents whose text is not the one that was fingerprinted", changed)
+
+    # ---- matches and clusters ------------------------------------------------------------------------------------------
+
+    def _matches(self) -> Iterator[str]:
+        yield from self._few(
+            """SELECT m.document_id || '-' || m.other_id FROM {index}_match AS m
+               LEFT JOIN {index}_document AS a ON a.id = m.document_id LEFT JOIN {index}_document AS b ON b.id = m.other_id
+               WHERE a.id IS NULL OR b.id IS NULL OR m.document_id <= m.other_id OR a.group_id <> b.group_id
+                   OR a.cluster_id IS NULL OR a.cluster_id IS NOT b.cluster_id LIMIT :limit""",
+            "recorded matches that do not join two documents of one cluster",
+        )
+
+    def _labels(self) -> Iterator[str]:
+        """Recorded edges are real pairs, and the labels are the components of the graph of all pairs, those of expired documents
+        too."""
+        recorded = UnionFind()
+        for document_id, other_id in self.db.stream(self.store.sql("SELECT document_id, other_id FROM {index}_match")):
+            recorded.union(document_id, other_id)
+        first: dict[int, int] = {}
+        sql = self.store.sql("SELECT id, cluster_id FROM {index}_document WHERE cluster_id IS NOT NULL ORDER BY id")
+        apart = [
+            document_id
+            for document_id, label in self.db.rows(sql)
+            if recorded.find(first.setdefault(label, document_id)) != recorded.find(document_id)
+        ]
+        yield from shown("documents that no recorded match connects to their cluster", apart)
+        unreal: set[int] = set()
+        unlike: set[int] = set()
+        unjoined: set[int] = set()
+        for pairs in ranges(self.joins.reading, None, lambda: EVER):
+            similarities = {row[:2]: row[2:] for row in pairs.found}
+            unjoined.update(self._unjoined(pairs))
+            for document_id, a, b, *measured in self._recorded(pairs.first_id, pairs.last_id):
+                expected = (1.0, pairs.copies_distance) if a == b else similarities.get((a, b))
+                if expected is None:
+                    unreal.add(document_id)
+                elif tuple(measured) != expected:
+                    unlike.add(document_id)
+        yield from shown("documents that match one of another cluster", sorted(unjoined))
+        yield from shown("documents with a recorded match to one that they do not match", sorted(unreal))
+        yield from shown("documents with a recorded match of another similarity or distance", sorted(unlike))
+
+    def _unjoined(self, pairs: RangePairs) -> Iterator[int]:
+        """The earlier document of each pair that has two labels; of equal copies, those before a change of the label."""
+        for members in pairs.members.values():
+            yield from (a.id for a, b in pairwise(members) if a.cluster_id != b.cluster_id)
+        for fingerprint_id, other_id, *_ in pairs.found:
+            for a in pairs.members.get(fingerprint_id, ())[:1]:
+                yield from (min(a, b).id for b in pairs.members.get(other_id, ())[:1] if a.cluster_id != b.cluster_id)
+
+    def _recorded(self, first_id: int, last_id: int) -> Iterator[tuple[int, int, int, float, int | None]]:
+        """(document, the lower fingerprint, the higher one, similarity, distance) of recorded matches, the lower fingerprint
+        being of the range."""
+        sql = """SELECT m.document_id, a.fingerprint_id, b.fingerprint_id, m.similarity, m.distance FROM {index}_document AS a
+                 CROSS JOIN {index}_match AS m CROSS JOIN {index}_document AS b
+                 WHERE a.fingerprint_id BETWEEN :first_id AND :last_id
+                     AND m.{mine} = a.id AND b.id = m.{other} AND b.fingerprint_id >= a.fingerprint_id"""
+        parameters = {"first_id": first_id, "last_id": last_id}
+        for mine, other in (("document_id", "other_id"), ("other_id", "document_id")):
+            text = sql.replace("{mine}", mine).replace("{other}", other)
+            yield from self.db.rows(self.store.sql(text), parameters)
+
+
+def _reported(problems: Iterator[str]) -> Iterator[str]:
+    """The problems, and last the error of reading that ended the search, if there was one."""
+    try:
+        yield from problems
+    except CorruptIndexError as error:
+        yield str(error)
+
+
+def shown(message: str, examples: Iterable[object]) -> Iterator[str]:
+    """The message with the first SHOWN examples; nothing where there are none."""
+    listed = list(examples)
+    if listed:
+        yield f"{message}: {', '.join(map(str, listed[:SHOWN]))}{', ...' if len(listed) > SHOWN else ''}"

@@ -1,0 +1,97 @@
+"""Building the tables of an index again, for other settings or after a repair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ... import limits
+from ...errors import ParameterError
+from ...native import signed_hash
+from ..asking.documents import Documents
+from ..layout import schema
+from ..layout.state import Choices, Store
+from ..linking.clusters import Clusters
+
+
+def rebuild(store: Store, clusters: Clusters, changes: Choices, now: int, step: Callable[[int], Any]) -> None:
+    """Build everything that follows from the documents again, with other settings; inside a write transaction.
+
+    Stored values are kept where the new scheme can read them; else the texts are fingerprinted again."""
+    db = store.db
+    rules = changes.rules if changes.rules is not None else store.rules
+    store_text = store.store_text if changes.store_text is None else changes.store_text
+    record_matches = store.record_matches if changes.record_matches is None else changes.record_matches
+    scheme = (changes.scheme if changes.scheme is not None else store.scheme).for_index(rules, store_text)
+    keep_values = scheme.reads_values_of(store.scheme) and rules.settings() == store.rules.settings()
+    if not keep_values:
+        _require_texts(store, "the new scheme or text rules need new fingerprints")
+    if store_text and not store.store_text:
+        _require_texts(store, "store_text=True needs the texts")
+    db.execute(f"DROP TABLE {store.table.name}")
+    schema.create_candidate_table(db, store.name, scheme.table)
+    new: dict[str, Any] = {**scheme.settings(), **rules.settings()}
+    for name in {*store.scheme.settings(), *store.rules.settings()} - set(new):
+        db.execute(store.sql("DELETE FROM {index}_setting WHERE name = ?"), (name,))
+    store.set(**new, store_text=int(store_text), record_matches=int(record_matches))
+    store.adopt(changes, fingerprints=not keep_values)
+    if not keep_values:
+        _fingerprint_again(store, clusters.documents, step)
+    if not store_text:
+        db.execute(store.sql("UPDATE {index}_document SET text = NULL WHERE text IS NOT NULL"))
+    refile(store, clusters, now, step)
+
+
+def _require_texts(store: Store, why: str) -> None:
+    """ParameterError where the text of a document is not stored."""
+    lacking = store.db.value(store.sql("SELECT count(*) FROM {index}_document WHERE text IS NULL"))
+    if lacking:
+        raise ParameterError(
+            f"{why}, but {lacking} documents have no stored text: build a new index from the texts (store_text=True keeps them "
+            "in the file)"
+        )
+
+
+def _fingerprint_again(store: Store, documents: Documents, step: Callable[[int], Any]) -> None:
+    db = store.db
+    db.execute(store.sql("UPDATE {index}_document SET fingerprint_id = NULL"))
+    db.execute(store.sql("DELETE FROM {index}_fingerprint"))
+    point = store.sql("UPDATE {index}_document SET fingerprint_id = ?, token_count = ? WHERE id = ?")
+    page_sql = store.sql("SELECT id, group_id, text FROM {index}_document WHERE id > ? ORDER BY id LIMIT ?")
+    after, done = 0, 0
+    while page := db.page(page_sql, after, limits.REBUILT_PAGE):
+        made = store.scheme.values([text for _, _, text in page], store.rules)
+        for (document_id, group_id, _), value, count in zip(page, made.values, made.token_counts, strict=True):
+            db.execute(point, (fingerprint_of(documents, group_id, value), count, document_id))
+        after = page[-1][0]
+        done += len(page)
+        step(done)
+
+
+def fingerprint_of(documents: Documents, group_id: int, value: bytes | None) -> int | None:
+    """The fingerprint with this value, a new one where there is none, to be filed by `refile`. None for an empty text."""
+    if value is None:
+        return None
+    value_hash = signed_hash(value)
+    number = documents.fingerprint_id(group_id, value, value_hash)
+    return documents.add_fingerprint(group_id, value, value_hash) if number is None else number
+
+
+def refile(store: Store, clusters: Clusters, now: int, step: Callable[[int], Any]) -> None:
+    """Rows, edges and clusters of the whole index from its values; the candidate table is empty. `step(done)` reports."""
+    documents = clusters.documents
+    store.db.execute(store.sql("UPDATE {index}_fingerprint SET crowd = 0 WHERE crowd <> 0"))
+    store.db.execute(store.sql("DELETE FROM {index}_match"))
+    store.db.execute(store.sql("UPDATE {index}_document SET cluster_id = NULL WHERE cluster_id IS NOT NULL"))
+    done = 0
+    of_range = store.sql(
+        """SELECT id, fingerprint_id, {visible} FROM {index}_document
+           WHERE fingerprint_id BETWEEN :first_id AND :last_id ORDER BY id"""
+    )
+    for first_id, last_id in documents.fingerprint_ranges(documents.filed_at_once):
+        store.table.file(first_id, last_id)
+        added = store.db.rows(of_range, {"first_id": first_id, "last_id": last_id, "now": now})
+        if store.record_matches:
+            clusters.connect_many(added, (first_id, last_id), now)
+        done += len(added)
+        step(done)

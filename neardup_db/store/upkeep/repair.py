@@ -1,0 +1,108 @@
+"""Mending an index: SQLite's indexes follow from the tables, fingerprints from stored texts, candidate rows and clusters from
+fingerprints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from ..layout import candidates, definitions
+from ..layout.state import Store
+from ..linking.clusters import Clusters
+from .check import shown
+from .rebuild import fingerprint_of, refile
+
+
+class Repair:
+    """Mends what can be mended; runs inside the store's write transaction."""
+
+    def __init__(self, store: Store, clusters: Clusters) -> None:
+        self.store = store
+        self.db = store.db
+        self.clusters = clusters
+        self.documents = clusters.documents
+
+    def run(self, now: int, damaged: Sequence[int]) -> tuple[list[str], list[str]]:
+        """Rebuild what follows from the documents: fingerprints where texts are stored, candidate rows, edges, clusters.
+
+        damaged: fingerprints that are not to be read. Returns what was done, and what is lost."""
+        done = self._mend_counters()
+        mended, lost = self._repair_fingerprints(set(damaged))
+        done += mended
+        done.append(f"{self._drop_orphans()} fingerprints without a document removed")
+        self.db.execute(f"DELETE FROM {self.store.table.name}")
+        done.append(f"{self.store.table.name} rebuilt from the fingerprints")
+        refile(self.store, self.clusters, now, lambda _: None)
+        if self.store.record_matches:
+            done.append("matches and clusters computed again")
+        self.store.new_generation(fingerprints=True)
+        return done, lost
+
+    def indexes(self) -> list[str]:
+        """Make SQLite's indexes and the views anew, which every other step relies on; returns what was done."""
+        done = [f"{name} made again" for name in definitions.restore(self.db, self.store.name, self.store.scheme.table)]
+        if any(message != "ok" for (message,) in self.db.rows("PRAGMA integrity_check(1)")):
+            for table in ("document", "fingerprint", "match", "group"):
+                self.db.execute(self.store.sql(f"REINDEX {{index}}_{table}"))
+            done.append("indexes of all tables built again")
+        return done
+
+    def _mend_counters(self) -> list[str]:
+        """Set the counters of ids so that no id in use is given again."""
+        done = []
+        for table in ("document", "fingerprint"):
+            name = f"{self.store.name}_{table}"
+            highest = self.db.value(self.store.sql(f"SELECT max(id) FROM {{index}}_{table}")) or 0
+            counter = self.db.value("SELECT max(seq) FROM sqlite_sequence WHERE name = ?", (name,))
+            if not isinstance(counter, int) or not highest <= counter <= candidates.MAX_ID:
+                self.db.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
+                self.db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (name, highest))
+                done.append(f"highest id of {name} set to {highest}")
+        return done
+
+    def _repair_fingerprints(self, damaged: set[int]) -> tuple[list[str], list[str]]:
+        """Give every document a sound fingerprint of its own group, from its text or its old value, or none. Returns what was
+        done, and what is lost."""
+        unpoint = self.store.sql("UPDATE {index}_document SET fingerprint_id = NULL WHERE fingerprint_id = ?")
+        sql = self.store.sql(
+            """SELECT d.id, d.key, d.group_id, d.fingerprint_id, f.value FROM {index}_document AS d
+               LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id WHERE d.fingerprint_id IS NOT NULL
+               AND (f.id IS NULL OR f.group_id <> d.group_id OR f.id IN (SELECT value FROM json_each(:damaged)))"""
+        )
+        rows = self.db.rows(sql, {"damaged": json.dumps(sorted(damaged))})
+        for number in damaged:
+            self.db.execute(unpoint, (number,))
+            self.db.execute(self.store.sql("DELETE FROM {index}_fingerprint WHERE id = ?"), (number,))
+        lost = []
+        for document_id, key, group_id, fingerprint_id, value in rows:
+            text = self.documents.text(document_id)
+            if text is not None:
+                value = self.store.scheme.values([text], self.store.rules).values[0]
+            elif fingerprint_id in damaged or value is None:
+                value = None
+                lost.append(key)
+            self.db.execute(
+                self.store.sql("UPDATE {index}_document SET fingerprint_id = ? WHERE id = ?"),
+                (fingerprint_of(self.documents, group_id, value), document_id),
+            )
+        self._merge_doubles()
+        done = [f"{len(rows) - len(lost)} documents given a sound fingerprint"] if len(rows) > len(lost) else []
+        message = f"{len(lost)} documents have lost their fingerprint and match nothing, add them again"
+        return done, list(shown(message, map(repr, lost)))
+
+    def _merge_doubles(self) -> None:
+        """Let documents with equal values share the first of their fingerprints; the others become orphans."""
+        sql = """UPDATE {index}_document SET fingerprint_id = (
+                     SELECT min(b.id) FROM {index}_fingerprint AS a JOIN {index}_fingerprint AS b
+                     ON b.group_id = a.group_id AND b.value_hash = a.value_hash AND b.value = a.value
+                     WHERE a.id = {index}_document.fingerprint_id)
+                 WHERE fingerprint_id IN (
+                     SELECT a.id FROM {index}_fingerprint AS a JOIN {index}_fingerprint AS b
+                     ON b.group_id = a.group_id AND b.value_hash = a.value_hash AND b.value = a.value AND b.id < a.id)"""
+        self.db.execute(self.store.sql(sql))
+
+    def _drop_orphans(self) -> int:
+        sql = """DELETE FROM {index}_fingerprint WHERE id NOT IN
+                 (SELECT fingerprint_id FROM {index}_document WHERE fingerprint_id IS NOT NULL)"""
+        self.db.execute(self.store.sql(sql))
+        return self.db.connection.changes()

@@ -1,0 +1,1 @@
+"""Adding documents, one or many."""

@@ -1,0 +1,342 @@
+"""`add_many`: a stream of records in large batches, in the order given, with the outcome of adding them one by one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+from ... import clock, limits
+from ...errors import DuplicateKeyError, NearDupError
+from ...parameters import IfExists, OnError, check_record, is_plain_key, storable
+from ...values import MOST_PROBLEMS, AddReport, Key, Skipped
+from ..asking.documents import Documents
+from ..layout.sketches import Sketches
+from ..layout.state import Store
+from .background import Background, Work
+from .segment import Batch, Segment
+from .short_texts import TokenCounts
+from .writer import Writer
+
+
+class Columns(NamedTuple):
+    """Keys and codes of the same length, for records that have nothing else: those from arrays are not checked one by one."""
+
+    keys: Sequence[Any]
+    codes: Sequence[bytes]
+
+    def batches(self) -> Iterator[tuple[Sequence[Any], Sequence[bytes]]]:
+        for start in range(0, len(self.keys), limits.BATCH_RECORDS):
+            yield self.keys[start : start + limits.BATCH_RECORDS], self.codes[start : start + limits.BATCH_RECORDS]
+
+
+@dataclass(frozen=True, slots=True)
+class IngestOptions:
+    content: str
+    if_exists: IfExists
+    on_error: OnError
+    only_new: bool
+    commit_every: int | None
+    progress: Callable[[int], Any] | None
+
+
+class Ingest:
+    """One run of `add_many`.
+
+    Records are collected in a batch. When it is large enough, it is handed over to other threads, which fingerprint and write it
+    while the next records are read. The records' own iterator, and `progress`, may use the index. `settle` runs before they do,
+    so they find all earlier records complete, and what they write stands between two records."""
+
+    def __init__(self, store: Store, documents: Documents, writer: Writer, options: IngestOptions) -> None:
+        self.store = store
+        self.documents = documents
+        self.writer = writer
+        self.segment = Segment(store, documents, writer.search, writer.clusters)
+        self.options = options
+        self.counts = dict.fromkeys(("added", "replaced", "ignored", "skipped", "matched"), 0)
+        self.problems: list[Skipped] = []
+        self.token_counts = TokenCounts()
+        self.taken = 0
+        self.reported = 0
+        self._batch = Batch(0, store.epoch)
+        self._left = options.commit_every
+        """Records that the transaction may still take."""
+        self._open: tuple[AbstractContextManager[None], Background] | None = None
+        """The transaction."""
+        self._depth = store.db.depth
+        self._busy = False
+        self._is_settled = True
+        self._error: BaseException | None = None
+        """The error of writing earlier records, raised again by the next batch: it was raised first where the index was used,
+        inside the records' iterator or `progress`, and these may have caught it."""
+
+    def run(self, records: Iterable[Any]) -> AddReport:
+        """Take all records; one transaction, or one for every `commit_every` of them."""
+        with self.store.db.attended(self.settle):
+            try:
+                self._read(records)
+                self._hand_over()
+                self._commit()
+            except BaseException:
+                self._roll_back(*sys.exc_info())
+                raise
+        return AddReport(**self.counts, problems=tuple(self.problems))
+
+    def settle(self) -> None:
+        """Write, file and connect all records that were taken, because the caller is about to use the index."""
+        if self._busy or (self._is_settled and not self._batch):
+            return
+        try:
+            self._hand_over()
+            with self._at_work():
+                self._flush()
+        except BaseException as error:
+            self._error = error
+            raise
+
+    # ---- reading the records -----------------------------------------------------------------------------------------
+
+    def _read(self, records: Iterable[Any]) -> None:
+        """Collect checked records in batches: large enough to pay, small enough to bound the memory."""
+        if isinstance(records, Columns):
+            if self.options.commit_every is None and not self.store.store_text:
+                return self._read_columns(records)
+            records = (pair for keys, codes in records.batches() for pair in zip(keys, codes, strict=True))
+        most, most_size = limits.BATCH_RECORDS, limits.BATCH_SIZE
+        for number, record in enumerate(records):
+            self._append_checked(record, number)
+            batch = self._batch
+            if len(batch) >= most or len(batch) == self._left or batch.size >= most_size:
+                self._hand_over()
+                self._report()
+                if self._left == 0:
+                    self._commit()
+        return None
+
+    def _read_columns(self, columns: Columns) -> None:
+        for keys, codes in columns.batches():
+            batch = self._batch
+            if all(map(is_plain_key, keys)):
+                batch.keys, batch.contents = list(keys), list(codes)
+            else:
+                for i, record in enumerate(zip(keys, codes, strict=True)):
+                    self._append_checked(record, batch.first + i)
+            self._hand_over()
+            self._report()
+
+    def _append_checked(self, record: Any, number: int) -> None:
+        """`_append`, which may skip a wrong record, and names it where it may not."""
+        try:
+            try:
+                self._append(self._batch, record)
+            except NearDupError:
+                if not self._is_rebuilt():
+                    raise
+                self._append(self._batch, record)
+        except NearDupError as error:
+            if self.options.on_error != "skip":
+                raise type(error)(f"record {number}: {error}") from error
+            self._batch.skipped.append(number)
+            self._skip(number, None, error)
+
+    def _is_rebuilt(self) -> bool:
+        """Whether the file has other settings than those by which records were checked; the store has the new ones afterwards.
+        Inside the open transaction only a nested call can change them, and then the store knows them."""
+        if self._open is not None:
+            return False
+        epoch = self.store.epoch
+        with self._at_work(), self.store.reading():
+            return self.store.epoch != epoch
+
+    def _skip(self, number: int, key: Key | None, why: NearDupError) -> None:
+        self.counts["skipped"] += 1
+        if len(self.problems) < MOST_PROBLEMS:
+            self.problems.append(Skipped(number, key, str(why)))
+
+    def _append(self, batch: Batch, record: Any) -> None:
+        code = self.options.content == "code"
+        if type(record) is tuple and len(record) == 2 and not self.store.store_text and is_plain_key(record[0]):
+            key, content = record  # nearly every record, so this way is the quickest
+            if code:
+                content = self.store.scheme.code_value(content)
+            if type(content) is bytes or type(content) is str:
+                batch.append(key, content)
+                return
+        options = self.options
+        checked = check_record(record, content=options.content, if_exists=options.if_exists, store_text=self.store.store_text)
+        content = self.store.scheme.code_value(checked.content) if code else checked.content
+        batch.append(checked.record.key, content)
+        if any(value is not None for value in checked.record[1:]):
+            batch.more[len(batch) - 1] = checked.record
+        if checked.if_exists != options.if_exists:
+            batch.if_exists[len(batch) - 1] = checked.if_exists
+
+    # ---- the transaction ---------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """Statements inside do not settle first."""
+        before, self._busy = self._busy, True
+        try:
+            yield
+        finally:
+            self._busy = before
+
+    def _hand_over(self) -> None:
+        """Have the batch written, and begin the next one. A transaction begins with its first batch, not before: the records may
+        be long in coming."""
+        if self._error is not None:
+            raise self._error
+        batch = self._batch
+        self._batch = Batch(batch.first + len(batch) + len(batch.skipped), self.store.epoch)
+        if not len(batch):
+            return
+        if self.store.db.depth > self._depth + (self._open is not None):
+            raise NearDupError(
+                "a transaction() that the records' iterator began is open, and its end would take back some of the records: end "
+                "it before the next record is yielded, or begin it around add_many"
+            )
+        with self._at_work():
+            background = self._background()
+            if batch.epoch != self.store.epoch:  # the index was rebuilt since the first of its records was checked
+                self._check_again(batch)
+            self._batch.epoch = self.store.epoch
+            self._is_settled = False
+            if len(batch) < limits.WORTH_THREADS and batch.size < limits.WORTH_THREADS_SIZE:
+                background.wait()
+                self._take(batch, self._sketch(batch))
+            elif self.store.rules.custom:  # the caller's own functions may work in the caller's thread only
+                background.start(*self._prepared(batch))
+            else:
+                background.prepare(partial(self._prepared, batch))
+            if self._left is not None:
+                self._left -= len(batch)
+
+    def _background(self) -> Background:
+        if self._open is None:
+            self._open = self.store.writing(), Background(self.store.db)
+            self._open[0].__enter__()
+        return self._open[1]
+
+    def _check_again(self, batch: Batch) -> None:
+        if self.options.content == "code":
+            batch.contents = [self.store.scheme.code_value(code) for code in batch.contents]
+            return
+        for i, text in enumerate(batch.contents):
+            stored = storable(text) if self.store.store_text else None
+            if stored is not None or i in batch.more:
+                batch.more[i] = batch.record(i)._replace(text=stored)
+
+    def _commit(self) -> None:
+        if self._open is not None:
+            with self._at_work():
+                self._flush()
+            self._report()
+            with self._at_work():
+                transaction, background = self._open
+                background.__exit__(None, None, None)
+                transaction.__exit__(None, None, None)
+            self._open = None
+        self._left = self.options.commit_every
+
+    def _roll_back(self, *error: Any) -> None:
+        """End the transaction after an error; may raise another error, the one that the caller is to see.
+
+        No ExitStack: it lets go of a block before it ends it, so that an interrupt between the two would leave it open."""
+        opened, self._open, self._busy, self._error = self._open, None, True, None
+        if opened is not None:
+            transaction, background = opened
+            try:
+                background.__exit__(*error)
+            finally:
+                try:
+                    transaction.__exit__(*error)
+                finally:
+                    self.store.db.undo.unfinished = False
+
+    def _flush(self) -> None:
+        """Wait until all that was handed over is written, filed and connected."""
+        if self._open is not None and not self._is_settled:
+            self._open[1].start(self._file)
+            self._open[1].wait()
+            self.segment.end()
+            self._is_settled = True
+
+    def _report(self) -> None:
+        if self.options.progress is not None and self.taken > self.reported:
+            self.reported = self.taken
+            self.options.progress(self.taken + self.counts["skipped"])
+
+    # ---- writing a batch ---------------------------------------------------------------------------------------------
+
+    def _prepared(self, batch: Batch) -> tuple[Work, int]:
+        """The work of writing a batch, and the bytes that it holds."""
+        sketches = self._sketch(batch)
+        size = sum(len(value) for value in sketches.values if value is not None) + batch.size * self.store.store_text
+        return partial(self._take, batch, sketches), size
+
+    def _sketch(self, batch: Batch) -> Sketches:
+        """Fingerprints of the contents, which the batch then drops: it waits to be written, and texts need ten times as much
+        memory."""
+        contents, batch.contents = batch.contents, []
+        if self.options.content == "code":
+            return Sketches(contents, None, None, self.store.epoch)
+        evidence = self.store.record_matches or self.options.only_new
+        return self.store.sketch_texts(contents, evidence=evidence, to_file=not self.options.only_new)
+
+    def _file(self) -> None:
+        self.counts["matched"] += self.segment.flush(clock.now_ms())
+
+    def _take(self, batch: Batch, sketches: Sketches) -> None:
+        """Write a batch: runs of records with new keys at once, and the others one by one between them."""
+        self.token_counts.take(sketches.token_counts, self.store.rules)
+        now = clock.now_ms()
+        taken: set[Key] = set() if self.options.only_new else self.documents.taken(batch.keys)
+        if not taken and not self.options.only_new and len(set(batch.keys)) == len(batch):
+            self._write_run(batch, sketches, range(len(batch)), now)
+        else:
+            self._take_in_runs(batch, sketches, taken, now)
+        self.taken += len(batch)
+        if self.segment.is_full:
+            self._file()
+
+    def _take_in_runs(self, batch: Batch, sketches: Sketches, taken: set[Key], now: int) -> None:
+        run: list[int] = []
+        for i, key in enumerate(batch.keys):
+            if self.options.only_new or key in taken:
+                self._write_run(batch, sketches, run, now)
+                run = []
+                self._write_one(batch, sketches, i, now)
+            else:
+                run.append(i)
+                taken.add(key)
+        self._write_run(batch, sketches, run, now)
+
+    def _write_run(self, batch: Batch, sketches: Sketches, run: Sequence[int], now: int) -> None:
+        if len(run) == len(batch):
+            self.segment.add(batch, sketches, now)
+        elif run:
+            self.segment.add(batch.some(run), sketches.some(run), now)
+        self.counts["added"] += len(run)
+
+    def _write_one(self, batch: Batch, sketches: Sketches, i: int, now: int) -> None:
+        record, sketch = batch.record(i), sketches.one(i)
+        if_exists = batch.if_exists.get(i, self.options.if_exists)
+        self.counts["matched"] += self.segment.flush(now)
+        self.segment.end()
+        try:
+            if self.options.only_new:
+                outcome, matches = self.writer.add_if_new(record, sketch, now, if_exists=if_exists, limit=1, on_match=None)
+            else:
+                outcome, matches = self.writer.add(record, sketch, now, if_exists=if_exists, limit=1)
+        except DuplicateKeyError as error:
+            if self.options.on_error != "skip":
+                raise
+            self._skip(batch.number(i), record.key, error)
+            return
+        if outcome != "matched":
+            self.counts[outcome] += 1
+        self.counts["matched"] += bool(matches)

@@ -1,0 +1,236 @@
+"""A bulk load: many documents stored first, then filed and connected at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count, repeat
+from typing import Any
+
+import numpy as np
+
+from ... import limits
+from ...errors import NearDupError
+from ...native import signed_hashes
+from ...values import Key, Record
+from ..asking.documents import Documents
+from ..asking.search import Search
+from ..layout.sketches import Sketches
+from ..layout.state import Store
+from ..linking.clusters import Clusters, Unconnected
+from .known_values import KnownValues
+
+
+class Batch:
+    """Records as columns: keys and contents (texts or codes, until they are fingerprinted), and whole records where there is more
+    to them."""
+
+    def __init__(self, first: int = 0, epoch: int = -1) -> None:
+        self.first = first
+        """Place of the first record among all that are read."""
+        self.epoch = epoch
+        """Of the settings by which the records were checked."""
+        self.skipped: list[int] = []
+        """Places of records that were left out, ascending."""
+        self.keys: list[Key] = []
+        self.contents: list[Any] = []
+        self.more: dict[int, Record] = {}
+        self.if_exists: dict[int, str] = {}
+        """The choice of a record of its own."""
+        self.size = 0
+        """Characters of the texts that were appended, or bytes of the codes."""
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def append(self, key: Key, content: Any) -> None:
+        self.keys.append(key)
+        self.contents.append(content)
+        self.size += len(content)
+
+    def record(self, i: int) -> Record:
+        return self.more.get(i) or Record(self.keys[i], None, None, None, None)
+
+    def number(self, i: int) -> int:
+        """The place, among all that are read, of the record at place i of the batch."""
+        number = self.first + i
+        for skipped in self.skipped:
+            number += skipped <= number
+        return number
+
+    def some(self, places: Sequence[int]) -> Batch:
+        chosen = Batch()
+        chosen.keys = [self.keys[i] for i in places]
+        chosen.more = {i: self.more[place] for i, place in enumerate(places) if place in self.more}
+        chosen.if_exists = {i: self.if_exists[place] for i, place in enumerate(places) if place in self.if_exists}
+        return chosen
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether no document has more than a key, a group and a fingerprint."""
+        return all(record.text is None and record.metadata is None and record.expires_at is None for record in self.more.values())
+
+
+class Segment:
+    """Stores batches of documents, whose rows and edges `flush` writes, many batches at once.
+
+    In between the stored fingerprints are in no candidate table, so nothing else may read or write the index. It runs inside the
+    store's transactions, and belongs to one of them."""
+
+    def __init__(self, store: Store, documents: Documents, search: Search, clusters: Clusters) -> None:
+        self.store = store
+        self.db = store.db
+        self.documents = documents
+        self.search = search
+        self.clusters = clusters
+        self._known = KnownValues(documents)
+        self._following: int | None = None
+        """The id that the next document gets, if nothing is taken back."""
+        self._unfiled: tuple[int, int] | None = None
+        """The first and the last fingerprint that is in no candidate table."""
+        self._unfiled_keys: list[Any] | None = []
+        """Their keys, as `CandidateTable.file` takes them, int64[n, 1 + most] each; None where some are not at hand."""
+        self._unconnected: list[Unconnected] = []
+
+    @property
+    def is_full(self) -> bool:
+        """Whether `flush` is due, because the work that waits for it has reached its bound."""
+        first, last = self._unfiled or (0, -1)
+        return last - first + 1 >= self.documents.filed_at_once or len(self._unconnected) >= limits.UNCONNECTED_MAX
+
+    def add(self, batch: Batch, sketches: Sketches, now: int) -> None:
+        """Store documents whose keys are new and differ from each other."""
+        self._require_stored()
+        group_ids = self._group_ids(batch)
+        fingerprint_ids = self._add_fingerprints(group_ids, sketches)
+        tokens = sketches.token_counts if sketches.token_counts is not None else [None] * len(batch)
+        first_id = self.documents.next_id()
+        self._following = first_id + len(batch)
+        self.db.undo.unfinished = True
+        columns = batch.keys, group_ids, fingerprint_ids, tokens
+        if not batch.is_plain or not self.documents.insert_plain(first_id, *columns, now):
+            records = map(batch.record, range(len(batch)))
+            rows = map(self.documents.row, count(first_id), records, group_ids, fingerprint_ids, tokens, repeat(now))
+            self.db.execute_many(self.store.sql(Documents.INSERT), rows)
+        if self.store.record_matches:
+            hidden = {i for i, record in batch.more.items() if record.expires_at is not None and record.expires_at <= now}
+            for i, fingerprint_id in enumerate(fingerprint_ids):
+                if fingerprint_id is not None:
+                    self._unconnected.append((first_id + i, fingerprint_id, i not in hidden))
+
+    def flush(self, now: int) -> int:
+        """File what `add` has stored, and connect it as adding one by one would. Returns how many of the documents have a match
+        among the earlier ones."""
+        self._require_stored()
+        unfiled, keys, unconnected = self._unfiled, self._unfiled_keys, self._unconnected
+        self._unfiled, self._unfiled_keys, self._unconnected = None, [], []
+        if unfiled is not None:
+            self.store.table.file(*unfiled, np.concatenate(keys).astype("<i8").tobytes() if keys else None)
+        matched, unsure = self.clusters.connect_many(unconnected, unfiled, now) if unconnected else (set(), set())
+        self.db.undo.unfinished = False
+        return len(matched) + sum(self._has_match(document_id, now) for document_id in unsure)
+
+    def end(self) -> None:
+        """Let others write from now on, after `flush`; later documents are another segment."""
+        self._known.end()
+        self._known = KnownValues(self.documents)
+        self._following = None
+
+    def _require_stored(self) -> None:
+        """NearDupError where the caller's SQL has rolled back documents that the segment stored."""
+        if self._following is not None and self._following != self.documents.next_id():
+            raise NearDupError(
+                "documents that add_many had stored were rolled back, or others stored, by SQL on the connection while it was "
+                "under way: nothing of it is stored; use the methods of the index inside its records, or a transaction around it"
+            )
+
+    def _has_match(self, document_id: int, now: int) -> bool:
+        sql = self.store.sql("SELECT fingerprint_id, group_id FROM {index}_document WHERE id = ?")
+        fingerprint_id, group_id = self.db.rows(sql, (document_id,))[0]
+        sketch = self.search.stored_sketch(document_id, fingerprint_id)
+        neighbours = self.search.neighbours(sketch, group_id, now, document_id)
+        return bool(self.search.best_of(neighbours, 1, now, document_id))
+
+    # ---- fingerprints ------------------------------------------------------------------------------------------------
+
+    def _group_ids(self, batch: Batch) -> list[int]:
+        group_ids = [0] * len(batch)
+        numbers: dict[Key, int] = {}
+        for i, record in batch.more.items():
+            group = record.group
+            if group is not None:
+                if group not in numbers:
+                    numbers[group] = self.documents.group_id(group, create=True)
+                group_ids[i] = numbers[group]
+        return group_ids
+
+    def _add_fingerprints(self, group_ids: Sequence[int], sketches: Sketches) -> list[int | None]:
+        """Fingerprint id of each document; new values are written."""
+        ids: list[int | None] = [None] * len(group_ids)
+        if len(set(group_ids)) == 1:
+            self._add_group(group_ids[0], sketches, range(len(group_ids)), ids)
+            return ids
+        members: dict[int, list[int]] = {}
+        for i, group_id in enumerate(group_ids):
+            members.setdefault(group_id, []).append(i)
+        for group_id, places in members.items():
+            self._add_group(group_id, sketches.some(places), places, ids)
+        return ids
+
+    def _add_group(self, group_id: int, sketches: Sketches, places: Sequence[int], out: list[int | None]) -> None:
+        """The fingerprint ids of one group's sketches, into their places of `out`."""
+        values, hashes, keys, which = distinct(sketches)
+        first = self.documents.last_fingerprint_id() + 1
+        ids = np.zeros(len(values), np.int64)
+        known = self._known.find(group_id, hashes, first - 1, large=keys is not None)
+        if known:
+            for i in np.flatnonzero(np.isin(hashes, signed_hashes(list(known)))).tolist():
+                ids[i] = known.get(values[i], 0)
+        new = np.flatnonzero(ids == 0)
+        if len(new):
+            ids[new] = np.arange(first, first + len(new))
+            if len(new) < len(values):
+                values, hashes = [values[i] for i in new.tolist()], hashes[new]
+                keys = None if keys is None else keys[new]
+            self.documents.insert_fingerprints(first, group_id, values, hashes)
+            self._known.add(hashes, ids[new])
+            self._unfiled = (self._unfiled[0] if self._unfiled else first, first + len(new) - 1)
+            if keys is None or self._unfiled_keys is None:
+                self._unfiled_keys = None
+            else:
+                self._unfiled_keys.append(np.insert(keys, 0, group_id, axis=1))
+        numbers = ids.tolist()
+        for place, number in zip(places, which.tolist(), strict=True):
+            if number >= 0:
+                out[place] = numbers[number]
+
+
+def distinct(sketches: Sketches) -> tuple[Sequence[bytes], Any, Any, Any]:
+    """The different values in the order of their first ones, with hashes and keys (None where they are not at hand), and for each
+    sketch the place of its value among them, -1 = it has none."""
+    values: Sequence[Any] = sketches.values
+    present = np.arange(len(values))
+    if None in values:
+        present = np.flatnonzero([value is not None for value in values])
+        values = [value for value in values if value is not None]
+    hashes = signed_hashes(values) if sketches.hashes is None else sketches.hashes[present]
+    keys = None if sketches.hashes is None or sketches.keys is None else sketches.keys[present]
+    leaders = _leaders(values, hashes)
+    different = np.flatnonzero(leaders == np.arange(len(values)))
+    which = np.full(len(sketches.values), -1)
+    which[present] = np.searchsorted(different, leaders)
+    if len(different) < len(values):
+        values, hashes = [values[i] for i in different.tolist()], hashes[different]
+        keys = None if keys is None else keys[different]
+    return values, hashes, keys, which
+
+
+def _leaders(values: Sequence[bytes], hashes: Any) -> Any:
+    """For each value the place of the first one that equals it, int64[n]. Only values of one hash are compared: hashing them
+    again for a dictionary takes longer than writing them where they are long."""
+    _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
+    leaders = first[group]
+    repeated = np.flatnonzero(leaders != np.arange(len(values)))
+    if all(values[i] == values[j] for i, j in zip(repeated.tolist(), leaders[repeated].tolist(), strict=True)):
+        return leaders
+    places: dict[bytes, int] = {}
+    return np.array([places.setdefault(value, i) for i, value in enumerate(values)], np.int64)

@@ -1,0 +1,36 @@
+"""Whether the texts of a load are too short for their text rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...text import TextRules
+
+SHORT = 20
+"""Tokens below which one changed word leaves too few shingles of three words alone."""
+
+TOO_FEW = 20
+"""Loads of fewer texts give no warning: they say little about the rest."""
+
+
+class TokenCounts:
+    """How many texts of a load are short. Texts without a token are left out."""
+
+    def __init__(self) -> None:
+        self.texts = self.short = 0
+
+    def take(self, token_counts: Sequence[int | None] | None, rules: TextRules) -> None:
+        """Count the texts of a batch, where the rules make shingles of three words or more."""
+        if token_counts is not None and rules.tokens == "words" and rules.shingle >= 3:
+            self.texts += len(token_counts) - token_counts.count(0)
+            self.short += sum(0 < count < SHORT for count in token_counts if count is not None)
+
+    def warning(self, shingle: int) -> str | None:
+        """The warning, where most of the texts are short."""
+        if self.texts < TOO_FEW or 2 * self.short <= self.texts:
+            return None
+        return (
+            f"{self.short / self.texts:.0%} of {self.texts:,} texts have fewer than {SHORT} words, and shingles of {shingle} "
+            "words miss most near-duplicates of such texts: make the index with text=TextRules.chars() and a threshold of about "
+            "0.6, or silence this with warnings.simplefilter('ignore', neardup_db.ShortTextsWarning)"
+        )
