@@ -122,8 +122,8 @@ class History:
     # ---- answers -----------------------------------------------------------------------------------------------------
 
     def judge(self) -> None:
-        """All answers that were given."""
-        for one in self.done:
+        """All answers that were given; errors first, from which wrong answers may come."""
+        for one in sorted(self.done, key=lambda one: one.raised is None):
             if one.certain:
                 problem = self._problem(one)
                 if problem:
