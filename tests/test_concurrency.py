@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from load import Together, Worker, run_threads, run_together, story
+from load import PATIENCE, Together, Worker, run_threads, run_together, story
 
 from neardup_db import BusyError, Index, MinHash, NearDupError, SimHash
 
@@ -96,6 +99,54 @@ def test_a_transaction_keeps_other_threads_out() -> None:
             raise NearDupError
         thread.join()
         assert added.is_set() and list(index) == ["other"]
+
+
+def test_add_many_beside_a_transaction_of_another_thread() -> None:
+    """A load waits for another thread's transaction that begins among its records: it is none of its iterator's."""
+    with Index(":memory:", SimHash()) as index, ExitStack() as stack:
+        entered, leave = threading.Event(), threading.Event()
+
+        def other() -> None:
+            with index.transaction():
+                entered.set()
+                leave.wait(PATIENCE)
+
+        def records() -> Iterator[tuple[str, str]]:
+            yield "first", STORIES[0]
+            thread = threading.Thread(target=other)
+            thread.start()
+            stack.callback(thread.join)
+            entered.wait()
+            threading.Timer(0.05, leave.set).start()
+            yield "second", STORIES[1]
+
+        assert index.add_many(records(), commit_every=2).added == 2
+
+
+def test_a_task_beside_a_transaction_of_another_thread() -> None:
+    """An asyncio task that asks while another thread is inside a transaction waits for its end: it is no other task's."""
+    entered = threading.Event()
+
+    def other() -> None:
+        with index.transaction():
+            entered.set()
+            leave.wait(PATIENCE)
+
+    async def ask() -> int:
+        threading.Timer(0.05, leave.set).start()
+        return len(index.query(STORIES[0]))
+
+    leave = threading.Event()
+    with Index(":memory:", SimHash()) as index:
+        index.add("first", STORIES[0])
+        thread = threading.Thread(target=other)
+        thread.start()
+        entered.wait()
+        try:
+            assert asyncio.run(ask()) == 1
+        finally:
+            leave.set()
+            thread.join()
 
 
 PROCESSES = THREADS = 8

@@ -151,7 +151,7 @@ class Database:
     @property
     def is_task(self) -> bool:
         """Whether no other asyncio task of this thread is inside a transaction."""
-        return self._depth == 0 or self._task is current_task()
+        return self._depth == 0 or not self.turn.mine or self._task is current_task()
 
     def require_task(self) -> None:
         """Raise BusyError where another asyncio task of this thread is inside a transaction."""
@@ -200,7 +200,8 @@ class Database:
 
     @property
     def depth(self) -> int:
-        return self._depth
+        """How many transactions this thread is inside of; those of other threads do not count."""
+        return self._depth if self.turn.mine else 0
 
     @property
     def in_own_transaction(self) -> bool:
