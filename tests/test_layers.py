@@ -10,7 +10,7 @@ from typing import NamedTuple
 PACKAGE = Path(__file__).parents[1] / "neardup_db"
 
 LAYERS = (
-    ("limits", "errors", "clock", "_core", "_texts", "_turns"),
+    ("limits", "errors", "clock", "arrays", "_core", "_texts", "_turns"),
     ("native", "values"),
     ("parameters", "immutable", "settings", "tables"),
     ("text",),
