@@ -14,7 +14,6 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from disks import Disk, DiskFile
