@@ -6,6 +6,7 @@ a reader: a connection of its own to the same file, which sees the state that wa
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -117,9 +118,7 @@ class StoreReaders:
             readers = tuple(self._others)
             if not readers:  # closed just now
                 continue
-            import random  # here, where a thread waits anyway
-
-            reader = random.choice(readers)
+            reader = readers[os.urandom(1)[0] % len(readers)]
             loan = reader.store.db.turn.take(_LOOK_AGAIN_S)
             if loan is not None:
                 return loan, reader

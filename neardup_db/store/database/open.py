@@ -100,9 +100,8 @@ def _open_read_only(path: str, timeout: float) -> apsw.Connection:
     except (apsw.CantOpenError, apsw.ReadOnlyError) as error:
         plain.close()
         refuse_waiting_log(path, error)
-    from urllib.parse import quote
-
-    uri = f"file:{quote(path)}?immutable=1"
+    escaped = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")  # as SQLite wants it
+    uri = f"file:{escaped}?immutable=1"
     return checksums.connect(uri, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
 
