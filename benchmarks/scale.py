@@ -1,8 +1,7 @@
-"""A million documents from text with one `add_many`, in a file: rates, size by table, queries, recall, single adds, growth.
+"""A million documents from text with one `add_many`, in a file: rates, size by table, queries, recall, single adds.
 
-    pip install "neardup-db[bench,plot]"
-    python benchmarks/scale.py [--documents 1000000] [--corpus FILE.jsonl] [--folder DIR] [--growth 10000 100000 1000000]
-        [--growth-codes 10000 100000 1000000 10000000] [--plot FILE.png] [--json FILE] > RESULT.md
+    pip install "neardup-db[bench]"
+    python benchmarks/scale.py [--documents 1000000] [--corpus FILE.jsonl] [--folder DIR] [--json FILE] > RESULT.md
 
 The corpus is corpus.py's: --corpus names a file that it wrote (it is written there if it is missing), with 10,000 documents more
 than --documents, which serve as new ones. Its planted pairs are the truth for recall. Everything runs in a process of its own;
@@ -12,23 +11,19 @@ documents are read from the file while they are added. --folder: where the index
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import corpus
 import numpy as np
-from codes import planted as planted_codes
-from codes import questions
 from measure import (
     Clock,
     bytes_by_table,
     each,
-    exponent,
     in_child,
     machine,
     machine_lines,
@@ -41,7 +36,7 @@ from measure import (
     timed,
 )
 
-from neardup_db import BinaryCode, Index, MinHash
+from neardup_db import Index, MinHash
 
 VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "MinHash(), matches not recorded": ({}, {"record_matches": False}),
@@ -189,71 +184,6 @@ def pages_written(database: str, part: Sequence[tuple[int, str]], together: int)
         return float(pages / max(1, len(index) - before))
 
 
-# ---- growth ------------------------------------------------------------------------------------------------------------
-
-
-def growth_of_texts(path: str, count: int, database: str) -> dict[str, Any]:
-    """Microseconds a document with matches recorded: in one `add_many`, added one by one, and of a query."""
-    filled = fill(path, count, MAIN, database)
-    new = list(corpus.picked(Path(path), range(count, count + 1000)).items())
-    with Index(database, durability="normal") as index:
-        query = timed(lambda i: index.query(new[i][1]), len(new))
-        add = percentiles(each(lambda i: index.add(f"d{new[i][0]}", new[i][1]), len(new)))
-    return growth_row(count, filled["seconds"], add, query, filled["peak_mb"], filled["file_bytes"])
-
-
-def growth_of_codes(count: int, database: str) -> dict[str, Any]:
-    """The same for 64-bit codes within 3 bits, without matches recorded in bulk."""
-    codes = planted_codes(count, 64, 3, count // 100)
-    asked = [int.from_bytes(code.tobytes(), "big") for code in questions(codes, 3, QUERIES)]
-    scheme = BinaryCode(64, 3, expected=count)
-    with Index(database, scheme, durability="normal", record_matches=False) as index:
-        with Clock() as clock:
-            index.add_codes(range(count), codes)
-        size = Path(database).stat().st_size
-        query = timed(lambda i: index.query_code(asked[i]), len(asked))
-        add = percentiles(each(lambda i: index.add_code(count + i, asked[i]), 1000))
-    return growth_row(count, clock.seconds, add, query, peak_memory_mb(), size)
-
-
-def growth_row(
-    count: int, seconds: float, add: tuple[float, float], query: tuple[float, float], peak_mb: float, size: int
-) -> dict[str, Any]:
-    """One size, for the table and the plot."""
-    return {
-        "documents": count,
-        "bulk_us": seconds * 1e6 / count,
-        "add_us": add[0],
-        "add_p99_us": add[1],
-        "query_us": query[0],
-        "query_p99_us": query[1],
-        "peak_mb": peak_mb,
-        "bytes_per_document": size / count,
-    }
-
-
-def plot(growth: dict[str, list[dict[str, Any]]], file: Path) -> None:
-    """Times over sizes, both logarithmic."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(1, len(growth), figsize=(5.5 * len(growth), 4), sharey=True, squeeze=False)
-    for axis, (name, rows) in zip(axes[0], growth.items(), strict=True):
-        sizes = [row["documents"] for row in rows]
-        for column, label in (("bulk_us", "bulk, a document"), ("add_us", "one add, p50"), ("query_us", "query, p50")):
-            axis.loglog(sizes, [row[column] for row in rows], "o-", label=label)
-        axis.loglog(sizes, [row["query_p99_us"] for row in rows], "o:", label="query, p99")
-        axis.set_title(name)
-        axis.set_xlabel("documents")
-        axis.grid(True, which="major", alpha=0.3)
-    axes[0][0].set_ylabel("microseconds")
-    axes[0][-1].legend()
-    figure.tight_layout()
-    figure.savefig(file, dpi=120)
-
-
 # ---- all of it ---------------------------------------------------------------------------------------------------------
 
 
@@ -274,17 +204,7 @@ def measure(path: str, count: int, folder: Path, names: Sequence[str]) -> dict[s
     return results
 
 
-def grow(sizes: Sequence[int], folder: Path, run: Callable[..., dict[str, Any]], *first: Any) -> list[dict[str, Any]]:
-    """One size after the other."""
-    rows = []
-    for size in sizes:
-        with tempfile.TemporaryDirectory(dir=folder) as own:
-            rows.append(in_child(run, *first, size, str(Path(own) / "index.db")))
-            note(f"{run.__name__}, {size}: {rows[-1]['bulk_us']:.1f} us each in bulk, query {rows[-1]['query_us']:.1f} us")
-    return rows
-
-
-def markdown(results: dict[str, Any], picture: str) -> str:
+def markdown(results: dict[str, Any]) -> str:
     """The report."""
     seconds, mb, peak = results["read"]
     parts = ["# Scale", machine_lines(results["machine"])]
@@ -292,7 +212,6 @@ def markdown(results: dict[str, Any], picture: str) -> str:
         parts += fills_markdown(results["fills"], seconds, mb, peak)
     if results["singles"]:
         parts += singles_markdown(results["singles"])
-    parts += growth_markdown(results["growth"], picture)
     return "\n\n".join(parts)
 
 
@@ -349,37 +268,13 @@ def singles_markdown(rows: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def growth_markdown(growth: dict[str, list[dict[str, Any]]], picture: str) -> list[str]:
-    """Sizes and exponents."""
-    parts = []
-    for name, rows in growth.items():
-        if not rows:
-            continue
-        header = ("documents", "bulk, us each", "one add, us", "p99", "query, us", "p99", "peak MB", "bytes a document")
-        parts += [f"## Growth: {name}", table(header, [tuple(row.values()) for row in rows])]
-        if len(rows) > 1:
-            sizes = [row["documents"] for row in rows]
-            fits = (
-                f"{label} n^{exponent(sizes, [row[column] for row in rows]):.3f}"
-                for column, label in (("bulk_us", "bulk"), ("add_us", "one add"), ("query_us", "query"))
-            )
-            parts.append("Time of each grows as: " + ", ".join(fits) + ".")
-    if parts and picture:
-        parts.append(f"![times over sizes]({picture})")
-    return parts
-
-
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--documents", type=int, default=1_000_000)
     parser.add_argument("--variants", nargs="*", choices=list(VARIANTS), default=list(VARIANTS))
-    parser.add_argument("--growth", type=int, nargs="*", default=[10_000, 100_000, 1_000_000], help="numbers of texts")
-    parser.add_argument("--growth-codes", type=int, nargs="*", default=[10_000, 100_000, 1_000_000, 10_000_000])
     parser.add_argument("--corpus", type=Path)
     parser.add_argument("--folder", type=Path)
-    results_folder = Path(__file__).parent / "results"
-    parser.add_argument("--plot", type=Path, default=results_folder / f"{datetime.date.today()}-scale.png")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     one_thread()
@@ -387,16 +282,9 @@ def main() -> None:
         path = options.corpus or Path(folder) / "corpus.jsonl"
         if not path.exists():
             note("writing the corpus")
-            corpus.write(path, max([options.documents, *options.growth]) + NEW)
+            corpus.write(path, options.documents + NEW)
         results = measure(str(path), options.documents, Path(folder), options.variants)
-        results["growth"] = {
-            "texts of 2.5 KB, matches recorded": grow(options.growth, Path(folder), growth_of_texts, str(path)),
-            "64-bit codes within 3": grow(options.growth_codes, Path(folder), growth_of_codes),
-        }
-    drawn = {name: rows for name, rows in results["growth"].items() if rows}
-    if drawn:
-        plot(drawn, options.plot)
-    print(markdown(results, options.plot.name if drawn else ""))
+    print(markdown(results))
     if options.json:
         options.json.write_text(json.dumps(results, indent=1) + "\n")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
-from importlib.resources import files
+from pathlib import Path
 
-SAMPLE = files(__package__) / "demo_data" / "chapters.jsonl.gz"
+SAMPLE = Path(__file__).with_name("demo_data") / "chapters.jsonl.gz"
 """The sample: JSON lines with `id` and `text`, packed."""
 
 
@@ -18,6 +18,6 @@ def documents() -> list[tuple[str, str]]:
     >>> key, text[:32]
     ('Ruth 1 (KJVPCE)', 'NOW it came to pass in the days ')
     """
-    with SAMPLE.open("rb") as packed, gzip.open(packed, "rt", encoding="utf-8") as lines:
+    with gzip.open(SAMPLE, "rt", encoding="utf-8") as lines:
         records = [json.loads(line) for line in lines]
     return [(record["id"], record["text"]) for record in records]

@@ -6,21 +6,21 @@ rules and schemes are immutable and shared.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, takewhile
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from . import limits
+from . import _core, limits
 from ._core import ffi as ffi
 from ._core import lib as lib
 from ._texts import locate
+from .arrays import Array, np, npt
 from .errors import CorruptIndexError, ParameterError
 
-Array = npt.NDArray[Any]
+EXTENSION = os.path.join(os.path.dirname(_core.__file__), "neardup.so")
+"""The SQLite extension, which stands beside the core."""
 
 
 def check(status: int, subject: str = "") -> None:

@@ -13,15 +13,13 @@ import json
 import math
 import os
 import re
-import secrets
-import sqlite3
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from numbers import Integral
 from typing import Any, Literal, TypeGuard, get_args
 
-import numpy as np
-
+from .arrays import np
 from .errors import ParameterError
 from .values import Incoming, Key, Record
 
@@ -49,7 +47,7 @@ def check_integer(name: str, value: Any, low: int = 0, high: int = _MOST, remedy
     """value as an int in low..high; numpy integers count, bool and float do not."""
     if type(value) is int and low <= value <= high:  # most are
         return value
-    if not isinstance(value, (int, Integral)) or isinstance(value, (bool, np.bool_)) or not low <= int(value) <= high:
+    if not isinstance(value, (int, Integral)) or isinstance(value, bool) or not low <= int(value) <= high:
         most = "2^63 - 1" if high == _MOST else str(high)
         written = int(value) if isinstance(value, np.integer) else value
         raise ParameterError(f"{name}={quoted(written)}: give an integer from {low} to {most}{remedy and f' ({remedy})'}")
@@ -58,7 +56,8 @@ def check_integer(name: str, value: Any, low: int = 0, high: int = _MOST, remedy
 
 def check_fraction(name: str, value: Any, include_one: bool = True) -> float:
     """value as a float in (0, 1], or in (0, 1)."""
-    is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    is_plain = isinstance(value, (int, float)) and not isinstance(value, bool)
+    is_number = is_plain or isinstance(value, (np.integer, np.floating))
     number = float(value) if is_number else math.nan
     if not 0.0 < number <= 1.0 or (number == 1.0 and not include_one):
         interval = "above 0 and at most 1" if include_one else "above 0 and below 1"
@@ -76,7 +75,7 @@ def check_choice(name: str, value: Any, choices: Sequence[Any], more: str = "") 
 
 def check_flag(name: str, value: Any) -> bool:
     """value as a bool; nothing else counts as one."""
-    if not isinstance(value, (bool, np.bool_)):
+    if not isinstance(value, bool) and not isinstance(value, np.bool_):
         raise ParameterError(f"{name}={quoted(value)}: give True or False")
     return bool(value)
 
@@ -84,7 +83,7 @@ def check_flag(name: str, value: Any) -> bool:
 def check_seed(name: str, value: Any) -> int:
     """value as a seed of 0 to 2^63 - 1; "random" draws one."""
     if isinstance(value, str) and value == "random":
-        return secrets.randbelow(SEED_LIMIT - 1) + 1
+        return int.from_bytes(os.urandom(8), "big") % (SEED_LIMIT - 1) + 1
     return check_integer(name, value, 0, SEED_LIMIT - 1, 'or "random"')
 
 
@@ -141,7 +140,7 @@ def check_timeout(timeout: Any) -> float:
 
 def check_target(target: Any) -> str:
     """The absolute path of a file to open, or MEMORY."""
-    if isinstance(target, sqlite3.Connection):
+    if isinstance(target, getattr(sys.modules.get("sqlite3"), "Connection", ())):
         raise ParameterError(
             "target is a sqlite3.Connection, but one file must not be opened through two SQLite libraries in one process: "
             "give the path, or an apsw.Connection (neardup_db.load(connection) adds the SQL functions to a sqlite3.Connection)"

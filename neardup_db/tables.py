@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from typing import Any
 
-import numpy as np
-
+from .arrays import np
 from .errors import ParameterError
 from .values import Cluster, Document, Match, Pair
 

@@ -7,10 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-import numpy.typing as npt
-
 from . import native
+from .arrays import np, npt
 from .errors import MismatchError, ParameterError
 from .immutable import Immutable, callable_name, differences, records_given, restore
 from .parameters import SEED_LIMIT, check_callable, check_choice, check_flag, check_integer, check_seed, quoted

@@ -14,7 +14,6 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from disks import Disk, DiskFile
@@ -73,7 +72,7 @@ def work(job: dict[str, Any]) -> None:
     """A writer's life."""
     say(f"ready {os.getpid()}")
     if "migrations" in job:
-        schema.SCHEMA_VERSION, schema.MIGRATIONS = job["version"], Path(job["migrations"])
+        schema.SCHEMA_VERSION, schema.MIGRATIONS = job["version"], job["migrations"]
     if job.get("short"):  # the log is moved often
         limits.LOG_PAGES = 30
     with DeadlyDisk(job["countdown"]), Index(job["path"], **({} if job.get("short") else {"text": WORDS})) as index:

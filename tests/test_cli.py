@@ -30,7 +30,9 @@ from rich.table import Table
 import neardup_db
 from neardup_db import AddReport, Index, MinHash, SimHash, Skipped, TextRules, limits
 from neardup_db.cli import main
-from neardup_db.cli.output import GuardedStream, Meter, Screen
+from neardup_db.cli.app import load
+from neardup_db.cli.output import GuardedStream
+from neardup_db.cli.screen import Meter, Screen
 from neardup_db.cli.wording import worded
 from neardup_db.compute import shingles
 from neardup_db.demo import documents
@@ -129,6 +131,12 @@ def test_every_help_stands_in_the_documentation(command: str) -> None:
     written = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     assert " ".join(printed.split()) in " ".join(written.split())
     assert f"  neardup {command}" in printed
+
+
+@pytest.mark.parametrize("name", main.commands)
+def test_help_says_of_each_command_what_the_command_says(name: str) -> None:
+    """`neardup --help` imports no command, and has the first sentence of each one's own help."""
+    assert main.commands[name].get_short_help_str(1000) == load(name).get_short_help_str(1000)
 
 
 def test_bad_usage_is_one_sentence() -> None:
@@ -299,7 +307,7 @@ def test_an_option_given_twice_is_an_error(tmp_path: Path, source: Path) -> None
     """Of any command: where one value is taken, the second one is not taken in silence."""
     assert "--text-field is given 2 times" in refused("add", "i.db", source, "--text-field", "a", "--text-field", "b")
     assert "--exact/--estimate is given 2 times" in refused("add", "i.db", source, "--exact", "--estimate")
-    for command in main.commands.values():
+    for command in map(load, main.commands):
         for option in command.params:
             if option.param_type_name == "option" and not option.is_flag and option.opts[0].startswith("--"):  # type: ignore[attr-defined]
                 assert f"{option.opts[0]} is given 3 times" in refused(str(command.name), *[f"{option.opts[0]}=1"] * 3)

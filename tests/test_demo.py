@@ -20,7 +20,7 @@ def test_the_sample_is_what_its_description_says() -> None:
     assert len(sample) == len({key for key, _ in sample}) == len({text for _, text in sample}) == 363
     assert len({key.rpartition(" (")[0] for key, _ in sample}) == 33
     assert len(SAMPLE.read_bytes()) < 400_000
-    described = (SAMPLE.parent / "README.md").read_text(encoding="utf-8")  # type: ignore[attr-defined]
+    described = (SAMPLE.parent / "README.md").read_text(encoding="utf-8")
     assert "public domain" in described and "scrollmapper/bible_databases" in described
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 PACKAGE = Path(__file__).parents[1] / "neardup_db"
 
 LAYERS = (
-    ("limits", "errors", "clock", "_core", "_texts", "_turns"),
+    ("limits", "errors", "clock", "arrays", "_core", "_texts", "_turns"),
     ("native", "values"),
     ("parameters", "immutable", "settings", "tables"),
     ("text",),
@@ -128,3 +128,8 @@ def test_layers_are_those_of_the_package() -> None:
 def test_the_core_is_entered_by_one_door() -> None:
     """Only `native` imports the C core."""
     assert {one.module for one in IMPORTS if one.imported == "_core"} == {"native"}
+
+
+def test_numpy_is_entered_by_one_door() -> None:
+    """Only `arrays` imports numpy: everything else takes it from there, where it waits until it is used."""
+    assert [module for module, path in MODULES.items() if "import numpy" in path.read_text("utf-8")] == ["arrays"]

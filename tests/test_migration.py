@@ -33,7 +33,7 @@ def steps(tmp_path: Path) -> Path:
     """The package's migrations, and those of the version to come."""
     folder = tmp_path / "migrations"
     folder.mkdir()
-    for file in schema.MIGRATIONS.iterdir():
+    for file in Path(schema.MIGRATIONS).iterdir():
         (folder / file.name).write_text(file.read_text("utf-8"), "utf-8")
     for name, text in STEPS.items():
         (folder / name).write_text(text, "utf-8")
@@ -55,7 +55,7 @@ def old(tmp_path: Path) -> Path:
 def package(steps: Path, version: int = 2) -> Iterator[None]:
     """The package as it will be."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schema, "MIGRATIONS", steps)
+        patch.setattr(schema, "MIGRATIONS", str(steps))
         patch.setattr(schema, "SCHEMA_VERSION", version)
         yield
 

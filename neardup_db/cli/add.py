@@ -28,8 +28,9 @@ from .options import (
     text_options,
     text_rules,
 )
-from .output import Meter, add_afterword, counted, emit, emit_json, note_problems, plain
+from .output import add_afterword, counted, emit, emit_json, note_problems, plain
 from .records import InputRecord, RecordSource, open_source
+from .screen import Meter
 from .wording import about
 
 COMMIT_EVERY = 50_000

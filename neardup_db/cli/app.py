@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from typing import Any
 
 import apsw
@@ -15,19 +16,35 @@ import click
 
 from .. import __version__
 from ..errors import NearDupError
-from .add import add
-from .change import check, delete, expire, rebuild
-from .dedup import dedup
-from .demo import demo
-from .explain import explain
-from .look import clusters, pairs, query, stats
 from .output import afterword, emit, fail
-from .plot import curve
-from .report import report
-from .serve import serve
-from .sql import sql
 
 ERROR, INTERRUPTED = 2, 130
+
+COMMANDS = {
+    "demo": ("demo", "Show what an index does, on bundled real text."),
+    "dedup": ("dedup", "Copy the records of IN without near-duplicates."),
+    "add": ("add", "Add the records of IN to INDEX."),
+    "query": ("look", "Print the near-duplicates of TEXT, best first."),
+    "delete": ("change", "Delete documents by their keys, in one transaction."),
+    "pairs": ("look", "Print all pairs of near-duplicates."),
+    "clusters": ("look", "Print the clusters, the largest first."),
+    "stats": ("look", "Print counts, sizes and settings of INDEX."),
+    "explain": ("explain", "Show how a query runs, or why two documents match."),
+    "report": ("report", "Write INDEX as one HTML report, or its charts as SVG."),
+    "serve": ("serve", "Show INDEX in a browser: clusters, what differs in them, a search box and charts."),
+    "curve": ("plot", "Show which share of similar pairs is found."),
+    "check": ("change", "Check that INDEX is in order."),
+    "expire": ("change", "Remove expired documents."),
+    "rebuild": ("change", "Rebuild the tables of INDEX."),
+    "sql": ("sql", "Run an SQL statement on INDEX; without one, an SQL shell."),
+}
+"""Of each command its module, which is imported when the command runs, and what `neardup --help` says of it."""
+
+
+def load(name: str) -> click.Command:
+    """The command of that name, its module imported."""
+    command: click.Command = getattr(import_module(f".{COMMANDS[name][0]}", __package__), name)
+    return command
 
 
 class Program(click.Group):
@@ -72,6 +89,11 @@ class Program(click.Group):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
         return code
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the arguments name, loaded; `commands` has only what --help says of it."""
+        name, known, rest = super().resolve_command(ctx, args)
+        return name, known and load(known.name or ""), rest
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Commands in the order in which they were added."""
@@ -133,6 +155,5 @@ def main(context: click.Context) -> None:
             emit(line)
 
 
-COMMANDS = (demo, dedup, add, query, delete, pairs, clusters, stats, explain, report, serve, curve, check, expire, rebuild, sql)
-for _command in COMMANDS:
-    main.add_command(_command)
+for _name, (_, _help) in COMMANDS.items():
+    main.add_command(click.Command(_name, help=_help))

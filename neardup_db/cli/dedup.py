@@ -31,8 +31,9 @@ from .command import command
 from .feed import feed, warnings_as_notes
 from .files import STDOUT, InputError, check_kind, check_output, is_stream, open_output, packing_of, replacing
 from .options import input_options, json_option, read_options, text_options, text_rules
-from .output import Meter, bytes_text, counted, emit, emit_json, json_line, note, note_problems, plain
+from .output import bytes_text, counted, emit, emit_json, json_line, note, note_problems, plain
 from .records import BOM, InputRecord, Problem, RecordSource, format_of, open_source
+from .screen import Meter
 
 
 @dataclass(frozen=True, slots=True)

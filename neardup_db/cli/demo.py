@@ -23,7 +23,8 @@ from ..values import Cluster, Match
 from .command import command
 from .difference import ADDED, REMOVED, change_text, changes, has_colours
 from .options import json_option
-from .output import Screen, bytes_text, counted, emit_json, plain, shown
+from .output import bytes_text, counted, emit_json, plain, shown
+from .screen import Screen
 
 THRESHOLD = 0.8
 SHOWN_CLUSTERS, SHOWN_CHANGES = 3, 5

@@ -17,8 +17,9 @@ from .command import command
 from .difference import ADDED, REMOVED, has_colours, mark, show_side_by_side
 from .files import STDOUT
 from .options import index_argument, json_option, key_type_option, measure_option, name_option, open_index, parse_key
-from .output import Screen, columns, counted, emit, emit_json, plain, shown
+from .output import columns, counted, emit, emit_json, plain, shown
 from .report import write_page
+from .screen import Screen
 
 MOST = 12
 """Shingles, and places where two documents met, that are printed."""

@@ -1,8 +1,8 @@
-"""What commands print: JSON for machines, aligned lines for people, progress on standard error.
+"""What commands print: JSON for machines, aligned lines for people, messages on standard error.
 
-All text for a terminal goes through this module, which writes each unprintable character as an escape: the name of a file, a
-table or a key from elsewhere may hold characters that move the cursor, reverse the line or answer for the user. Records and
-pages that a command copies to standard output are data and pass unchanged.
+All text for a terminal goes through this module, also that of `screen.py`. It writes each unprintable character as an escape: the
+name of a file, a table or a key from elsewhere may hold characters that move the cursor, reverse the line or answer for the user.
+Records and pages that a command copies to standard output are data and pass unchanged.
 """
 
 from __future__ import annotations
@@ -10,14 +10,10 @@ from __future__ import annotations
 import json
 import re
 import sys
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, TextIO
 
 import click
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.segment import Segment
 
 _ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
@@ -85,15 +81,6 @@ def _escape(character: str) -> str:
 
 def _coloured(text: str) -> str:
     return "".join(piece if place % 2 else harmless(piece, "\n\t") for place, piece in enumerate(_COLOUR.split(text)))
-
-
-class Screen(Console):
-    """A console on which only printable characters, and the colours that the program chose, appear."""
-
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """The segments of the renderable, with escapes."""
-        for segment in super().render(renderable, options):
-            yield segment if segment.control else segment._replace(text=harmless(segment.text, "\n\t"))
 
 
 class GuardedStream:
@@ -170,47 +157,3 @@ def note_problems(name: str, invalid_utf8: int, total: int, problems: Sequence[o
 
 FIRST_PROBLEMS = 5
 """Records left out that are named on standard error."""
-
-
-class Meter:
-    """A progress bar with rates on standard error; silent if that is not a terminal.
-
-    `advance` is cheap enough to be called for every record.
-    """
-
-    def __init__(self, title: str, total_bytes: int) -> None:
-        console = Screen(stderr=True)
-        self._progress = Progress(
-            TextColumn("{task.description:<8}"),
-            BarColumn(bar_width=14),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[rates]}"),
-            TimeRemainingColumn(compact=True),
-            console=console,
-            disable=not console.is_terminal,
-            transient=True,
-        )
-        self._task = self._progress.add_task(title, total=max(total_bytes, 1), rates="")
-        self._started = self._drawn = time.monotonic()
-        self.records = 0
-        self.record_bytes = 0
-
-    def __enter__(self) -> Meter:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._progress.stop()
-
-    def advance(self, position_bytes: int, records: int = 1, duplicates: int | None = None) -> None:
-        """Counts further records; the input was read up to `position_bytes`."""
-        self.records += records
-        now = time.monotonic()
-        if now - self._drawn < 0.1:
-            return
-        self._drawn = now
-        seconds = max(now - self._started, 1e-9)
-        rates = f"{position_bytes / 1e6 / seconds:.1f} MB/s {self.records / seconds:,.0f} docs/s"
-        if duplicates is not None:
-            rates += f" {duplicates:,} dup."
-        self._progress.update(self._task, completed=position_bytes, rates=rates)

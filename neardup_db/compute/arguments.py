@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from ..arrays import Array, np, npt
 from ..errors import ParameterError
 from ..parameters import check_integer, quoted
-
-Array = npt.NDArray[Any]
 
 BITS_MAX = 1 << 16
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, overload
 
-import numpy as np
-
 from .. import native
+from ..arrays import np
 from ..errors import ParameterError
 from ..parameters import check_fraction, check_integer, quoted
 from ..schemes import plans

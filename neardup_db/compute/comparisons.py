@@ -6,10 +6,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from .. import native
+from ..arrays import np, npt
 from ..errors import ParameterError
 from ..parameters import check_fraction, check_integer
 from .arguments import _int_data, ascending, code_data, code_rows, is_integer, joined_sets

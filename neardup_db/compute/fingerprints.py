@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
-
 from .. import native
+from ..arrays import Array, np, npt
 from ..errors import ParameterError
 from ..parameters import check_choice, check_integer, check_seed
 from ..schemes.base import FAMILIES, Family, rules_of
 from ..text import HashName, TextRules
-from .arguments import BITS_MAX, Array, digests_of, hashes_of, unsigned, weight_of, weights_of
+from .arguments import BITS_MAX, digests_of, hashes_of, unsigned, weight_of, weights_of
 
 
 def shingles(text: str | bytes, rules: TextRules | None = None) -> list[str]:

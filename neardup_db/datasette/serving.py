@@ -79,7 +79,7 @@ def _cannot_be_shared(path: Path) -> bool:
         with closing(sqlite3.connect(_uri(path, "mode=ro"), uri=True)) as connection:
             connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
     except sqlite3.OperationalError as error:
-        refuse_waiting_log(path.resolve(), error)
+        refuse_waiting_log(str(path.resolve()), error)
         return True
     except sqlite3.DatabaseError as error:
         raise FormatError(f"{path}: {error}") from error

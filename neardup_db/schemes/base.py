@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, TypeVar
 
-import numpy as np
-
 from .. import native
+from ..arrays import np
 from ..errors import CorruptIndexError, ParameterError
 from ..immutable import Immutable, differences, restore
 from ..native import Sketch as NativeSketch

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, overload
 
-import numpy as np
-import numpy.typing as npt
-
 from .. import native
+from ..arrays import Array, Bytes, Number, np
 from ..errors import ParameterError
 from ..parameters import check_fraction, check_integer, quoted
 from ..settings import StoredSettings
@@ -16,7 +14,7 @@ from ..text import TextRules
 from . import plans
 from .base import EXPECTED_MAX, Scheme
 
-Code = bytes | bytearray | int | str | np.integer[Any] | npt.NDArray[np.uint8]
+Code = bytes | bytearray | int | str | Number | Bytes
 """A code as callers have it: see `BinaryCode`."""
 
 BITS_MAX: int = native.lib.ND_BITS_MAX
@@ -119,7 +117,7 @@ class CodeScheme(Scheme):
 class CodeRows(Sequence[bytes]):
     """The rows of an array as stored values, made as they are asked for."""
 
-    def __init__(self, codes: np.ndarray[Any, Any], kind: str, size: int) -> None:
+    def __init__(self, codes: Array, kind: str, size: int) -> None:
         self._codes, self._kind, self._size = codes, kind, size
 
     def __len__(self) -> int:
@@ -175,6 +173,8 @@ def code_bytes(code: Any, bits: int, name: str = "code") -> bytes:
         return code.to_bytes(size, "big")
     if isinstance(code, (bytes, bytearray)):
         data = bytes(code)
+    elif isinstance(code, str):
+        data = _hex_bytes(code, name)
     elif isinstance(code, np.ndarray):
         if code.dtype != np.uint8 or code.ndim != 1:
             raise ParameterError(f"{name} is {code.dtype}{list(code.shape)}: give uint8[{size}]; of uint64 one number")
@@ -183,8 +183,6 @@ def code_bytes(code: Any, bits: int, name: str = "code") -> bytes:
         if not 0 <= int(code) < 1 << bits:
             raise ParameterError(f"{name}={code} is no code of {bits} bits: give an integer from 0 to 2^{bits} - 1")
         data = int(code).to_bytes(size, "big")
-    elif isinstance(code, str):
-        data = _hex_bytes(code, name)
     else:
         raise ParameterError(f"{name} is of type {type(code).__name__}: give uint8[{size}], bytes, an int or hex digits")
     if len(data) != size:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-
 from .. import native
+from ..arrays import np
 from ..errors import ParameterError
 from ..immutable import records_given
 from ..parameters import SEED_LIMIT, check_choice, check_flag, check_fraction, check_integer, check_seed

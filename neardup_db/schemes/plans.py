@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import math
-from fractions import Fraction
 from typing import NamedTuple
 
 from ..errors import ParameterError
@@ -118,6 +117,8 @@ def sample_distance(bits: int, threshold: float, recall: float) -> int:
     >>> sample_distance(256, 0.8, 0.99)
     37
     """
+    from fractions import Fraction  # here, since one scheme asks, once
+
     share = (1 - Fraction(repr(threshold)).limit_denominator(1_000_000)) / 2
     hit, miss, wanted = share.numerator, share.denominator - share.numerator, Fraction(repr(recall)).limit_denominator(10**9)
     needed = wanted.numerator * share.denominator**bits

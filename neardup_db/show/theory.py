@@ -17,9 +17,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from ..arrays import np, npt
 from ..errors import ParameterError
 
 Chances = Callable[[float], tuple[float, float]]

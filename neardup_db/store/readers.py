@@ -6,7 +6,7 @@ a reader: a connection of its own to the same file, which sees the state that wa
 
 from __future__ import annotations
 
-import random
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -118,7 +118,7 @@ class StoreReaders:
             readers = tuple(self._others)
             if not readers:  # closed just now
                 continue
-            reader = random.choice(readers)
+            reader = readers[os.urandom(1)[0] % len(readers)]
             loan = reader.store.db.turn.take(_LOOK_AGAIN_S)
             if loan is not None:
                 return loan, reader

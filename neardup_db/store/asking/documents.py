@@ -9,9 +9,9 @@ from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 import apsw
-import numpy as np
 
 from ... import limits
+from ...arrays import np
 from ...errors import CorruptIndexError
 from ...native import signed_hash
 from ...values import Document, Key, Record

@@ -10,10 +10,9 @@ from itertools import repeat
 from typing import Any, NamedTuple
 
 import apsw
-import numpy as np
-import numpy.typing as npt
 
 from ... import limits
+from ...arrays import np, npt
 from ...compute.comparisons import jaccard_pieces
 from ...values import Key
 from ..layout.candidates import MAX_ID

@@ -14,9 +14,8 @@ from functools import cache
 from typing import Any
 
 import apsw
-import apsw.sqlite_extra
-import numpy as np
 
+from ...arrays import np
 from ...errors import FormatError, ParameterError
 
 VFS = "cksmvfs"
@@ -39,6 +38,8 @@ def vfs() -> str:
     """Name of the VFS, registered from now on in this process and its children. The default one stays the default.
 
     ParameterError where apsw came without it."""
+    import apsw.sqlite_extra  # here, since it imports a good part of the standard library
+
     if apsw.sqlite_extra.has("cksumvfs") is None:
         raise ParameterError(
             "the installed apsw lacks SQLite's cksumvfs, which page checksums need: install apsw from its wheel, or, for a new "

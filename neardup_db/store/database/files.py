@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import contextmanager, suppress
 
 MODE = 0o644
 """Permissions of a new file, less those that the umask takes: what SQLite gives."""
@@ -24,7 +22,7 @@ def is_empty(path: str) -> bool:
 def new_file(path: str, mode: int) -> Iterator[str]:
     """Yields the path of an empty file in the same folder, which gets the name `path` at the end: a file of that name is whole,
     and nothing is ever removed from there. Raises FileExistsError where there is something of that name."""
-    beside = os.path.join(os.path.dirname(path), f".neardup-{secrets.token_hex(8)}")
+    beside = os.path.join(os.path.dirname(path), f".neardup-{os.urandom(8).hex()}")
     try:
         _make(beside, mode)
         yield beside
@@ -45,7 +43,8 @@ def new_file(path: str, mode: int) -> Iterator[str]:
 
 def _remove(beside: str) -> None:
     for suffix in ("", "-wal", "-shm", "-journal"):
-        Path(beside + suffix).unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(beside + suffix)
 
 
 def _make(path: str, mode: int) -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-from importlib.resources import files
 from typing import Protocol
 from weakref import WeakSet
 
 import apsw
+
+from ...native import EXTENSION
 
 
 class Holder(Protocol):
@@ -39,7 +40,7 @@ def separate() -> None:
     if _inherited:
         connection = apsw.Connection(":memory:")
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 1)
-        connection.load_extension(str(files("neardup_db") / "neardup.so"), "sqlite3_neardup_fork_init")
+        connection.load_extension(EXTENSION, "sqlite3_neardup_fork_init")
         connection.close()
         _inherited = False
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
 import sys
-import tempfile
 from functools import cache
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import apsw
 
 from ... import limits
 from ...errors import ParameterError, ReadOnlyError
+from ...native import EXTENSION
 from . import checksums, forks
 
 APPLICATION_ID = 0x4E445550
@@ -31,12 +26,16 @@ def extension_path() -> str:
     >>> extension_path().endswith("neardup.so")
     True
     """
-    return str(files("neardup_db") / "neardup.so")
+    return EXTENSION
 
 
 @cache
 def _copy_for(module: str) -> str:
     """A copy of the extension for one module's SQLite library: a loaded extension serves only one library."""
+    import atexit
+    import shutil
+    import tempfile
+
     folder = tempfile.mkdtemp(prefix="neardup_")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return str(shutil.copy(extension_path(), folder))
@@ -81,19 +80,19 @@ def _module_of(connection: Any) -> str:
     raise ParameterError(f"connection={connection!r:.80}: give one of apsw, sqlite3 or pysqlite3")
 
 
-def refuse_waiting_log(path: Path, error: Exception) -> None:
+def refuse_waiting_log(path: str, error: Exception) -> None:
     """Raise ReadOnlyError if a log waits beside a file that could not be opened; without one it can be read as it is."""
-    if path.with_name(path.name + "-wal").exists():
+    if os.path.exists(path + "-wal"):
         raise ReadOnlyError(
-            f"{str(path)!r} has changes waiting in its -wal file, which cannot be read where the folder cannot be written "
+            f"{path!r} has changes waiting in its -wal file, which cannot be read where the folder cannot be written "
             f"({error}): open it once where it can be, or copy both files to such a folder"
         ) from error
 
 
-def _open_read_only(path: Path, timeout: float) -> apsw.Connection:
+def _open_read_only(path: str, timeout: float) -> apsw.Connection:
     """Read-only; where the folder cannot be written and no log is waiting, the file is taken as one that does not change. The
     path has no symbolic links: SQLite has the log beside the file itself."""
-    plain = checksums.connect(str(path), apsw.SQLITE_OPEN_READONLY)
+    plain = checksums.connect(path, apsw.SQLITE_OPEN_READONLY)
     plain.set_busy_timeout(int(timeout * 1000))
     try:
         plain.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
@@ -101,7 +100,8 @@ def _open_read_only(path: Path, timeout: float) -> apsw.Connection:
     except (apsw.CantOpenError, apsw.ReadOnlyError) as error:
         plain.close()
         refuse_waiting_log(path, error)
-    uri = f"file:{quote(str(path))}?immutable=1"
+    escaped = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")  # as SQLite wants it
+    uri = f"file:{escaped}?immutable=1"
     return checksums.connect(uri, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
 
@@ -109,7 +109,7 @@ def open_file(target: str, *, read_only: bool, durability: str, timeout: float, 
     """A connection of our own to an existing file or ':memory:'; sums: to an empty file, whose pages are to have checksums."""
     forks.separate()
     if read_only:
-        connection = _open_read_only(Path(target), timeout)
+        connection = _open_read_only(target, timeout)
     elif sums:
         connection = checksums.create(target)
     else:
@@ -120,7 +120,7 @@ def open_file(target: str, *, read_only: bool, durability: str, timeout: float, 
 def open_reader(path: str, vfs: str, *, read_only: bool, timeout: float) -> apsw.Connection:
     """One more connection to a file that is open, to read; read_only: as that was opened."""
     if read_only:
-        return _configured(_open_read_only(Path(path), timeout), "full", timeout)
+        return _configured(_open_read_only(path, timeout), "full", timeout)
     return _configured(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs), "full", timeout)
 
 

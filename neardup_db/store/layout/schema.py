@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from ...errors import CorruptIndexError, FormatError, NearDupError
@@ -13,9 +12,14 @@ from ...native import lib
 from ..database.connection import Database
 
 SCHEMA_VERSION: int = lib.ND_SCHEMA_VERSION
-MIGRATIONS = files("neardup_db") / "migrations"
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+
+MIGRATIONS = os.path.join(_PACKAGE, "migrations")
 """NNNN_index.sql: the step to version NNNN of the tables that every index has; each version has one. NNNN_TABLE.sql: that of a
 candidate table, from the version on that brought it, where it has one."""
+if not os.path.isdir(MIGRATIONS):  # an editable install: they are where the repository has them
+    MIGRATIONS = os.path.join(os.path.dirname(_PACKAGE), "migrations")
 
 ALONE = 2**62
 """ALONE + its id stands for the label of a document that is in no cluster; the file has none for it. Every label in a file is
@@ -29,7 +33,7 @@ FRAGMENTS = ("visible", "band_candidates", "prefix_candidates")
 @cache
 def sql_text(name: str) -> str:
     """A file of sql/ without its leading comment lines, in one line: each run finds its statement by its text."""
-    lines = (files("neardup_db") / "sql" / f"{name}.sql").read_text("utf-8").splitlines()
+    lines = _read(os.path.join(_PACKAGE, "sql", f"{name}.sql")).splitlines()
     return with_fragments(" ".join(line.strip() for line in lines if not line.startswith("--")))
 
 
@@ -41,8 +45,13 @@ def with_fragments(text: str) -> str:
 
 
 def _step(version: int, part: str) -> str | None:
-    path = MIGRATIONS / f"{version:04}_{part}.sql"
-    return path.read_text("utf-8") if path.is_file() else None
+    path = os.path.join(MIGRATIONS, f"{version:04}_{part}.sql")
+    return _read(path) if os.path.isfile(path) else None
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
 
 
 def _apply_steps(db: Database, name: str, part: str, after: int, newest: int | None = None) -> None:
@@ -100,7 +109,7 @@ def require_version(name: str, version: Any) -> None:
 
 def random_number() -> int:
     """A number, 1 to 2^63 - 1, that no other history of a file has."""
-    return secrets.randbelow(2**63 - 1) + 1
+    return int.from_bytes(os.urandom(8), "big") % (2**63 - 1) + 1
 
 
 def read_settings(db: Database, name: str) -> dict[str, Any]:

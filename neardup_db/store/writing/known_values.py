@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ... import limits
+from ...arrays import np
 from ..asking.documents import Documents
 
 

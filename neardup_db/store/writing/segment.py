@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from itertools import count, repeat
 from typing import Any
 
-import numpy as np
-
 from ... import limits
+from ...arrays import np
 from ...errors import NearDupError
 from ...native import signed_hashes
 from ...values import Key, Record

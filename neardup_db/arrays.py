@@ -1,0 +1,32 @@
+"""The only door to numpy, which is imported when one of its names is first used: that takes as long as importing the rest of the
+package, and adding or asking for one text needs no array."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
+    Bytes = npt.NDArray[np.uint8]
+    Number = np.integer[Any]
+else:
+    Array = Bytes = Number = Any
+
+    def _later(name):
+        """A module that takes each name from another one when it is used first, and keeps it: later uses cost nothing more."""
+        module = ModuleType(name)
+
+        def take(attribute):
+            return module.__dict__.setdefault(attribute, getattr(import_module(name), attribute))
+
+        module.__getattr__ = take
+        return module
+
+    np, npt = _later("numpy"), _later("numpy.typing")
+
+__all__ = ["Array", "Bytes", "Number", "np", "npt"]

@@ -1,0 +1,65 @@
+"""What rich draws: colours, tables and progress. A module of its own, so that commands that print lines do not wait for rich."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
+
+from .output import harmless
+
+
+class Screen(Console):
+    """A console on which only printable characters, and the colours that the program chose, appear."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """The segments of the renderable, with escapes."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=harmless(segment.text, "\n\t"))
+
+
+class Meter:
+    """A progress bar with rates on standard error; silent if that is not a terminal.
+
+    `advance` is cheap enough to be called for every record.
+    """
+
+    def __init__(self, title: str, total_bytes: int) -> None:
+        console = Screen(stderr=True)
+        self._progress = Progress(
+            TextColumn("{task.description:<8}"),
+            BarColumn(bar_width=14),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[rates]}"),
+            TimeRemainingColumn(compact=True),
+            console=console,
+            disable=not console.is_terminal,
+            transient=True,
+        )
+        self._task = self._progress.add_task(title, total=max(total_bytes, 1), rates="")
+        self._started = self._drawn = time.monotonic()
+        self.records = 0
+        self.record_bytes = 0
+
+    def __enter__(self) -> Meter:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._progress.stop()
+
+    def advance(self, position_bytes: int, records: int = 1, duplicates: int | None = None) -> None:
+        """Counts further records; the input was read up to `position_bytes`."""
+        self.records += records
+        now = time.monotonic()
+        if now - self._drawn < 0.1:
+            return
+        self._drawn = now
+        seconds = max(now - self._started, 1e-9)
+        rates = f"{position_bytes / 1e6 / seconds:.1f} MB/s {self.records / seconds:,.0f} docs/s"
+        if duplicates is not None:
+            rates += f" {duplicates:,} dup."
+        self._progress.update(self._task, completed=position_bytes, rates=rates)

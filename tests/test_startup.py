@@ -1,0 +1,83 @@
+"""What starting loads: a module that most programs never need is imported by what needs it."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+import typing
+from typing import Any
+
+import numpy as np
+import pytest
+
+import neardup_db
+from neardup_db import arrays, compute
+
+IMPORT = "import neardup_db"
+ONE_TEXT = """
+from neardup_db import Index, MinHash
+with Index(":memory:", MinHash()) as index:
+    index.add("a", "some text here")
+    index.query("some text here", threshold=0.9, limit=1)
+"""
+HELP = "from neardup_db.cli import main; main(['--help'], standalone_mode=False)"
+NEVER = ("asyncio", "hashlib", "importlib.resources", "numpy", "rich", "sqlite3", "tempfile")
+
+
+@pytest.mark.parametrize(
+    ("code", "late"),
+    [
+        (IMPORT, (*NEVER, "click", "pathlib", "subprocess", "urllib.parse")),
+        (ONE_TEXT, (*NEVER, "click", "pathlib", "subprocess", "urllib.parse")),
+        (HELP, (*NEVER, "csv", "neardup_db.cli.add", "neardup_db.cli.look", "neardup_db.cli.records")),
+    ],
+    ids=["import", "one text", "help"],
+)
+def test_starting_loads_little(code: str, late: tuple[str, ...]) -> None:
+    """Importing the package, adding and asking for one text, and `neardup --help` each leave out what is slow to import."""
+    program = f"import sys; before = {{*sys.modules}}\n{code}\nprint('loaded', *sorted({{*sys.modules}} - before))"
+    told = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True).stdout
+    loaded = told.splitlines()[-1].split()
+    assert loaded[0] == "loaded" and "neardup_db" in loaded
+    assert [name for name in loaded if name in late] == []
+
+
+def test_threads_may_need_the_first_array_together() -> None:
+    """All threads that use numpy first, at the same moment, get the same right answer."""
+    code = """
+import sys, threading
+from neardup_db import compute
+assert "numpy" not in sys.modules
+sys.setswitchinterval(1e-6)
+together, found = threading.Barrier(8), []
+def work():
+    together.wait()
+    found.append(compute.bottom_k([3, 1, 2], 2).tolist())
+threads = [threading.Thread(target=work) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(found == [[1, 2]] * 8)
+"""
+    assert subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"
+
+
+def test_the_names_of_numpy_are_its_own() -> None:
+    """A name that comes late is numpy's; a name that numpy lacks is an AttributeError."""
+    assert arrays.np.ndarray is np.ndarray and arrays.np.uint64 is np.uint64
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = arrays.np.no_such_name  # type: ignore[attr-defined]
+
+
+def functions() -> list[Any]:
+    """The public functions and methods."""
+    owners = [compute, *(value for value in vars(neardup_db).values() if inspect.isclass(value))]
+    public = [getattr(owner, name) for owner in owners for name in vars(owner) if not name.startswith("_")]
+    return [value for value in public if inspect.isfunction(value)]
+
+
+def test_annotations_can_be_evaluated() -> None:
+    """`typing.get_type_hints`, on which frameworks rely, knows every name in the annotations of what is public."""
+    assert len(functions()) > 50
+    for function in functions():
+        typing.get_type_hints(function)
