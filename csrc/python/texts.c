@@ -4,7 +4,6 @@
 #include <Python.h>
 
 #include <stdint.h>
-#include <string.h>
 
 typedef struct state {
     PyObject *isascii; /* str.isascii */
@@ -35,61 +34,90 @@ static int is_ascii_str(const state *held, PyObject *text)
 
 /* ---- UTF-8 of a str --------------------------------------------------------------------------------------------------------- */
 
-#define WIDE_MOST ((Py_ssize_t)1 << 18) /* characters up to which a str is copied as UCS-4; a longer one is left to Python */
-#define TOGETHER 8                      /* characters that are looked at together */
+#if defined(__x86_64__) && defined(__GNUC__)
 
-/* Memory that serves one text after another: characters, and behind their capacity the UTF-8 of them. */
+#include <tmmintrin.h>
+
+#define WIDE_MOST ((Py_ssize_t)1 << 18) /* characters up to which a str is copied as UCS-4; a longer one is left to Python */
+#define TARGET __attribute__((target("ssse3")))
+
+/* Memory that serves one text after another: characters, and behind them the UTF-8 of them. */
 typedef struct scratch {
     Py_UCS4 *characters;
     Py_ssize_t capacity;
 } scratch;
 
-/* One, two or three bytes; four are written. Returns where the next go. */
-static inline char *put_up_to_three(uint32_t character, char *out)
+/* Of four characters, by which are at least U+0080 (low four bits) and U+0800: how their bytes come together, and how many they are. */
+static uint8_t together[256][16], sizes_together[256];
+
+static void fill_together(void)
 {
-    const uint32_t last = 0x80 | (character & 0x3F), middle = character >> 6 & 0x3F;
-    const uint32_t two = 0xC0 | middle | last << 8, three = 0xE0 | character >> 12 | (0x80 | middle) << 8 | last << 16;
-    const uint32_t bytes = character < 0x80 ? character : character < 0x800 ? two : three;
-    memcpy(out, &bytes, sizeof bytes);
-    return out + 1 + (character >= 0x80) + (character >= 0x800);
+    for (unsigned mask = 0; mask < 256; mask++) {
+        size_t size = 0;
+        for (unsigned i = 0; i < 4; i++)
+            for (unsigned byte = 0; byte < 1 + (mask >> i & 1) + (mask >> (4 + i) & 1); byte++)
+                together[mask][size++] = (uint8_t)(4 * i + byte);
+        sizes_together[mask] = (uint8_t)size;
+        for (; size < 16; size++)
+            together[mask][size] = 0x80;
+    }
 }
 
-static char *put_four(uint32_t character, char *out)
+/* Four characters below U+10000: up to 12 bytes, and 16 are written. */
+TARGET static inline char *put_four(__m128i characters, char *out)
 {
-    for (int i = 0; i < 4; i++)
-        *out++ = (char)((i == 0 ? 0xF0 : 0x80) | (character >> (18 - 6 * i) & (i == 0 ? 0x7 : 0x3F)));
+    const __m128i low = _mm_set1_epi32(0x3F), high = _mm_srli_epi32(characters, 6);
+    const __m128i above_1 = _mm_cmpgt_epi32(characters, _mm_set1_epi32(0x7F)), above_2 = _mm_cmpgt_epi32(characters, _mm_set1_epi32(0x7FF));
+    const __m128i last = _mm_or_si128(_mm_and_si128(characters, low), _mm_set1_epi32(0x80));
+    const __m128i two = _mm_or_si128(_mm_or_si128(high, _mm_set1_epi32(0xC0)), _mm_slli_epi32(last, 8));
+    const __m128i middle = _mm_slli_epi32(_mm_and_si128(high, low), 8), first = _mm_srli_epi32(characters, 12);
+    const __m128i three =
+        _mm_or_si128(_mm_or_si128(_mm_or_si128(first, middle), _mm_set1_epi32(0x80E0)), _mm_slli_epi32(last, 16));
+    const __m128i short_ones = _mm_or_si128(_mm_andnot_si128(above_1, characters), _mm_and_si128(above_1, two));
+    const __m128i bytes = _mm_or_si128(_mm_andnot_si128(above_2, short_ones), _mm_and_si128(above_2, three));
+    const int mask = _mm_movemask_ps(_mm_castsi128_ps(above_1)) | _mm_movemask_ps(_mm_castsi128_ps(above_2)) << 4;
+    _mm_storeu_si128((__m128i *)out, _mm_shuffle_epi8(bytes, _mm_loadu_si128((const __m128i *)together[mask])));
+    return out + sizes_together[mask];
+}
+
+static char *put_one(uint32_t character, char *out)
+{
+    const int following = (character >= 0x80) + (character >= 0x800) + (character >= 0x10000);
+    static const unsigned char leads[4] = {0, 0xC0, 0xE0, 0xF0};
+    *out++ = (char)(leads[following] | character >> 6 * following);
+    for (int i = following - 1; i >= 0; i--)
+        *out++ = (char)(0x80 | (character >> 6 * i & 0x3F));
     return out;
 }
 
-/* Lone surrogates become three bytes as any other character. */
-static char *put_utf8(const Py_UCS4 *characters, Py_ssize_t count, char *out)
+/* Lone surrogates become three bytes as any other character. Room: 4 bytes a character and 16 more. */
+TARGET static char *put_utf8(const Py_UCS4 *characters, Py_ssize_t count, char *out)
 {
     Py_ssize_t i = 0;
-    for (; i + TOGETHER <= count; i += TOGETHER) {
-        const Py_UCS4 *const in = characters + i;
-        uint32_t bits = 0;
-        for (int k = 0; k < TOGETHER; k++)
-            bits |= in[k];
-        if (bits < 0x80) {
-            for (int k = 0; k < TOGETHER; k++)
-                out[k] = (char)in[k];
-            out += TOGETHER;
+    for (; i + 8 <= count; i += 8) {
+        const __m128i a = _mm_loadu_si128((const __m128i *)(characters + i)), b = _mm_loadu_si128((const __m128i *)(characters + i + 4));
+        const __m128i any = _mm_or_si128(a, b), beyond_ascii = _mm_and_si128(any, _mm_set1_epi32(~0x7F));
+        if (_mm_movemask_epi8(_mm_cmpeq_epi8(beyond_ascii, _mm_setzero_si128())) == 0xFFFF) {
+            _mm_storel_epi64((__m128i *)out, _mm_packus_epi16(_mm_packs_epi32(a, b), a));
+            out += 8;
+        } else if (_mm_movemask_epi8(_mm_cmpgt_epi32(any, _mm_set1_epi32(0xFFFF))) == 0) {
+            out = put_four(b, put_four(a, out));
         } else {
-            for (int k = 0; k < TOGETHER; k++)
-                out = in[k] < 0x10000 ? put_up_to_three(in[k], out) : put_four(in[k], out);
+            for (int k = 0; k < 8; k++)
+                out = put_one(characters[i + k], out);
         }
     }
     for (; i < count; i++)
-        out = characters[i] < 0x10000 ? put_up_to_three(characters[i], out) : put_four(characters[i], out);
+        out = put_one(characters[i], out);
     return out;
 }
 
-/* By way of UCS-4, which is what a module for all versions of Python can copy a str to: several times as fast as Python's own. */
+/* By way of UCS-4, which is what a module for all versions of Python can copy a str to; about twice as fast as Python's own. */
 static PyObject *encoded_by_us(PyObject *text, Py_ssize_t length, scratch *held)
 {
     if (length > held->capacity) {
         PyMem_Free(held->characters);
-        held->characters = PyMem_Malloc((size_t)length * 8 + sizeof(Py_UCS4));
+        held->characters = PyMem_Malloc((size_t)length * 8 + 16);
         held->capacity = held->characters != NULL ? length : 0;
         if (held->characters == NULL)
             return PyErr_NoMemory();
@@ -100,14 +128,46 @@ static PyObject *encoded_by_us(PyObject *text, Py_ssize_t length, scratch *held)
     return PyBytes_FromStringAndSize(bytes, end - bytes);
 }
 
+/* New reference; NULL without an exception: not for us. */
+static PyObject *quickly_encoded(PyObject *text, scratch *held)
+{
+    const Py_ssize_t length = PyUnicode_GetLength(text);
+    return length < 0 || length > WIDE_MOST || !sizes_together[0] ? NULL : encoded_by_us(text, length, held);
+}
+
+static void prepare(void)
+{
+    if (__builtin_cpu_supports("ssse3"))
+        fill_together();
+}
+
+#else
+
+typedef struct scratch {
+    void *characters;
+} scratch;
+
+static PyObject *quickly_encoded(PyObject *text, scratch *held)
+{
+    (void)text;
+    (void)held;
+    return NULL;
+}
+
+static void prepare(void)
+{
+}
+
+#endif
+
 /* The bytes of a text that has them nowhere yet: new reference. */
 static PyObject *encoded(PyObject *text, PyObject *encode, scratch *held)
 {
     if (PyUnicode_CheckExact(text)) {
-        const Py_ssize_t length = PyUnicode_GetLength(text);
-        if (length <= WIDE_MOST)
-            return length < 0 ? NULL : encoded_by_us(text, length, held);
-        PyObject *const bytes = PyUnicode_AsUTF8String(text);
+        PyObject *bytes = quickly_encoded(text, held);
+        if (bytes != NULL || PyErr_Occurred())
+            return bytes;
+        bytes = PyUnicode_AsUTF8String(text);
         if (bytes != NULL || !PyErr_ExceptionMatches(PyExc_UnicodeEncodeError))
             return bytes;
         PyErr_Clear();
@@ -204,6 +264,7 @@ static PyMethodDef methods[] = {
 static int execute(PyObject *module)
 {
     state *const held = PyModule_GetState(module);
+    prepare();
     held->isascii = PyObject_GetAttrString((PyObject *)&PyUnicode_Type, "isascii");
     return held->isascii == NULL ? -1 : 0;
 }
