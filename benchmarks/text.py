@@ -1,20 +1,23 @@
 """Text to fingerprints: megabytes of text a second, from Python, beside other packages, in one run.
 
-    python benchmarks/text.py [--repeat 9] [--size 4000000] > RESULT.md
+    python benchmarks/text.py [--repeat 9] [--size 4000000] [--before PYTHON] > RESULT.md
 
 English is the bundled sample, other languages are sentences put together at random from one article of the Universal
 Declaration of Human Rights each (public domain). MB are 10^6 bytes of UTF-8; times are those of the process (user and system),
 since other work may share the machine, and medians of `--repeat` runs; ours and theirs take turns. Peers are measured where they
-are installed: pip install 'neardup-db[bench]' py-tlsh
+are installed: pip install 'neardup-db[bench]' py-tlsh. PYTHON is that of an environment with another version of the package: with
+--before nothing but the languages is measured, of both versions in turns.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import random
 import resource
 import statistics
+import subprocess
 import sys
 import threading
 import time
@@ -150,15 +153,15 @@ PEERS = {
 Run = tuple[Callable[[Any], Any], Sequence[str | bytes]]
 
 
-def rates(runs: dict[Any, Run], repeat: int) -> dict[Any, float]:
-    """MB/s of each run, which is a function and its texts; they take turns."""
+def rates(runs: dict[Any, Run], repeat: int, of: Callable[[list[float]], float] = statistics.median) -> dict[Any, float]:
+    """MB/s of each run, which is a function and its texts; they take turns. of: which of its times."""
     times: dict[Any, list[float]] = {name: [] for name in runs}
     for _ in range(repeat + 1):
         for name, (run, texts) in runs.items():
             start = time.process_time()
             run(texts)
             times[name].append(time.process_time() - start)
-    return {name: byte_count(runs[name][1]) / statistics.median(taken[1:]) / 1e6 for name, taken in times.items()}
+    return {name: byte_count(runs[name][1]) / of(taken[1:]) / 1e6 for name, taken in times.items()}
 
 
 def byte_count(texts: Sequence[str | bytes]) -> int:
@@ -201,6 +204,43 @@ def by_language(size: int, repeat: int) -> str:
     return table(header, rows)
 
 
+# ---- beside another version ----------------------------------------------------------------------------------------------
+
+
+def version_rates(size: int, repeat: int) -> dict[str, float]:
+    """MB/s of the installed version, best runs, by "language, work": what a child of `beside_version` prints."""
+    found = {}
+    for language in ("English", *ARTICLES):
+        texts = english(size, 2500) if language == "English" else made_of(ARTICLES[language], size, 2500)
+        runs: dict[Any, Run] = {work: (ours()[work], texts) for work in ("MinHash 128", "SimHash 64")}
+        try:
+            runs["gaoya, MinHash 128"] = with_gaoya_minhash(), texts[: len(texts) // 10]
+        except ImportError:
+            note("gaoya: not installed")
+        found.update({f"{language}, {work}": rate for work, rate in rates(runs, repeat, min).items()})
+    return found
+
+
+def beside_version(before: str, size: int, repeat: int) -> str:
+    """The other version and this one in turns, three processes each; the best of each, for other work only ever adds time."""
+    best: dict[str, dict[str, float]] = {}
+    for python in (before, sys.executable) * 3:
+        command = [python, __file__, "--rates", f"--size={size}", f"--repeat={repeat}"]
+        for name, rate in json.loads(subprocess.run(command, check=True, capture_output=True).stdout).items():
+            seen = best.setdefault(name, {})
+            seen[python] = max(rate, seen.get(python, 0.0))
+    rows = []
+    for language in ("English", *ARTICLES):
+        row = [language]
+        for work in ("MinHash 128", "SimHash 64"):
+            old, new = (best[f"{language}, {work}"][python] for python in (before, sys.executable))
+            row += [f"{old:.0f}", f"{new:.0f}", f"{new / old:.2f}"]
+        peer = best.get(f"{language}, gaoya, MinHash 128", {})
+        rows.append((*row, f"{max(peer.values()):.1f}" if peer else "-"))
+    header = [f"{work}, {what}" for work in ("MinHash 128", "SimHash 64") for what in ("before", "now", "times")]
+    return table(["texts of 2.5 KB, `str`, MB/s", *header, "gaoya, MinHash 128"], rows)
+
+
 def by_size(size: int, repeat: int) -> str:
     rows = []
     for piece in (250, 2_500, 16_000, 200_000):
@@ -224,38 +264,46 @@ def by_tier(size: int, repeat: int) -> str:
 
 def with_threads(size: int, repeat: int) -> str:
     """Wall time of one thread over all texts and of two over half of them each; beside it that of a hash without any lock, which
-    shows what the machine had to give, and how often our threads waited for something (a lock), by the system's count."""
-    texts = english(4 * size, 2500)
-    data = memoryview(bytes(4 * size))
-    works: dict[str, tuple[Callable[[Any], Any], Any, list[Any]]] = {
-        work: (run, texts, [texts[::2], texts[1::2]]) for work, run in ours().items()
-    }
-    works["hashlib.sha256 (control)"] = (lambda part: hashlib.sha256(part).digest(), data, [data[: 2 * size], data[2 * size :]])
+    shows what the machine had to give. Where other work takes the processors, the wall says nothing: so also the ratio of the CPU
+    seconds of the one thread to those of the slower of the two, which is what two free processors would give, and how often our
+    threads waited for something (a lock), by the system's count."""
+    texts, russian = english(8 * size, 2500), made_of(ARTICLES["Russian"], 8 * size, 2500)
+    data = memoryview(bytes(8 * size))
+    works: dict[str, tuple[Callable[[Any], Any], Any, list[Any]]] = {}
+    for work, run in ours().items():
+        works[work] = run, texts, [texts[::2], texts[1::2]]
+        works[f"{work}, Russian"] = run, russian, [russian[::2], russian[1::2]]
+    works["hashlib.sha256 (control)"] = (lambda part: hashlib.sha256(part).digest(), data, [data[: 4 * size], data[4 * size :]])
     rows = []
     for work, (run, whole, halves) in works.items():
-        alone, together = [], []
+        alone, alone_cpu, together, together_cpu = [], [], [], []
         waits: list[int] = []
 
-        def thread(part: Any, run: Callable[[Any], Any] = run, waits: list[int] = waits) -> None:
-            before = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+        def thread(part: Any, taken: list[float], run: Callable[[Any], Any] = run, waits: list[int] = waits) -> None:
+            before, start = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw, time.thread_time()
             run(part)
+            taken.append(time.thread_time() - start)
             waits.append(resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - before)
 
         for _ in range(repeat):
-            start = time.perf_counter()
+            start, start_cpu = time.perf_counter(), time.thread_time()
             run(whole)
+            alone_cpu.append(time.thread_time() - start_cpu)
             alone.append(time.perf_counter() - start)
-            threads = [threading.Thread(target=thread, args=(half,)) for half in halves]
+            taken: list[float] = []
+            threads = [threading.Thread(target=thread, args=(half, taken)) for half in halves]
             start = time.perf_counter()
             for each in threads:
                 each.start()
             for each in threads:
                 each.join()
             together.append(time.perf_counter() - start)
-        times = f"{min(alone) / min(together):.2f}"
-        rows.append((work, f"{min(alone):.3f}", f"{min(together):.3f}", times, f"{statistics.mean(waits):.1f}"))
-    header = [f"{byte_count(texts) / 1e6:.0f} MB", "1 thread, s", "2 threads, s", "times (best runs)", "waits of a thread (mean)"]
-    return table(header, rows)
+            together_cpu.append(max(taken))
+        seconds = [min(times) for times in (alone, together, alone_cpu, together_cpu)]
+        ratios = f"{seconds[0] / seconds[1]:.2f}", f"{seconds[2] / seconds[3]:.2f}"
+        rows.append((work, *(f"{each:.3f}" for each in seconds[:2]), *ratios, f"{statistics.mean(waits):.1f}"))
+    header = [f"{byte_count(texts) / 1e6:.0f} MB", "1 thread, s", "2 threads, s", "times (best runs)", "times, by CPU"]
+    return table([*header, "waits of a thread (mean)"], rows)
 
 
 def _large(work: str, tokens: str) -> tuple[float, float, float]:
@@ -287,7 +335,7 @@ def sections(size: int, repeat: int) -> Iterator[tuple[str, str]]:
     yield "By language, MB/s", by_language(size, repeat)
     yield "By size of the text, MB/s", by_size(size, repeat)
     yield "By tier, MB/s", by_tier(size, repeat)
-    yield "Threads of the caller", with_threads(size, 4 * repeat)
+    yield "Threads of the caller", with_threads(size, repeat)
     yield "Large texts", large_texts()
 
 
@@ -295,11 +343,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeat", type=int, default=9)
     parser.add_argument("--size", type=int, default=4_000_000, help="bytes of each corpus")
+    parser.add_argument("--before", metavar="PYTHON", help="the Python of an environment with another version of the package")
+    parser.add_argument("--rates", action="store_true", help="print the rates of the installed version by language as JSON")
     options = parser.parse_args(arguments)
+    if options.rates:
+        print(json.dumps(version_rates(options.size, options.repeat)))
+        return 0
     about = (__doc__ or "").partition("> RESULT.md")[2].strip()
     print(f"# Text to fingerprints\n\n{machine_lines(machine())}\n")
     print(f"`python benchmarks/text.py --repeat {options.repeat} --size {options.size}`. {about}")
-    for title, body in sections(options.size, options.repeat):
+    parts = sections(options.size, options.repeat)
+    if options.before:
+        parts = iter([("Two versions", beside_version(options.before, options.size, options.repeat))])
+    for title, body in parts:
         print(f"\n## {title}\n\n{body}", flush=True)
     return 0
 

@@ -18,8 +18,8 @@
 #define ND_LARGE_TEXT ND_LIMIT((size_t)1 << 19, 48) /* bytes from which on a text is sketched part by part */
 #define ND_DRAIN_SIZE ND_LIMIT((size_t)1 << 17, 24) /* bytes of tokens with which a part is full */
 #define ND_SPAN_SIZE ND_LIMIT(65536, 64)            /* bytes of text that are normalised together */
-#define ND_POINT_BATCH ND_LIMIT(2048, 16)           /* code points decoded together */
-#define ND_TWO_BYTE_BATCH ND_LIMIT(65536, 96)       /* bytes of letters of two bytes */
+#define ND_POINT_BATCH ND_LIMIT(128, 40)            /* code points decoded together, more than ND_WINDOW */
+#define ND_MIXED_BATCH ND_LIMIT(65536, 96)          /* bytes of scripts with spaces */
 #define ND_KEPT_SIZE ND_LIMIT((size_t)4 << 20, 256) /* a buffer up to this size stays from text to text */
 
 /* ---- fingerprints ---------------------------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@ where one hands over to the next. Joiners of one byte and no stop words: the cas
 from __future__ import annotations
 
 import gc
+import random
 import sys
 
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from test_text_core import CORE, Rules, chars, oracle_shingles, oracle_tokens, words
 
 from neardup_db import MinHash, SimHash
+from neardup_db._texts import locate
 
 RUNS = [
     "The quick, brown FOX jumps over 13 lazy dogs -- and (again) over the other twelve. ",
@@ -125,6 +127,30 @@ def test_texts_of_every_kind_give_the_same_fingerprint() -> None:
         rows = scheme.fingerprints(forms)
         assert (rows == rows[0]).all()
         assert bytes(scheme.fingerprint(text) if scheme.fingerprint(text) is not None else bytes(8)) == bytes(rows[0])
+
+
+def test_characters_of_all_lengths_are_encoded_as_by_python() -> None:
+    """A str of characters of one to four bytes, in any order and number, is read as the UTF-8 that Python makes of it."""
+    draw = random.Random(1)
+    characters = "aé\x7f\x80я\u07ff\u0800中\ud800\udfff\uffff\U00010000😀\U0010ffff"
+    texts = ["".join(draw.choices(draw.sample(characters, draw.randint(1, 4)), k=draw.randint(0, 60))) for _ in range(20_000)]
+    texts = [text for text in texts if not text.isascii()]
+    texts.append("é" * 300_000)
+    _, _, owners = locate(texts, 0, 1 << 40, lambda text: text.encode("utf-8", "surrogatepass"))
+    assert owners == [text.encode("utf-8", "surrogatepass") for text in texts]
+
+
+EDGES = [*range(0x2200), *range(0x2FE0, 0x3120), 0x3400, 0x4DBF, *range(0x4DC0, 0x4E10), *range(0x9FF0, 0xA010), 0xABFF, 0xAC00]
+EDGES += [*range(0xD770, 0xD800), *range(0xFF00, 0xFFFF)]
+
+
+def test_code_points_around_those_with_tables(tier: str) -> None:
+    """What has a table, and what stands around that, gives the tokens of the plain rules in a run of any script."""
+    rules = rules_of()
+    for first in range(0, len(EDGES), 64):
+        some = [chr(code_point) for code_point in EDGES[first : first + 64]]
+        data = "".join(f"{one}étage {one}а{one}中文{one}ка{one}\u094dम{one} " for one in some).encode()
+        assert CORE.tokenize(rules, data) == oracle_tokens(rules, data)
 
 
 def test_lone_surrogates_in_a_list_of_texts() -> None:

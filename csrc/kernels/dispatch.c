@@ -45,6 +45,7 @@ static void nd_kernels_lay(nd_kernels *over, const nd_kernels *table)
     LAY(add_weights);
     LAY(keep_below);
     LAY(ascii_words);
+    LAY(words);
     LAY(hash_shingles);
     LAY(hamming);
     LAY(keep_near);

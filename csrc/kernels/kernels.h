@@ -37,7 +37,7 @@ typedef struct nd_near {
     uint64_t max_distance;
 } nd_near;
 
-/* Where words of ASCII text go, and what must be known of the text before. */
+/* Where the words of a text go, and what must be known of the text before. */
 typedef struct nd_ascii_words {
     const uint8_t *bytes; /* what starts are counted from */
     uint8_t *out;         /* the next byte of the text of words */
@@ -46,6 +46,27 @@ typedef struct nd_ascii_words {
     uint8_t joiner;       /* one byte, put behind each token */
     uint8_t case_bit;     /* 0x20 where upper case becomes lower case, else 0 */
 } nd_ascii_words;
+
+/* Code points of one to three bytes for `words`, in pages of those that differ in their last six bits. */
+typedef struct nd_letter_page {
+    uint8_t kind[64];  /* ND_LETTER_* */
+    uint8_t trail[64]; /* the last byte of what a letter or mark becomes, which has as many bytes */
+    uint8_t lead[64];  /* the first byte, where there are one or two; three bytes keep their first two */
+} nd_letter_page;
+
+#define ND_LETTER_OTHER 0 /* not for the kernel */
+#define ND_LETTER_SEPARATES 1
+#define ND_LETTER_BEGINS 2    /* a letter or number */
+#define ND_LETTER_CONTINUES 4 /* a mark */
+#define ND_LETTER_BOUND 8     /* of a mark: text may not be cut before it, and no other one of these may precede it */
+#define ND_LETTER_ALONE 16    /* of a script without spaces: a token, three bytes, which stay what they are */
+#define ND_LETTER_PAGES 96
+typedef struct nd_letters {
+    uint8_t page_of[1024]; /* by the code point without its last six bits; that of one and two bytes is its own number */
+    nd_letter_page pages[ND_LETTER_PAGES];
+    uint32_t short_ones[0x800]; /* of one and two bytes: what letters become, separators 0; else ND_LETTER_NOT_SHORT */
+} nd_letters;
+#define ND_LETTER_NOT_SHORT 0xFFFFFFFFu
 
 /* The kernels write so much behind what they say they write, and read so much around the bytes of the shingles: */
 #define ND_TEXT_PADDING 64   /* bytes behind out, and around the text of tokens on both sides */
@@ -86,6 +107,10 @@ typedef struct nd_kernels {
     /* The letters and digits of ASCII text (no byte above 127), case mapped, a joiner in the place of the first byte behind each
      * word; the other bytes are dropped. Moves out by at most `size`, starts by at most size / 2 + 1. */
     void (*ascii_words)(nd_ascii_words *words, const uint8_t *text, size_t size);
+    /* The same of UTF-8, as far as all code points have a kind in `letters`, and marks stand in words. Goes
+     * up to the last place where the text may be cut of which both sides are such, or stops before; returns how many bytes it
+     * took. Moves out by at most half as many more, and 1: a joiner before and behind what stands alone. */
+    size_t (*words)(nd_ascii_words *words, const nd_letters *letters, const uint8_t *text, size_t size);
     /* hashes[i] = XXH3-64 of shingle i */
     void (*hash_shingles)(const nd_shingles *shingles, uint64_t *hashes);
     uint64_t (*hamming)(const uint8_t *a, const uint8_t *b, size_t size);

@@ -39,7 +39,7 @@ static size_t find_span_end(const nd_rules *rules, const uint8_t *text, size_t s
     size_t at = start;
     nd_utf8_next(text, size, &at);
     for (; at - start < shortest && size - at >= ND_ASCII_RUN; at += ND_ASCII_RUN / 2)
-        if (nd_window_of(text + at) == ND_WINDOW_ASCII)
+        if (nd_window_is_ascii(text + at))
             return at;
     for (; at < size; at++) {
         size_t next = at;
@@ -175,17 +175,17 @@ static int take_quickly(nd_text *work, const nd_rules *rules, const uint8_t *tex
     int status = ND_OK;
     const size_t start = *at;
     const size_t end = nd_ascii_end(text, size - start > ND_SPAN_SIZE ? start + ND_SPAN_SIZE + 1 : size, start);
+    if (end < size && end - start < ND_LONG_ASCII && !rules->spec.strip_accents && sink->mixed != NULL)
+        status = sink->mixed(work, rules, text, size, at);
+    if (status != ND_OK || *at != start)
+        return status;
     if (end == size || end - start >= ND_ASCII_RUN) {
         *at = end == size ? end : end - 1; /* the last one may take a mark, or it is the one beyond the span */
         return sink->ascii(work, rules, text + start, *at - start);
     }
     if (rules->spec.strip_accents)
         return ND_OK;
-    if (sink->two_bytes != NULL)
-        status = sink->two_bytes(work, rules, text, size, at);
-    if (status != ND_OK || *at != start)
-        return status;
-    status = nd_text_decode_points(work, rules, text, size, sink->two_bytes != NULL ? ND_WINDOW_TWO_BYTES : ND_WINDOW_ASCII, at);
+    status = nd_text_decode_points(work, rules, text, size, at);
     if (status == ND_OK && *at != start)
         status = sink->code_points(work, rules, work->points.items, work->points.count);
     return status;

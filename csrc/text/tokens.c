@@ -137,30 +137,70 @@ static int words_code_points_any(nd_text *work, const nd_rules *rules, const uin
     return status;
 }
 
-/* As classify, from the point's kind where that is enough. Ignorable ones continue, to be written nowhere. */
-static inline int classify_point(nd_token_state *state, uint32_t point, int *ignorable)
+/* A joiner of one byte and no stop words: what the kernels are for. */
+static int is_plain(const nd_rules *rules)
 {
-    const int before = state->in;
-    *ignorable = 0;
-    if (before < ND_IN_CLUSTER || state->cluster.last == ND_GCB_OTHER) {
-        switch (point & ND_POINT_KIND) {
-        case ND_POINT_LETTER:
-            state->in = ND_IN_WORD;
-            return before == ND_IN_WORD ? CONTINUES : BEGINS;
-        case ND_POINT_SEPARATOR:
-            state->in = ND_IN_NOTHING;
-            return SEPARATES;
-        case ND_POINT_UNSPACED:
-            state->in = ND_IN_UNSPACED;
-            cluster_begin(&state->cluster, ND_GCB_OTHER);
-            return BEGINS;
-        default:
-            break;
-        }
+    return rules->stopword_count == 0 && rules->spec.joiner_size == 1;
+}
+
+/* Makes room for the words of `size` bytes. */
+static int kernel_begin(nd_text *work, const nd_rules *rules, size_t size, nd_ascii_words *words)
+{
+    int status = nd_bytes_reserve(&work->bytes, size + size / 2 + 1 + ND_TEXT_PADDING);
+    if (status == ND_OK)
+        status = nd_tokens_reserve(work, size / 2 + 1 + ND_STARTS_PADDING);
+    if (status != ND_OK)
+        return status;
+    *words = (nd_ascii_words){
+        .bytes = work->bytes.items,
+        .out = work->bytes.items + work->bytes.count,
+        .starts = work->starts + work->token_count + 1,
+        .in_word = nd_token_is_open(work),
+        .joiner = rules->joiner[0],
+        .case_bit = rules->spec.fold != ND_CASE_NONE ? 0x20 : 0,
+    };
+    return ND_OK;
+}
+
+static int kernel_end(nd_text *work, const nd_ascii_words *words)
+{
+    work->bytes.count = (size_t)(words->out - work->bytes.items);
+    work->token_count = (size_t)(words->starts - work->starts) - 1;
+    return work->bytes.count > UINT32_MAX ? ND_ERROR_CAPACITY : ND_OK;
+}
+
+/* Where words are written. */
+typedef struct writer {
+    uint8_t *bytes, *out;
+    uint32_t *start; /* of the token that is being written */
+    size_t joiner_size;
+    uint8_t joiner[SMALL_JOINER];
+} writer;
+
+/* What comes next: ends the token before it if `close`, and writes the code point if `emit`. What is written and not kept is
+ * overwritten: no branch depends on the text, but for letters of less than three bytes. */
+static inline void write_next(writer *to, uint32_t code_point, uint32_t close, uint32_t emit)
+{
+    memcpy(to->out, to->joiner, SMALL_JOINER);
+    to->out += close ? to->joiner_size : 0;
+    to->start[1] = (uint32_t)(to->out - to->bytes);
+    to->start += close;
+    if (!emit || code_point - 0x800 < 0x10000 - 0x800) {
+        nd_utf8_put_three(code_point, to->out);
+        to->out += emit ? 3 : 0;
+    } else {
+        to->out += nd_utf8_put(code_point, to->out);
     }
-    const uint32_t record = nd_unicode_record(point & ND_POINT_VALUE);
-    *ignorable = (nd_record_flags(record) & ND_CP_IGNORABLE) != 0;
-    return *ignorable ? CONTINUES : classify(state, record);
+}
+
+/* One for which its kind is not enough. */
+static void write_any(writer *to, nd_token_state *state, uint32_t code_point)
+{
+    const uint32_t record = nd_unicode_record(code_point);
+    if (nd_record_flags(record) & ND_CP_IGNORABLE)
+        return;
+    const int open = state->in != ND_IN_NOTHING, step = classify(state, record);
+    write_next(to, code_point, open && step != CONTINUES, step != SEPARATES);
 }
 
 static int words_code_points(nd_text *work, const nd_rules *rules, const uint32_t *points, size_t count)
@@ -173,93 +213,57 @@ static int words_code_points(nd_text *work, const nd_rules *rules, const uint32_
         status = nd_tokens_reserve(work, count + 1);
     if (status != ND_OK)
         return status;
-    uint8_t joiner[SMALL_JOINER] = {0};
+    writer to = {work->bytes.items, work->bytes.items + work->bytes.count, work->starts + work->token_count, joiner_size, {0}};
     if (joiner_size > 0)
-        memcpy(joiner, rules->joiner, joiner_size);
-    nd_token_state state = work->state;
-    uint8_t *const bytes = work->bytes.items;
-    uint8_t *out = bytes + work->bytes.count;
-    uint32_t *start = work->starts + work->token_count;
-    uint8_t *token = bytes + *start;
+        memcpy(to.joiner, rules->joiner, joiner_size);
+    nd_token_state *const state = &work->state;
+    uint32_t in = (uint32_t)state->in;
     for (size_t i = 0; i < count; i++) {
-        int ignorable;
-        const int step = classify_point(&state, points[i], &ignorable);
-        if (step != CONTINUES && out != token) {
-            memcpy(out, joiner, SMALL_JOINER);
-            out += joiner_size;
-            token = out;
-            *++start = (uint32_t)(out - bytes);
-        }
-        if (step == SEPARATES || ignorable)
+        const uint32_t point = points[i];
+        /* Only a mark can be part of a grapheme of ND_GCB_OTHER. */
+        if (!(point & ND_POINT_KIND) ||
+            (in >= ND_IN_CLUSTER && ((point & ND_POINT_MARK) || state->cluster.last != ND_GCB_OTHER))) {
+            state->in = (int)in;
+            write_any(&to, state, point & ND_POINT_VALUE);
+            in = (uint32_t)state->in;
             continue;
-        const uint32_t code_point = points[i] & ND_POINT_VALUE;
-        if (code_point - 0x800 < 0x10000 - 0x800) {
-            nd_utf8_put_three(code_point, out);
-            out += 3;
-        } else {
-            out += nd_utf8_put(code_point, out);
         }
+        const uint32_t word = in == ND_IN_WORD, unspaced = (point & ND_POINT_UNSPACED) != 0;
+        const uint32_t letter = (point & ND_POINT_LETTER) != 0 || ((point & ND_POINT_MARK) != 0 && word);
+        const uint32_t open = in != ND_IN_NOTHING;
+        cluster_begin(&state->cluster, ND_GCB_OTHER); /* for one that is unspaced */
+        in = letter * ND_IN_WORD + unspaced * ND_IN_UNSPACED;
+        write_next(&to, point & ND_POINT_VALUE, open & ~(letter & word), letter | unspaced);
     }
-    work->state = state;
-    work->bytes.count = (size_t)(out - bytes);
-    work->token_count = (size_t)(start - work->starts);
+    state->in = (int)in;
+    work->bytes.count = (size_t)(to.out - to.bytes);
+    work->token_count = (size_t)(to.start - work->starts);
     return work->bytes.count > UINT32_MAX ? ND_ERROR_CAPACITY : ND_OK;
 }
 
-/* Letters of one and two bytes, without a branch on what they are: a loop of some ten cycles a letter that a word's length cannot
- * upset. Each round writes a letter or the joiner, and both the place of the next byte and that of the next start move or stay.
- * Works in windows of ND_ASCII_RUN bytes, and ends where one has only ASCII or a lead byte of three. */
-static int words_two_bytes(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, size_t *at)
+/* Scripts with spaces, by the kernel. */
+static int words_mixed(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, size_t *at)
 {
-    if (rules->stopword_count > 0 || rules->spec.joiner_size != 1 || work->state.in >= ND_IN_CLUSTER)
+    const int grapheme = work->state.in >= ND_IN_CLUSTER;
+    if (!is_plain(rules) || (grapheme && work->state.cluster.last != ND_GCB_OTHER))
         return ND_OK;
-    const size_t most = size - *at < ND_TWO_BYTE_BATCH ? size - *at : ND_TWO_BYTE_BATCH;
-    int status = nd_bytes_reserve(&work->bytes, most + 4 + ND_ASCII_RUN);
+    const size_t most = size - *at < ND_MIXED_BATCH ? size - *at : ND_MIXED_BATCH;
+    const size_t count = work->bytes.count, token_count = work->token_count;
+    nd_ascii_words words;
+    int status = grapheme ? nd_token_close(work, rules, 0) : ND_OK;
     if (status == ND_OK)
-        status = nd_tokens_reserve(work, most / 2 + 2 + ND_ASCII_RUN);
+        status = kernel_begin(work, rules, most, &words);
     if (status != ND_OK)
         return status;
-    const uint32_t *const table = rules->points;
-    const uint32_t joiner = rules->joiner[0];
-    uint8_t *const bytes = work->bytes.items;
-    struct place {
-        size_t at;
-        uint8_t *out;
-        uint32_t *start;
-        uint32_t in_word;
-    } now = {*at, bytes + work->bytes.count, work->starts + work->token_count + 1, work->state.in == ND_IN_WORD}, before = now;
-    const size_t end = *at + most;
-    int odd = 0;
-    while (!odd && end - now.at > ND_ASCII_RUN && nd_window_of(text + now.at) == ND_WINDOW_TWO_BYTES) {
-        const size_t window_end = now.at + ND_ASCII_RUN - 1;
-        while (now.at < window_end) {
-            const uint32_t lead = text[now.at], next = text[now.at + 1];
-            const uint32_t two = lead >> 7;
-            const uint32_t code_point = two ? (lead & 0x1F) << 6 | (next & 0x3F) : lead;
-            const uint32_t point = table[code_point];
-            if ((point & ND_POINT_KIND) - ND_POINT_SEPARATOR > ND_POINT_LETTER - ND_POINT_SEPARATOR ||
-                (two & ((lead < 0xC2) | ((next & 0xC0) != 0x80)))) {
-                odd = 1;
-                break;
-            }
-            before = now;
-            const uint32_t letter = point >> 25 & 1, value = point & ND_POINT_VALUE;
-            const uint32_t wide = value >= 0x80;
-            const uint32_t encoded = wide ? 0x80C0u | value >> 6 | (value & 0x3F) << 8 : value;
-            const uint16_t pair = (uint16_t)(letter ? encoded : joiner);
-            memcpy(now.out, &pair, sizeof pair);
-            now.out += letter ? 1 + wide : now.in_word;
-            *now.start = (uint32_t)(now.out - bytes);
-            now.start += now.in_word & ~letter;
-            now.in_word = letter;
-            now.at += 1 + two;
-        }
+    const size_t taken = nd_kernels_active()->words(&words, &rules->letters, text + *at, most);
+    if (taken == 0) { /* what comes may be part of the grapheme */
+        work->bytes.count = count;
+        work->token_count = token_count;
+        return ND_OK;
     }
-    *at = before.at;
-    work->state.in = before.in_word ? ND_IN_WORD : ND_IN_NOTHING;
-    work->bytes.count = (size_t)(before.out - bytes);
-    work->token_count = (size_t)(before.start - work->starts) - 1;
-    return work->bytes.count > UINT32_MAX ? ND_ERROR_CAPACITY : ND_OK;
+    *at += taken;
+    work->state.in = words.in_word ? ND_IN_WORD : ND_IN_NOTHING;
+    return kernel_end(work, &words);
 }
 
 /* With stop words or another joiner: each token is closed by the function that knows them. */
@@ -276,28 +280,6 @@ static int words_ascii_any(nd_text *work, const nd_rules *rules, const uint8_t *
     return status;
 }
 
-/* A joiner of one byte and no stop words: the kernel for it. */
-static int words_ascii_plain(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size)
-{
-    int status = nd_bytes_reserve(&work->bytes, size + ND_TEXT_PADDING);
-    if (status == ND_OK)
-        status = nd_tokens_reserve(work, size / 2 + 1 + ND_STARTS_PADDING);
-    if (status != ND_OK)
-        return status;
-    nd_ascii_words words = {
-        .bytes = work->bytes.items,
-        .out = work->bytes.items + work->bytes.count,
-        .starts = work->starts + work->token_count + 1,
-        .in_word = nd_token_is_open(work),
-        .joiner = rules->joiner[0],
-        .case_bit = rules->spec.fold != ND_CASE_NONE ? 0x20 : 0,
-    };
-    nd_kernels_active()->ascii_words(&words, text, size);
-    work->bytes.count = (size_t)(words.out - work->bytes.items);
-    work->token_count = (size_t)(words.starts - work->starts) - 1;
-    return work->bytes.count > UINT32_MAX ? ND_ERROR_CAPACITY : ND_OK;
-}
-
 static int words_ascii(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size)
 {
     if (size == 0)
@@ -307,12 +289,18 @@ static int words_ascii(nd_text *work, const nd_rules *rules, const uint8_t *text
         if (status != ND_OK)
             return status;
     }
-    const int plain = rules->stopword_count == 0 && rules->spec.joiner_size == 1;
     work->state.in = rules->ascii_word[text[size - 1]] ? ND_IN_WORD : ND_IN_NOTHING;
-    return plain ? words_ascii_plain(work, rules, text, size) : words_ascii_any(work, rules, text, size);
+    if (!is_plain(rules))
+        return words_ascii_any(work, rules, text, size);
+    nd_ascii_words words;
+    const int status = kernel_begin(work, rules, size, &words);
+    if (status != ND_OK)
+        return status;
+    nd_kernels_active()->ascii_words(&words, text, size);
+    return kernel_end(work, &words);
 }
 
-const nd_sink nd_words_sink = {words_ascii, words_code_points, words_two_bytes};
+const nd_sink nd_words_sink = {words_ascii, words_code_points, words_mixed};
 
 /* ---- characters ------------------------------------------------------------------------------------------------------- */
 

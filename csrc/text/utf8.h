@@ -88,18 +88,6 @@ static inline void nd_utf8_put_three(uint32_t code_point, uint8_t *out)
     memcpy(out, &bytes, sizeof bytes);
 }
 
-/* The code point of three bytes whose lead is E1 to EC, of which so many values begin that it is worth a way of its own; 0 if
- * that is not what stands there. Reads four bytes. */
-static inline uint32_t nd_utf8_three(const uint8_t *text)
-{
-    uint32_t bytes;
-    memcpy(&bytes, text, sizeof bytes);
-    const uint32_t lead = bytes & 0xFF;
-    if (lead - 0xE1 > 0xEC - 0xE1 || (bytes & 0xC0C000) != 0x808000)
-        return 0;
-    return (lead & 0xF) << 12 | (bytes >> 8 & 0x3F) << 6 | (bytes >> 16 & 0x3F);
-}
-
 /* First byte at or after `at` that is not ASCII, or size. */
 static inline size_t nd_ascii_end(const uint8_t *text, size_t size, size_t at)
 {
@@ -120,22 +108,15 @@ static inline size_t nd_ascii_end(const uint8_t *text, size_t size, size_t at)
     return at;
 }
 
-#define ND_WINDOW_ASCII 0
-#define ND_WINDOW_TWO_BYTES 1 /* no lead byte of three or four */
-#define ND_WINDOW_OTHER 2
+#define ND_WINDOW 32 /* bytes of text that are looked at together */
 
-/* What 32 bytes of UTF-8 have. */
-static inline int nd_window_of(const uint8_t *text)
+static inline int nd_window_is_ascii(const uint8_t *text)
 {
-    uint64_t words[4], high = 0, lead = 0;
+    uint64_t words[ND_WINDOW / 8], high = 0;
     memcpy(words, text, sizeof words);
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < ND_WINDOW / 8; i++)
         high |= words[i];
-        lead |= words[i] & words[i] << 1 & words[i] << 2; /* bit 7 of a byte: its bits 7, 6 and 5 */
-    }
-    if (lead & 0x8080808080808080U)
-        return ND_WINDOW_OTHER;
-    return high & 0x8080808080808080U ? ND_WINDOW_TWO_BYTES : ND_WINDOW_ASCII;
+    return (high & 0x8080808080808080U) == 0;
 }
 
 #endif

@@ -10,27 +10,37 @@
 #include <stdint.h>
 
 #include "arrays/arrays.h"
+#include "kernels/kernels.h"
 
 /* ---- rules ------------------------------------------------------------------------------------------------------ */
 
 /* A code point on its way to the sink: the number itself and, from points.c, what it is to the rule for words. */
 #define ND_POINT_VALUE 0x1FFFFFu
-#define ND_POINT_KIND (3u << 24)
+#define ND_POINT_KIND (ND_POINT_LETTER | ND_POINT_UNSPACED | ND_POINT_MARK | ND_POINT_SEPARATOR) /* one of these at most */
 #define ND_POINT_UNKNOWN 0u           /* not looked at, or it depends on the grapheme cluster before it */
-#define ND_POINT_SEPARATOR (1u << 24) /* no letter, number, mark, pictograph or ignorable; it may be a control character */
-#define ND_POINT_LETTER (2u << 24)    /* a letter or number of a script with spaces */
-#define ND_POINT_UNSPACED (3u << 24)  /* one of a script without, its class ND_GCB_OTHER */
-#define ND_POINT_CUT (1u << 26)       /* text may be cut before it */
+#define ND_POINT_LETTER (1u << 24)    /* a letter or number of a script with spaces */
+#define ND_POINT_UNSPACED (1u << 25)  /* one of a script without, its class ND_GCB_OTHER */
+#define ND_POINT_MARK (1u << 26)      /* a mark: where no grapheme is a token, part of the word before it or of none */
+#define ND_POINT_SEPARATOR (1u << 27) /* no letter, number, mark, pictograph or ignorable; it may be a control character */
+#define ND_POINT_CUT (1u << 28)       /* text may be cut before it */
 #define ND_POINT_ODD (1u << 31)       /* in need of all steps */
-#define ND_POINT_TABLE 0x800          /* code points in nd_rules.points; those that are not ODD there are all CUT */
+
+/* Points by code point, in pages of 64: what is XORed to the code point, so that pages of letters that stay as they are can be one. */
+#define ND_PAGE_SHIFT 6
+#define ND_PAGE_SIZE (1u << ND_PAGE_SHIFT)
+#define ND_PAGE_LIMIT 0x10000u   /* code points that have a page */
+#define ND_PAGES ND_LETTER_PAGES /* more than nd_rules_fill_points makes */
+#define ND_TWO_BYTE_LIMIT 0x800u
 
 struct nd_rules {
     nd_rules_spec spec; /* joiner and stopwords point into `joiner`; the stop words of the spec are not kept */
     int32_t form;       /* of the text after stripping accents: what decides where spans may be cut; ND_NORMALIZE_* */
     uint8_t *joiner;
-    uint8_t ascii_case[128];         /* what a byte becomes */
-    uint8_t ascii_word[128];         /* the same where it belongs to a word, 0 where not */
-    uint32_t points[ND_POINT_TABLE]; /* what the code points of one and two bytes become: ND_POINT_* */
+    uint8_t ascii_case[128]; /* what a byte becomes */
+    uint8_t ascii_word[128]; /* the same where it belongs to a word, 0 where not */
+    uint8_t page_of[ND_PAGE_LIMIT >> ND_PAGE_SHIFT];
+    uint32_t points[ND_PAGES][ND_PAGE_SIZE]; /* what a code point becomes, XOR the code point: ND_POINT_* */
+    nd_letters letters;                      /* the same for the kernel */
     /* Stop words after normalisation: word i is stopword_bytes[stopword_ends[i-1] .. stopword_ends[i]); the table is open
      * addressing over stopword_mask + 1 places, word number + 1, 0 = free. */
     uint8_t *stopword_bytes;
@@ -128,24 +138,25 @@ int nd_text_drain_part(nd_text *work, const nd_rules *rules);
 
 /* ---- spans ----------------------------------------------------------------------------------------------------------- */
 
-#define ND_ASCII_RUN 32 /* a shorter run between other characters stays with them */
+#define ND_ASCII_RUN 32   /* a shorter run between other characters stays with them */
+#define ND_LONG_ASCII 256 /* so does one up to here where the sink takes both */
 
 /* All take what follows what they got before; all return a status. Code points (ND_POINT_*) may include ignorable ones. */
 typedef struct nd_sink {
     int (*ascii)(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size); /* not case-mapped yet */
     int (*code_points)(nd_text *work, const nd_rules *rules, const uint32_t *points, size_t count);
-    /* May be NULL. Takes UTF-8 as it comes from *at on, as far as it is of one or two bytes a code point, each of them to be cut
-     * before, or not at all: moves *at, never behind the last code point that it saw. */
-    int (*two_bytes)(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, size_t *at);
+    /* May be NULL. Takes UTF-8 as it comes from *at on, as far as it can, or not at all: moves *at, never behind the last code
+     * point that it saw. */
+    int (*mixed)(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, size_t *at);
 } nd_sink;
 
 /* Fills rules->points, from what the rules hold otherwise. Not for strip_accents. */
 void nd_rules_fill_points(nd_rules *rules);
 
 /* Decodes, normalises and folds text from *at on into work->points, as far as each code point can be looked at alone, up to
- * ND_POINT_BATCH of them or to a window (nd_window_of) of `until` or less, and moves *at to where it may be cut: the last code
- * point seen is left there unless the text ends. */
-int nd_text_decode_points(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, int until, size_t *at);
+ * ND_POINT_BATCH of them or to ND_WINDOW bytes of ASCII, and moves *at to where it may be cut: the last code point seen is left
+ * there unless the text ends. */
+int nd_text_decode_points(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, size_t *at);
 
 /* Normalises, folds and strips a text, span by span, into the sink. */
 int nd_text_each_span(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, const nd_sink *sink);

@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "kernels/kernels.h"
+#include "text/workspace.h"
 
 static void *block(size_t size)
 {
@@ -72,6 +73,83 @@ static void check_words(const nd_kernels *kernels)
     }
 }
 
+/* ---- words beyond ASCII --------------------------------------------------------------------------------------------------- */
+
+/* Letters, marks, separators and ideographs of all lengths, what no table has, and what is no UTF-8. */
+static const char *const pieces[] = {"a", "Z", "7", " ", ",", "word ", "\xC3\xA9", "\xC3\x89", "\xC3\x9F", "\xC5\xBF", "\xC2\xA0",
+    "\xC2\xAB", "\xCE\xA9", "\xCF\x82", "\xD0\xAF", "\xD1\x8F", "\xD0\xBC\xD0\xB8\xD1\x80 ", "\xCC\x81", "\xD7\x90", "\xD6\x91",
+    "\xD9\x8B", "\xE0\xA4\x95", "\xE0\xA4\xBE", "\xE0\xA4\x82", "\xE0\xA5\x8D", "\xE0\xA4\xBC", "\xE0\xA4\xA8", "\xE0\xB8\x81",
+    "\xE0\xB8\xB4", "\xE1\xBA\xA0", "\xE2\x80\x99", "\xE2\x80\xA6", "\xE2\x82\xAC", "\xE3\x80\x82", "\xE3\x81\x8B",
+    "\xE3\x82\x99", "\xE3\x83\xBC", "\xE3\x90\x80", "\xE4\xB6\xBF", "\xE4\xB7\x80", "\xE4\xB8\xAD", "\xE9\xBF\xBF",
+    "\xE6\x96\x87\xE5\xAD\x97\xE4\xB8\xAD", "\xEA\xB0\x80", "\xEB\xAF\xBC", "\xED\x9E\xA3", "\xEF\xBC\x8C", "\xEF\xBC\xA1",
+    "\xF0\x9F\x98\x80", "\xC3", "\xE2\x80", "\x80", "\xC1\x81", "\xE0\x81\x81", "\xED\xA0\x80", "\xF8", "\xEA"};
+#define PIECES (sizeof pieces / sizeof pieces[0])
+
+typedef struct taken {
+    nd_ascii_words words;
+    uint8_t *out;
+    uint32_t *starts;
+    size_t size;
+} taken;
+
+static taken take(const nd_kernels *first, const nd_kernels *then, const nd_rules *rules, const uint8_t *text, size_t size,
+    int in_word)
+{
+    taken made = {.out = block(1 + size + size / 2 + 1 + ND_TEXT_PADDING),
+        .starts = block(4 * (size / 2 + 1 + ND_STARTS_PADDING))};
+    made.words = (nd_ascii_words){.bytes = made.out,
+        .out = made.out,
+        .starts = made.starts,
+        .in_word = in_word,
+        .joiner = '-',
+        .case_bit = rules->spec.fold != ND_CASE_NONE ? 0x20 : 0};
+    made.size = first->words(&made.words, &rules->letters, text, size);
+    CHECK(made.size <= size && (size_t)(made.words.out - made.out) <= made.size + made.size / 2 + 1);
+    if (then != NULL)
+        made.size += then->words(&made.words, &rules->letters, text + made.size, size - made.size);
+    return made;
+}
+
+/* A tier may stop before the scalar one; what that adds makes it the same. */
+static void check_letters_once(const nd_kernels *kernels, const nd_kernels *scalar, const nd_rules *rules, const uint8_t *source,
+    size_t size)
+{
+    uint8_t *const text = malloc(size + (size == 0)); /* to the byte: nothing is read behind it */
+    CHECK(text != NULL);
+    memcpy(text, source, size);
+    for (int in_word = 0; in_word <= 1; in_word++) {
+        const taken one = take(scalar, NULL, rules, text, size, in_word),
+                    other = take(kernels, scalar, rules, text, size, in_word);
+        const size_t written = (size_t)(one.words.out - one.out), tokens = (size_t)(one.words.starts - one.starts);
+        CHECK(one.size == other.size && !one.words.in_word == !other.words.in_word);
+        CHECK(written == (size_t)(other.words.out - other.out) && tokens == (size_t)(other.words.starts - other.starts));
+        CHECK(memcmp(one.out, other.out, written) == 0 && memcmp(one.starts, other.starts, 4 * tokens) == 0);
+        free(one.out);
+        free(one.starts);
+        free(other.out);
+        free(other.starts);
+    }
+    free(text);
+}
+
+static void check_letters(const nd_kernels *kernels, const nd_kernels *scalar, const nd_rules *rules)
+{
+    uint8_t text[600];
+    for (size_t round = 0; round < 20000; round++) {
+        size_t size = 0, most = (size_t)(draw() >> 8) % 500;
+        const size_t kinds = 1 + (size_t)(draw() >> 8) % 6; /* few of them make long runs */
+        size_t chosen[6];
+        for (size_t i = 0; i < kinds; i++)
+            chosen[i] = (size_t)(draw() >> 8) % PIECES;
+        while (size < most) {
+            const size_t any = (draw() >> 8) % 40 == 0 ? (size_t)(draw() >> 8) % PIECES : chosen[(size_t)(draw() >> 8) % kinds];
+            memcpy(text + size, pieces[any], strlen(pieces[any]));
+            size += strlen(pieces[any]);
+        }
+        check_letters_once(kernels, scalar, rules, text, size);
+    }
+}
+
 /* ---- hashes --------------------------------------------------------------------------------------------------------------- */
 
 static void check_hashes_once(const nd_kernels *kernels, size_t tokens_in_all, size_t longest, size_t tokens, size_t joiner_size,
@@ -110,14 +188,35 @@ static void check_hashes(const nd_kernels *kernels)
                 }
 }
 
+/* The tables of some rules. */
+static nd_rules *rules_of(int32_t normalize, int32_t fold)
+{
+    nd_rules *rules;
+    const nd_rules_spec spec = {.normalize = normalize,
+        .fold = fold,
+        .tokens = ND_TOKENS_WORDS,
+        .shingle = 3,
+        .hash = ND_HASH_XXH3_64};
+    CHECK(nd_rules_new(&spec, &rules) == ND_OK);
+    return rules;
+}
+
 int main(void)
 {
+    nd_rules *const rules[] = {rules_of(ND_NORMALIZE_NFKC, ND_CASE_FOLD), rules_of(ND_NORMALIZE_NFC, ND_CASE_LOWER),
+        rules_of(ND_NORMALIZE_NONE, ND_CASE_NONE)};
+    CHECK(nd_isa_force("scalar") == ND_OK);
+    const nd_kernels *const scalar = nd_kernels_active();
     for (int i = 0; i < nd_isa_count(); i++) {
         const char *const tier = nd_isa_at(i);
         CHECK(nd_isa_force(tier) == ND_OK);
         check_words(nd_kernels_active());
         check_hashes(nd_kernels_active());
+        for (size_t r = 0; r < 3; r++)
+            check_letters(nd_kernels_active(), scalar, rules[r]);
         printf("%s: ok\n", tier);
     }
+    for (size_t r = 0; r < 3; r++)
+        nd_rules_free(rules[r]);
     return 0;
 }
