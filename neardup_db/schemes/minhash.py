@@ -20,6 +20,15 @@ _NUM_PERM_MAX: int = native.lib.ND_NUM_PERM_MAX
 _DEFAULT_RECALL = 0.99
 
 
+_OF_HASHES = ("hashes", "packed")
+"""Evidence that is the stored value: all 64 bits of each shingle hash, or 40."""
+
+
+def _kind_of_hashes(family: Family) -> str:
+    """A new index packs its hashes where its signatures can be made of packed ones; in earlier files no index does."""
+    return "packed" if family == "affine32" else "hashes"
+
+
 class MinHash(SetScheme):
     """Texts that share so much of their shingles: Jaccard similarity at or above the threshold, found with the stated recall.
 
@@ -82,7 +91,7 @@ class MinHash(SetScheme):
             family=check_choice("family", family, FAMILIES),
             expected=check_integer("expected", expected, 1, EXPECTED_MAX, "documents"),
             plan="bands",
-            evidence_kind="hashes" if exact else "none",
+            evidence_kind=_kind_of_hashes(family) if exact else "none",
         )
         self._set_bands(bands, rows)
         self.native  # noqa: B018 (checks the rest)
@@ -127,7 +136,7 @@ class MinHash(SetScheme):
             "evidence_kind": stored.text("evidence", EVIDENCES),
         }
         if state["exact"] != (state["evidence_kind"] != "none"):
-            raise stored.wrong("evidence", "'none' with exact=0, 'hashes' or 'text' with exact=1")
+            raise stored.wrong("evidence", "'none' with exact=0, 'packed', 'hashes' or 'text' with exact=1")
         return state
 
     def _setting(self, name: str) -> Any:
@@ -137,8 +146,17 @@ class MinHash(SetScheme):
         return (*super()._identity(), self.evidence_kind)
 
     def for_index(self, rules: TextRules, store_text: bool) -> MinHash:
-        kind = "none" if not self.exact else "text" if store_text and not rules.custom else "hashes"
+        kind = self.evidence_kind
+        if self.exact and store_text and not rules.custom:
+            kind = "text"
+        elif kind == "text":
+            kind = _kind_of_hashes(self.family)
         return self if kind == self.evidence_kind else self._copy(evidence_kind=kind)
+
+    def like(self, stored: Scheme) -> MinHash:
+        if isinstance(stored, MinHash) and (self.evidence_kind, stored.evidence_kind) == ("packed", "hashes"):
+            return self._copy(evidence_kind="hashes")
+        return self
 
     @property
     def table(self) -> str:
@@ -164,7 +182,7 @@ class MinHash(SetScheme):
         return self._cached("fingerprint_native", lambda: native_scheme({**self.settings(), "evidence": "none"}))
 
     def keys_of(self, values: native.Values) -> Any:
-        return native.band_keys(self.native, values) if self.evidence_kind == "hashes" else None
+        return native.band_keys(self.native, values) if self.evidence_kind in _OF_HASHES else None
 
     def evidence(self, texts: Sequence[str | bytes], rules: TextRules) -> list[bytes | None] | None:
         if self.evidence_kind != "text":
@@ -173,7 +191,7 @@ class MinHash(SetScheme):
         return values_of(scheme, texts, rules).split()
 
     def reads_values_of(self, other: Scheme) -> bool:
-        if isinstance(other, MinHash) and self.evidence_kind == other.evidence_kind == "hashes":
+        if isinstance(other, MinHash) and self.evidence_kind == other.evidence_kind and self.evidence_kind in _OF_HASHES:
             return True  # the shingle hashes themselves, whatever is made of them
         return super().reads_values_of(other)
 
