@@ -71,8 +71,9 @@ int nd_set_read(const uint8_t *value, size_t size, uint64_t *numbers)
         if ((size_t)__builtin_popcountll(word) > count - found)
             return ND_ERROR_DAMAGED;
         for (; word != 0; word &= word - 1, found++) {
-            const uint64_t number = number_at(value, found, 8 * at + (size_t)__builtin_ctzll(word));
-            ascending &= (found == 0) | (number > last);
+            const size_t bit = 8 * at + (size_t)__builtin_ctzll(word);
+            const uint64_t number = number_at(value, found, bit);
+            ascending &= ((found == 0) | (number > last)) & (bit - found <= GAPS);
             last = number;
             if (numbers != NULL)
                 numbers[found] = number;
