@@ -4,7 +4,8 @@
     python benchmarks/allpairs.py [--parts pairs clusters texts] [--json FILE] > RESULT.md
         [--documents 740000] [--data FILE.jsonl]            pairs: BottomK(k=128, threshold=0.5), add_many, then pairs()
         [--clusters 1000000] [--clusters-data FILE.jsonl]   clusters: MinHash(threshold=0.8), add_many, then clusters()
-        [--texts 100000] [--repeat 3]                       texts: texts in a list, clusters out, all libraries in turns
+        [--texts 100000] [--repeat 3] [--words 420 250]     texts: texts in a list, clusters out, all libraries in turns
+        [--before PYTHON]                                   also the version that is installed for another Python
 
 Without files the documents are corpus.py's, for `pairs` with a median of 250 words. The pairs of the first 20,000 documents are
 compared with those of exact.py on fingerprints made without the index. In the third part the truth comes from exact.py over sets
@@ -17,6 +18,8 @@ import argparse
 import json
 import os
 import statistics
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -166,7 +169,10 @@ def text_dedup_job(path: str, folder: str) -> tuple[Clusters, None]:
     return components(max(minhash.uf.parent, default=0) + 1, minhash.uf.parent.items()), None
 
 
-LIBRARIES = ("neardup-db exact=True, in a file", "neardup-db, in a file", *JOBS, "text-dedup")
+EXACT = "neardup-db exact=True, in a file"
+BEFORE = "neardup-db exact=True, the version before"
+ONE = "--one"
+LIBRARIES = (EXACT, "neardup-db, in a file", *JOBS, "text-dedup")
 
 
 def to_clusters(name: str, path: str, truth: set[tuple[int, int]]) -> dict[str, Any]:
@@ -205,15 +211,36 @@ def truth_of(path: str) -> set[tuple[int, int]]:
     return set(exact_pairs(shingle_sets((text for _, text in read_jsonl(Path(path))), shingles), THRESHOLD))
 
 
-def measure_texts(path: str, repeat: int, names: Sequence[str]) -> dict[str, Any]:
+def version_before(python: str, path: str, truth: set[tuple[int, int]]) -> dict[str, Any]:
+    """The same of the version that another Python has."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(sorted(truth), file)
+        file.flush()
+        done = subprocess.run([python, __file__, ONE, path, file.name], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return {**json.loads(done.stdout), "name": BEFORE}
+
+
+def one_job(path: str, truth: str) -> None:
+    """What `version_before` runs."""
+    pairs = {(i, j) for i, j in json.loads(Path(truth).read_text())}
+    print(json.dumps(to_clusters(EXACT, path, pairs)))
+
+
+def measure_texts(path: str, repeat: int, names: Sequence[str], before: str | None) -> dict[str, Any]:
     """The third part: rounds through all libraries."""
     truth = in_child(truth_of, path)
+    names = names if before is None else (*names, BEFORE)
     note(f"texts: {len(truth)} true pairs")
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for turn in range(repeat):
         for name in names:
             try:
-                runs[name].append(in_child(to_clusters, name, path, truth))
+                if before is not None and name == BEFORE:
+                    runs[name].append(version_before(before, path, truth))
+                else:
+                    runs[name].append(in_child(to_clusters, name, path, truth))
                 note(f"round {turn + 1}: {name} {runs[name][-1]['seconds']:.1f} s")
             except RuntimeError as error:
                 note(f"round {turn + 1}: {name} failed: {str(error).strip().splitlines()[-1]}")
@@ -255,7 +282,7 @@ def clusters_markdown(result: dict[str, Any]) -> str:
     return title + table(header, [row])
 
 
-def texts_markdown(result: dict[str, Any], count: int) -> str:
+def texts_markdown(result: dict[str, Any], count: int, words: int) -> str:
     """The third part."""
     gaoya = next((row["seconds"] for row in result["rows"] if row["name"] == "gaoya"), None)
     dash = chr(8211)
@@ -276,7 +303,8 @@ def texts_markdown(result: dict[str, Any], count: int) -> str:
     ]
     times = ("seconds", "of all repeats", "CPU s", "of gaoya's", "memory MB", "file left, MB")
     return (
-        f"## {count:,} texts to clusters\n\nJaccard of 3-word shingles >= 0.8; {result['true_pairs']:,} true pairs in "
+        f"## {count:,} texts to clusters, median of {words} words\n\n"
+        f"Jaccard of 3-word shingles >= 0.8; {result['true_pairs']:,} true pairs in "
         f"{result['true_clusters']:,} clusters. One thread, texts in a list (text-dedup reads them from the file, and works in "
         "processes of its own, whose CPU and memory are not counted), medians. Joined: true pairs whose documents are in one "
         "cluster. Recall and precision: of the pairs given; neardup-db makes clusters without listing pairs, its pairs are asked "
@@ -287,6 +315,9 @@ def texts_markdown(result: dict[str, Any], count: int) -> str:
 
 def main() -> None:
     """The command line."""
+    if sys.argv[1:2] == [ONE]:
+        one_thread()
+        return one_job(sys.argv[2], sys.argv[3])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
     parser.add_argument("--documents", type=int, default=740_000)
@@ -295,6 +326,8 @@ def main() -> None:
     parser.add_argument("--clusters-data", type=Path)
     parser.add_argument("--texts", type=int, default=100_000)
     parser.add_argument("--libraries", nargs="*", choices=LIBRARIES, default=list(LIBRARIES))
+    parser.add_argument("--words", type=int, nargs="*", default=[corpus.MEDIAN_WORDS, WORDS], help="medians, of the third part")
+    parser.add_argument("--before", metavar="PYTHON")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="for corpora and indexes")
     parser.add_argument("--json", type=Path)
@@ -318,13 +351,14 @@ def main() -> None:
             path = documents(options.clusters_data, options.clusters, corpus.MEDIAN_WORDS)
             results["clusters"] = measure_clusters(path, options.clusters, Path(folder))
             report.append(clusters_markdown(results["clusters"]))
-        if "texts" in options.parts:
-            path = documents(None, options.texts, corpus.MEDIAN_WORDS)
-            results["texts"] = measure_texts(path, options.repeat, options.libraries)
-            report.append(texts_markdown(results["texts"], options.texts))
+        for words in options.words if "texts" in options.parts else ():
+            path = documents(None, options.texts, words)
+            results[f"texts, {words} words"] = measured = measure_texts(path, options.repeat, options.libraries, options.before)
+            report.append(texts_markdown(measured, options.texts, words))
     print("\n\n".join(report))
     if options.json:
         options.json.write_text(json.dumps(results, indent=1) + "\n")
+    return None
 
 
 if __name__ == "__main__":

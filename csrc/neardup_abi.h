@@ -172,6 +172,7 @@ int nd_band_buckets(const uint8_t *signature, size_t num_perm, size_t slot_size,
 #define ND_EVIDENCE_NONE 0   /* MinHash: similarity = share of equal slots */
 #define ND_EVIDENCE_HASHES 1 /* exact: the stored value is the sorted distinct shingle hashes */
 #define ND_EVIDENCE_TEXT 2   /* exact: stored value = signature and a 16-byte digest of the hashes; texts are hashed again */
+#define ND_EVIDENCE_PACKED 3 /* exact: the stored value is the set of the first 40 bits of the hashes, mixed; family affine32 */
 
 #define ND_MEASURE_FINGERPRINT 0
 #define ND_MEASURE_ESTIMATE 1
@@ -210,6 +211,11 @@ typedef struct nd_scheme {
 int nd_scheme_check(const nd_scheme *scheme, char *message, size_t message_size);
 /* ND_OK if bytes can be a stored value of the scheme: length, ascending order. */
 int nd_scheme_value_check(const nd_scheme *scheme, const uint8_t *value, size_t size);
+
+/* Of a value of ND_EVIDENCE_PACKED: how many hashes have so many bytes, 0 where none do; and these, ascending: 40 bits, then zeros.
+ * numbers NULL: it is looked at only. ND_ERROR_DAMAGED if it is none. */
+size_t nd_set_count(size_t size);
+int nd_set_read(const uint8_t *value, size_t size, uint64_t *numbers);
 
 /* The settings of a file that are words ("scheme", "plan", "text.case", ...): the word of a number, NULL where there is none, and the
  * number of a word, -1 where there is none. Numbers are those of ND_SCHEME_*, ND_PLAN_*, ND_CASE_*, ..., from 0 on. */

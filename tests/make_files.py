@@ -40,6 +40,7 @@ FILES: dict[str, dict[str, Any]] = {
     "simhash": {"scheme": SimHash(max_distance=12, blocks=14), "text": TextRules.words(shingle=1, stopwords=["the", "of"])},
     "minhash": {"scheme": MinHash(threshold=0.7, seed=20), "store_text": True},
     "minhash-exact": {"scheme": MinHash(threshold=0.7, exact=True, slot_bits=32)},
+    "minhash-packed": {"scheme": MinHash(threshold=0.7, exact=True, slot_bits=32)},
     "minhash-exact-text": {"scheme": MinHash(threshold=0.7, exact=True), "store_text": True},
     "bottomk": {"scheme": BottomK(k=64, threshold=0.6), "text": TextRules.chars(), "record_matches": False},
     "bitsampling": {"scheme": BitSampling(bits=128, threshold=0.8), "store_text": True},

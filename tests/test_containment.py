@@ -359,7 +359,7 @@ def test_wrong_questions_are_refused(index: Index) -> None:
 def test_explain_tells_the_plan() -> None:
     """Exact indexes look at every fingerprint of the group; bottom-k probes hashes and meets those that have one of them."""
     for name, plan, probes, candidates in (
-        ("hashes", "scan_containment", 0, 3),
+        ("hashes", "scan_packed_containment", 0, 3),
         ("text", "scan_text_containment", 0, 3),
         ("bottomk", "prefix_containment", 2, 2),
     ):

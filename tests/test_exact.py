@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import xxhash
 from hypothesis import HealthCheck, given, settings
+from packed import packed
 from support import WORDS, Case, Model, case_of, estimate, jaccard
 from test_scheme_core import keys
 
@@ -392,12 +393,13 @@ def test_minhash_returns_candidates_by_their_slots(threshold: float, bands: dict
 # ---- groups ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("family", ["affine32", "java32"])
 @pytest.mark.parametrize("name", ["xxh3_64", "fnv1a_32"])
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 500, 4096, 4097])
-def test_the_value_of_an_exact_index_is_the_sorted_hashes(name: str, count: int) -> None:
-    """However many there are, whatever their first bits, and with every shingle twice."""
+def test_the_value_of_an_exact_index_is_the_sorted_hashes(name: str, count: int, family: Any) -> None:
+    """However many there are, whatever their first bits, and with every shingle twice; packed unless the family is java32."""
     rules = TextRules.words(shingle=1, hash=name)
     words = [f"w{i}" for i in range(count)]
     expected = np.unique(shingle_hashes(" ".join(words), rules).astype("<u8"))
-    value = MinHash(exact=True).for_index(rules, False).values([" ".join(words + words)], rules).values[0]
-    assert value == expected.tobytes()
+    value = MinHash(exact=True, family=family).for_index(rules, False).values([" ".join(words + words)], rules).values[0]
+    assert value == (packed(expected.tolist()) if family == "affine32" else expected.tobytes())

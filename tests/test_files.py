@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from make_files import CODES, CREATED, DATA, EXPIRES, FILES, TEXTS
 
-from neardup_db import BinaryCode, Cluster, Document, Index, MinHash, TextRules
+from neardup_db import BinaryCode, Cluster, Document, Index, MinHash, ParameterError, TextRules
 from neardup_db.store.layout.schema import SCHEMA_VERSION
 
 RELEASED = sorted(DATA.glob("schema-*/*.db"))
@@ -25,6 +25,11 @@ PAIRS: dict[str, dict[tuple[str, str], tuple[float, int | None]]] = {
         ("near", "nearer"): (110 / 128, None),
     },
     "minhash-exact": {
+        ("first", "near"): (19 / 21, None),
+        ("first", "nearer"): (20 / 21, None),
+        ("near", "nearer"): (19 / 22, None),
+    },
+    "minhash-packed": {
         ("first", "near"): (19 / 21, None),
         ("first", "nearer"): (20 / 21, None),
         ("near", "nearer"): (19 / 22, None),
@@ -71,7 +76,7 @@ def test_a_released_file_opens_with_its_settings(copied: Any, path: Path) -> Non
     """Scheme, text rules and options are those that it was made with, every invariant holds, and a write works."""
     arguments = FILES[path.stem]
     with Index(copied(path), arguments["scheme"], text=arguments.get("text")) as index:
-        asked = arguments["scheme"].for_index(index.text_rules, bool(arguments.get("store_text")))
+        asked = arguments["scheme"].for_index(index.text_rules, bool(arguments.get("store_text"))).like(index.scheme)
         assert index.scheme.settings().items() >= asked.settings().items()
         assert index.text_rules == arguments.get("text", TextRules())
         settings = index.stats()["settings"]
@@ -253,3 +258,17 @@ def test_names_of_an_index_are_its_own(tmp_path: Path) -> None:
         }
         index.add("a", "one two three")
         assert index.connection.execute("SELECT key FROM Nachrichten_2_documents").get == "a"
+
+
+def test_a_file_of_whole_hashes_stays_one(copied: Any) -> None:
+    """An exact file of the version before packed hashes takes documents and other thresholds without its texts; where these are
+    stored for the first time, it is an error as before."""
+    path = copied(DATA / "schema-1" / "minhash-exact.db")
+    with Index(path, MinHash(threshold=0.7, exact=True, slot_bits=32)) as index:
+        assert index.scheme.settings()["evidence"] == "hashes"
+        before = {(one.key_a, one.key_b): one.similarity for one in index.pairs()}
+        index.rebuild(MinHash(threshold=0.5, exact=True))
+        assert index.scheme.settings()["evidence"] == "hashes" and index.check().ok
+        assert {(one.key_a, one.key_b): one.similarity for one in index.pairs()}.items() >= before.items()
+        with pytest.raises(ParameterError, match="stored text"):
+            index.rebuild(store_text=True)

@@ -11,6 +11,7 @@ import pytest
 import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from packed import packed, unpacked
 
 import neardup_db as nd
 from neardup_db import native
@@ -122,7 +123,8 @@ WRONG: list[tuple[int, dict[str, Any], str]] = [
     (lib.ND_SCHEME_MINHASH, {"bands": 2**30, "rows": 100}, "bands is 1073741824"),
     (lib.ND_SCHEME_MINHASH, {"slot_bits": 8}, "slot_bits is 8"),
     (lib.ND_SCHEME_MINHASH, {"family": 2}, "family is 2"),
-    (lib.ND_SCHEME_MINHASH, {"evidence": 3}, "evidence is 3"),
+    (lib.ND_SCHEME_MINHASH, {"evidence": 4}, "evidence is 4"),
+    (lib.ND_SCHEME_MINHASH, {"evidence": lib.ND_EVIDENCE_PACKED, "family": lib.ND_FAMILY_JAVA32}, "family is 1"),
     (lib.ND_SCHEME_MINHASH, {"plan": lib.ND_PLAN_SCAN}, "plan is 0"),
     (lib.ND_SCHEME_BOTTOMK, {"k": 0}, "k is 0"),
     (lib.ND_SCHEME_BOTTOMK, {"measure": 2}, "measure is 2"),
@@ -159,12 +161,41 @@ def test_minhash_value_is_the_low_slots_little_endian() -> None:
 
 
 def test_exact_minhash_values() -> None:
-    """With evidence the value is the sorted distinct hashes, or the signature and two XXH3-64 of them."""
+    """With evidence the value is the sorted distinct hashes, these packed, or the signature and two XXH3-64 of them."""
     ordered = little(sorted(HASHES))
     assert value_of(scheme(lib.ND_SCHEME_MINHASH, evidence=lib.ND_EVIDENCE_HASHES), REPEATED) == ordered
+    assert value_of(scheme(lib.ND_SCHEME_MINHASH, evidence=lib.ND_EVIDENCE_PACKED), REPEATED) == packed(HASHES)
     digest = little([xxhash.xxh3_64_intdigest(ordered, seed) for seed in (0, 1)])
     native = scheme(lib.ND_SCHEME_MINHASH, evidence=lib.ND_EVIDENCE_TEXT)
     assert value_of(native, REPEATED) == signature_of(HASHES, 128, 2) + digest
+
+
+@given(st.lists(st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 99)), min_size=1, max_size=400))
+def test_packed_values_are_read_as_they_were_written(hashes: list[int]) -> None:
+    """The value tells how many hashes it has, and 40 bits of each; no other bytes are a value of them."""
+    value = value_of(PACKED, hashes)
+    assert value == packed(hashes)
+    room = ffi.new("uint64_t[]", lib.nd_set_count(len(value)))
+    assert lib.nd_set_read(value, len(value), room) == lib.ND_OK == lib.nd_set_read(value, len(value), ffi.NULL)
+    assert bytes(ffi.buffer(room)) == unpacked(hashes)
+
+
+@given(st.binary(max_size=200))
+def test_what_is_read_as_packed_is_written_so(value: bytes) -> None:
+    """Of any bytes, those that are accepted are exactly those that the numbers in them are written as."""
+    count = lib.nd_set_count(len(value))
+    room = ffi.new("uint64_t[]", count + 1)
+    if lib.nd_set_read(value, len(value), room) == lib.ND_OK:
+        numbers = [room[i] >> 24 for i in range(count)]
+        bits = sum(1 << i + (number >> 32) for i, number in enumerate(numbers))
+        lows = b"".join((number & 0xFFFFFFFF).to_bytes(4, "little") for number in numbers)
+        assert numbers == sorted(set(numbers)) and value == lows + bits.to_bytes((count + 262) // 8, "little")
+
+
+def test_sizes_tell_how_many_hashes() -> None:
+    """No two numbers of hashes have packed values of one size, and of the other sizes none has hashes."""
+    sizes = {4 * count + (count + 262) // 8: count for count in range(1, 3000)}
+    assert [lib.nd_set_count(size) for size in range(12000)] == [sizes.get(size, 0) for size in range(12000)]
 
 
 def test_bottom_k_value_is_the_smallest_hashes() -> None:
@@ -235,11 +266,21 @@ def test_texts_give_the_values_of_their_shingles(kind: int) -> None:
         assert lib.nd_values_count(values) == 0
 
 
+PACKED = scheme(lib.ND_SCHEME_MINHASH, evidence=lib.ND_EVIDENCE_PACKED)
+SPOILT = [
+    packed(HASHES)[:-1],
+    packed(HASHES) + b"\0",
+    bytes(1200) + packed(HASHES)[1200:],  # two equal numbers, or two that descend
+    packed(HASHES)[:-1] + bytes([packed(HASHES)[-1] ^ 128]),  # a bit behind the last
+    packed(HASHES)[:1200] + bytes([packed(HASHES)[1200] ^ 1]) + packed(HASHES)[1201:],
+]
+
 DAMAGED: list[tuple[Any, list[bytes]]] = [
     (scheme(lib.ND_SCHEME_SIMHASH), [b"", bytes(7), bytes(9)]),
     (scheme(lib.ND_SCHEME_MINHASH), [b"", bytes(255), bytes(257), bytes(512)]),
     (scheme(lib.ND_SCHEME_MINHASH, evidence=lib.ND_EVIDENCE_TEXT), [bytes(256), bytes(16)]),
     (scheme(lib.ND_SCHEME_MINHASH, evidence=lib.ND_EVIDENCE_HASHES), [b"", bytes(4), little([2, 1]), little([1, 1])]),
+    (PACKED, [b"", bytes(4), bytes(36), bytes(37), b"abcd\x03" + bytes(31), bytes(8) + b"\x01" + bytes(31) + b"\x80", *SPOILT]),
     (scheme(lib.ND_SCHEME_BOTTOMK, k=2), [b"", bytes(15), little([2, 1]), little([3, 3]), little([1, 2, 3])]),
 ]
 
@@ -311,7 +352,7 @@ def test_band_keys_are_the_distinct_signed_buckets() -> None:
     buckets = {xxhash.xxh3_64_intdigest(signature[i * 12 : (i + 1) * 12], i) & 0xFFFFFFFF for i in range(16)}
     expected = [(0, b, b) for b in sorted(v - 2**32 if v >> 31 else v for v in buckets)]
     assert any(k[1] < 0 for k in expected) and any(k[1] > 0 for k in expected)
-    for evidence in (lib.ND_EVIDENCE_NONE, lib.ND_EVIDENCE_HASHES, lib.ND_EVIDENCE_TEXT):
+    for evidence in (lib.ND_EVIDENCE_NONE, lib.ND_EVIDENCE_HASHES, lib.ND_EVIDENCE_TEXT, lib.ND_EVIDENCE_PACKED):
         native = scheme(lib.ND_SCHEME_MINHASH, evidence=evidence)
         value = value_of(native, REPEATED)
         assert keys(native, value, False) == keys(native, value, True) == expected
@@ -358,7 +399,7 @@ def test_bands_of_one_slot_may_be_odd_in_number(num_perm: int, hash_count: int) 
     signature = signature_of(hashes, num_perm, 4)
     buckets = {xxhash.xxh3_64_intdigest(signature[i * 4 : (i + 1) * 4], i) & 0xFFFFFFFF for i in range(num_perm)}
     expected = [(0, b, b) for b in sorted(v - 2**32 if v >> 31 else v for v in buckets)]
-    for evidence in (lib.ND_EVIDENCE_NONE, lib.ND_EVIDENCE_HASHES, lib.ND_EVIDENCE_TEXT):
+    for evidence in (lib.ND_EVIDENCE_NONE, lib.ND_EVIDENCE_HASHES, lib.ND_EVIDENCE_TEXT, lib.ND_EVIDENCE_PACKED):
         native = scheme(lib.ND_SCHEME_MINHASH, num_perm=num_perm, bands=num_perm, rows=1, slot_bits=32, evidence=evidence)
         assert keys(native, value_of(native, hashes), False) == expected
 
@@ -475,14 +516,16 @@ def test_minhash_rules() -> None:
     other = HASHES[:250] + [h ^ 1 for h in HASHES[250:]]
     signatures = [signature_of(h, 128, 2) for h in (HASHES, other)]
     share = sum(signatures[0][2 * i : 2 * i + 2] == signatures[1][2 * i : 2 * i + 2] for i in range(128)) / 128
-    for evidence, expected in ((lib.ND_EVIDENCE_NONE, share), (lib.ND_EVIDENCE_HASHES, 250 / 350), (lib.ND_EVIDENCE_TEXT, share)):
+    exact = {lib.ND_EVIDENCE_HASHES: 250 / 350, lib.ND_EVIDENCE_PACKED: 250 / 350}
+    for evidence in range(4):
+        expected = exact.get(evidence, share)
         native = scheme(lib.ND_SCHEME_MINHASH, evidence=evidence)
         assert similarity(native, value_of(native, HASHES), value_of(native, other)) == (expected, -1)
 
 
 def test_values_may_stand_at_any_address() -> None:
     """Similarity and keys do not depend on the alignment of the bytes."""
-    for evidence in (lib.ND_EVIDENCE_NONE, lib.ND_EVIDENCE_HASHES):
+    for evidence in (lib.ND_EVIDENCE_NONE, lib.ND_EVIDENCE_HASHES, lib.ND_EVIDENCE_PACKED):
         native = scheme(lib.ND_SCHEME_MINHASH, evidence=evidence)
         value = value_of(native, HASHES)
         moved, out, distance = ffi.new("uint8_t[]", b"???" + value), ffi.new("double *"), ffi.new("int64_t *")

@@ -11,6 +11,7 @@ from math import comb
 import numpy as np
 import pytest
 import xxhash
+from packed import packed
 from test_fingerprint import fold, mix32
 from test_kernels import splitmix64
 from test_scheme_core import keys
@@ -384,14 +385,15 @@ def test_query_names():
     """Each plan and kind of evidence has its query and constants."""
     rules = TextRules()
     assert MinHash().verification() == "bands" and MinHash().query_parameters() == {"slot_bits": 16}
-    assert MinHash(exact=True).for_index(rules, False).verification() == "bands_hashes"
+    assert MinHash(exact=True).for_index(rules, False).verification() == "bands_packed"
+    assert MinHash(exact=True, family="java32").for_index(rules, False).verification() == "bands_hashes"
     assert MinHash(exact=True).for_index(rules, True).verification() == "bands_text"
-    assert MinHash(exact=True).for_index(TextRules(tokens=str.split), True).verification() == "bands_hashes"
+    assert MinHash(exact=True).for_index(TextRules(tokens=str.split), True).verification() == "bands_packed"
     assert (BottomK().verification(), BottomK(measure="estimate").verification()) == ("prefix", "prefix_estimate")
     assert BottomK(k=9).query_parameters() == {"k": 9}
     assert BottomK(containment=True).verification() == "prefix"
     assert BottomK(containment=True).verification("containment") == "prefix_containment"
-    assert MinHash(exact=True).for_index(rules, False).verification("containment") == "scan_containment"
+    assert MinHash(exact=True).for_index(rules, False).verification("containment") == "scan_packed_containment"
     assert MinHash(exact=True).for_index(rules, True).verification("containment") == "scan_text_containment"
     assert SimHash(64).query_parameters() == {"bits": 64, "slope": 1.0}
     assert BitSampling(64).query_parameters() == {"bits": 64, "slope": 2.0}
@@ -407,6 +409,9 @@ def fingerprint_in(scheme, value):
         return scheme.decoded(value, None)
     if scheme.evidence_kind == "hashes":
         return compute.minhash(np.frombuffer(value, "<u8"), scheme.num_perm, scheme.seed, scheme.slot_bits, scheme.family)
+    if scheme.evidence_kind == "packed":
+        values = {packed(compute.shingle_hashes(text).tolist()): text for text in (TEXT, "two words")}
+        return scheme.fingerprint(values[value])
     return scheme.decoded(value[: scheme.value_size], None)
 
 
@@ -431,7 +436,9 @@ def test_evidence():
     assert evidence == [expected, None]
     assert MinHash().evidence([TEXT], TextRules()) is None
     own = MinHash(exact=True).for_index(TextRules(), False)
-    assert own.evidence([TEXT], TextRules()) is None and own.values([TEXT], TextRules()).values == [expected]
+    assert own.evidence([TEXT], TextRules()) is None and own.values([TEXT], TextRules()).values == [packed(hashes_of(TEXT))]
+    own = MinHash(exact=True, family="java32").for_index(TextRules(), False)
+    assert own.values([TEXT], TextRules()).values == [expected]
 
 
 def test_compare():

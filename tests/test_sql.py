@@ -15,15 +15,16 @@ import apsw
 import pytest
 import xxhash
 from by_hand import load_extension, refused
+from packed import packed, unpacked
 from support import sqlite_shell
 
 import neardup_db
 from neardup_db import BinaryCode, Index, MinHash
 
 COUNTS = {
-    "containment": (2,), "containment_estimate": (3,), "hamming": (2,), "intact": (2,), "isa": (0,), "jaccard": (2, 3),
-    "jaccard_estimate": (3,), "minhash": (1, 2, 3, 4), "near": (3,), "number": (2,), "simhash": (1, 2, 3), "similarity": (3,),
-    "slot_share": (3,), "text_containment": (3,), "text_jaccard": (4,), "version": (0,),
+    "containment": (2,), "containment_estimate": (3,), "hamming": (2,), "hashes": (1,), "intact": (2,), "isa": (0,),
+    "jaccard": (2, 3), "jaccard_estimate": (3,), "minhash": (1, 2, 3, 4), "near": (3,), "number": (2,), "simhash": (1, 2, 3),
+    "similarity": (3,), "slot_share": (3,), "text_containment": (3,), "text_jaccard": (4,), "version": (0,),
 }  # fmt: skip
 """Scalar functions: the numbers of arguments that each takes."""
 SCALARS = {(f"neardup_{name}", count) for name, counts in COUNTS.items() for count in counts}
@@ -149,6 +150,16 @@ def test_jaccard_refuses_damaged_blobs(db: apsw.Connection, damaged: bytes) -> N
         assert "ascending" in refused(db, "SELECT neardup_jaccard_estimate(?, ?, 3)", a, b)
         assert "ascending" in refused(db, "SELECT neardup_containment(?, ?)", a, b)
         assert "ascending" in refused(db, "SELECT neardup_containment_estimate(?, ?, 3)", a, b)
+
+
+def test_hashes_are_those_of_a_packed_value(db: apsw.Connection) -> None:
+    """64 bits of each, ascending, as the functions of sets take them; what is no packed value is an error."""
+    hashes = [5, 2**64 - 1, 77, 1 << 40]
+    assert one(db, "SELECT neardup_hashes(?)", packed(hashes)) == unpacked(hashes)
+    assert one(db, "SELECT neardup_hashes(NULL)") is None
+    for damaged in (b"", packed(hashes)[:-1], packed(hashes)[:-1] + b"\xff", numbers(1, 2)):
+        assert "no packed set" in refused(db, "SELECT neardup_hashes(?)", damaged)
+    assert "packed value is needed" in refused(db, "SELECT neardup_hashes('a')")
 
 
 def test_jaccard_estimate_counts_the_smallest_of_the_union(db: apsw.Connection) -> None:

@@ -377,6 +377,7 @@ def test_calls_joined_by_or(db: apsw.Connection) -> None:
 LOOK_UPS = {
     "bands": "b USING PRIMARY KEY (bucket=? AND group_id=?)",
     "bands_hashes": "b USING PRIMARY KEY (bucket=? AND group_id=?)",
+    "bands_packed": "b USING PRIMARY KEY (bucket=? AND group_id=?)",
     "bands_text": "b USING PRIMARY KEY (bucket=? AND group_id=?)",
     "buckets": "b USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
     "prefix": "x USING PRIMARY KEY (hash=? AND group_id=?)",

@@ -1,14 +1,17 @@
 /* sort.c: radix sorts of 64-bit values, in place and without memory of their own, and of records. */
 #include "arrays/arrays.h"
 
+/* Each number is put in order with the one before it without a branch: whether they are swapped is a coin toss, and few go further. */
 static void insertion_sort(uint64_t *values, size_t count)
 {
     for (size_t i = 1; i < count; i++) {
-        uint64_t value = values[i];
-        size_t j = i;
-        for (; j > 0 && values[j - 1] > value; j--)
+        uint64_t before = values[i - 1], value = values[i];
+        uint64_t smaller = value < before ? value : before;
+        size_t j = i - 1;
+        values[i] = value < before ? before : value;
+        for (; j > 0 && values[j - 1] > smaller; j--)
             values[j] = values[j - 1];
-        values[j] = value;
+        values[j] = smaller;
     }
 }
 
@@ -60,10 +63,12 @@ void nd_sort64(uint64_t *values, size_t count)
 
 static size_t keep_distinct(uint64_t *hashes, size_t count)
 {
-    size_t kept = count > 0;
-    for (size_t i = 1; i < count; i++)
-        if (hashes[i] != hashes[kept - 1])
-            hashes[kept++] = hashes[i];
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t hash = hashes[i];
+        hashes[kept] = hash;
+        kept += i + 1 == count || hash != hashes[i + 1];
+    }
     return kept;
 }
 

@@ -135,6 +135,10 @@ typedef struct nd_kernels {
 } nd_kernels;
 
 #define ND_PREMIX_FACTOR 0x9E3779B97F4A7C15u
+static inline uint64_t nd_fold(uint64_t hash)
+{
+    return (hash ^ hash >> 32) * ND_PREMIX_FACTOR;
+}
 
 extern const nd_kernels nd_kernels_scalar;
 extern const nd_kernels nd_kernels_text_scalar;

@@ -1,15 +1,10 @@
 /* scalar.c: every kernel in portable C. This file says what the kernels of the other tiers must return, to the bit. */
 #include "kernels/kernels.h"
 
-static uint64_t fold(uint64_t hash)
-{
-    return (hash ^ hash >> 32) * ND_PREMIX_FACTOR;
-}
-
 static void premix(const uint64_t *hashes, size_t count, uint32_t *x)
 {
     for (size_t j = 0; j < count; j++)
-        x[j] = (uint32_t)(fold(fold(hashes[j])) >> 32);
+        x[j] = (uint32_t)(nd_fold(nd_fold(hashes[j])) >> 32);
 }
 
 static void minhash_update(const uint32_t *a, const uint32_t *b, uint32_t offset, size_t num_perm, const uint32_t *x,

@@ -4,11 +4,13 @@
  *     SimHash, one-bit samples, codes   bits / 8 bytes, the code
  *     MinHash                           num_perm slots of slot_bits / 8 bytes: the signature
  *     MinHash, evidence HASHES          8 bytes for each distinct shingle hash, ascending; the signature is computed from them
+ *     MinHash, evidence PACKED          the same hashes, mixed, 40 bits of each, as nd_set_write lays them out
  *     MinHash, evidence TEXT            the signature, then XXH3-64 of those hashes (8 bytes each, ascending) with seeds 0 and 1
  *     bottom-k                          8 bytes for each of the k smallest distinct hashes, ascending
  * Every number is little-endian. No text without shingles has a value. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "kernels/kernels.h"
 #include "schemes/schemes.h"
@@ -115,12 +117,14 @@ static int check_minhash(const complaint *to, const nd_scheme *scheme)
     if (status == ND_OK)
         status = check_family(to, scheme);
     if (status == ND_OK)
-        status = check_range(to, "evidence", scheme->evidence, ND_EVIDENCE_NONE, ND_EVIDENCE_TEXT);
+        status = check_range(to, "evidence", scheme->evidence, ND_EVIDENCE_NONE, ND_EVIDENCE_PACKED);
     if (status != ND_OK)
         return status;
     if (scheme->bands < 1 || scheme->bands > scheme->num_perm / scheme->rows)
         return refuse(to, "bands is %d; with %d rows and num_perm %d it must be from 1 to %d", scheme->bands, scheme->rows,
             scheme->num_perm, scheme->num_perm / scheme->rows);
+    if (scheme->evidence == ND_EVIDENCE_PACKED && scheme->family != ND_FAMILY_AFFINE32)
+        return refuse(to, "family is %d; packed hashes are those of %d (affine32)", scheme->family, ND_FAMILY_AFFINE32);
     if (scheme->slot_bits != 16 && scheme->slot_bits != 32)
         return refuse(to, "slot_bits is %d; it must be 16 or 32", scheme->slot_bits);
     if (scheme->plan != ND_PLAN_BANDS)
@@ -179,11 +183,29 @@ int nd_scheme_value_check(const nd_scheme *scheme, const uint8_t *value, size_t 
         return check_ascending(value, size, (size_t)scheme->k);
     if (scheme->kind == ND_SCHEME_MINHASH && scheme->evidence == ND_EVIDENCE_HASHES)
         return check_ascending(value, size, SIZE_MAX);
+    if (scheme->kind == ND_SCHEME_MINHASH && scheme->evidence == ND_EVIDENCE_PACKED)
+        return nd_set_read(value, size, NULL);
     if (scheme->kind == ND_SCHEME_MINHASH)
         expected = nd_signature_size(scheme) + (scheme->evidence == ND_EVIDENCE_TEXT ? ND_TEXT_DIGEST_SIZE : 0);
     else
         expected = (size_t)scheme->bits / 8;
     return size == expected ? ND_OK : ND_ERROR_DAMAGED;
+}
+
+/* Of two packed sets that were checked. */
+static int packed_similarity(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size, double *similarity)
+{
+    const size_t a_count = nd_set_count(a_size), b_count = nd_set_count(b_size);
+    uint64_t *numbers = malloc((a_count + b_count) * sizeof *numbers);
+    if (numbers == NULL)
+        return ND_ERROR_MEMORY;
+    int status = nd_set_read(a, a_size, numbers);
+    if (status == ND_OK)
+        status = nd_set_read(b, b_size, numbers + a_count);
+    if (status == ND_OK)
+        *similarity = nd_jaccard(numbers, a_count, numbers + a_count, b_count, 0);
+    free(numbers);
+    return status;
 }
 
 int nd_scheme_similarity(const nd_scheme *scheme, const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size,
@@ -193,6 +215,8 @@ int nd_scheme_similarity(const nd_scheme *scheme, const uint8_t *a, size_t a_siz
         return ND_ERROR_DAMAGED;
     const nd_kernels *kernels = nd_kernels_active();
     *distance = -1;
+    if (scheme->kind == ND_SCHEME_MINHASH && scheme->evidence == ND_EVIDENCE_PACKED)
+        return packed_similarity(a, a_size, b, b_size, similarity);
     if (scheme->kind == ND_SCHEME_BOTTOMK && scheme->measure == ND_MEASURE_ESTIMATE) {
         *similarity = nd_jaccard_estimate_bytes(a, a_size / 8, b, b_size / 8, (size_t)scheme->k);
     } else if (scheme->kind == ND_SCHEME_BOTTOMK ||

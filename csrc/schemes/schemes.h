@@ -52,6 +52,9 @@ int nd_keys_append(nd_keys *keys, int64_t table_no, int64_t low, int64_t high);
 
 /* ---- sketches in parts: what nd_minhash and nd_simhash_u64 are made of ------------------------------------------------- */
 
+/* Not in a file: affine32 of numbers that are mixed already, packed ones. */
+#define ND_FAMILY_MIXED (-1)
+
 /* minima[num_perm], all ones before the first hashes; finished they are slots. */
 void nd_minhash_add(int32_t family, const uint32_t *a, const uint32_t *b, size_t num_perm, const uint64_t *hashes, size_t count,
     uint32_t *minima);
@@ -79,6 +82,15 @@ static inline uint64_t nd_read_bits(const uint8_t *code, size_t at, size_t width
 
 /* The code as a number permuted by blocks, bits <= 64. */
 uint64_t nd_permute_number(uint64_t code, size_t bits, size_t blocks, const uint8_t *order);
+
+/* ---- packed sets: the numbers of hashes, ascending and distinct ----------------------------------------------------------- */
+
+/* Of each hash fold(fold(h)), whose upper half is x of affine32 (kernels.h), with zeros behind its first 40 bits. */
+void nd_set_numbers(const uint64_t *hashes, size_t count, uint64_t *numbers);
+/* Bytes of so many numbers. */
+size_t nd_set_size(size_t count);
+/* First 4 bytes of each number, its bits 8 to 39; then the bits i + (first 8 bits of number i), which are 1 among zeros. */
+void nd_set_write(const uint64_t *numbers, size_t count, uint8_t *out);
 
 /* ---- comparisons by their inputs in bytes ---------------------------------------------------------------------------- */
 

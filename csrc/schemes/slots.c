@@ -12,10 +12,11 @@ int nd_scheme_begin_slots(const nd_scheme *scheme, nd_scratch *scratch)
 
 int nd_scheme_add_minima(const nd_scheme *scheme, nd_scratch *scratch, const uint64_t *hashes, size_t count)
 {
-    size_t most = ND_MINIMA_AT_ONCE / scratch->num_perm;
+    const size_t most = ND_MINIMA_AT_ONCE / scratch->num_perm;
+    const int32_t family = scheme->evidence == ND_EVIDENCE_PACKED ? ND_FAMILY_MIXED : scheme->family;
     for (size_t start = 0; start < count; start += most) {
         size_t size = count - start < most ? count - start : most;
-        nd_minhash_add(scheme->family, scratch->a, scratch->b, scratch->num_perm, hashes + start, size, scratch->slots);
+        nd_minhash_add(family, scratch->a, scratch->b, scratch->num_perm, hashes + start, size, scratch->slots);
         if (size == most && nd_watched(&scratch->watch) != ND_OK)
             return ND_ERROR_STOPPED;
     }

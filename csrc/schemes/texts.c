@@ -35,11 +35,31 @@ static int append_bit_sample(const nd_scheme *scheme, const shingles *from, size
     return status == ND_OK ? nd_bit_sample(values->scratch.slots, (size_t)scheme->bits, out) : status;
 }
 
+static int append_packed(const shingles *from, size_t token_count, nd_values *values)
+{
+    /* The hashes themselves may stand in the scratch: the numbers go behind them, and behind these the same in their order. */
+    const size_t count = from->count, held = from->hashes == values->scratch.hashes ? count : 0;
+    uint64_t *numbers;
+    uint8_t *out;
+    int status = nd_scratch_hashes(&values->scratch, held + 2 * count, &numbers);
+    if (status != ND_OK)
+        return status;
+    nd_set_numbers(held > 0 ? numbers : from->hashes, count, numbers + held);
+    const uint64_t *distinct = numbers + held + count;
+    const size_t distinct_count = nd_sorted_distinct(numbers + held, count, numbers + held + count);
+    status = nd_values_append(values, nd_set_size(distinct_count), token_count, &out);
+    if (status == ND_OK)
+        nd_set_write(distinct, distinct_count, out);
+    return status;
+}
+
 static int append_minhash(const nd_scheme *scheme, const shingles *from, size_t token_count, nd_values *values)
 {
     uint8_t *out;
     uint64_t *distinct = NULL;
     size_t distinct_count = 0, size = nd_signature_size(scheme);
+    if (scheme->evidence == ND_EVIDENCE_PACKED)
+        return append_packed(from, token_count, values);
     if (scheme->evidence != ND_EVIDENCE_NONE) {
         if (nd_scratch_hashes(&values->scratch, from->count, &distinct) != ND_OK)
             return ND_ERROR_MEMORY;

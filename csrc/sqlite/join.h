@@ -55,6 +55,8 @@ int nd_join_damaged(join_reader *reader, int64_t id);
 int nd_join_end(join_reader *reader, sqlite3_stmt *statement, int code, int status);
 /* The sorted distinct shingle hashes of a fingerprint's text, aligned; a size of 0 where no document has one. */
 int nd_join_read_text(join_reader *reader, int64_t id, const uint8_t **bytes, size_t *size);
+/* What is compared of a stored value of *size bytes, aligned: a copy, or the hashes of a packed one. */
+int nd_join_compared(join_reader *reader, const uint8_t *value, const uint8_t **bytes, size_t *size);
 /* Whether reading the candidate table from end to end is quicker than looking up each probe of `count` fingerprints. */
 int nd_join_prefers_walk(join_reader *reader, int64_t count, int *walk);
 /* Runs the page that the join has. */

@@ -3,11 +3,15 @@
 
 #include <string.h>
 
-/* Of a text that is compared the shingle hashes, else `bytes`, which is the stored value where it is NULL. */
+/* `bytes`: of a text that is compared the shingle hashes, else the stored value. */
 static int add(join_reader *reader, int64_t id, int64_t group_id, const uint8_t *value, size_t value_size, const uint8_t *bytes,
     size_t size)
 {
-    int status = nd_bucket_join_add(reader->join, id, group_id, value, value_size, bytes, size);
+    int status = ND_OK;
+    if (reader->settings->scheme.evidence == ND_EVIDENCE_PACKED)
+        status = nd_join_compared(reader, value, &bytes, &size);
+    if (status == ND_OK)
+        status = nd_bucket_join_add(reader->join, id, group_id, value, value_size, bytes, size);
     return status == ND_ERROR_DAMAGED ? nd_join_damaged(reader, id) : status;
 }
 

@@ -131,6 +131,21 @@ int nd_join_read_text(join_reader *reader, int64_t id, const uint8_t **bytes, si
     return nd_join_end(reader, statement, code, status);
 }
 
+int nd_join_compared(join_reader *reader, const uint8_t *value, const uint8_t **bytes, size_t *size)
+{
+    const nd_scheme *scheme = &reader->settings->scheme;
+    const size_t count = scheme->evidence == ND_EVIDENCE_PACKED ? nd_set_count(*size) : 0;
+    uint64_t *copy = nd_workspace_numbers(reader->workspace, 0, count > 0 ? count : *size / sizeof *copy + 1);
+    if (copy == NULL)
+        return ND_ERROR_MEMORY;
+    int status = count > 0 ? nd_set_read(value, *size, copy) : nd_scheme_value_check(scheme, value, *size);
+    if (status == ND_OK && count == 0)
+        memcpy(copy, value, *size);
+    *bytes = (const uint8_t *)copy;
+    *size = count > 0 ? count * sizeof *copy : *size;
+    return status;
+}
+
 static int read_value(void *context, int64_t id, const uint8_t **bytes, size_t *size)
 {
     join_reader *reader = context;
@@ -143,13 +158,9 @@ static int read_value(void *context, int64_t id, const uint8_t **bytes, size_t *
     if (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         const void *value = sqlite3_column_blob(statement, 0);
         *size = (size_t)sqlite3_column_bytes(statement, 0);
-        uint64_t *copy = nd_workspace_numbers(reader->workspace, 0, *size / 8 + 1);
-        if (!nd_column_is_intact(statement, 0) || nd_scheme_value_check(scheme, value, *size) != ND_OK)
+        status = nd_column_is_intact(statement, 0) ? nd_join_compared(reader, value, bytes, size) : ND_ERROR_DAMAGED;
+        if (status == ND_ERROR_DAMAGED)
             status = nd_join_damaged(reader, id);
-        else if (copy == NULL)
-            status = ND_ERROR_MEMORY;
-        else
-            *bytes = memcpy(copy, value, *size);
     }
     return nd_join_end(reader, statement, code, status);
 }

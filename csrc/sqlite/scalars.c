@@ -108,6 +108,26 @@ static void sql_jaccard(sqlite3_context *context, int argc, sqlite3_value **argv
         sqlite3_result_double(context, nd_jaccard(numbers[0], counts[0], numbers[1], counts[1], threshold));
 }
 
+/* neardup_hashes(value) -> what neardup_jaccard and neardup_containment compare: the numbers of a packed value, 64 bits each. */
+static void sql_hashes(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    const uint8_t *value;
+    size_t size;
+    if (nd_any_null(argc, argv))
+        return;
+    if (sqlite3_value_type(argv[0]) != SQLITE_BLOB || !nd_value_bytes(argv[0], &value, &size)) {
+        nd_fail(context, "a packed value is needed, not %s", nd_type_name(argv[0]));
+        return;
+    }
+    const size_t count = nd_set_count(size);
+    uint64_t *numbers = nd_workspace_numbers(nd_function_workspace(context), 0, count);
+    int status = numbers == NULL ? ND_ERROR_MEMORY : nd_set_read(value, size, numbers);
+    if (status == ND_ERROR_DAMAGED)
+        nd_fail(context, "a blob of %d bytes is no packed set of hashes", sqlite3_value_bytes(argv[0]));
+    else if (nd_fail_status(context, status))
+        sqlite3_result_blob64(context, numbers, count * sizeof *numbers, SQLITE_TRANSIENT);
+}
+
 /* neardup_jaccard_estimate(a, b, k) -> unbiased estimate of the sets' Jaccard similarity from their k smallest hashes each. */
 static void sql_jaccard_estimate(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
@@ -291,6 +311,7 @@ const nd_scalar_spec nd_pure_scalars[] = {
     {"neardup_number", 2, 0, sql_number},
     {"neardup_jaccard", 2, 0, sql_jaccard},
     {"neardup_jaccard", 3, 0, sql_jaccard},
+    {"neardup_hashes", 1, 0, sql_hashes},
     {"neardup_jaccard_estimate", 3, 0, sql_jaccard_estimate},
     {"neardup_containment", 2, 0, sql_containment},
     {"neardup_containment_estimate", 3, 0, sql_containment_estimate},

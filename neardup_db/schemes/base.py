@@ -110,6 +110,10 @@ class Scheme(Immutable, ABC):
         Raises ParameterError where the two do not go together."""
         return self
 
+    def like(self, stored: Scheme) -> Scheme:
+        """This scheme with values laid out as those of a stored one, where its file is older than the present layout."""
+        return self
+
     def mismatches(self, stored: Scheme) -> list[str]:
         """One clause ("threshold=0.5, the file has 0.8") for each given parameter that the stored scheme has otherwise."""
         if self.name != stored.name:

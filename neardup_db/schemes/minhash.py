@@ -19,15 +19,25 @@ _NUM_PERM_MAX: int = native.lib.ND_NUM_PERM_MAX
 _DEFAULT_RECALL = 0.99
 
 
+_OF_HASHES = ("hashes", "packed")
+"""Evidence that is the stored value: all 64 bits of each shingle hash, or 40."""
+
+
+def _kind_of_hashes(family: Family) -> str:
+    """A new index packs its hashes where its signatures can be made of packed ones; in earlier files no index does."""
+    return "packed" if family == "affine32" else "hashes"
+
+
 class MinHash(SetScheme):
     """Texts that share so much of their shingles: Jaccard similarity at or above the threshold, found with the stated recall.
 
-    num_perm: hash functions, slots of a signature. threshold: above 0, at most 1. bands, rows: a pair is looked at if all `rows`
-    slots of one of the `bands` are equal, probability 1 - (1 - similarity^rows)^bands; None for the cheapest choice that finds a
-    pair at the threshold with probability `recall`. seed: 0 to 2^63 - 1, or "random". exact: candidates are verified by their
-    true Jaccard similarity; otherwise by the share of equal slots, which varies around it (standard deviation 0.035 at 0.8 with
-    128 slots). slot_bits: 16 or 32 kept of each slot. family: "affine32", or "java32", the linear functions of the article
-    "MinHashing and LSH". expected: documents that the index is planned for.
+    num_perm: hash functions, slots of a signature. threshold: above 0, at most 1. bands, rows: a pair is looked at if all
+    `rows` slots of one of the `bands` are equal, probability 1 - (1 - similarity^rows)^bands; None for the cheapest choice
+    that finds a pair at the threshold with probability `recall`. seed: 0 to 2^63 - 1, or "random". exact: candidates are
+    verified by their true Jaccard similarity, of shingles told apart by 40 bits (64 where texts are stored): it is wrong, by
+    about one shingle, for 1 pair of texts of 430 words in 9 million; otherwise by the share of equal slots, which varies
+    around it (standard deviation 0.035 at 0.8 with 128 slots). slot_bits: 16 or 32 kept of each slot. family: "affine32", or
+    "java32", the linear functions of the article "MinHashing and LSH". expected: documents that the index is planned for.
 
     Short texts share less than they seem to: for fewer than about 50 words take `TextRules.chars()` and a threshold of about 0.6.
 
@@ -81,7 +91,7 @@ class MinHash(SetScheme):
             family=check_choice("family", family, FAMILIES),
             expected=check_integer("expected", expected, 1, EXPECTED_MAX, "documents"),
             plan="bands",
-            evidence_kind="hashes" if exact else "none",
+            evidence_kind=_kind_of_hashes(family) if exact else "none",
         )
         self._set_bands(bands, rows)
         self.native  # noqa: B018 (checks the rest)
@@ -126,7 +136,7 @@ class MinHash(SetScheme):
             "evidence_kind": stored.text("evidence", EVIDENCES),
         }
         if state["exact"] != (state["evidence_kind"] != "none"):
-            raise stored.wrong("evidence", "'none' with exact=0, 'hashes' or 'text' with exact=1")
+            raise stored.wrong("evidence", "'none' with exact=0, 'packed', 'hashes' or 'text' with exact=1")
         return state
 
     def _setting(self, name: str) -> Any:
@@ -136,8 +146,17 @@ class MinHash(SetScheme):
         return (*super()._identity(), self.evidence_kind)
 
     def for_index(self, rules: TextRules, store_text: bool) -> MinHash:
-        kind = "none" if not self.exact else "text" if store_text and not rules.custom else "hashes"
+        kind = self.evidence_kind
+        if self.exact and store_text and not rules.custom:
+            kind = "text"
+        elif kind == "text":
+            kind = _kind_of_hashes(self.family)
         return self if kind == self.evidence_kind else self._copy(evidence_kind=kind)
+
+    def like(self, stored: Scheme) -> MinHash:
+        if isinstance(stored, MinHash) and (self.evidence_kind, stored.evidence_kind) == ("packed", "hashes"):
+            return self._copy(evidence_kind="hashes")
+        return self
 
     @property
     def table(self) -> str:
@@ -163,7 +182,7 @@ class MinHash(SetScheme):
         return self._cached("fingerprint_native", lambda: native_scheme({**self.settings(), "evidence": "none"}))
 
     def keys_of(self, values: native.Values) -> Any:
-        return native.band_keys(self.native, values) if self.evidence_kind == "hashes" else None
+        return native.band_keys(self.native, values) if self.evidence_kind in _OF_HASHES else None
 
     def evidence(self, texts: Sequence[str | bytes], rules: TextRules) -> list[bytes | None] | None:
         if self.evidence_kind != "text":
@@ -172,7 +191,7 @@ class MinHash(SetScheme):
         return values_of(scheme, texts, rules).split()
 
     def reads_values_of(self, other: Scheme) -> bool:
-        if isinstance(other, MinHash) and self.evidence_kind == other.evidence_kind == "hashes":
+        if isinstance(other, MinHash) and self.evidence_kind == other.evidence_kind and self.evidence_kind in _OF_HASHES:
             return True  # the shingle hashes themselves, whatever is made of them
         return super().reads_values_of(other)
 

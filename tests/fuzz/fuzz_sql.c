@@ -71,6 +71,9 @@ static const preset presets[] = {
     {"0001_minhash_band", "keys_minhash_band",
      "('scheme','minhash'),('plan','bands'),('num_perm',16),('bands',8),('rows',2),('slot_bits',16),"
      "('seed',1),('threshold',0.5),('evidence','text')"},
+    {"0001_minhash_band", "keys_minhash_band",
+     "('scheme','minhash'),('plan','bands'),('num_perm',33),('bands',33),('rows',1),('slot_bits',32),"
+     "('seed',1),('threshold',0.5),('evidence','packed')"},
     {"0001_bottomk_prefix", "keys_bottomk_prefix",
      "('scheme','bottomk'),('plan','prefix'),('k',20),('threshold',0.5),('measure','fingerprint')"},
     {"0001_bottomk_prefix", "keys_bottomk_prefix",
@@ -200,7 +203,7 @@ static const char *const setting_names[] = {
 };
 static const char *const words[] = {
     "i", "simhash", "minhash", "bottomk", "bitsampling", "binarycode", "scan", "blocks", "chunks", "bands", "prefix", "affine32",
-    "java32", "none", "hashes", "text", "fingerprint", "estimate", "NFC", "NFKC", "fold", "lower", "words", "chars", "space", "keep",
+    "java32", "none", "hashes", "text", "packed", "fingerprint", "estimate", "NFC", "NFKC", "fold", "lower", "words", "chars", "space", "keep",
     "drop", "whole", "xxh3_64", "md5", "fnv1a_32", "sha256", "callable:a:b", "[\"x\",\"the\"]", "[1]", "{}", "[", "0x0123456789abcdef",
     "k1", "the quick brown fox jumps over the lazy dog",
 };
@@ -300,6 +303,7 @@ static const char *const questions[] = {
     "SELECT neardup_number(?1, ?2), neardup_number(?2, 1)",
     "SELECT neardup_containment(?1, ?2), neardup_containment_estimate(?1, ?2, ?3)",
     "SELECT neardup_text_containment('i', ?1, ?2)",
+    "SELECT hex(neardup_hashes(?1)), (SELECT count(neardup_hashes(value)) FROM i_fingerprint)",
     "SELECT * FROM neardup_probe('i', ?1, ?2) LIMIT 100",
     "SELECT *, index_name, first_id, last_id FROM neardup_filing('i', 0, 1000) LIMIT 3000",
     "SELECT * FROM neardup_filing(?1, ?2, ?3) LIMIT 3000",

@@ -42,7 +42,7 @@ static void take_scheme(input *from, nd_scheme *scheme)
         scheme->bands = 1 + (int32_t)take_choice(from, (size_t)(most < 64 ? most : 64));
         scheme->plan = ND_PLAN_BANDS;
         scheme->family = (int32_t)take_choice(from, 2);
-        scheme->evidence = (int32_t)take_choice(from, 3);
+        scheme->evidence = (int32_t)take_choice(from, 4);
     } else if (scheme->kind == ND_SCHEME_BOTTOMK) {
         scheme->k = 1 + (int32_t)take_choice(from, 200);
         scheme->plan = ND_PLAN_PREFIX;
@@ -62,6 +62,11 @@ static int holds_hashes(const nd_scheme *scheme)
     return scheme->kind == ND_SCHEME_BOTTOMK || (scheme->kind == ND_SCHEME_MINHASH && scheme->evidence == ND_EVIDENCE_HASHES);
 }
 
+static int is_packed(const nd_scheme *scheme)
+{
+    return scheme->kind == ND_SCHEME_MINHASH && scheme->evidence == ND_EVIDENCE_PACKED;
+}
+
 static int compare(const void *a, const void *b)
 {
     const uint64_t left = nd_load64(a), right = nd_load64(b);
@@ -75,6 +80,23 @@ typedef struct value {
     size_t size, skew;
 } value;
 
+/* The packed set of the hashes in `of`, in its place; of those that are zeros to the 40th bit there is one. */
+static void pack(value *of)
+{
+    uint64_t numbers[1000];
+    size_t count = 0;
+    qsort(of->bytes, of->size / 8, 8, compare);
+    for (size_t i = 0; i < of->size / 8; i++) {
+        const uint64_t number = nd_load64(of->bytes + 8 * i) >> 24 << 24;
+        if (count == 0 || number != numbers[count - 1])
+            numbers[count++] = number;
+    }
+    free_guarded(of->bytes, of->skew);
+    of->size = nd_set_size(count);
+    of->bytes = guarded(of->size, of->skew);
+    nd_set_write(numbers, count, of->bytes);
+}
+
 /* The size that a value has, or any; hashes in order, or as they come. */
 static value take_value(input *from, const nd_scheme *scheme)
 {
@@ -82,6 +104,8 @@ static value take_value(input *from, const nd_scheme *scheme)
     const size_t mostly = take_choice(from, 8);
     if (mostly > 0 && holds_hashes(scheme))
         out.size = out.size % 800 / 8 * 8;
+    else if (mostly > 0 && is_packed(scheme))
+        out.size = 8 + out.size % 800;
     else if (mostly > 0 && scheme->kind == ND_SCHEME_MINHASH)
         out.size = (size_t)scheme->num_perm * (size_t)scheme->slot_bits / 8 + (scheme->evidence == ND_EVIDENCE_TEXT ? 16 : 0);
     else if (mostly > 0 && scheme->bits > 0)
@@ -97,6 +121,8 @@ static value take_value(input *from, const nd_scheme *scheme)
         out.bytes[i] = taken > 0 ? (uint8_t)(out.bytes[i % taken] + i / taken) : (uint8_t)i;
     if (mostly > 1 && holds_hashes(scheme) && out.size > 0)
         qsort(out.bytes, out.size / 8, 8, compare);
+    if (mostly > 1 && is_packed(scheme) && out.size >= 8)
+        pack(&out);
     return out;
 }
 
@@ -118,8 +144,35 @@ static value change(input *from, const nd_scheme *scheme, const value *of)
     return out;
 }
 
+/* Bit by bit. */
+static int is_packed_value(const value *of)
+{
+    size_t count = 0, found = 0;
+    uint64_t last = 0;
+    while (nd_set_size(++count) < of->size)
+        ;
+    if (nd_set_size(count) != of->size)
+        return 0;
+    for (size_t bit = 0; bit < 8 * (of->size - 4 * count); bit++) {
+        if ((of->bytes[4 * count + bit / 8] >> bit % 8 & 1) == 0)
+            continue;
+        if (found == count || bit - found > 255)
+            return 0;
+        uint64_t number = bit - found;
+        for (size_t i = 4; i > 0; i--)
+            number = number << 8 | of->bytes[4 * found + i - 1];
+        if (found > 0 && number <= last)
+            return 0;
+        last = number;
+        found++;
+    }
+    return found == count;
+}
+
 static int is_value(const nd_scheme *scheme, const value *of)
 {
+    if (is_packed(scheme))
+        return is_packed_value(of);
     if (!holds_hashes(scheme)) {
         const size_t size = is_hamming(scheme) ? (size_t)scheme->bits / 8
                                                : (size_t)scheme->num_perm * (size_t)scheme->slot_bits / 8 +

@@ -22,7 +22,7 @@ def rebuild(store: Store, clusters: Clusters, changes: Choices, now: int, step: 
     rules = changes.rules if changes.rules is not None else store.rules
     store_text = store.store_text if changes.store_text is None else changes.store_text
     record_matches = store.record_matches if changes.record_matches is None else changes.record_matches
-    scheme = (changes.scheme if changes.scheme is not None else store.scheme).for_index(rules, store_text)
+    scheme = (changes.scheme if changes.scheme is not None else store.scheme).for_index(rules, store_text).like(store.scheme)
     keep_values = scheme.reads_values_of(store.scheme) and rules.settings() == store.rules.settings()
     if not keep_values:
         _require_texts(store, "the new scheme or text rules need new fingerprints")
