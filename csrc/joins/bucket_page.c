@@ -81,6 +81,19 @@ int nd_bucket_join_add(nd_bucket_join *join, int64_t id, int64_t group_id, const
     return status == ND_OK ? put_bytes(join, &join->items.at[join->items.count - 1], bytes, size) : status;
 }
 
+int nd_bucket_join_next_key(const nd_bucket_join *join, size_t *place, int64_t *key, int64_t *group_id)
+{
+    nd_filed probe, before;
+    int status = nd_filing_at(join->probes, *place, &probe);
+    while (status == ND_OK && *place > 0 && nd_filing_at(join->probes, *place - 1, &before) == ND_OK && before.low == probe.low &&
+           before.group_id == probe.group_id)
+        status = nd_filing_at(join->probes, ++*place, &probe);
+    *key = probe.low;
+    *group_id = probe.group_id;
+    ++*place;
+    return status;
+}
+
 size_t nd_bucket_join_count(const nd_bucket_join *join)
 {
     return join->items.count;
