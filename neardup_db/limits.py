@@ -87,7 +87,7 @@ COPIES_AT_ONCE = 1 << 13
 ASKED_BYTES = 1 << 26
 """Of the values and the evidence of fingerprints that are asked for in another index."""
 
-JOINED_FROM = 48
+JOINED_FROM = 24
 """Questions from which on a join with the candidate table is quicker than a statement each."""
 
 ASKED_MOST, ASKED_PART = 1 << 17, 1024

@@ -83,15 +83,17 @@ int nd_bucket_join_add(nd_bucket_join *join, int64_t id, int64_t group_id, const
 
 int nd_bucket_join_next_key(const nd_bucket_join *join, size_t *place, int64_t *key, int64_t *group_id)
 {
-    nd_filed probe, before;
-    int status = nd_filing_at(join->probes, *place, &probe);
-    while (status == ND_OK && *place > 0 && nd_filing_at(join->probes, *place - 1, &before) == ND_OK && before.low == probe.low &&
-           before.group_id == probe.group_id)
-        status = nd_filing_at(join->probes, ++*place, &probe);
+    const int is_first = *place == 0;
+    nd_filed probe;
+    int status;
+    do
+        status = nd_filing_at(join->probes, (*place)++, &probe);
+    while (status == ND_OK && !is_first && probe.low == *key && probe.group_id == *group_id);
+    if (status != ND_OK)
+        return status;
     *key = probe.low;
     *group_id = probe.group_id;
-    ++*place;
-    return status;
+    return ND_OK;
 }
 
 size_t nd_bucket_join_count(const nd_bucket_join *join)

@@ -18,8 +18,7 @@ enum join_statement {
     JOIN_TEXT,    /* id -> text of a document */
     JOIN_VISIBLE, /* id, now -> 1 */
     JOIN_RANGE,   /* group, low -> ids of the candidate table, without crowds; of codes group, low, high -> entries */
-    JOIN_WALK,    /* key, group -> group, key, id, crowd from there on, in the order of the table; of codes key -> group, id, entries;
-                   * where the page is of another index, page -> group, key, id under its keys alone */
+    JOIN_WALK,    /* the table in its order: sought_sql and ordered_sql in join_read.c */
     JOIN_LABEL,   /* group, low, crowd -> the next crowd of the bucket */
     JOIN_CROWD,   /* group, low, crowd -> ids, newest first */
     JOIN_STATEMENTS
@@ -42,8 +41,8 @@ typedef struct join_reader {
     int placed;                  /* at a row, or at the end */
     int seeking;                 /* only the rows under the keys of the page are read */
     int64_t row_key;
-    int64_t probe_low;           /* of the last probe */
-    int code; /* of SQLite, where it has failed */
+    int64_t probe_low; /* of the last probe */
+    int code;          /* of SQLite, where it has failed */
 } join_reader;
 
 /* The arguments of neardup_join. */

@@ -45,12 +45,13 @@ static const char *const range_sql[] = {
     [ND_PLAN_PREFIX] = "SELECT fingerprint_id FROM %s_bottomk_prefix WHERE group_id = ?1 AND hash = ?2 AND crowd = 0",
 };
 
-/* The table in its order, and of the plans with rows of keys the next crowd of a bucket, and the rows of a crowd. */
-#define BUCKETS_IN_ORDER {"SELECT group_id, id, entries FROM %s_code_bucket WHERE id >= ?1 ORDER BY id"}
+/* The table in its order, from a place on: ?1 key, ?2 group; of codes ?1 low. Of the plans with rows of keys also the next crowd of
+ * a bucket, and the rows of a crowd. */
+#define BUCKETS_IN_ORDER "SELECT group_id, id, entries FROM %s_code_bucket WHERE id >= ?1 ORDER BY id"
 static const char *const ordered_sql[][3] = {
-    [ND_PLAN_SCAN] = BUCKETS_IN_ORDER,
-    [ND_PLAN_BLOCKS] = BUCKETS_IN_ORDER,
-    [ND_PLAN_CHUNKS] = BUCKETS_IN_ORDER,
+    [ND_PLAN_SCAN] = {BUCKETS_IN_ORDER},
+    [ND_PLAN_BLOCKS] = {BUCKETS_IN_ORDER},
+    [ND_PLAN_CHUNKS] = {BUCKETS_IN_ORDER},
     [ND_PLAN_BANDS] = {"SELECT group_id, bucket, fingerprint_id, crowd FROM %s_minhash_band "
                        "WHERE (bucket, group_id) >= (?1, ?2) ORDER BY bucket, group_id, crowd, fingerprint_id",
         "SELECT min(crowd) FROM %s_minhash_band WHERE group_id = ?1 AND bucket = ?2 AND crowd > ?3",
@@ -63,7 +64,7 @@ static const char *const ordered_sql[][3] = {
         "ORDER BY fingerprint_id DESC"},
 };
 
-/* The same rows where few of them are asked for: ?1 the join. */
+/* ND_BUCKETS_FOREIGN: only the rows under the keys of the page. ?1 the join. */
 static const char *const sought_sql[] = {
     [ND_PLAN_BANDS] = "SELECT b.group_id, b.bucket, b.fingerprint_id FROM nd_sought(?1) AS p "
                       "CROSS JOIN %s_minhash_band AS b WHERE b.bucket = p.low AND b.group_id = p.group_id",
