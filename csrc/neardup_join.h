@@ -69,6 +69,10 @@ size_t nd_bucket_join_count(const nd_bucket_join *join); /* fingerprints of the 
 /* Compares the fingerprints of the page with those that they meet. */
 int nd_bucket_join_run(nd_bucket_join *join);
 
+/* Of a table of keys, inside nd_bucket_join_run: the next key and group of the page's probes, in their order, each once; ND_DONE
+ * behind the last. *place is 0 at first; each call finds what the one before has left. */
+int nd_bucket_join_next_key(const nd_bucket_join *join, size_t *place, int64_t *key, int64_t *group_id);
+
 /* ---- rows that the caller hands over ---------------------------------------------------------------------------------------- */
 
 /* ND_ERROR_DAMAGED: an id out of range. */

@@ -64,6 +64,7 @@
 
 #define ND_PAGE_BYTES                                                                                                            \
     ND_LIMIT((size_t)192 << 20, (size_t)8192) /* what the probes of a page take: every page walks the table again */
+#define ND_PASSED_ROWS ND_LIMIT(8, 2)         /* rows that are passed over before a place is looked up */
 #define ND_ITEM_BITS 20                       /* which fingerprint of a page */
 #define ND_PAGE_ITEMS ND_LIMIT((size_t)1 << ND_ITEM_BITS, (size_t)3)
 #define ND_KEPT_BYTES ND_LIMIT((size_t)64 << 20, (size_t)512) /* values that are kept for those that are compared again */

@@ -87,6 +87,13 @@ COPIES_AT_ONCE = 1 << 13
 ASKED_BYTES = 1 << 26
 """Of the values and the evidence of fingerprints that are asked for in another index."""
 
+JOINED_FROM = 24
+"""Questions from which on a join with the candidate table is quicker than a statement each."""
+
+ASKED_MOST, ASKED_PART = 1 << 17, 1024
+"""Questions that are looked up together, and those of them that one thread fingerprints at a time. Each piece may read the whole
+candidate table, so large ones cost less for each question."""
+
 RANGE_FIRST, RANGE_MOST = 1024, 1 << 18
 """Ids of fingerprints in the first range of a join, and in the largest one."""
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import apsw
+import numpy as np
 
 from . import clock, limits
 from .errors import MismatchError, NearDupError, ParameterError
@@ -29,8 +30,9 @@ from .schemes.codes import Code
 from .store.asking import statistics
 from .store.asking.explain import explain_pair, explain_query
 from .store.asking.joins import Joins, ranges, ranges_with, set_blocks
+from .store.asking.many import answers, pieces
 from .store.asking.question import Question
-from .store.layout.sketches import Sketch
+from .store.layout.sketches import Sketch, Sketches
 from .store.layout.state import SketchRules, Store
 from .store.readers import StoreReader, StoreReaders
 from .text import TextRules
@@ -136,16 +138,50 @@ class Reader:
         any: bool = False,
         group: Key | None = None,
     ) -> list[list[Match]]:
-        """`query` for each of many texts, all in one consistent state; one list of matches each."""
+        """`query` for each of many texts, all in one consistent state; one list of matches each, in the order of the texts.
+
+        From some dozens of texts on they are looked up together, several times as fast as one by one. Texts are fingerprinted in
+        a second thread meanwhile.
+        """
         checked = [check_text(text) for text in check_many("texts", texts)]
         measure, limit, group = check_measure(measure), check_limit(limit), check_group(group)
         question = Question(None, None, threshold, max_distance, measure, limit, bool(any), group)
-        sketches = self._sketched(lambda store: store.sketch_texts(checked, evidence=True))
         with self._readers.reading() as reader:
-            if sketches.epoch != reader.store.epoch:
-                sketches = reader.store.sketch_texts(checked, evidence=True)
-            each = map(sketches.one, range(len(checked)))
-            return [_matches(reader, sketch, question) for sketch in each]
+            store = reader.store
+            beside = len(checked) >= limits.WORTH_THREADS and not store.rules.custom
+            make = partial(_sketched, store, checked)
+            return _answers(reader, question, pieces(len(checked), make, beside))
+
+    def query_codes(
+        self,
+        codes: Iterable[Code],
+        *,
+        threshold: float | None = None,
+        max_distance: int | None = None,
+        limit: int | None = None,
+        any: bool = False,
+        group: Key | None = None,
+    ) -> list[list[Match]]:
+        """`query_code` for each of many codes, all in one consistent state; one list of matches each, in the order of the codes.
+
+        codes: as `add_codes` takes them, a list of bytes, ints or hex digits, `uint64[n]` for 64 bits, or `uint8[n, bits // 8]`.
+        From some dozens of codes on they are looked up together. Raises ParameterError as `query_code`.
+
+        >>> from neardup_db import BinaryCode, Index
+        >>> with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
+        ...     index.add_codes(["a", "b"], [0x0F, 0xFF00])
+        ...     index.query_codes([0x0E, 0xFFFFFF])
+        AddReport(added=2, replaced=0, ignored=0, skipped=0, matched=0)
+        [[Match(key='a', similarity=0.984375, distance=1)], []]
+        """
+        check_many("codes", codes)
+        given = codes if isinstance(codes, np.ndarray) else list(codes)
+        limit, group = check_limit(limit), check_group(group)
+        question = Question(None, None, threshold, max_distance, None, limit, bool(any), group)
+        with self._readers.reading() as reader:
+            store = reader.store
+            rows: Any = store.scheme.code_rows(given)
+            return _answers(reader, question, pieces(len(rows), lambda first, end: store.sketch_codes(rows[first:end]), False))
 
     def _query(self, question: Question) -> list[Match]:
         sketch = self._sketched(question.sketch)
@@ -366,6 +402,20 @@ def _matches(reader: StoreReader, sketch: Sketch, question: Question) -> list[Ma
     if question.any:  # the ones found first, in the order of every answer
         rows.sort(key=lambda row: (-row.similarity, row.id))
     return [row.match for row in rows]
+
+
+def _sketched(store: Store, texts: list[str | bytes], first: int, end: int) -> Sketches:
+    return store.sketch_texts(texts[first:end], evidence=True)
+
+
+def _answers(reader: StoreReader, question: Question, pieces: Iterator[Sketches]) -> list[list[Match]]:
+    """The answer to each sketch. Inside `reading`."""
+    group_id, now = reader.documents.group_id(question.group), clock.now_ms()
+    one = partial(_matches, reader, question=question)
+    found: list[list[Match]] = []
+    for sketches in pieces:
+        found += answers(reader.search, sketches, question, group_id, now, one)
+    return found
 
 
 def _matches_of(reader: StoreReader, key: Key, question: Question) -> list[Match]:

@@ -27,8 +27,8 @@ _KINDS: tuple[Kind, ...] = (Match, Pair, Cluster, Document)
 def columns(results: Iterable[Any], kind: Kind | None = None) -> Columns:
     """What an index answers with, as a dictionary of columns of equal length.
 
-    results: of `query`, `matches` or `add` (columns key, similarity, distance); of `query_many` (the same, and the number of the
-    query in front); of `pairs` (key_a, key_b, similarity, distance); of `clusters` (a row for each document: cluster, numbered
+    results: of `query`, `matches` or `add` (columns key, similarity, distance); of `query_many` or `query_codes` (the same, and the
+    number of the query in front); of `pairs` (key_a, key_b, similarity, distance); of `clusters` (a row for each document: cluster, numbered
     from 0, size, representative, key); or documents of `get_many`, without those that are not there (their attributes; metadata
     as JSON).
 

@@ -272,6 +272,10 @@ class Player:
         """`query` or `query_code`."""
         return self.indexes[who].query_code if self.codes else self.indexes[who].query
 
+    def ask_many(self, who: int) -> Callable[..., Any]:
+        """`query_many` or `query_codes`."""
+        return self.indexes[who].query_codes if self.codes else self.indexes[who].query_many
+
     def do_query(
         self, who: int, content: Any, group: Any, limit: int | None = None, share: float | None = None
     ) -> None:
@@ -284,6 +288,8 @@ class Player:
             expected = model.containing(content, share, group)
             how |= {"measure": "containment", "threshold": share}
         self.same("query", _tuples(self.ask(who)(content, **how)), expected[:limit])
+        several = [_tuples(found) for found in self.ask_many(who)([content] * 4, **how)]
+        self.same("query many", several, [expected[:limit]] * 4)
         some = _tuples(self.ask(who)(content, any=True, **how))
         self.same("query any", (len(some), set(some) <= set(expected)), (len(expected[:limit]), True))
 
@@ -307,13 +313,18 @@ class Player:
             self.same("documents", list(index), model.in_order())
             self.same("len", len(index), len(model.entries))
         if part in ("all", "queries"):
+            many: dict[Any, dict[Any, Any]] = {}
             for content, group in dict.fromkeys((one.content, one.group) for one in state.entries.values()):
                 expected = model.matches(content, group)
                 self.same("query", _tuples(self.ask(who)(content, group=group)), expected)
                 self.same("query limit", _tuples(self.ask(who)(content, group=group, limit=1)), expected[:1])
+                many.setdefault(group, {})[content] = expected
                 if state.case.contains is not None:
                     found = _tuples(index.query(content, group=group, measure="containment", threshold=0.5))
                     self.same("containment", found, model.containing(content, 0.5, group))
+            for group, answers in many.items():
+                found = [_tuples(matches) for matches in self.ask_many(who)(list(answers), group=group)]
+                self.same("query many", found, list(answers.values()))
         if part in ("all", "matches"):
             for key, one in model.entries.items():
                 expected = model.matches(one.content, one.group, without=key)

@@ -585,6 +585,7 @@ def interrupted_questions(path: str, interrupts: int, tries: int) -> int:
             partial(index.query, TEXTS[1]),
             partial(index.query, TEXTS[1], group="g"),
             partial(index.query_many, TEXTS[:4]),
+            partial(index.query_many, TEXTS[:4] * 20),
             partial(index.matches, "first 1"),
             partial(index.get, "first 1"),
             lambda: list(index.pairs()),

@@ -310,6 +310,7 @@ def test_queries_on_a_failing_disk_answer_right_or_not_at_all(files: dict[str, P
     for ask in (
         lambda index: [match.key for match in index.query("one two three")],
         lambda index: [match.key for many in index.query_many(["one two three"] * 2) for match in many],
+        lambda index: [match.key for many in index.query_many(["one two three"] * 60) for match in many],
         lambda index: [match.key for match in index.matches("a")],
         lambda index: index.get("a").metadata,
         lambda index: list(index),

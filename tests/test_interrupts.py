@@ -151,6 +151,7 @@ QUESTIONS: dict[str, Callable[[Index], Any]] = {
     "query": lambda index: index.query(TEXTS[0]),
     "query in a group": lambda index: index.query(TEXTS[0], group="g"),
     "query_many": lambda index: index.query_many(TEXTS[:2]),
+    "query_many of many": lambda index: index.query_many(TEXTS * 20),
     "matches": lambda index: index.matches("0"),
     "get": lambda index: index.get("0"),
     "get_many": lambda index: index.get_many(["0", "1"]),

@@ -543,6 +543,7 @@ WRITES: dict[str, Callable[[Index], Any]] = {
 READS: dict[str, Callable[[Index], Any]] = {
     "query": lambda index: index.query(TEXT),
     "query_many": lambda index: index.query_many([TEXT]),
+    "query_many of very many": lambda index: index.query_many([TEXT] * 100),
     "matches": lambda index: index.matches("a"),
     "pairs": lambda index: list(index.pairs()),
     "pairs_with": lambda index: list(index.pairs_with(index)),

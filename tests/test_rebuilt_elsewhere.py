@@ -289,6 +289,8 @@ WAYS: dict[str, Callable[[Index], Any]] = {
     "add_codes of bytes": lambda index: index.add_codes(["a"], [bytes(8)]),
     "add_codes of rows": lambda index: index.add_codes(["a", "b"], np.zeros((2, 8), np.uint8)),
     "query_code": lambda index: index.query_code(bytes(8)),
+    "query_codes": lambda index: index.query_codes([bytes(8)]),
+    "query_codes of rows": lambda index: index.query_codes(np.zeros((100, 8), np.uint8)),
 }
 
 
@@ -317,6 +319,8 @@ def test_codes_of_the_width_that_the_index_has_got(tmp_path: Path) -> None:
         rebuild_elsewhere(path, BinaryCode(128, 3))
         assert index.add_codes(["a", "b"], np.eye(2, 16, dtype=np.uint8)).added == 2
         assert [match.key for match in index.query_code(bytes(16))] == ["a", "b"]
+        rebuild_elsewhere(path, BinaryCode(128, 2))
+        assert [[match.key for match in found] for found in index.query_codes(np.zeros((99, 16), np.uint8))] == [["a", "b"]] * 99
         assert index.add_codes(["c"], [bytes(16)]).added == 1
         rebuild_elsewhere(path, BinaryCode(128, 20))
         assert [len(one) for one in index.clusters()] == [3] and index.check().problems == ()

@@ -116,6 +116,7 @@ int nd_bucket_join_take_entries(nd_bucket_join *join, const nd_entries *entries)
         size_t count = nd_entries_near(entries, code, (uint64_t)join->rule.max_distance, join->places.at);
         while (count > 0 && status == ND_OK) {
             int64_t other = nd_entries_id(entries, join->places.at[--count]);
+            join->near = entries->codes + join->places.at[count] * entries->code_size;
             if (!nd_bucket_holds(other))
                 return ND_ERROR_DAMAGED;
             if (nd_bucket_asks(join, item, other))
@@ -135,7 +136,7 @@ static int meet_bucket(nd_bucket_join *join, const nd_filed *probe, nd_bucket_me
 static int join_codes(nd_bucket_join *join, const nd_filed *probe)
 {
     if (join->mode != ND_BUCKETS_CONNECT)
-        return meet_bucket(join, probe, nd_bucket_add_candidate);
+        return meet_bucket(join, probe, join->mode == ND_BUCKETS_FOREIGN ? nd_bucket_meet_near : nd_bucket_add_candidate);
     join->met_pairs = 0;
     int status = meet_bucket(join, probe, meet_counted);
     if (status == ND_DONE)
@@ -172,6 +173,7 @@ int nd_bucket_join_run(nd_bucket_join *join)
             if (status != ND_OK)
                 return status;
             join->members.at[join->members.count++] = member_of(join, &next);
+            __builtin_prefetch(&join->items.at[join->members.at[join->members.count - 1]]);
             more = nd_filing_next(join->probes, &next);
         } while (more == ND_OK && same_probe(&probe, &next));
         status = codes ? join_codes(join, &probe) : join_ids(join, &probe);

@@ -81,6 +81,21 @@ int nd_bucket_join_add(nd_bucket_join *join, int64_t id, int64_t group_id, const
     return status == ND_OK ? put_bytes(join, &join->items.at[join->items.count - 1], bytes, size) : status;
 }
 
+int nd_bucket_join_next_key(const nd_bucket_join *join, size_t *place, int64_t *key, int64_t *group_id)
+{
+    const int is_first = *place == 0;
+    nd_filed probe;
+    int status;
+    do
+        status = nd_filing_at(join->probes, (*place)++, &probe);
+    while (status == ND_OK && !is_first && probe.low == *key && probe.group_id == *group_id);
+    if (status != ND_OK)
+        return status;
+    *key = probe.low;
+    *group_id = probe.group_id;
+    return ND_OK;
+}
+
 size_t nd_bucket_join_count(const nd_bucket_join *join)
 {
     return join->items.count;

@@ -3,17 +3,6 @@
 
 #include "joins/bucket_run.h"
 
-static int add_pair(nd_bucket_join *join, int64_t id, int64_t other, double similarity, int64_t distance)
-{
-    if (join->pairs.count >= join->most)
-        return ND_ERROR_CAPACITY;
-    int status = ND_ROOM(join->pairs, join->pairs.count + 1);
-    if (status != ND_OK)
-        return status;
-    join->pairs.at[join->pairs.count++] = (nd_bucket_pair){id, other, similarity, distance};
-    return join->mode == ND_BUCKETS_CONNECT ? nd_components_join(join->components, id, other) : ND_OK;
-}
-
 static int compare_pairs(const void *a, const void *b)
 {
     const nd_bucket_pair *x = a, *y = b;
@@ -22,16 +11,55 @@ static int compare_pairs(const void *a, const void *b)
     return (x->other > y->other) - (x->other < y->other);
 }
 
-nd_bucket_pair *nd_bucket_join_pairs(nd_bucket_join *join, size_t *count)
+/* By the other one first: so the caller finds what belongs to these in the order of its tables. */
+static int compare_others(const void *a, const void *b)
+{
+    const nd_bucket_pair *x = a, *y = b;
+    if (x->other != y->other)
+        return x->other < y->other ? -1 : 1;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+/* Each pair once, in order. */
+static void sort_pairs(nd_bucket_join *join)
 {
     nd_bucket_pair *pairs = join->pairs.at;
     size_t kept = 0;
     if (join->pairs.count > 1)
-        qsort(pairs, join->pairs.count, sizeof *pairs, compare_pairs);
+        qsort(pairs, join->pairs.count, sizeof *pairs, join->mode == ND_BUCKETS_FOREIGN ? compare_others : compare_pairs);
     for (size_t i = 0; i < join->pairs.count; i++)
-        if (i == 0 || compare_pairs(&pairs[kept - 1], &pairs[i]) != 0)
+        if (i == 0 || pairs[kept - 1].id != pairs[i].id || pairs[kept - 1].other != pairs[i].other)
             pairs[kept++] = pairs[i];
-    *count = kept;
+    join->pairs.count = kept;
+}
+
+/* Room for one more. A pair may be met again in another table: twice as many as are allowed are held before that is looked at. */
+static int room_for_pair(nd_bucket_join *join)
+{
+    int repeated = join->mode == ND_BUCKETS_FOREIGN;
+    if (join->pairs.count >> repeated >= join->most) {
+        if (repeated)
+            sort_pairs(join);
+        if (join->pairs.count >= join->most)
+            return ND_ERROR_CAPACITY;
+    }
+    return ND_ROOM(join->pairs, join->pairs.count + 1);
+}
+
+static int add_pair(nd_bucket_join *join, int64_t id, int64_t other, double similarity, int64_t distance)
+{
+    int status = room_for_pair(join);
+    if (status != ND_OK)
+        return status;
+    join->pairs.at[join->pairs.count++] = (nd_bucket_pair){id, other, similarity, distance};
+    return join->mode == ND_BUCKETS_CONNECT ? nd_components_join(join->components, id, other) : ND_OK;
+}
+
+nd_bucket_pair *nd_bucket_join_pairs(nd_bucket_join *join, size_t *count)
+{
+    nd_bucket_pair *pairs = join->pairs.at;
+    sort_pairs(join);
+    *count = join->pairs.count;
     memset(&join->pairs, 0, sizeof join->pairs);
     return pairs;
 }
@@ -52,6 +80,17 @@ int nd_bucket_try(nd_bucket_join *join, nd_bucket_item *item, int64_t other, int
         return status;
     status = join->reader.is_visible(join->reader.context, other, matched);
     return status == ND_OK && *matched ? add_pair(join, item->id, other, similarity, distance) : status;
+}
+
+int nd_bucket_meet_near(nd_bucket_join *join, size_t number, int64_t other)
+{
+    const nd_bucket_item *item = &join->items.at[number];
+    double similarity;
+    int64_t distance;
+    int status = nd_bucket_watched(join, join->pairs.count);
+    if (status != ND_OK || !nd_bucket_compare(join, item, join->near, item->size, &similarity, &distance))
+        return status;
+    return add_pair(join, item->id, other, similarity, distance);
 }
 
 static nd_bucket_item *item_of(const nd_bucket_join *join, uint64_t candidate)

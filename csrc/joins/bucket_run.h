@@ -77,6 +77,7 @@ struct nd_bucket_join {
     ND_LIST(uint64_t) others; /* ids that stand under it, ascending */
     ND_LIST(uint32_t) places; /* of entries */
     nd_bucket_meet *meet;     /* what happens to an entry that is near enough */
+    const uint8_t *near;      /* its code */
     size_t met_pairs;
     size_t asker; /* the member that asks a crowd */
     int matched;  /* and has found one there */
@@ -135,6 +136,8 @@ int nd_bucket_try(nd_bucket_join *join, nd_bucket_item *item, int64_t other, int
 /* A pair to be compared with many others, in the order in which values are read once. */
 int nd_bucket_add_candidate(nd_bucket_join *join, size_t item, int64_t other);
 int nd_bucket_drain(nd_bucket_join *join);
+/* A pair of an item and the present entry, whose code is compared as it stands there. */
+int nd_bucket_meet_near(nd_bucket_join *join, size_t number, int64_t other);
 
 /* bucket_connect.c */
 

@@ -272,8 +272,15 @@ int nd_filing_next(nd_filing *filing, nd_filed *out)
         if (status != ND_OK)
             return status;
     }
-    const nd_record *record = &filing->sorted[filing->place++];
-    if (filing->place + AHEAD < filing->record_count)
+    return nd_filing_at(filing, filing->place++, out);
+}
+
+int nd_filing_at(const nd_filing *filing, size_t place, nd_filed *out)
+{
+    if (place >= filing->record_count)
+        return ND_DONE;
+    const nd_record *record = &filing->sorted[place];
+    if (place + AHEAD + 1 < filing->record_count)
         __builtin_prefetch(filing->items + record[AHEAD].item);
     const filed_item *item = filing->items + record->item;
     uint64_t low = record->key ^ sign_bit, high = low + filing->span;

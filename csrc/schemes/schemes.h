@@ -112,6 +112,9 @@ size_t nd_scheme_table_count(const nd_scheme *scheme);
 int nd_scheme_table_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *value, size_t size, int probing,
     size_t first_table, size_t end_table, nd_keys *keys);
 
+/* The key at a place of the present table, or of all where there is one; ND_DONE behind the last. */
+int nd_filing_at(const nd_filing *filing, size_t place, nd_filed *out);
+
 /* The lows of `most` keys; where there are fewer, the last is repeated, and where there are none they are 0. */
 void nd_keys_pack(const nd_keys *keys, size_t most, int64_t *out);
 

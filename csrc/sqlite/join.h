@@ -10,13 +10,15 @@
 
 #include "neardup_join.h"
 
+#define ND_JOIN_POINTER "nd_bucket_join"
+
 enum join_statement {
     JOIN_PAGE,    /* first, last -> id, group_id, value, value_hash */
     JOIN_VALUE,   /* id -> value, value_hash */
     JOIN_TEXT,    /* id -> text of a document */
     JOIN_VISIBLE, /* id, now -> 1 */
-    JOIN_RANGE,   /* group, low -> ids of the candidate table; of codes group, low, high -> entries */
-    JOIN_WALK,    /* group, key, id, crowd of the whole table, in its order; not of codes */
+    JOIN_RANGE,   /* group, low -> ids of the candidate table, without crowds; of codes group, low, high -> entries */
+    JOIN_WALK,    /* the table in its order: sought_sql and ordered_sql in join_read.c */
     JOIN_LABEL,   /* group, low, crowd -> the next crowd of the bucket */
     JOIN_CROWD,   /* group, low, crowd -> ids, newest first */
     JOIN_STATEMENTS
@@ -34,10 +36,13 @@ typedef struct join_reader {
     int64_t last_id;      /* the highest id of a fingerprint */
     const uint8_t *asked; /* ND_BUCKETS_FOREIGN: the page's fingerprints, one after another: id, group_id, sizes of value and */
     size_t asked_size, asked_at; /* evidence (-1: none), 64 bits each, then these */
-    int walking;                 /* the table is read from end to end: row_key is where that stands */
+    int walking;                 /* the table is read in its order, beside the probes: row_key is where that stands */
     int walked;                  /* to the end */
+    int placed;                  /* at a row, or at the end */
+    int seeking;                 /* only the rows under the keys of the page are read */
     int64_t row_key;
-    int code; /* of SQLite, where it has failed */
+    int64_t probe_low; /* of the last probe */
+    int code;          /* of SQLite, where it has failed */
 } join_reader;
 
 /* The arguments of neardup_join. */

@@ -89,11 +89,13 @@ static int read_asked(join_reader *reader, int64_t first_id, int64_t last_id, in
 static int read_rows(join_reader *reader, int64_t first_id, int64_t last_id, int64_t *next_id)
 {
     sqlite3_stmt *statement = reader->statements[JOIN_WALK];
-    int status = ND_OK, code = SQLITE_ROW;
+    int status = ND_OK, code = nd_bind_two(statement, INT64_MIN, INT64_MIN);
     nd_bucket_join_begin_rows(reader->join, first_id, last_id);
-    while (status == ND_OK && (code = sqlite3_step(statement)) == SQLITE_ROW)
+    while (code == SQLITE_OK && status == ND_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        code = SQLITE_OK;
         status = nd_bucket_join_add_row(reader->join, sqlite3_column_int64(statement, 0), sqlite3_column_int64(statement, 1),
             sqlite3_column_int64(statement, 2));
+    }
     status = nd_join_end(reader, statement, code, status);
     return status == ND_OK ? nd_bucket_join_end_rows(reader->join, next_id) : status;
 }

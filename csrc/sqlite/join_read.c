@@ -35,30 +35,41 @@ static const char *const common_sql[] = {
     [JOIN_VISIBLE] = "SELECT 1 FROM %s_document WHERE fingerprint_id = ?1 AND (expires_at IS NULL OR expires_at > ?2) LIMIT 1",
 };
 
-/* What stands under a probe: ?1 group, ?2 low, ?3 high. The second of each pair leaves crowds out. */
+/* What stands under a probe, without the rows of crowds: ?1 group, ?2 low, ?3 high. */
 #define ENTRIES_OF_BUCKET "SELECT entries FROM %s_code_bucket WHERE id BETWEEN ?2 AND ?3 AND group_id = ?1"
-static const char *const range_sql[][2] = {
-    [ND_PLAN_SCAN] = {ENTRIES_OF_BUCKET, ENTRIES_OF_BUCKET},
-    [ND_PLAN_BLOCKS] = {ENTRIES_OF_BUCKET, ENTRIES_OF_BUCKET},
-    [ND_PLAN_CHUNKS] = {ENTRIES_OF_BUCKET, ENTRIES_OF_BUCKET},
-    [ND_PLAN_BANDS] = {"SELECT fingerprint_id FROM %s_minhash_band WHERE group_id = ?1 AND bucket = ?2",
-        "SELECT fingerprint_id FROM %s_minhash_band WHERE group_id = ?1 AND bucket = ?2 AND crowd = 0"},
-    [ND_PLAN_PREFIX] = {"SELECT fingerprint_id FROM %s_bottomk_prefix WHERE group_id = ?1 AND hash = ?2",
-        "SELECT fingerprint_id FROM %s_bottomk_prefix WHERE group_id = ?1 AND hash = ?2 AND crowd = 0"},
+static const char *const range_sql[] = {
+    [ND_PLAN_SCAN] = ENTRIES_OF_BUCKET,
+    [ND_PLAN_BLOCKS] = ENTRIES_OF_BUCKET,
+    [ND_PLAN_CHUNKS] = ENTRIES_OF_BUCKET,
+    [ND_PLAN_BANDS] = "SELECT fingerprint_id FROM %s_minhash_band WHERE group_id = ?1 AND bucket = ?2 AND crowd = 0",
+    [ND_PLAN_PREFIX] = "SELECT fingerprint_id FROM %s_bottomk_prefix WHERE group_id = ?1 AND hash = ?2 AND crowd = 0",
 };
 
-/* Of the plans with rows of keys: the whole table, the next crowd of a bucket, and the rows of a crowd. */
-static const char *const keyed_sql[][3] = {
+/* The table in its order, from a place on: ?1 key, ?2 group; of codes ?1 low. Of the plans with rows of keys also the next crowd of
+ * a bucket, and the rows of a crowd. */
+#define BUCKETS_IN_ORDER "SELECT group_id, id, entries FROM %s_code_bucket WHERE id >= ?1 ORDER BY id"
+static const char *const ordered_sql[][3] = {
+    [ND_PLAN_SCAN] = {BUCKETS_IN_ORDER},
+    [ND_PLAN_BLOCKS] = {BUCKETS_IN_ORDER},
+    [ND_PLAN_CHUNKS] = {BUCKETS_IN_ORDER},
     [ND_PLAN_BANDS] = {"SELECT group_id, bucket, fingerprint_id, crowd FROM %s_minhash_band "
-                       "ORDER BY bucket, group_id, crowd, fingerprint_id",
+                       "WHERE (bucket, group_id) >= (?1, ?2) ORDER BY bucket, group_id, crowd, fingerprint_id",
         "SELECT min(crowd) FROM %s_minhash_band WHERE group_id = ?1 AND bucket = ?2 AND crowd > ?3",
         "SELECT fingerprint_id FROM %s_minhash_band WHERE group_id = ?1 AND bucket = ?2 AND crowd = ?3 "
         "ORDER BY fingerprint_id DESC"},
     [ND_PLAN_PREFIX] = {"SELECT group_id, hash, fingerprint_id, crowd FROM %s_bottomk_prefix "
-                        "ORDER BY hash, group_id, crowd, fingerprint_id",
+                        "WHERE (hash, group_id) >= (?1, ?2) ORDER BY hash, group_id, crowd, fingerprint_id",
         "SELECT min(crowd) FROM %s_bottomk_prefix WHERE group_id = ?1 AND hash = ?2 AND crowd > ?3",
         "SELECT fingerprint_id FROM %s_bottomk_prefix WHERE group_id = ?1 AND hash = ?2 AND crowd = ?3 "
         "ORDER BY fingerprint_id DESC"},
+};
+
+/* ND_BUCKETS_FOREIGN: only the rows under the keys of the page. ?1 the join. */
+static const char *const sought_sql[] = {
+    [ND_PLAN_BANDS] = "SELECT b.group_id, b.bucket, b.fingerprint_id FROM nd_sought(?1) AS p "
+                      "CROSS JOIN %s_minhash_band AS b WHERE b.bucket = p.low AND b.group_id = p.group_id",
+    [ND_PLAN_PREFIX] = "SELECT b.group_id, b.hash, b.fingerprint_id FROM nd_sought(?1) AS p "
+                       "CROSS JOIN %s_bottomk_prefix AS b WHERE b.hash = p.low AND b.group_id = p.group_id",
 };
 
 static int prepare(join_reader *reader, enum join_statement which, const char *format)
@@ -96,9 +107,12 @@ static int prepare_all(join_reader *reader, int *crowds)
     for (int i = JOIN_PAGE; i <= JOIN_VISIBLE && status == ND_OK; i++)
         status = prepare(reader, (enum join_statement)i, common_sql[i]);
     if (status == ND_OK)
-        status = prepare(reader, JOIN_RANGE, range_sql[plan][reader->mode == ND_BUCKETS_CONNECT]);
-    for (int i = JOIN_WALK; i <= (*crowds ? JOIN_CROWD : JOIN_WALK) && keyed && status == ND_OK; i++)
-        status = prepare(reader, (enum join_statement)i, keyed_sql[plan][i - JOIN_WALK]);
+        status = prepare(reader, JOIN_RANGE, range_sql[plan]);
+    reader->seeking = keyed && reader->mode == ND_BUCKETS_FOREIGN;
+    if (status == ND_OK && reader->seeking)
+        return prepare(reader, JOIN_WALK, sought_sql[plan]);
+    for (int i = JOIN_WALK; i <= (*crowds ? JOIN_CROWD : JOIN_WALK) && status == ND_OK; i++)
+        status = prepare(reader, (enum join_statement)i, ordered_sql[plan][i - JOIN_WALK]);
     return status;
 }
 
@@ -184,7 +198,7 @@ static int is_stopped(void *context)
     return nd_is_interrupted(((join_reader *)context)->table->cache.db);
 }
 
-/* ---- the table from end to end, beside the probes in the same order -------------------------------------------------------- */
+/* ---- the table in its order, beside the probes in the same order ------------------------------------------------------------- */
 
 /* A status for a row that was handed over. */
 static int taken(join_reader *reader, int status, int64_t id)
@@ -192,6 +206,29 @@ static int taken(join_reader *reader, int status, int64_t id)
     if (status == ND_ERROR_DAMAGED)
         return nd_join_stop(reader, nd_table_fail(reader->table, "fingerprint id %lld is out of range", (sqlite3_int64)id));
     return status;
+}
+
+static int take_entries(join_reader *reader, const uint8_t *bytes, size_t size, nd_bucket_join *join)
+{
+    nd_entries entries;
+    size_t code_size = (size_t)reader->settings->scheme.bits / 8;
+    int status = bytes == NULL ? ND_ERROR_DAMAGED : nd_entries_read(bytes, size, code_size, &entries);
+    if (status == ND_OK)
+        status = nd_bucket_join_take_entries(join, &entries);
+    if (status != ND_ERROR_DAMAGED)
+        return status;
+    return nd_join_stop(reader, nd_table_fail(reader->table, "a row of %s_code_bucket is damaged", reader->settings->index));
+}
+
+/* Hands over the id, or the entries, in a column of the row. */
+static int take_row(join_reader *reader, sqlite3_stmt *statement, int column, nd_bucket_join *join)
+{
+    if (nd_scheme_has_buckets(&reader->settings->scheme)) {
+        const uint8_t *bytes = sqlite3_column_blob(statement, column);
+        return take_entries(reader, bytes, (size_t)sqlite3_column_bytes(statement, column), join);
+    }
+    int64_t id = sqlite3_column_int64(statement, column);
+    return taken(reader, nd_bucket_join_take_id(join, id), id);
 }
 
 static int walk_on(join_reader *reader)
@@ -205,25 +242,59 @@ static int walk_on(join_reader *reader)
     return code == SQLITE_DONE ? ND_OK : nd_join_stop(reader, code);
 }
 
-/* Where the row stands: before the place (key, group) of the probe, at it, or behind it. */
+/* Goes on at the first row that is not before the probe. */
+static int walk_from(join_reader *reader, int64_t low, int64_t group_id)
+{
+    sqlite3_stmt *statement = reader->statements[JOIN_WALK];
+    sqlite3_reset(statement);
+    int code = reader->seeking ? sqlite3_bind_pointer(statement, 1, reader->join, ND_JOIN_POINTER, NULL)
+                               : sqlite3_bind_int64(statement, 1, low);
+    if (code == SQLITE_OK && sqlite3_bind_parameter_count(statement) == 2)
+        code = sqlite3_bind_int64(statement, 2, group_id);
+    reader->walked = 0;
+    reader->placed = 1;
+    return code == SQLITE_OK ? walk_on(reader) : nd_join_stop(reader, code);
+}
+
+/* Where the row stands: before the place of the probe, which is key and group or, of codes, keys from low to high, at it, or
+ * behind it. */
 static int row_against(const join_reader *reader, const nd_filed *probe)
 {
-    if (reader->row_key != probe->low)
+    if (reader->row_key < probe->low || reader->row_key > probe->high)
         return reader->row_key < probe->low ? -1 : 1;
+    if (nd_scheme_has_buckets(&reader->settings->scheme))
+        return 0;
     int64_t group_id = sqlite3_column_int64(reader->statements[JOIN_WALK], 0);
     return (group_id > probe->group_id) - (group_id < probe->group_id);
 }
 
-static int walk_bucket(join_reader *reader, const nd_filed *probe, nd_bucket_join *join)
+/* A few rows are passed over sooner than the place is looked up. Of codes two groups may have one place. */
+static int walk_to(join_reader *reader, const nd_filed *probe)
+{
+    int status = ND_OK, again = nd_scheme_has_buckets(&reader->settings->scheme) && probe->low == reader->probe_low;
+    if (!reader->placed || again)
+        status = walk_from(reader, probe->low, probe->group_id);
+    for (int passed = 0; status == ND_OK && !reader->walked && row_against(reader, probe) < 0; passed++)
+        status = passed == ND_PASSED_ROWS && !reader->seeking ? walk_from(reader, probe->low, probe->group_id) : walk_on(reader);
+    reader->probe_low = probe->low;
+    return status;
+}
+
+/* Whether the row is one that the join compares. */
+static int is_wanted(const join_reader *reader, const nd_filed *probe)
 {
     sqlite3_stmt *statement = reader->statements[JOIN_WALK];
-    int status = ND_OK;
-    while (status == ND_OK && !reader->walked && row_against(reader, probe) < 0)
-        status = walk_on(reader);
+    if (nd_scheme_has_buckets(&reader->settings->scheme))
+        return sqlite3_column_int64(statement, 0) == probe->group_id;
+    return reader->mode != ND_BUCKETS_CONNECT || sqlite3_column_int64(statement, 3) == 0;
+}
+
+static int walk_bucket(join_reader *reader, const nd_filed *probe, nd_bucket_join *join)
+{
+    int status = walk_to(reader, probe);
     while (status == ND_OK && !reader->walked && row_against(reader, probe) == 0) {
-        int64_t id = sqlite3_column_int64(statement, 2);
-        if (reader->mode != ND_BUCKETS_CONNECT || sqlite3_column_int64(statement, 3) == 0)
-            status = taken(reader, nd_bucket_join_take_id(join, id), id);
+        if (is_wanted(reader, probe))
+            status = take_row(reader, reader->statements[JOIN_WALK], 2, join);
         if (status == ND_OK)
             status = walk_on(reader);
     }
@@ -245,32 +316,19 @@ int nd_join_prefers_walk(join_reader *reader, int64_t count, int *walk)
 
 int nd_join_run_page(join_reader *reader)
 {
-    int status = nd_join_prefers_walk(reader, (int64_t)nd_bucket_join_count(reader->join), &reader->walking);
-    reader->walked = 0;
-    if (status == ND_OK && reader->walking)
-        status = walk_on(reader);
+    int status = ND_OK;
+    reader->walking = reader->mode != ND_BUCKETS_CONNECT;
+    if (!reader->walking && !nd_scheme_has_buckets(&reader->settings->scheme)) /* of codes buckets are read twice */
+        status = nd_join_prefers_walk(reader, (int64_t)nd_bucket_join_count(reader->join), &reader->walking);
+    reader->walked = reader->placed = 0;
     if (status == ND_OK)
         status = nd_bucket_join_run(reader->join);
-    if (reader->walking)
-        sqlite3_reset(reader->statements[JOIN_WALK]);
+    sqlite3_reset(reader->statements[JOIN_WALK]);
     reader->walking = 0;
     return status;
 }
 
 /* ---- buckets ------------------------------------------------------------------------------------------------------------------ */
-
-static int take_entries(join_reader *reader, sqlite3_stmt *statement, nd_bucket_join *join)
-{
-    nd_entries entries;
-    const uint8_t *bytes = sqlite3_column_blob(statement, 0);
-    size_t size = (size_t)sqlite3_column_bytes(statement, 0), code_size = (size_t)reader->settings->scheme.bits / 8;
-    int status = bytes == NULL ? ND_ERROR_DAMAGED : nd_entries_read(bytes, size, code_size, &entries);
-    if (status == ND_OK)
-        status = nd_bucket_join_take_entries(join, &entries);
-    if (status != ND_ERROR_DAMAGED)
-        return status;
-    return nd_join_stop(reader, nd_table_fail(reader->table, "a row of %s_code_bucket is damaged", reader->settings->index));
-}
 
 static int read_bucket(void *context, const nd_filed *probe, nd_bucket_join *join)
 {
@@ -278,11 +336,10 @@ static int read_bucket(void *context, const nd_filed *probe, nd_bucket_join *joi
     if (reader->walking)
         return walk_bucket(reader, probe, join);
     sqlite3_stmt *statement = reader->statements[JOIN_RANGE];
-    int codes = nd_scheme_has_buckets(&reader->settings->scheme), status = ND_OK, code = bind_probe(statement, probe);
+    int status = ND_OK, code = bind_probe(statement, probe);
     while (code == SQLITE_OK && status == ND_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
-        int64_t id = codes ? 0 : sqlite3_column_int64(statement, 0);
         code = SQLITE_OK;
-        status = codes ? take_entries(reader, statement, join) : taken(reader, nd_bucket_join_take_id(join, id), id);
+        status = take_row(reader, statement, 0, join);
     }
     return nd_join_end(reader, statement, code, status);
 }

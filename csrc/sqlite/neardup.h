@@ -202,6 +202,7 @@ typedef struct nd_scalar_spec {
 
 int nd_register_scalar(sqlite3 *db, nd_workspace *workspace, const nd_scalar_spec *spec);
 int nd_register_table(sqlite3 *db, const nd_table_spec *spec);
+int nd_register_sought(sqlite3 *db); /* sought.c */
 
 /* Lists, each with a last one without a name. */
 extern const nd_scalar_spec nd_pure_scalars[], nd_stored_scalars[], nd_near_scalars[];

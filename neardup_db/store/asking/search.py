@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import apsw
@@ -106,10 +107,20 @@ class Search:
         try:
             return self.db.rows(sql, parameters)
         except apsw.SQLError as error:
-            raise CorruptIndexError(
-                f"a query of index {self.store.name!r} failed over what is stored ({error}): run check(repair=True), "
-                "or restore a backup"
-            ) from error
+            raise self._damaged(error) from error
+
+    def stream(self, sql: str, parameters: Any) -> Iterator[tuple[Any, ...]]:
+        """The same rows one by one, where there may be too many to hold."""
+        try:
+            yield from self.db.stream(sql, parameters)
+        except apsw.SQLError as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: apsw.SQLError) -> CorruptIndexError:
+        return CorruptIndexError(
+            f"a query of index {self.store.name!r} failed over what is stored ({error}): run check(repair=True), "
+            "or restore a backup"
+        )
 
     def best_of(self, neighbours: list[Neighbour], limit: int, now: int, before_id: int = MAX_ID) -> list[MatchRow]:
         """The first `limit` matches among the documents of these fingerprints, as `matches` would order them.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -312,3 +312,8 @@ class Store:
         """The stored value of a code that the application brings."""
         epoch, scheme, _ = self.sketch_rules
         return Sketch(scheme.code_value(code), None, None, epoch)
+
+    def sketch_codes(self, codes: Iterable[Any]) -> Sketches:
+        """The stored values of several codes."""
+        epoch, scheme, _ = self.sketch_rules
+        return Sketches([scheme.code_value(code) for code in codes], None, None, epoch)

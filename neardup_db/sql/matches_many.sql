@@ -1,0 +1,10 @@
+-- The answers of `matches.sql` to the questions in :asked, which are numbered from 0 to :last_id, one question after the other.
+-- {earliest} is a condition on the documents of a fingerprint, or nothing.
+SELECT j.fingerprint_id, d.key, j.similarity, j.distance
+FROM neardup_join('{index}', 0, :last_id, 2, :now, :asked) AS j
+CROSS JOIN {index}_document AS d
+WHERE j.similarity >= :threshold
+    AND (j.distance IS NULL OR j.distance <= :max_distance)
+    AND d.fingerprint_id = j.other_id
+    AND {visible}{earliest}
+ORDER BY j.fingerprint_id, j.similarity DESC, d.id

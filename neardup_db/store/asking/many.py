@@ -1,0 +1,133 @@
+"""Many questions at once: their sketches are joined with the candidate table, instead of a statement for each question."""
+
+from __future__ import annotations
+
+import operator
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import chain
+
+import apsw
+import numpy as np
+
+from ... import limits
+from ...values import Match
+from ..layout import schema
+from ..layout.sketches import Sketch, Sketches
+from .question import Question
+from .search import Search
+
+Answer = Callable[[Sketch], list[Match]]
+"""The answer to one question, by a statement of its own."""
+
+_EARLIEST = """ AND d.id <= ifnull((
+    SELECT x.id FROM {index}_document AS x
+    WHERE x.fingerprint_id = j.other_id AND {visible} ORDER BY x.id LIMIT 1 OFFSET :limit - 1), d.id)"""
+"""No more documents of a fingerprint than an answer may have: thousands may be equal copies."""
+
+
+def answers(search: Search, sketches: Sketches, question: Question, group_id: int, now: int, one: Answer) -> list[list[Match]]:
+    """What `one` answers to each sketch, all in the state of the caller's transaction."""
+    count = len(sketches.values)
+    if count < limits.JOINED_FROM or question.measure is not None or (question.any and question.limit is not None):
+        return [one(sketches.one(number)) for number in range(count)]
+    try:
+        return _joined(search, sketches, question, group_id, now)
+    except apsw.TooBigError:  # more pairs than are held at once, or more bytes than the caller's connection takes
+        parts = sketches.some(range(count // 2)), sketches.some(range(count // 2, count))
+        return [found for part in parts for found in answers(search, part, question, group_id, now, one)]
+
+
+def _joined(search: Search, sketches: Sketches, question: Question, group_id: int, now: int) -> list[list[Match]]:
+    count, limit = len(sketches.values), question.limit
+    parameters = search.parameters(sketches.one(0), group_id, now, question)
+    parameters.update(asked=_packed(sketches, group_id), last_id=count - 1, limit=limit)
+    text = schema.sql_text("matches_many").replace("{earliest}", "" if limit is None else _EARLIEST)
+    found: list[list[Match]] = [[] for _ in range(count)]
+    for number, key, similarity, distance in search.stream(search.store.sql(text), parameters):
+        if limit is None or len(found[number]) < limit:
+            found[number].append(Match(key, similarity, distance))
+    return found
+
+
+def _packed(sketches: Sketches, group_id: int) -> bytes:
+    """The sketches as neardup_join takes them, without those of empty texts."""
+    numbers = [number for number, value in enumerate(sketches.values) if value is not None]
+    values = [value for value in sketches.values if value is not None]
+    evidence = None if sketches.evidence is None else [sketches.evidence[number] or b"" for number in numbers]
+    heads = np.empty((len(numbers), 4), "<i8")
+    heads[:, 0], heads[:, 1], heads[:, 2] = numbers, group_id, list(map(len, values))
+    heads[:, 3] = -1 if evidence is None else list(map(len, evidence))
+    bodies = values if evidence is None else list(map(operator.add, values, evidence))
+    if len(set(map(len, bodies))) == 1:
+        rows = np.frombuffer(b"".join(bodies), np.uint8).reshape(len(numbers), -1)
+        return np.hstack((heads.view(np.uint8), rows)).tobytes()
+    return b"".join(chain.from_iterable(zip(heads.view("V32").ravel().tolist(), bodies, strict=True)))
+
+
+# ---- pieces ----------------------------------------------------------------------------------------------------------
+
+Make = Callable[[int, int], Sketches]
+"""Makes the sketches of the questions from one number to before another; two threads may call it."""
+
+
+def pieces(count: int, make: Make, beside: bool) -> Iterator[Sketches]:
+    """The sketches of all questions, a piece after the other: enough of them at once for a join to pay, and not so many that
+    their values fill the memory. beside: a second thread makes the next ones while the caller works with these."""
+    size = limits.ASKED_MOST
+    if count > limits.ASKED_PART:
+        size = _fitting(make(0, limits.ASKED_PART))
+    piece = _Piece(0, min(size, count), make, beside)
+    try:
+        while piece.first < count:
+            sketches = piece.finish()
+            piece = _Piece(piece.end, min(piece.end + _fitting(sketches), count), make, beside)
+            yield sketches
+    finally:
+        piece.waiting.clear()
+
+
+def _fitting(sketches: Sketches) -> int:
+    """Questions like these that a piece may have."""
+    size = sum(len(one) for one in chain(sketches.values, sketches.evidence or ()) if one is not None)
+    return max(1, min(limits.ASKED_MOST, limits.ASKED_BYTES * len(sketches.values) // (size + 1)))
+
+
+class _Piece:
+    """Questions whose sketches are made part by part: from the first part on by `finish`, beside it from the last one on by a
+    thread that begins at once."""
+
+    def __init__(self, first: int, end: int, make: Make, beside: bool) -> None:
+        self.first, self.end = first, end
+        self.waiting = deque(range(first, end, limits.ASKED_PART))
+        self._make = make
+        self._made: dict[int, Sketches] = {}
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True) if beside and len(self.waiting) > 1 else None
+        if self._thread is not None:
+            self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._work(self.waiting.pop)
+        except BaseException as error:  # raised by `finish`
+            self._error = error
+
+    def finish(self) -> Sketches:
+        self._work(self.waiting.popleft)
+        if self._thread is not None:
+            self._thread.join()
+        if self._error is not None:
+            raise self._error
+        made = [self._made[first] for first in sorted(self._made)]
+        evidence = None if made[0].evidence is None else list(chain.from_iterable(part.evidence or () for part in made))
+        return Sketches(list(chain.from_iterable(part.values for part in made)), evidence, None, made[0].epoch)
+
+    def _work(self, take: Callable[[], int]) -> None:
+        while self.waiting:
+            try:
+                first = take()
+            except IndexError:  # the other thread took the last one
+                return
+            self._made[first] = self._make(first, min(first + limits.ASKED_PART, self.end))
