@@ -141,3 +141,12 @@ DEDUP_COMMIT_EVERY = 20_000
 
 LINE_BYTES = 1 << 20
 """Bytes of a line that are read at once."""
+
+PIECES_WAITING = 2
+"""Pieces of texts that `neardup dedup` has read and that wait for their fingerprints."""
+
+SORTED_KEYS = 1 << 21
+"""Bucket keys that are sorted at once, 40 bytes of memory each."""
+
+COPIED_BYTES = 1 << 20
+"""Bytes of records that are copied at once."""
