@@ -139,24 +139,24 @@ class Records:
 @contextlib.contextmanager
 def _compared(records: Records, summary: Summary) -> Iterator[Index]:
     """A temporary index of the records that may have a near-duplicate."""
-    buckets = _first_pass(records, summary)
+    shared = _first_pass(records, summary)
     connection = open_scratch(str(records.plan.folder / "index.db"))
     try:
-        with Index(connection, records.scheme, text=records.rules) as index, warnings.catch_warnings():
-            warnings.simplefilter("ignore", ShortTextsWarning)  # these texts are not all of them
-            with Meter("Verify", records.plan.source.size_bytes) as meter:
-                index.add_many(_candidates(records, buckets.shared(), meter))
+        with Index(connection, records.scheme, text=records.rules, record_matches=False) as index:
+            with Meter("Verify", records.plan.source.size_bytes) as meter, warnings.catch_warnings():
+                warnings.simplefilter("ignore", ShortTextsWarning)  # these texts are not all of them
+                index.add_many(_candidates(records, shared, meter))
             yield index
     finally:
         connection.close()
 
 
-def _first_pass(records: Records, summary: Summary) -> Buckets:
-    """The buckets of all texts, which a second thread computes."""
+def _first_pass(records: Records, summary: Summary) -> Any:
+    """Of each record whether its text shares a bucket with another one: bool[n]. A second thread computes the buckets."""
     source, buckets = records.plan.source, Buckets(records.scheme, records.rules)
     with Meter("Compare", source.size_bytes) as meter, ThreadPoolExecutor(1) as thread:
         waiting: deque[Future[None]] = deque()
-        for piece in pieces(source):
+        for piece in pieces(source, limits.SKETCHED_RECORDS):
             waiting.append(thread.submit(buckets.add, [record.text for record in piece]))
             records.extend(piece)
             meter.record_bytes += sum(len(record.raw) for record in piece)
@@ -170,7 +170,7 @@ def _first_pass(records: Records, summary: Summary) -> Buckets:
     warning = buckets.token_counts.warning(records.rules.shingle)
     if warning is not None:
         warnings.warn(warning, ShortTextsWarning, stacklevel=1)
-    return buckets
+    return buckets.shared()
 
 
 def _candidates(records: Records, shared: Any, meter: Meter) -> Iterator[Any]:

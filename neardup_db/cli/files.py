@@ -11,7 +11,7 @@ import stat
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import IO, Any, BinaryIO, cast
@@ -81,6 +81,7 @@ class InputFile:
         except BaseException:
             self._raw.close()
             raise
+        self._readline: Callable[[int], bytes] = self._stream.readline
 
     @property
     def position(self) -> int:
@@ -90,7 +91,7 @@ class InputFile:
     def readline(self, limit: int) -> bytes:
         """The next line with its end, at most `limit` bytes of it; b"" at the end of the file."""
         try:
-            return cast(bytes, self._stream.readline(limit))
+            return self._readline(limit)
         except Exception as error:
             self._raise_damage(error)
             raise

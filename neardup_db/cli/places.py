@@ -46,7 +46,9 @@ class Places:
                     try:
                         yield source.read_again(file, i + 1, place, self._sizes[i])
                     except RecordError as error:
-                        raise ChangedError(f"{error}; it was read before, so the input has changed: nothing was written") from error
+                        raise ChangedError(
+                            f"{error}; it was read before, so the input has changed: nothing was written"
+                        ) from error
 
     def runs(self, wanted: Any) -> Iterator[tuple[Path, list[tuple[int, int]]]]:
         """For each file the records that bool[n] chooses as (start, end) of the bytes that stand together."""

@@ -268,7 +268,7 @@ class RecordSource:
 
     def _json_record(self, line: bytes, place: Place) -> InputRecord:
         try:
-            value = _decode_json(self._decode(line))
+            value = _json_value(self._decode(line))
         except (ValueError, RecursionError) as error:
             raise self._error(place.line, f"not JSON ({error})") from error
         if not isinstance(value, dict):
@@ -360,6 +360,8 @@ class RecordSource:
                 raise self._error(line, "no id, as --key-type int needs; name its field with --id-field, or use --key-type text")
             return None
         del fields[name]
+        if type(value) is str and not self.options.integer_keys:
+            return _clean(value)
         if isinstance(value, bool) or not isinstance(value, (str, int)):
             raise self._error(line, f"field {name!r} must be text or an integer, it is {_kind(value)}")
         if not self.options.integer_keys:
@@ -399,7 +401,7 @@ class RecordSource:
         self.keep(error.problem)
 
 
-_decode_json = json.JSONDecoder().decode
+_JSON = json.JSONDecoder()
 _REMEDY = "Name the fields with --id-field and --text-field."
 _END = object()
 
@@ -483,6 +485,15 @@ def _files(folder: Path, pattern: str) -> list[Path]:
             if fits and not name.startswith(".") and path.is_file():
                 paths.append(path)
     return sorted(paths)
+
+
+def _json_value(line: str) -> Any:
+    """The value of a line of JSON. A line that holds nothing else, as nearly every one, is not searched for white space."""
+    if line.startswith("{"):
+        value, end = _JSON.raw_decode(line)
+        if line[end:] in ("\n", "\r\n", ""):
+            return value
+    return _JSON.decode(line)
 
 
 def _clean(key: str) -> str:

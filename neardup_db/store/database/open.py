@@ -119,10 +119,10 @@ def open_file(target: str, *, read_only: bool, durability: str, timeout: float, 
 
 def open_scratch(path: str) -> apsw.Connection:
     """A connection to a new file that nobody else opens and that is not needed after an end of the program: changes are taken back
-    from memory, and nothing is forced onto the disk."""
+    from memory, nothing is forced onto the disk, and pages hold several large values."""
     connection = apsw.Connection(path)
     connection.execute(
-        f"PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; "
+        "PRAGMA page_size = 32768; PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; "
         f"PRAGMA temp_store = {_temp_store()}; PRAGMA cache_size = -{limits.CACHE_KIB_MANY}"
     ).fetchall()
     return connection
