@@ -272,7 +272,9 @@ class Player:
         """`query` or `query_code`."""
         return self.indexes[who].query_code if self.codes else self.indexes[who].query
 
-    def do_query(self, who: int, content: Any, group: Any, limit: int | None = None, share: float | None = None) -> None:
+    def do_query(
+        self, who: int, content: Any, group: Any, limit: int | None = None, share: float | None = None
+    ) -> None:
         """One question, with a share for containment where the scheme tells it; then for any of the same matches."""
         model = self.view(who).visible(CLOCK.now)
         how: dict[str, Any] = {"group": group, "limit": limit}

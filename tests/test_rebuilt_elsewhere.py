@@ -367,3 +367,5 @@ def test_an_index_that_has_rebuilt_with_other_rules_follows_the_next_one_who_doe
         assert [match.key for match in index.query(TEXTS["nine"])] == ["nine", "nine of ten"]
         assert answer(index.pairs()) == PAIRS
         assert len(index.add("again", TEXTS["Capitals"])) == 2 and index.check().problems == ()
+
+

@@ -258,7 +258,9 @@ def crowd(index: Index, size: int) -> None:
 
 
 @pytest.mark.parametrize("undo", ["ROLLBACK", "ROLLBACK TO s; RELEASE s; COMMIT"])
-def test_a_first_crowd_that_was_rolled_back(opened: Callable[..., Index], monkeypatch: pytest.MonkeyPatch, undo: str) -> None:
+def test_a_first_crowd_that_was_rolled_back(
+    opened: Callable[..., Index], monkeypatch: pytest.MonkeyPatch, undo: str
+) -> None:
     """After a rollback of the add that made the first crowd, clusters are whole and nothing is believed of crowds."""
     monkeypatch.setattr(limits, "CROWD", 4)
     index = opened(SETS, text=WORDS)

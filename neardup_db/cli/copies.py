@@ -19,9 +19,10 @@ def copy_records(places: Places, kept: Any, output: Path, target: Path, meter: M
     `output`, packed as the name of `target` says."""
     places.source.start_again()
     if places.source.format == "folder":
-        return _copy_files(places, kept, output, meter)
-    with open_output(output, packing_of(target)) as file:
-        _copy_runs(places, kept, file, meter)
+        _copy_files(places, kept, output, meter)
+    else:
+        with open_output(output, packing_of(target)) as file:
+            _copy_runs(places, kept, file, meter)
 
 
 def _copy_files(places: Places, kept: Any, output: Path, meter: Meter) -> None:

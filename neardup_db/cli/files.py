@@ -58,8 +58,8 @@ def _zstandard(path: Path) -> ModuleType:
 class InputFile:
     """A file opened for reading, unpacked on the way.
 
-    `path` is its path, `name` its name in messages, `size_bytes` its size on disk, `state` its size and time of change when it was opened, and
-    `position` how much of it on disk has been read.
+    `path` is its path, `name` its name in messages, `size_bytes` its size on disk, `state` its size and time of change when it
+    was opened, and `position` how much of it on disk has been read.
     """
 
     def __init__(self, path: Path, name: str | None = None, packing: str | None = None) -> None:

@@ -407,8 +407,8 @@ _END = object()
 
 
 class _Lines:
-    """Lines of a file, none longer than the limit; of the last one `number` is its number, from 1, and `start` and `end` say where
-    it stands in the file, in bytes."""
+    """Lines of a file, none longer than the limit; of the last one `number` is its number, from 1, and `start` and `end`
+    say where it stands in the file, in bytes."""
 
     def __init__(self, file: InputFile, limit: int) -> None:
         self.file, self.limit = file, limit

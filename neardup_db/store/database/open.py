@@ -118,8 +118,8 @@ def open_file(target: str, *, read_only: bool, durability: str, timeout: float, 
 
 
 def open_scratch(path: str) -> apsw.Connection:
-    """A connection to a new file that nobody else opens and that is not needed after an end of the program: changes are taken back
-    from memory, nothing is forced onto the disk, and pages hold several large values."""
+    """A connection to a new file that nobody else opens and that is not needed after an end of the program: changes are taken
+    back from memory, nothing is forced onto the disk, and pages hold several large values."""
     connection = apsw.Connection(path)
     connection.execute(
         "PRAGMA page_size = 32768; PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; "
