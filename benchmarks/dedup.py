@@ -2,10 +2,10 @@
 
     python benchmarks/dedup.py FOLDER BEFORE AFTER [--documents 100000 1000000] [--jobs before after gaoya json] [--rounds 1]
 
-BEFORE and AFTER are the Python programs of two environments, each with one version installed; BEFORE also has gaoya. The corpora
-(`corpus.py`, 2.5 KB a document) are made in FOLDER unless they are there; 14 GB of disk for a million. Every job runs in a process
-of its own, in turns, and its whole time counts, the start of Python included. Prints the medians as a Markdown table, and fails if
-the outputs of the two versions differ.
+BEFORE and AFTER are the Python programs of two environments, each with one version installed; BEFORE also has gaoya. The
+corpora (`corpus.py`, 2.5 KB a document) are made in FOLDER unless they are there; 14 GB of disk for a million. Every job runs in
+a process of its own, in turns, and its whole time counts, the start of Python included. Prints the medians as a Markdown table,
+and fails if the outputs of the two versions differ.
 """
 
 from __future__ import annotations
