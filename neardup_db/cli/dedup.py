@@ -2,9 +2,9 @@
 
 Three passes over the input. The first computes the buckets of every text and notes where the record stands. Only the texts that
 share a bucket with another one can have a near-duplicate: the second pass reads those again and adds them to a temporary index
-under their running numbers, which verifies each match by the true Jaccard similarity and records clusters. One record of
-each cluster is chosen, and the third pass copies the bytes of the others. `--index` wants all records in an index, so there one
-pass takes the place of the first two.
+under their running numbers, which verifies each match by the true Jaccard similarity. One record of each of its clusters is
+chosen, and the third pass copies the bytes of all records but the others of a cluster. `--index` wants all records in an index,
+so there one pass takes the place of the first two.
 """
 
 from __future__ import annotations

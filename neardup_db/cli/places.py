@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .files import InputFile
 from .records import ChangedError, InputRecord, Place, RecordError, RecordSource
 
 
@@ -42,13 +43,14 @@ class Places:
         for path, places in self._of_files(wanted):
             with source.opened(path) as file:
                 for i in places.tolist():
-                    place = Place(self._lines[i], self._starts[i])
-                    try:
-                        yield source.read_again(file, i + 1, place, self._sizes[i])
-                    except RecordError as error:
-                        raise ChangedError(
-                            f"{error}; it was read before, so the input has changed: nothing was written"
-                        ) from error
+                    yield self._read_again(file, i)
+
+    def _read_again(self, file: InputFile, i: int) -> InputRecord:
+        place = Place(self._lines[i], self._starts[i])
+        try:
+            return self.source.read_again(file, i + 1, place, self._sizes[i])
+        except RecordError as error:
+            raise ChangedError(f"{error}; it was read before, so the input has changed: nothing was written") from error
 
     def runs(self, wanted: Any) -> Iterator[tuple[Path, list[tuple[int, int]]]]:
         """For each file the records that bool[n] chooses as (start, end) of the bytes that stand together."""
