@@ -148,3 +148,13 @@ DEDUP_COMMIT_EVERY = 20_000
 
 LINE_BYTES = 1 << 20
 """Bytes of a line that are read at once."""
+
+SKETCHED_RECORDS, PIECES_WAITING = 512, 4
+"""Records that `neardup dedup` hands over to the thread that computes their buckets, as many as stay in the CPU's cache, and how
+often it does so before it waits."""
+
+SORTED_KEYS = 1 << 21
+"""Bucket keys that are sorted at once, 40 bytes of memory each."""
+
+COPIED_BYTES = 1 << 20
+"""Bytes of records that are copied at once."""

@@ -24,6 +24,7 @@ SMALL_LIMITS = {
     "CACHE_KIB": 40, "CACHE_KIB_MOST": 60, "CACHE_KIB_MANY": 80, "SPILL_KIB": 20,
     "LOG_PAGES": 20,
     "PIECE_RECORDS": 3, "PIECE_BYTES": 100, "COMMIT_BYTES": 300, "DEDUP_COMMIT_EVERY": 7, "LINE_BYTES": 8,
+    "SKETCHED_RECORDS": 2, "PIECES_WAITING": 1, "SORTED_KEYS": 5, "COPIED_BYTES": 5,
 }  # fmt: skip
 """Values of `neardup_db.limits` with which a handful of documents comes to every place where work is cut."""
 

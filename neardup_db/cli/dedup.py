@@ -1,8 +1,10 @@
 """`neardup dedup`: a file without its near-duplicates.
 
-Two passes over the input. The first adds every record to an index under its running number, a bounded piece at a time, and the
-index verifies each match by the true Jaccard similarity and records clusters. One record of each cluster is chosen; a byte
-for each record says whether it is removed. The second pass copies the bytes of the other records.
+Three passes over the input. The first computes the buckets of every text and notes where the record stands. Only the texts that
+share a bucket with another one can have a near-duplicate: the second pass reads those again and adds them to a temporary index
+under their running numbers, which verifies each match by the true Jaccard similarity. One record of each of its clusters is
+chosen, and the third pass copies the bytes of all records but the others of a cluster. `--index` wants all records in an index,
+so there one pass takes the place of the first two.
 """
 
 from __future__ import annotations
@@ -11,28 +13,35 @@ import contextlib
 import csv
 import io
 import os
-import shutil
 import tempfile
 import time
+import warnings
 from array import array
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from .. import limits
-from ..errors import ParameterError
+from ..errors import ParameterError, ShortTextsWarning
 from ..index import Index
 from ..schemes import MinHash
+from ..store.database.open import open_scratch
 from ..text import TextRules
+from .buckets import Buckets
 from .command import command
-from .feed import feed, warnings_as_notes
-from .files import STDOUT, InputError, check_kind, check_output, is_stream, open_output, packing_of, replacing
+from .copies import copy_records
+from .feed import feed, pieces, warnings_as_notes
+from .files import STDOUT, check_kind, check_output, is_stream, open_output, packing_of, replacing
 from .options import input_options, json_option, read_options, text_options, text_rules
 from .output import bytes_text, counted, emit, emit_json, json_line, note, note_problems, plain
-from .records import BOM, InputRecord, Problem, RecordSource, format_of, open_source
+from .places import Places
+from .records import InputRecord, Problem, RecordSource, format_of, open_source
 from .screen import Meter
 
 
@@ -88,107 +97,135 @@ def deduplicate(plan: Plan) -> Summary:
             return None if path is None else stack.enter_context(replacing(path))
 
         output = stack.enter_context(replacing(plan.output))
-        pairs, clusters = place(plan.pairs), place(plan.clusters)
-        path = place(plan.index) or plan.folder / "index.db"
-        path.touch()  # with the mode of any new file
-        scheme = MinHash(threshold=plan.threshold, recall=plan.recall, exact=True)
-        with Index(path, scheme, text=plan.rules, durability="normal") as index:
-            lengths = _first_pass(plan, index, summary)
-            removed = _choose(plan, index, lengths, summary)
-            _second_pass(plan, removed, output, summary)
-            if pairs is not None:
-                _write_pairs(index, pairs, plan.pairs)
-            if clusters is not None:
-                _write_clusters(index, clusters, plan.clusters, removed)
+        pairs, clusters, index_path = place(plan.pairs), place(plan.clusters), place(plan.index)
+        records = Records(plan)
+        index = stack.enter_context(_compared(records, summary) if index_path is None else _filed(records, index_path, summary))
+        removed = _choose(records, index, summary)
+        with Meter("Write", plan.source.size_bytes) as meter:
+            copy_records(records.places, ~removed, output, plan.output, meter)
+        if pairs is not None:
+            _write_pairs(index, pairs, plan.pairs)
+        if clusters is not None:
+            _write_clusters(index, clusters, plan.clusters, removed)
+        plan.source.require_unchanged()
     summary.seconds = time.monotonic() - started
     summary.records_per_second = summary.records / max(summary.seconds, 1e-9)
     summary.mb_per_second = summary.input_bytes / 1e6 / max(summary.seconds, 1e-9)
     return summary
 
 
-def _first_pass(plan: Plan, index: Index, summary: Summary) -> array[int]:
-    """Fills the index. Returns the length of each text in characters if the longest of a cluster is kept."""
-    lengths = array("Q")
+class Records:
+    """What is known of the records of the input: their places, which have no word, the lengths of their texts in characters
+    if the longest of a cluster is kept."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.scheme = MinHash(threshold=plan.threshold, recall=plan.recall, exact=True)
+        self.rules = TextRules() if plan.rules is None else plan.rules
+        self.places = Places(plan.source)
+        self.lengths = array("Q")
+        self.wordless: list[int] = []
+
+    def extend(self, records: Sequence[InputRecord]) -> None:
+        """Takes the next records."""
+        self.places.extend(records)
+        if self.plan.keep == "longest":
+            self.lengths.extend([len(record.text) for record in records])
+
+    def arguments(self, record: InputRecord) -> dict[str, Any]:
+        """What an index is to know of a record that is named by its id."""
+        return {"key": record.number, "text": record.text, "metadata": {"id": record.key, "line": record.line}}
+
+
+@contextlib.contextmanager
+def _compared(records: Records, summary: Summary) -> Iterator[Index]:
+    """A temporary index of the records that may have a near-duplicate."""
+    shared = _first_pass(records, summary)
+    connection = open_scratch(str(records.plan.folder / "index.db"))
+    try:
+        with Index(connection, records.scheme, text=records.rules, record_matches=False) as index:
+            with Meter("Verify", records.plan.source.size_bytes) as meter, warnings.catch_warnings():
+                warnings.simplefilter("ignore", ShortTextsWarning)  # these texts are not all of them
+                index.add_many(_candidates(records, shared, meter))
+            yield index
+    finally:
+        connection.close()
+
+
+def _first_pass(records: Records, summary: Summary) -> Any:
+    """Of each record whether its text shares a bucket with another one: bool[n]. A second thread computes the buckets."""
+    source, buckets = records.plan.source, Buckets(records.scheme, records.rules)
+    with Meter("Compare", source.size_bytes) as meter, ThreadPoolExecutor(1) as thread:
+        waiting: deque[Future[None]] = deque()
+        for piece in pieces(source, limits.SKETCHED_RECORDS):
+            waiting.append(thread.submit(buckets.add, [record.text for record in piece]))
+            records.extend(piece)
+            meter.record_bytes += sum(len(record.raw) for record in piece)
+            meter.advance(source.position, len(piece))
+            if len(waiting) > limits.PIECES_WAITING:
+                waiting.popleft().result()
+        for future in waiting:
+            future.result()
+    _count(summary, source, meter)
+    records.wordless = buckets.wordless
+    warning = buckets.token_counts.warning(records.rules.shingle)
+    if warning is not None:
+        warnings.warn(warning, ShortTextsWarning, stacklevel=1)
+    return buckets.shared()
+
+
+def _candidates(records: Records, shared: Any, meter: Meter) -> Iterator[Any]:
+    """The records that share a bucket, as `Index.add_many` takes them."""
+    for record in records.places.records(shared):
+        meter.advance(records.plan.source.position)
+        yield records.arguments(record) if records.plan.names_wanted else (record.number, record.text)
+
+
+@contextlib.contextmanager
+def _filed(records: Records, path: Path, summary: Summary) -> Iterator[Index]:
+    """The index of all records that is to stay."""
 
     def arguments(record: InputRecord) -> dict[str, Any]:
-        if plan.keep == "longest":
-            lengths.append(len(record.text))
-        metadata = {"metadata": {"id": record.key, "line": record.line}} if plan.names_wanted else {}
-        return {"key": record.number, "text": record.text, **metadata}
+        records.extend((record,))
+        return records.arguments(record)
 
-    with Meter("Compare", plan.source.size_bytes) as meter:
-        feed(index, plan.source, meter, arguments, commit_every=limits.DEDUP_COMMIT_EVERY)
-        summary.records, summary.input_bytes = meter.records, meter.record_bytes
-    summary.skipped, summary.problems, summary.invalid_utf8 = plan.source.skipped, plan.source.problems, plan.source.replaced
-    return lengths
+    source = records.plan.source
+    path.touch()  # with the mode of any new file
+    with Index(path, records.scheme, text=records.rules, durability="normal") as index:
+        with Meter("Compare", source.size_bytes) as meter:
+            feed(index, source, meter, arguments, commit_every=limits.DEDUP_COMMIT_EVERY)
+        _count(summary, source, meter)
+        wordless = index.connection.execute("SELECT key FROM neardup_documents WHERE token_count = 0")
+        records.wordless = [number - 1 for (number,) in wordless]
+        yield index
 
 
-def _choose(plan: Plan, index: Index, lengths: array[int], summary: Summary) -> bytearray:
-    """Chooses a record of each cluster. Byte n of the result is 1 if record n is removed."""
-    removed = bytearray(summary.records + 1)
+def _count(summary: Summary, source: RecordSource, meter: Meter) -> None:
+    summary.records, summary.input_bytes = meter.records, meter.record_bytes
+    summary.skipped, summary.problems, summary.invalid_utf8 = source.skipped, source.problems, source.replaced
+
+
+def _choose(records: Records, index: Index, summary: Summary) -> Any:
+    """Chooses a record of each cluster. Returns which ones are removed, bool[n]; the number of a record is its place + 1."""
+    removed = np.zeros(summary.records, bool)
+    lengths = records.lengths
     for cluster in index.clusters():
         numbers = sorted(int(key) for key in cluster.keys)
-        kept = numbers[0] if plan.keep == "first" else max(numbers, key=lambda number: (lengths[number - 1], -number))
+        kept = numbers[0] if not lengths else max(numbers, key=lambda number: (lengths[number - 1], -number))
         for number in numbers:
-            removed[number] = number != kept
+            removed[number - 1] = number != kept
         summary.clusters += 1
         summary.largest_cluster = max(summary.largest_cluster, len(numbers))
         summary.duplicates += len(numbers) - 1
-    for (number,) in index.connection.execute("SELECT key FROM neardup_documents WHERE token_count = 0"):
-        summary.empty += 1
-        if plan.drop_empty:
-            removed[number] = 1
-            summary.empty_dropped += 1
-    summary.kept = len(removed) - 1 - sum(removed)
+    summary.empty = len(records.wordless)
+    if records.plan.drop_empty:
+        removed[records.wordless] = True
+        summary.empty_dropped = summary.empty
+    summary.kept = summary.records - int(removed.sum())
     return removed
 
 
 # ---- the outputs -------------------------------------------------------------------------------------------------------
-
-
-def _second_pass(plan: Plan, removed: bytearray, output: Path, summary: Summary) -> None:
-    source = plan.source
-    with Meter("Write", source.size_bytes) as meter, _record_writer(source, plan.output, output) as write:
-        for record in source:
-            meter.advance(source.position)
-            if record.number >= len(removed):
-                break
-            if not removed[record.number]:
-                write(record)
-    if meter.records != summary.records:
-        raise InputError(f"{source.name} changed while it was read; nothing was written. Run it again when nobody writes to it")
-
-
-@contextlib.contextmanager
-def _record_writer(source: RecordSource, target: Path, output: Path) -> Iterator[Callable[[InputRecord], None]]:
-    """A function that writes one record: a file's copy in a folder, or the bytes of a line or row."""
-    if source.format == "folder":
-        output.mkdir()
-
-        def copy(record: InputRecord) -> None:
-            copied = output / record.path.relative_to(source.path)
-            copied.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(record.path, copied)
-
-        yield copy
-        return
-    with open_output(output, packing_of(target)) as file:
-        header_due = True
-        last = b"\n"
-
-        def write(record: InputRecord) -> None:
-            nonlocal header_due, last
-            raw = record.raw if header_due or record.line > 1 else record.raw.removeprefix(BOM)  # of a later shard
-            if header_due:
-                file.write(source.header)
-                last = source.header or last
-                header_due = False
-            file.write(raw if last.endswith(b"\n") else b"\n" + raw)  # a shard may end without the end of its last line
-            last = raw
-
-        yield write
-        if header_due:
-            file.write(source.header)
 
 
 def _names(index: Index, number: int) -> tuple[Any, int]:
@@ -228,12 +265,12 @@ def _write_pairs(index: Index, path: Path, target: Path | None) -> None:
             write({"id_a": id_a, "id_b": id_b, "similarity": pair.similarity, "line_a": line_a, "line_b": line_b})
 
 
-def _write_clusters(index: Index, path: Path, target: Path | None, removed: bytearray) -> None:
+def _write_clusters(index: Index, path: Path, target: Path | None, removed: Any) -> None:
     with _table_writer(path, target or path) as write:
         for number, cluster in enumerate(index.clusters(), 1):
             for key in cluster.keys:
                 name, line = _names(index, int(key))
-                write({"cluster": number, "id": name, "kept": int(not removed[int(key)]), "line": line})
+                write({"cluster": number, "id": name, "kept": int(not removed[int(key) - 1]), "line": line})
 
 
 # ---- the command -------------------------------------------------------------------------------------------------------
@@ -269,7 +306,7 @@ def dedup(
     of texts (the output is a folder), or - for standard input (with --format). Texts are near-duplicates if they share enough of
     their runs of three words; each pair found is verified by the exact similarity. One record of every cluster of
     near-duplicates stays. The bytes and the order of records do not change. Memory does not grow with the texts; the temporary
-    index needs about as much disk space as they do.
+    index holds only the texts that may have a near-duplicate.
 
     \b
     neardup dedup posts.jsonl -o unique.jsonl

@@ -20,14 +20,14 @@ from .screen import Meter
 from .wording import worded
 
 
-def pieces(records: Iterable[InputRecord]) -> Iterator[list[InputRecord]]:
-    """The records in lists of at most `limits.PIECE_RECORDS` and, but for the last record, `limits.PIECE_BYTES`."""
+def pieces(records: Iterable[InputRecord], most: int) -> Iterator[list[InputRecord]]:
+    """The records in lists of at most `most` and, but for the last record, `limits.PIECE_BYTES`."""
     piece: list[InputRecord] = []
     size_bytes = 0
     for record in records:
         piece.append(record)
         size_bytes += len(record.raw)
-        if len(piece) >= limits.PIECE_RECORDS or size_bytes >= limits.PIECE_BYTES:
+        if len(piece) >= most or size_bytes >= limits.PIECE_BYTES:
             yield piece
             piece, size_bytes = [], 0
     if piece:
@@ -69,7 +69,7 @@ def feed(
     for first in records:  # outside of a transaction: reading the next record may take long, or fail
         taken = size_bytes = 0
         with index.transaction():
-            for piece in pieces(chain([first], islice(records, commit_every - 1))):
+            for piece in pieces(chain([first], islice(records, commit_every - 1)), limits.PIECE_RECORDS):
                 told = _add(index, source, piece, [arguments(record) for record in piece], options)
                 report = added(report, told, meter.records)
                 taken += len(piece)

@@ -11,7 +11,7 @@ import stat
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import IO, Any, BinaryIO, cast
@@ -23,6 +23,8 @@ PACKED_SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
 
 STDIN = STDOUT = Path("-")
 """How the command line names standard input and standard output."""
+
+_BUFFER_BYTES = 1 << 18
 
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
@@ -56,24 +58,30 @@ def _zstandard(path: Path) -> ModuleType:
 class InputFile:
     """A file opened for reading, unpacked on the way.
 
-    `name` is its name in messages, `size_bytes` its size on disk and `position` how much of that has been read.
+    `path` is its path, `name` its name in messages, `size_bytes` its size on disk, `state` its size and time of change when it
+    was opened, and `position` how much of it on disk has been read.
     """
 
     def __init__(self, path: Path, name: str | None = None, packing: str | None = None) -> None:
+        self.path = path
         self.name = name or str(path)
-        self._raw: BinaryIO = open(path, "rb")  # noqa: SIM115 (closed by __exit__)
-        self.size_bytes = os.fstat(self._raw.fileno()).st_size
+        self._raw: BinaryIO = open(path, "rb", buffering=_BUFFER_BYTES)  # noqa: SIM115 (closed by __exit__)
+        self.state = state_of(os.fstat(self._raw.fileno()))
+        self.size_bytes = self.state[0]
         self._stream: Any = self._raw
+        self._read_bytes = 0
         packing = packing or packing_of(path)
         try:
             if packing == "gzip":
-                self._stream = io.BufferedReader(cast(io.RawIOBase, gzip.GzipFile(fileobj=self._raw, mode="rb")), 1 << 18)
+                packed = gzip.GzipFile(fileobj=self._raw, mode="rb")
+                self._stream = io.BufferedReader(cast(io.RawIOBase, packed), _BUFFER_BYTES)
             elif packing == "zstd":
                 reader = _zstandard(path).ZstdDecompressor().stream_reader(self._raw, read_across_frames=True)
-                self._stream = io.BufferedReader(reader, 1 << 18)
+                self._stream = io.BufferedReader(reader, _BUFFER_BYTES)
         except BaseException:
             self._raw.close()
             raise
+        self._readline: Callable[[int], bytes] = self._stream.readline
 
     @property
     def position(self) -> int:
@@ -82,27 +90,40 @@ class InputFile:
 
     def readline(self, limit: int) -> bytes:
         """The next line with its end, at most `limit` bytes of it; b"" at the end of the file."""
-        with self._readable():
-            return cast(bytes, self._stream.readline(limit))
+        try:
+            return self._readline(limit)
+        except Exception as error:
+            self._raise_damage(error)
+            raise
 
     def read(self, size: int) -> bytes:
         """At most `size` bytes; b"" at the end of the file."""
-        with self._readable():
-            return cast(bytes, self._stream.read(size))
-
-    @contextlib.contextmanager
-    def _readable(self) -> Iterator[None]:
-        """Damage of the packing, as an InputError."""
         try:
-            yield
-        except gzip.BadGzipFile as error:
-            raise InputError(f"{self.name}: no gzip data ({error}); unpack it or give it the right name") from error
-        except (EOFError, zlib.error) as error:
-            raise InputError(f"{self.name}: the packed data is damaged or ends early ({error}); copy the file again") from error
+            data = cast(bytes, self._stream.read(size))
         except Exception as error:
-            if type(error).__module__.partition(".")[0] in ("zstandard", "zstd"):
-                raise InputError(f"{self.name}: no zstd data, or damaged ({error}); unpack it or copy the file again") from error
+            self._raise_damage(error)
             raise
+        self._read_bytes += len(data)
+        return data
+
+    def read_at(self, start: int, size: int) -> bytes:
+        """At most `size` bytes from `start` on, which is not before the end of the last read: what is packed is only read
+        onwards."""
+        if self._stream is self._raw:
+            self._raw.seek(start)
+        else:
+            while self._read_bytes < start and self.read(min(start - self._read_bytes, _BUFFER_BYTES)):
+                pass
+        return self.read(size)
+
+    def _raise_damage(self, error: Exception) -> None:
+        """An InputError where the error says that the packing is damaged."""
+        if isinstance(error, gzip.BadGzipFile):
+            raise InputError(f"{self.name}: no gzip data ({error}); unpack it or give it the right name") from error
+        if isinstance(error, (EOFError, zlib.error)):
+            raise InputError(f"{self.name}: the packed data is damaged or ends early ({error}); copy the file again") from error
+        if type(error).__module__.partition(".")[0] in ("zstandard", "zstd"):
+            raise InputError(f"{self.name}: no zstd data, or damaged ({error}); unpack it or copy the file again") from error
 
     def close(self) -> None:
         """Closes the file."""
@@ -114,6 +135,11 @@ class InputFile:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def state_of(status: os.stat_result) -> tuple[int, int]:
+    """What changes when somebody writes to a file: its size and its time of change."""
+    return status.st_size, status.st_mtime_ns
 
 
 @contextlib.contextmanager

@@ -6,18 +6,20 @@ The names of its files decide how a folder is read: as texts, a file each, or as
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import fnmatch
+import io
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import limits
 from ..values import MOST_PROBLEMS, Key
-from .files import STDIN, InputError, InputFile, is_stream, packing_by_content, spool
+from .files import STDIN, InputError, InputFile, is_stream, packing_by_content, spool, state_of
 
 FORMATS = ("jsonl", "csv", "tsv")
 """Formats of a file with many records; a folder of texts has none."""
@@ -52,14 +54,24 @@ class RecordError(InputError):
         self.problem = problem
 
 
-@dataclass(frozen=True, slots=True)
-class InputRecord:
+class Place(NamedTuple):
+    """Where a record stands. line: where it begins (1 for a file of text); start: its first byte in the unpacked file."""
+
+    line: int
+    start: int
+
+
+class ChangedError(InputError):
+    """A file is not as it was when it was read first."""
+
+
+class InputRecord(NamedTuple):
     """One record of an input.
 
     key: the record's id, or file and line if it has none ("posts.jsonl:17"); named: True for a key of file and line; text: the
     text to compare; raw: the record's bytes in the input, line end included (in a folder of texts: the file's bytes); number:
-    1, 2, ... in the order of the input, counting only usable records; line: where it begins (1 for a file of text); fields: the
-    other fields; path: its file.
+    1, 2, ... in the order of the input, counting only usable records; line, start: as in `Place`; fields: the other fields;
+    path: its file.
     """
 
     key: str | int
@@ -67,6 +79,7 @@ class InputRecord:
     raw: bytes
     number: int
     line: int
+    start: int
     fields: dict[str, Any]
     path: Path
     named: bool = False
@@ -129,17 +142,20 @@ class RecordSource:
         self.options = options
         self.name = name or str(path)
         self._packing = packing
+        self._id_fields = ("id", "key") if options.id_field is None else (options.id_field,)
         if not path.exists():
             raise InputError(f"{self.name}: no such file or folder")
-        self.files = _files(path, options.glob) if path.is_dir() else [path]
+        self._is_folder = path.is_dir()
+        self.files = _files(path, options.glob) if self._is_folder else [path]
         self.format = options.format or self._format_of_files()
         self.size_bytes = sum(file.stat().st_size for file in self.files)
+        self._states: dict[Path, tuple[int, int]] = {}
         self._start()
 
     def _format_of_files(self) -> str:
         """The format that the names of the files tell."""
         examples = {format_of(file): file for file in reversed(self.files)}
-        if not self.path.is_dir() and None in examples:
+        if not self._is_folder and None in examples:
             raise InputError(f"{self.name}: its name does not tell the format; add --format {'|'.join(FORMATS)}")
         if len(examples) > 1:
             listed = " and ".join(sorted(file.relative_to(self.path).as_posix() for file in examples.values()))
@@ -168,26 +184,64 @@ class RecordSource:
     def __iter__(self) -> Iterator[InputRecord]:
         self._start()
         for path in self.files:
-            self._file = path
-            self._called = str(path) if self.path.is_dir() else self.name
             if self.format == "folder":
                 record = self._guarded(self._file_record, path)
                 if isinstance(record, InputRecord):
                     yield record
             else:
-                yield from self._records(path)
+                with self.opened(path) as file:
+                    yield from self._json_lines(file) if self.format == "jsonl" else self._rows(file)
 
-    def _records(self, path: Path) -> Iterator[InputRecord]:
-        """The records of one file."""
+    @contextlib.contextmanager
+    def opened(self, path: Path) -> Iterator[InputFile]:
+        """One of the files, open. InputError where it is not as it was when it was opened first."""
+        self._file = path
+        self._called = str(path) if self._is_folder else self.name
         with InputFile(path, self._called, self._packing) as file:
+            self._require_state(path, file.state)
             self._input = file
-            yield from self._json_lines(file) if self.format == "jsonl" else self._rows(file)
+            yield file
             self._input = None
             self._done_bytes += file.size_bytes
 
+    def _require_state(self, path: Path, state: tuple[int, int]) -> None:
+        if self._states.setdefault(path, state) != state:
+            raise ChangedError(
+                f"{path if self._is_folder else self.name} changed while it was read; nothing was written. Run it again when "
+                "nobody writes to it"
+            )
+
+    def require_unchanged(self) -> None:
+        """InputError where a file is not as it was when it was opened first."""
+        for path in self._states:
+            self._require_state(path, state_of(path.stat()))
+
+    def start_again(self) -> None:
+        """Sets `position` to 0, for another pass over the files."""
+        self._done_bytes = 0
+
+    def read_again(self, file: InputFile, number: int, place: Place, size: int) -> InputRecord:
+        """The record that stands at a place of a file that was `opened`. RecordError where there is none any more."""
+        self._number = number - 1
+        raw = file.read_at(place.start, size)
+        if self.format == "folder":
+            return self._file_text(file.path, raw)
+        if self.format == "jsonl":
+            return self._json_record(raw, place)
+        reader = csv.reader(map(self._decode, io.BytesIO(raw)), delimiter=self._delimiter, strict=True)
+        try:
+            row = next(reader, [])
+        except csv.Error as error:
+            raise self._error(place.line, f"not a valid row ({error})") from error
+        return self._row_record(self._columns or (), row, raw, place)
+
+    @property
+    def _delimiter(self) -> str:
+        return "\t" if self.format == "tsv" else ","
+
     def problem(self, record: InputRecord, reason: str) -> Problem:
         """The Problem of a record that was read but cannot be used."""
-        file = str(record.path) if self.path.is_dir() else self.name
+        file = str(record.path) if self._is_folder else self.name
         return Problem(file, 0 if self.format == "folder" else record.line, record.key, reason)
 
     def keep(self, problem: Problem) -> None:
@@ -199,25 +253,32 @@ class RecordSource:
 
     def _json_lines(self, file: InputFile) -> Iterator[InputRecord]:
         lines = _Lines(file, self.options.max_bytes)
-        while (line := self._guarded(lines.next)) is not _END:
-            if isinstance(line, bytes) and line.strip():
-                record = self._guarded(self._json_record, line, lines.number)
-                if isinstance(record, InputRecord):
-                    yield record
+        while True:
+            try:
+                line = lines.next()
+                if line is _END:
+                    return
+                if line.isspace():
+                    continue
+                record = self._json_record(line, Place(lines.number, lines.start))
+            except RecordError as error:
+                self._leave_out(error)
+            else:
+                yield record
 
-    def _json_record(self, line: bytes, number: int) -> InputRecord:
+    def _json_record(self, line: bytes, place: Place) -> InputRecord:
         try:
-            value = json.loads(self._decode(line))
+            value = _json_value(self._decode(line))
         except (ValueError, RecursionError) as error:
-            raise self._error(number, f"not JSON ({error})") from error
+            raise self._error(place.line, f"not JSON ({error})") from error
         if not isinstance(value, dict):
-            raise self._error(number, f"a JSON object is needed, this is {_kind(value)}: one {{...}} a line")
-        return self._record(value, line, number)
+            raise self._error(place.line, f"a JSON object is needed, this is {_kind(value)}: one {{...}} a line")
+        return self._record(value, line, place)
 
     def _rows(self, file: InputFile) -> Iterator[InputRecord]:
         limit = self.options.max_bytes
         csv.field_size_limit(max(csv.field_size_limit(), limit))
-        rows = _Rows(_Lines(file, limit), "\t" if self.format == "tsv" else ",", self._decode, self._error)
+        rows = _Rows(_Lines(file, limit), self._delimiter, self._decode, self._error)
         names = rows.next()
         if not isinstance(names, list):
             return
@@ -225,7 +286,7 @@ class RecordSource:
         self._check_header(names)
         while (row := self._guarded(rows.next)) is not _END:
             if isinstance(row, list) and row:
-                record = self._guarded(self._row_record, names, row, rows)
+                record = self._guarded(self._row_record, names, row, bytes(rows.raw), Place(rows.line, rows.start))
                 if isinstance(record, InputRecord):
                     yield record
 
@@ -240,36 +301,40 @@ class RecordSource:
                 "files with different columns do not go into one; choose some with --glob"
             )
 
-    def _row_record(self, names: Sequence[str], row: Sequence[str], rows: _Rows) -> InputRecord:
+    def _row_record(self, names: Sequence[str], row: Sequence[str], raw: bytes, place: Place) -> InputRecord:
         if len(row) != len(names):
-            raise self._error(rows.line, f"{len(row)} columns, the header has {len(names)}")
-        return self._record(dict(zip(names, row, strict=True)), bytes(rows.raw), rows.line)
+            raise self._error(place.line, f"{len(row)} columns, the header has {len(names)}")
+        return self._record(dict(zip(names, row, strict=True)), raw, place)
 
     def _file_record(self, path: Path) -> InputRecord:
         try:
-            with InputFile(path) as file:
+            with self.opened(path) as file:
                 raw = file.read(self.options.max_bytes + 1)
-                size_bytes = file.size_bytes
+        except ChangedError:
+            raise
         except (InputError, OSError) as error:
             raise self._error(0, str(error).removeprefix(f"{path}: ")) from error
-        self._done_bytes += size_bytes
         if len(raw) > self.options.max_bytes:
             raise self._error(0, _too_long(self.options.max_bytes))
+        return self._file_text(path, raw)
+
+    def _file_text(self, path: Path, raw: bytes) -> InputRecord:
         text = self._decode(raw)
         self._number += 1
-        return InputRecord(self._below(path), text, raw, self._number, 1, {}, path)
+        return InputRecord(self._below(path), text, raw, self._number, 1, 0, {}, path)
 
     def _below(self, path: Path) -> str:
         """The name of a file in keys."""
         named = self.options.source_name
-        if not self.path.is_dir():
+        if not self._is_folder:
             return _clean(path.name if named is None else named)
         below = path.relative_to(self.path).as_posix()
         return _clean(below if named is None else f"{named}/{below}")
 
     # ---- one record ----------------------------------------------------------------------------------------------------
 
-    def _record(self, fields: dict[str, Any], raw: bytes, line: int) -> InputRecord:
+    def _record(self, fields: dict[str, Any], raw: bytes, place: Place) -> InputRecord:
+        line, start = place
         text = fields.pop(self.options.text_field, None)
         if text is None:
             raise self._error(line, f"no field {self.options.text_field!r}; it has {_listed(fields)}. {_REMEDY}")
@@ -278,20 +343,25 @@ class RecordSource:
         key = self._key(fields, line)
         self._number += 1
         if key is not None:
-            return InputRecord(key, text, raw, self._number, line, fields, self._file)
-        return InputRecord(f"{self._below(self._file)}:{line}", text, raw, self._number, line, fields, self._file, True)
+            return InputRecord(key, text, raw, self._number, line, start, fields, self._file)
+        key = f"{self._below(self._file)}:{line}"
+        return InputRecord(key, text, raw, self._number, line, start, fields, self._file, True)
 
     def _key(self, fields: dict[str, Any], line: int) -> str | int | None:
         """The record's id, taken out of its fields; None where it has none."""
-        names = ("id", "key") if self.options.id_field is None else (self.options.id_field,)
-        name = next((name for name in names if fields.get(name) is not None), None)
-        if name is None:
+        for name in self._id_fields:
+            value = fields.get(name)
+            if value is not None:
+                break
+        else:
             if self.options.id_field is not None:
                 raise self._error(line, f"no field {self.options.id_field!r}; it has {_listed(fields)}. {_REMEDY}")
             if self.options.integer_keys:
                 raise self._error(line, "no id, as --key-type int needs; name its field with --id-field, or use --key-type text")
             return None
-        value = fields.pop(name)
+        del fields[name]
+        if type(value) is str and not self.options.integer_keys:
+            return _clean(value)
         if isinstance(value, bool) or not isinstance(value, (str, int)):
             raise self._error(line, f"field {name!r} must be text or an integer, it is {_kind(value)}")
         if not self.options.integer_keys:
@@ -320,22 +390,29 @@ class RecordSource:
         try:
             return read(*arguments)
         except RecordError as error:
-            if self.options.on_error != "skip":
-                raise
-            self.skipped += 1
-            self.keep(error.problem)
+            self._leave_out(error)
             return None
 
+    def _leave_out(self, error: RecordError) -> None:
+        """Counts a record that cannot be used, or raises the error unless such records are skipped."""
+        if self.options.on_error != "skip":
+            raise error
+        self.skipped += 1
+        self.keep(error.problem)
 
+
+_JSON = json.JSONDecoder()
 _REMEDY = "Name the fields with --id-field and --text-field."
 _END = object()
 
 
 class _Lines:
-    """Lines of a file, none longer than the limit; `number` is that of the last one, from 1."""
+    """Lines of a file, none longer than the limit; of the last one `number` is its number, from 1, and `start` and `end`
+    say where it stands in the file, in bytes."""
 
     def __init__(self, file: InputFile, limit: int) -> None:
-        self.file, self.limit, self.number = file, limit, 0
+        self.file, self.limit = file, limit
+        self.number = self.start = self.end = 0
 
     def next(self) -> Any:
         """The next line as bytes, or _END."""
@@ -343,29 +420,32 @@ class _Lines:
         if not line:
             return _END
         self.number += 1
+        self.start = self.end
+        self.end += len(line)
         if len(line) <= self.limit:
             return line
         while line and not line.endswith(b"\n"):
             line = self.file.readline(limits.LINE_BYTES)
+            self.end += len(line)
         raise RecordError(Problem(self.file.name, self.number, None, _too_long(self.limit)))
 
 
 class _Rows:
-    """Rows of a CSV file; `raw` holds the bytes of the last one and `line` where it begins."""
+    """Rows of a CSV file; `raw` holds the bytes of the last one, `line` and `start` say where it begins."""
 
     def __init__(
         self, lines: _Lines, delimiter: str, decode: Callable[[bytes], str], error: Callable[[int, str], RecordError]
     ) -> None:
         self.lines, self._decode, self._error = lines, decode, error
         self.raw = bytearray()
-        self.line = 1
+        self.line, self.start = 1, 0
         self._reader = csv.reader(self._texts(), delimiter=delimiter, strict=True)
         self._broken: RecordError | None = None
 
     def next(self) -> Any:
         """The next row as a list of texts (empty for an empty line), or _END."""
         self.raw.clear()
-        self.line = self.lines.number + 1
+        self.line, self.start = self.lines.number + 1, self.lines.end
         try:
             return next(self._reader)
         except (StopIteration, csv.Error) as error:
@@ -407,9 +487,18 @@ def _files(folder: Path, pattern: str) -> list[Path]:
     return sorted(paths)
 
 
+def _json_value(line: str) -> Any:
+    """The value of a line of JSON. A line that holds nothing else, as nearly every one, is not searched for white space."""
+    if line.startswith("{"):
+        value, end = _JSON.raw_decode(line)
+        if line[end:] in ("\n", "\r\n", ""):
+            return value
+    return _JSON.decode(line)
+
+
 def _clean(key: str) -> str:
     """A key that can be stored as UTF-8: lone surrogates become U+FFFD."""
-    return key.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return key if key.isascii() else key.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _too_long(limit: int) -> str:

@@ -117,6 +117,17 @@ def open_file(target: str, *, read_only: bool, durability: str, timeout: float, 
     return _configured(connection, durability, timeout)
 
 
+def open_scratch(path: str) -> apsw.Connection:
+    """A connection to a new file that nobody else opens and that is not needed after an end of the program: changes are taken
+    back from memory, nothing is forced onto the disk, and pages hold several large values."""
+    connection = apsw.Connection(path)
+    connection.execute(
+        "PRAGMA page_size = 32768; PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; "
+        f"PRAGMA temp_store = {_temp_store()}; PRAGMA cache_size = -{limits.CACHE_KIB_MANY}"
+    ).fetchall()
+    return connection
+
+
 def open_reader(path: str, vfs: str, *, read_only: bool, timeout: float) -> apsw.Connection:
     """One more connection to a file that is open, to read; read_only: as that was opened."""
     if read_only:

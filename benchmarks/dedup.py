@@ -1,0 +1,133 @@
+"""`neardup dedup` of two installed versions, beside gaoya in memory and a bare pass of JSON.
+
+    python benchmarks/dedup.py FOLDER BEFORE AFTER [--documents 100000 1000000] [--jobs before after gaoya json] [--rounds 1]
+
+BEFORE and AFTER are the Python programs of two environments, each with one version installed; BEFORE also has gaoya. The
+corpora (`corpus.py`, 2.5 KB a document) are made in FOLDER unless they are there; 14 GB of disk for a million. Every job runs in
+a process of its own, in turns, and its whole time counts, the start of Python included. Prints the medians as a Markdown table,
+and fails if the outputs of the two versions differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import filecmp
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+JOBS = {
+    "before": "`neardup dedup`, the version before",
+    "after": "`neardup dedup`",
+    "gaoya": "gaoya in memory, texts in a list, estimating; pairs only",
+    "json": "`json.loads` of every line",
+}
+COLUMNS = {
+    "seconds": "seconds", "mb_s": "MB/s", "cpu": "CPU, s", "system": "of it system, s", "written": "written, MB",
+    "pages": "pages written", "memory": "peak memory, MB",
+}  # fmt: skip
+"""What a job reports, and the head of its column."""
+
+
+def work(name: str, source: Path, output: Path) -> float:
+    """One job in this process; returns the seconds before it began that do not count."""
+    if name in ("before", "after"):
+        from neardup_db.cli import main
+
+        main(["dedup", str(source), "-o", str(output), "--force"], standalone_mode=False)
+        return 0.0
+    started = time.perf_counter()
+    with source.open("rb") as file:
+        if name == "json":
+            for line in file:
+                json.loads(line)
+            return 0.0
+        texts = [json.loads(line)["text"] for line in file]
+    read = time.perf_counter() - started
+    from peers import gaoya_pairs
+
+    gaoya_pairs(texts)
+    return read
+
+
+def job(name: str, source: str, output: str, report: str) -> None:
+    """`work`, and what it took, as JSON in a file."""
+    left_out = work(name, Path(source), Path(output))
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    counted = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    times = os.times()
+    Path(report).write_text(
+        json.dumps(
+            {
+                "left_out": left_out,
+                "cpu": times.user + times.system,
+                "system": times.system,
+                "written": int(counted["write_bytes"]) / 1e6,
+                "pages": int(counted["write_bytes"]) // 4096,
+                "memory": int(status["VmHWM"].split()[0]) * 1024 / 1e6,
+            }
+        )
+    )
+
+
+def measured(python: str, name: str, source: Path) -> dict[str, float]:
+    """One run of a job in a process of its own."""
+    from measure import note
+
+    output, report = source.with_suffix(f".{name}.jsonl"), source.with_suffix(".report")
+    output.unlink(missing_ok=True)
+    started = time.perf_counter()
+    subprocess.run([python, __file__, "job", name, source, output, report], check=True, stdout=subprocess.DEVNULL)
+    seconds = time.perf_counter() - started
+    told: dict[str, float] = json.loads(report.read_text())
+    report.unlink()
+    seconds -= told.pop("left_out")
+    note(f"{source.name} {name}: {seconds:.1f} s")
+    return {"seconds": seconds, "mb_s": source.stat().st_size / 1e6 / seconds, **told}
+
+
+def rows(options: argparse.Namespace, count: int) -> list[list[Any]]:
+    """A row a job."""
+    from corpus import write
+
+    source = options.folder / f"dedup-{count}.jsonl"
+    if not source.exists():
+        write(source, count)
+    runs: dict[str, list[dict[str, float]]] = {name: [] for name in options.jobs}
+    for _ in range(options.rounds):
+        for name in options.jobs:
+            runs[name].append(measured(options.after if name == "after" else options.before, name, source))
+    outputs = [source.with_suffix(f".{name}.jsonl") for name in ("before", "after")]
+    if all(output.exists() for output in outputs) and not filecmp.cmp(*outputs, shallow=False):
+        sys.exit(f"{outputs[0]} and {outputs[1]} differ")
+    return [
+        [f"{count:,}", JOBS[name], *(statistics.median(run[column] for run in taken) for column in COLUMNS)]
+        for name, taken in runs.items()
+    ]
+
+
+def main() -> None:
+    """The command line."""
+    from measure import machine, machine_lines, table
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("before", help="a Python program")
+    parser.add_argument("after", help="another one")
+    parser.add_argument("--documents", type=int, nargs="+", default=[100_000, 1_000_000])
+    parser.add_argument("--jobs", choices=list(JOBS), nargs="+", default=list(JOBS))
+    parser.add_argument("--rounds", type=int, default=1)
+    options = parser.parse_args()
+    info = machine()
+    made = [row for count in options.documents for row in rows(options, count)]
+    print(f"# Files without near-duplicates\n\n{machine_lines(info)}\n")
+    print(table(["documents", "", *COLUMNS.values()], made))
+
+
+if __name__ == "__main__":
+    job(*sys.argv[2:]) if sys.argv[1:2] == ["job"] else main()

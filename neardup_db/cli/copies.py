@@ -1,0 +1,64 @@
+"""Copies the records of an input that stay, byte for byte."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from .. import limits
+from .files import InputFile, open_output, packing_of
+from .screen import Meter
+from .places import Places
+from .records import BOM, ChangedError
+
+
+def copy_records(places: Places, kept: Any, output: Path, target: Path, meter: Meter) -> None:
+    """Writes the records that bool[n] chooses: files of a folder into the folder `output`, others one after another into the file
+    `output`, packed as the name of `target` says."""
+    places.source.start_again()
+    if places.source.format == "folder":
+        _copy_files(places, kept, output, meter)
+    else:
+        with open_output(output, packing_of(target)) as file:
+            _copy_runs(places, kept, file, meter)
+
+
+def _copy_files(places: Places, kept: Any, output: Path, meter: Meter) -> None:
+    output.mkdir()
+    for path, ((_, size_bytes),) in places.runs(kept):
+        copied = output / path.relative_to(places.source.path)
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copied)
+        meter.advance(size_bytes)
+
+
+def _copy_runs(places: Places, kept: Any, output: IO[bytes], meter: Meter) -> None:
+    source, is_later = places.source, False
+    last = source.header
+    output.write(last)
+    for path, runs in places.runs(kept):
+        with source.opened(path) as file:
+            for start, end in runs:
+                if last and not last.endswith(b"\n"):  # a shard may end without the end of its last line
+                    output.write(b"\n")
+                for data in _bytes_of_run(file, start, end, is_later):
+                    output.write(data)
+                    last, is_later = data, True
+                meter.advance(source.position)
+
+
+def _bytes_of_run(file: InputFile, start: int, end: int, is_later: bool) -> Iterator[bytes]:
+    """The bytes from start to end; is_later: without the mark at the head of the file."""
+    if is_later and start == 0:
+        head = file.read_at(0, min(end, len(BOM)))
+        start = len(head)
+        if head != BOM:
+            yield head
+    while start < end:
+        data = file.read_at(start, min(end - start, limits.COPIED_BYTES))
+        if not data:
+            raise ChangedError(f"{file.name} became shorter while it was read; nothing was written")
+        yield data
+        start += len(data)

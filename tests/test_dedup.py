@@ -1,0 +1,273 @@
+"""`neardup dedup`: which texts come into its index, reading records again, inputs that change meanwhile."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zstandard
+from click.testing import CliRunner, Result
+
+from neardup_db import Index, MinHash, TextRules, limits
+from neardup_db.cli import dedup, main
+from neardup_db.cli.buckets import Buckets
+from neardup_db.cli.places import Places
+from neardup_db.cli.records import ReadOptions, RecordSource
+from neardup_db.store.database.open import open_scratch
+
+BOM = b"\xef\xbb\xbf"
+
+
+def texts(count: int, seed: int = 1) -> list[str]:
+    """Texts of which half are edits of earlier ones, some are empty, equal, short, or not English."""
+    chance = random.Random(seed)
+    words = [f"w{number}" for number in range(500)] + ["\u00e9t\u00e9", "\u4e2d\u6587", 'a "quote"', "two\nlines"]
+    made: list[str] = ["", "!!!", "one", "two words"]
+    while len(made) < count:
+        text = chance.choices(words, k=chance.randint(5, 60))
+        if chance.random() < 0.5:
+            text = made[chance.randrange(len(made))].split(" ")
+            for _ in range(chance.randint(0, 3)):
+                text[chance.randrange(len(text))] = chance.choice(words)
+        made.append(" ".join(text))
+    return made
+
+
+def json_lines(made: list[str], first: int = 0) -> bytes:
+    return b"".join(json.dumps({"id": f"k{i}", "text": text}).encode() + b"\n" for i, text in enumerate(made, first))
+
+
+def csv_rows(made: list[str], first: int = 0) -> bytes:
+    file = io.StringIO()
+    csv.writer(file).writerows([["id", "text"], *([f"k{i}", text] for i, text in enumerate(made, first))])
+    return file.getvalue().encode()
+
+
+def a_folder(path: Path, made: list[str]) -> Path:
+    for i, text in enumerate(made):
+        file = path / ("sub" if i % 2 else ".") / f"{i:04}.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return path
+
+
+def shards(path: Path, rows: Callable[[list[str], int], bytes], ending: str, made: list[str]) -> Path:
+    """Three files, each with a mark at its head and without the end of its last line; one is packed."""
+    path.mkdir()
+    third = len(made) // 3
+    for i in range(3):
+        data = BOM + rows(made[i * third : (i + 1) * third], i * third).rstrip(b"\r\n")
+        (path / f"{i}{ending}{'.gz' if i == 1 else ''}").write_bytes(gzip.compress(data) if i == 1 else data)
+    return path
+
+
+def a_file(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+INPUTS: dict[str, Callable[[Path, list[str]], Path]] = {
+    ".jsonl": lambda path, made: a_file(path / "in.jsonl", BOM + b"\n".join(json_lines(made).split(b"\n")[:-1])),
+    ".jsonl.gz": lambda path, made: a_file(path / "in.jsonl.gz", gzip.compress(json_lines(made))),
+    ".jsonl.zst": lambda path, made: a_file(path / "in.jsonl.zst", zstandard.ZstdCompressor().compress(json_lines(made))),
+    ".csv": lambda path, made: a_file(path / "in.csv", csv_rows(made)),
+    "shards.jsonl": lambda path, made: shards(path / "in", json_lines, ".jsonl", made),
+    "shards.csv": lambda path, made: shards(path / "in", csv_rows, ".csv", made),
+    "": lambda path, made: a_folder(path / "in", made),
+}
+"""Every kind of input, by the end of its output's name."""
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["dedup", *map(str, arguments)])
+
+
+def held(path: Path) -> dict[str, bytes]:
+    """The bytes of an output, or of the files in it."""
+    files = sorted(path.rglob("*.txt")) if path.is_dir() else [path]
+    return {str(file.relative_to(path)): file.read_bytes() for file in files}
+
+
+# ---- the texts that come into the index --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threshold", [0.2, 0.8, 1.0])
+@pytest.mark.parametrize("cut", ["usual", "tiny"])
+def test_texts_that_share_a_bucket_are_those_of_an_exact_index(
+    threshold: float, cut: str, request: pytest.FixtureRequest
+) -> None:
+    """`Buckets` names the texts that stand in a bucket of the candidate table with another one, and no others."""
+    if cut == "tiny":
+        request.getfixturevalue("small_limits")
+    made, scheme = texts(120), MinHash(threshold=threshold, exact=True)
+    buckets = Buckets(scheme, TextRules())
+    for first in range(0, len(made), 50):
+        buckets.add(made[first : first + 50])
+    sql = """SELECT d.key FROM neardup_document d JOIN neardup_minhash_band b USING (fingerprint_id) WHERE (
+                 SELECT count(*) FROM neardup_document o JOIN neardup_minhash_band p USING (fingerprint_id)
+                 WHERE p.bucket = b.bucket) > 1"""
+    with Index(":memory:", scheme) as index:
+        index.add_many(enumerate(made))
+        expected = {key for (key,) in index.connection.execute(sql)}
+        wordless = {key for (key,) in index.connection.execute("SELECT key FROM neardup_document WHERE token_count = 0")}
+    assert set(np.flatnonzero(buckets.shared()).tolist()) == expected and set(buckets.wordless) == wordless
+
+
+@pytest.mark.parametrize("keep", ["first", "longest"])
+@pytest.mark.parametrize("kind", INPUTS)
+@pytest.mark.parametrize("cut", ["usual", "tiny"])
+def test_a_part_of_the_texts_gives_what_all_of_them_give(
+    tmp_path: Path, kind: str, keep: str, cut: str, request: pytest.FixtureRequest
+) -> None:
+    """Records, pairs, clusters and counts are those of an index of all records, for every kind of input, wherever work is cut."""
+    if cut == "tiny":
+        request.getfixturevalue("small_limits")
+    source = INPUTS[kind](tmp_path, texts(60))
+    made = []
+    for name, more in (("some", []), ("all", ["--index", tmp_path / "kept.db"])):
+        place = tmp_path / name
+        place.mkdir()
+        output = place / ("out" + kind.removeprefix("shards"))
+        told = run(
+            source, "-o", output, "--keep", keep, "--pairs", place / "p.jsonl", "--clusters", place / "c.csv", "--json", *more
+        )
+        assert told.exit_code == 0, told.output
+        counts = {key: value for key, value in json.loads(told.stdout).items() if "second" not in key}
+        pairs = sorted((place / "p.jsonl").read_text().splitlines())
+        made.append((counts, pairs, (place / "c.csv").read_text(), held(output)))
+    assert made[0] == made[1] and made[0][0]["duplicates"] > 5
+
+
+def test_only_texts_that_share_a_bucket_come_into_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a hundred different texts and one copy the index has two."""
+    made = [" ".join(random.Random(seed).choices("abcdefghijklmnopqrstuvwxyz", k=80)) for seed in range(100)]
+    source = a_file(tmp_path / "in.jsonl", json_lines([*made, made[7]]))
+    sizes, choose = [], dedup._choose
+
+    def counted(records: Any, index: Index, summary: Any) -> Any:
+        sizes.append(len(index))
+        return choose(records, index, summary)
+
+    monkeypatch.setattr(dedup, "_choose", counted)
+    assert run(source, "-o", tmp_path / "out.jsonl").exit_code == 0
+    assert sizes == [2] and (tmp_path / "out.jsonl").read_bytes() == json_lines(made)
+
+
+def test_an_error_of_the_second_thread_ends_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What goes wrong there is told like any other error, and nothing is written."""
+
+    def out_of_memory(*arguments: object) -> None:
+        raise MemoryError("out of memory: fingerprints of texts")
+
+    monkeypatch.setattr(Buckets, "add", out_of_memory)
+    result = run(a_file(tmp_path / "in.jsonl", json_lines(texts(20))), "-o", tmp_path / "out.jsonl")
+    assert result.exit_code != 0 and sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl"]
+
+
+def test_a_scratch_index_takes_a_transaction_back(tmp_path: Path) -> None:
+    """Without a journal in a file, and without waiting for the disk, a transaction that fails leaves what was there before."""
+    connection = open_scratch(str(tmp_path / "scratch.db"))
+    modes = [connection.pragma(name) for name in ("journal_mode", "synchronous", "locking_mode")]
+    assert modes == ["memory", 0, "exclusive"]
+    with Index(connection, MinHash(exact=True), record_matches=False) as index:
+        index.add("a", "the quick brown fox jumps over the lazy dog")
+
+        def broken() -> Any:
+            yield from enumerate(texts(300))
+            raise RuntimeError
+
+        with pytest.raises(RuntimeError):
+            index.add_many(broken())
+        assert list(index) == ["a"] and index.check().ok
+    connection.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["scratch.db"]
+
+
+# ---- reading again -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", INPUTS)
+@pytest.mark.parametrize("cut", ["usual", "tiny"])
+def test_records_are_read_again_as_they_were(tmp_path: Path, kind: str, cut: str, request: pytest.FixtureRequest) -> None:
+    """Any choice of records comes again with key, text, bytes, number and line; the others are not parsed."""
+    source = RecordSource(INPUTS[kind](tmp_path, texts(40)), ReadOptions(one_header=True))
+    if cut == "tiny":
+        request.getfixturevalue("small_limits")
+    records, places = list(source), Places(source)
+    for first in range(0, len(records), 7):
+        places.extend(records[first : first + 7])
+    for chosen in ([True] * 40, [False] * 40, [bool(i % 3) for i in range(40)], [i == 39 for i in range(40)]):
+        wanted = np.array(chosen[: len(records)])
+        assert list(places.records(wanted)) == [record for record, take in zip(records, wanted, strict=True) if take]
+
+
+# ---- inputs that change ------------------------------------------------------------------------------------------------------
+
+
+def append(path: Path) -> None:
+    with open(path, "ab") as file:
+        file.write(b'{"text": "one more"}\n')
+
+
+def touch(path: Path) -> None:
+    os.utime(path, ns=(1, 1))
+
+
+def spoil(path: Path) -> None:
+    """Other bytes, of which neither size nor time tell."""
+    before = path.stat()
+    path.write_bytes(b"x" * before.st_size)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@pytest.mark.parametrize("change", [append, touch, spoil])
+@pytest.mark.parametrize("moment", ["shared", "clusters"])
+@pytest.mark.parametrize("kind", [".jsonl", ".csv", "shards.jsonl", ""])
+def test_an_input_that_changes_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, moment: str, change: Callable[[Path], None]
+) -> None:
+    """Whatever changes between two passes, one sentence says so, and the old output stands."""
+    source = INPUTS[kind](tmp_path, texts(60))
+    changed = source if source.is_file() else sorted(path for path in source.rglob("*") if path.is_file())[0]
+    if change is spoil and (moment == "clusters" or kind == ""):
+        pytest.skip("bytes that are only copied are not looked at")
+    place = Buckets if moment == "shared" else Index
+    real = getattr(place, moment)
+
+    def meanwhile(*arguments: Any) -> Any:
+        change(changed)
+        return real(*arguments)
+
+    monkeypatch.setattr(place, moment, meanwhile)
+    output = tmp_path / ("old" + kind.removeprefix("shards"))
+    if kind:
+        output.write_text("old")
+    result = run(source, "-o", output, "--force")
+    assert result.exit_code == 2 and "changed" in result.stderr and "nothing was written" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert output.read_text() == "old" if kind else not output.exists()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".neardup")]
+
+
+def test_pieces_of_texts_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more texts wait for their buckets than the limits say."""
+    monkeypatch.setattr(limits, "SKETCHED_RECORDS", 10)
+    seen = []
+    real = Buckets.add
+
+    def counted(buckets: Buckets, piece: list[str]) -> None:
+        seen.append(len(piece))
+        real(buckets, piece)
+
+    monkeypatch.setattr(Buckets, "add", counted)
+    assert run(a_file(tmp_path / "in.jsonl", json_lines(texts(95))), "-o", tmp_path / "out.jsonl").exit_code == 0
+    assert seen == [10] * 9 + [5]
