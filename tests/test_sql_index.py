@@ -390,7 +390,7 @@ def test_queries_look_up_and_stream(db: apsw.Connection, frame: str, name: str, 
     """Candidates by a range of the primary key, no table read from end to end, nothing collected unverified."""
     for file in sorted((PACKAGE / "migrations").glob("0001_*.sql"), key=lambda path: (path.stem != "0001_index", path.stem)):
         db.execute(sql_file("migrations", file.stem, "x"))
-    sql = sql_text(frame).replace("{verified}", sql_text(f"verify_{name}")).replace("{crowd}", "").replace("{index}", "x")
+    sql = sql_text(frame).replace("{verified}", sql_text(f"verify_{name}")).replace("{crowd}", "").replace("{limit}", "").replace("{index}", "x")
     parameters = dict.fromkeys(re.findall(r":(\w+)", sql))
     steps = [row[3] for row in db.execute("EXPLAIN QUERY PLAN " + sql, parameters)]
     assert f"SEARCH {look_up}" in steps
