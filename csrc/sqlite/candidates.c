@@ -13,11 +13,11 @@ typedef struct candidates_cursor {
     nd_keys *keys;      /* of a code: its buckets, each of which is looked at by a statement that ends at its last row */
     size_t key, passes; /* the one that is looked at, and how many there are; else all keys are looked up together */
     sqlite3_stmt *rows;
-    int reading;        /* 1: the statement is on its way, 2: at the last row */
-    int which;          /* of the table's statements for rows, */
-    int64_t serial;     /* and of the settings that it was made for */
-    int64_t most;       /* max_distance */
-    int64_t *seen;      /* a table of what was given out; 0 = a free place, */
+    int reading;    /* 1: the statement is on its way, 2: at the last row */
+    int which;      /* of the table's statements for rows, */
+    int64_t serial; /* and of the settings that it was made for */
+    int64_t most;   /* max_distance */
+    int64_t *seen;  /* a table of what was given out; 0 = a free place, */
     size_t places, seen_count;
     int seen_zero; /* and this for the id 0 */
     nd_entries entries;
@@ -85,7 +85,7 @@ static void forget_seen(candidates_cursor *cursor)
 
 /* ---- the rows of one key ------------------------------------------------------------------------------------------------- */
 
-#define ROWS_OF(table, column)                                                                                                 \
+#define ROWS_OF(table, column)                                                                                                   \
     "SELECT b.fingerprint_id FROM neardup_probe('%s', ?1) AS p CROSS JOIN %s_" table " AS b "                                    \
     "WHERE b." column " = p.low AND b.group_id = ?2"
 
