@@ -325,14 +325,13 @@ def values_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes]) -> Va
 def value_of_text(scheme: Any, rules: Any, text: str | bytes) -> tuple[bytes | None, int]:
     """(stored value, tokens) of one text under built-in rules: what a query needs, without arrays in between."""
     mine = _mine()
-    values = mine.values
-    lib.nd_values_clear(values)
-    _append(scheme, rules, mine, [text], 0, "fingerprint of a text")
-    size = lib.nd_values_ends(values)[0]
-    value = ffi.buffer(lib.nd_values_bytes(values), size)[:] if size else None
-    token_count = lib.nd_values_tokens(values)[0]
+    made = _sketch_text(scheme, rules, text, mine, ffi.NULL)
+    size = made.size
+    if not size:
+        return None, made.token_count
+    value = ffi.buffer(made.value, size)[:]
     mine.give_back(size)
-    return value, token_count
+    return value, made.token_count
 
 
 class Sketch(NamedTuple):
@@ -347,13 +346,18 @@ class Sketch(NamedTuple):
     the number of the group they are what `neardup_filing` takes. None for other plans."""
 
 
+def _sketch_text(scheme: Any, rules: Any, text: str | bytes, mine: _Thread, keys: Any) -> Any:
+    """The thread's sketch, made of a text in one call, without hash and keys where `keys` is NULL."""
+    pointers, sizes, _owners = _located([text], 0)
+    status = lib.nd_scheme_sketch_text(scheme, rules, mine.text, pointers[0], sizes[0], mine.values, keys, mine.sketch)
+    check(status, "fingerprint of a text")
+    return mine.sketch
+
+
 def sketch_of_text(scheme: Any, rules: Any, text: str | bytes) -> Sketch:
     """One text under built-in rules: its value with the hash and the keys of it, in one call."""
     mine = _mine()
-    made = mine.sketch
-    pointers, sizes, _owners = _located([text], 0)
-    status = lib.nd_scheme_sketch_text(scheme, rules, mine.text, pointers[0], sizes[0], mine.values, mine.keys, made)
-    check(status, "fingerprint of a text")
+    made = _sketch_text(scheme, rules, text, mine, mine.keys)
     if not made.size:
         return Sketch(None, made.token_count, None, None)
     value = ffi.buffer(made.value, made.size)[:]

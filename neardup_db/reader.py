@@ -398,7 +398,8 @@ def _storable(text: str | bytes | None) -> str | None:
 
 
 def _matches(reader: StoreReader, sketch: Sketch, question: Question) -> list[Match]:
-    rows = reader.search.matches(sketch, reader.documents.group_id(question.group), clock.now_ms(), question)
+    group_id = 0 if question.group is None else reader.documents.group_id(question.group)
+    rows = reader.search.matches(sketch, group_id, clock.now_ms(), question)
     if question.any:  # the ones found first, in the order of every answer
         rows.sort(key=lambda row: (-row.similarity, row.id))
     return [row.match for row in rows]

@@ -134,7 +134,8 @@ class TextRules(Immutable):
     @property
     def native(self) -> Any:
         """The compiled `nd_rules *` (of the built-in parts, where some are callables)."""
-        return self._cached("native", self._compile)
+        made = self.__dict__.get("_cached_native")
+        return self._cached("native", self._compile) if made is None else made
 
     @property
     def custom(self) -> bool:

@@ -27,7 +27,9 @@ int nd_scheme_sketch_text(const nd_scheme *scheme, const nd_rules *rules, nd_tex
     if (status != ND_OK)
         return status;
     size_t value_size = (size_t)nd_values_ends(values)[0];
-    if (value_size > 0)
+    if (value_size > 0 && keys == NULL)
+        *out = (nd_sketch){.value = nd_values_bytes(values), .size = value_size};
+    else if (value_size > 0)
         status = nd_scheme_sketch_value(scheme, nd_values_bytes(values), value_size, keys, out);
     out->token_count = nd_values_tokens(values)[0];
     return status;

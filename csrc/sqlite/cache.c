@@ -12,8 +12,10 @@ void nd_cache_clear(nd_settings_cache *cache)
     sqlite3_finalize(cache->values);
     sqlite3_finalize(cache->parts[0]);
     sqlite3_finalize(cache->parts[1]);
+    sqlite3_finalize(cache->rows[0]);
+    sqlite3_finalize(cache->rows[1]);
     sqlite3_finalize(cache->query);
-    cache->watch = cache->values = cache->parts[0] = cache->parts[1] = cache->query = NULL;
+    cache->watch = cache->values = cache->parts[0] = cache->parts[1] = cache->rows[0] = cache->rows[1] = cache->query = NULL;
     nd_settings_clear(&cache->settings);
 }
 

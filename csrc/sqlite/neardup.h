@@ -107,6 +107,7 @@ typedef struct nd_settings_cache {
     sqlite3_stmt *watch;    /* NULL = nothing is held */
     sqlite3_stmt *values;   /* of nd_filing_collect: first and last id -> id, group_id, value, value_hash, crowd; or NULL */
     sqlite3_stmt *parts[2]; /* of neardup_buckets, taking out and filing: first and last row -> id, group_id, entries */
+    sqlite3_stmt *rows[2];  /* of neardup_candidates: of a key, and of a crowd of it; NULL while a cursor has it */
     sqlite3_stmt *query;    /* of neardup_search; NULL while it runs, and until it is needed */
     const char *query_name; /* the verify_*.sql that is in it */
     int recompiled;
@@ -162,7 +163,7 @@ struct nd_table {
     sqlite3_vtab base;
     const nd_table_spec *spec;
     nd_settings_cache cache;
-    nd_keys *spare_keys;     /* a closed cursor's, for the next one: it holds the coefficients that it drew */
+    nd_keys *spare_keys;     /* a closed cursor's, for the next one */
     nd_workspace *workspace; /* of neardup_search */
 };
 
@@ -171,6 +172,9 @@ static inline nd_table *nd_table_of(const nd_cursor *cursor)
     return (nd_table *)cursor->base.pVtab;
 }
 
+/* Keys for a new cursor, which gives them back; they hold the coefficients that they drew. */
+int nd_table_take_keys(nd_table *table, nd_keys **out);
+void nd_table_give_keys(nd_table *table, nd_keys *keys);
 /* 1 where input `which` was not given or is NULL. */
 int nd_input_is_null(const nd_cursor *cursor, int which);
 /* Sets the table's error message, behind the name of the function; returns SQLITE_ERROR. */
@@ -209,6 +213,7 @@ extern const nd_scalar_spec nd_pure_scalars[], nd_stored_scalars[], nd_near_scal
 extern const nd_table_spec nd_shingles_function, nd_bands_function; /* tables.c */
 extern const nd_table_spec nd_probe_function, nd_keys_function;     /* probe.c */
 extern const nd_table_spec nd_filing_function, nd_buckets_function; /* filing.c, buckets.c */
+extern const nd_table_spec nd_candidates_function;                  /* candidates.c */
 extern const nd_table_spec nd_entries_function, nd_join_function;   /* entries.c, join.c */
 extern const nd_table_spec nd_search_function;                      /* search.c */
 

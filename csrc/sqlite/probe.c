@@ -15,24 +15,12 @@ typedef struct keys_cursor {
 
 static int keys_open(nd_cursor *base)
 {
-    keys_cursor *cursor = (keys_cursor *)base;
-    nd_table *table = nd_table_of(base);
-    cursor->keys = table->spare_keys != NULL ? table->spare_keys : nd_keys_new();
-    table->spare_keys = NULL;
-    if (cursor->keys == NULL)
-        return SQLITE_NOMEM;
-    nd_keys_watch(cursor->keys, nd_is_interrupted, table->cache.db);
-    return SQLITE_OK;
+    return nd_table_take_keys(nd_table_of(base), &((keys_cursor *)base)->keys);
 }
 
 static void keys_close(nd_cursor *base)
 {
-    keys_cursor *cursor = (keys_cursor *)base;
-    nd_table *table = nd_table_of(base);
-    if (table->spare_keys == NULL)
-        table->spare_keys = cursor->keys;
-    else
-        nd_keys_free(cursor->keys);
+    nd_table_give_keys(nd_table_of(base), ((keys_cursor *)base)->keys);
 }
 
 /* The keys that a query for containment looks up. */

@@ -55,8 +55,8 @@ static void expand(sqlite3_str *sql, const char *text, const char *index, const 
         } else if (strncmp(text, "{verified}", 10) == 0 && verified != NULL) {
             expand(sql, verified, index, NULL);
             text += 10;
-        } else if (strncmp(text, "{crowd}", 7) == 0) { /* a query looks at all rows of a bucket */
-            text += 7;
+        } else if (strncmp(text, "{crowd}", 7) == 0 || strncmp(text, "{limit}", 7) == 0) {
+            text += 7; /* a query looks at all rows of a bucket, and run_query counts what it takes */
         } else if (*text != '\0') {
             sqlite3_str_append(sql, text++, 1);
         }
@@ -134,8 +134,6 @@ static int bind_question(sqlite3_stmt *statement, const nd_question *q)
             code = sqlite3_bind_int(statement, i, scheme->max_distance);
         else if (strcmp(name, ":now") == 0)
             code = sqlite3_bind_int64(statement, i, now_ms());
-        else if (strcmp(name, ":limit") == 0)
-            code = sqlite3_bind_int64(statement, i, q->limit);
         else if (strcmp(name, ":slope") == 0)
             code = sqlite3_bind_double(statement, i, q->slope);
         else if (strcmp(name, ":bits") == 0)
@@ -200,9 +198,12 @@ static int run_query(search_cursor *cursor, const nd_question *q)
     if (code != SQLITE_OK)
         return code;
     code = bind_question(statement, q);
-    while (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW)
+    int enough = q->limit == 0;
+    while (code == SQLITE_OK && !enough && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         code = add_row(cursor, statement);
-    if (code != SQLITE_DONE) {
+        enough = q->limit > 0 && cursor->row_count >= (uint64_t)q->limit;
+    }
+    if (code != SQLITE_DONE && !(code == SQLITE_OK && enough)) {
         nd_table_fail_database(table, code);
         sqlite3_finalize(statement);
         return code;

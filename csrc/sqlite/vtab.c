@@ -227,6 +227,24 @@ static int cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid)
     return SQLITE_OK;
 }
 
+int nd_table_take_keys(nd_table *table, nd_keys **out)
+{
+    *out = table->spare_keys != NULL ? table->spare_keys : nd_keys_new();
+    table->spare_keys = NULL;
+    if (*out == NULL)
+        return SQLITE_NOMEM;
+    nd_keys_watch(*out, nd_is_interrupted, table->cache.db);
+    return SQLITE_OK;
+}
+
+void nd_table_give_keys(nd_table *table, nd_keys *keys)
+{
+    if (table->spare_keys == NULL)
+        table->spare_keys = keys;
+    else
+        nd_keys_free(keys);
+}
+
 int nd_input_is_null(const nd_cursor *cursor, int which)
 {
     return cursor->inputs[which] == NULL || sqlite3_value_type(cursor->inputs[which]) == SQLITE_NULL;

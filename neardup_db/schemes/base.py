@@ -123,7 +123,8 @@ class Scheme(Immutable, ABC):
     @property
     def native(self) -> Any:
         """The `nd_scheme *` of the C core."""
-        return self._cached("native", lambda: native_scheme(self.settings()))
+        made = self.__dict__.get("_cached_native")  # half of the time of `_cached`, and each question asks for it
+        return self._cached("native", lambda: native_scheme(self.settings())) if made is None else made
 
     @property
     @abstractmethod
@@ -143,12 +144,13 @@ class Scheme(Immutable, ABC):
 
     def values(self, texts: Sequence[str | bytes], rules: TextRules, *, to_file: bool = False) -> TextValues:
         """The stored values of texts; to_file: with their hashes and keys."""
-        if len(texts) == 1 and not to_file:
-            value, token_count = value_of(self.native, texts[0], rules)
-            return TextValues([value], [token_count])
         values = values_of(self.native, texts, rules)
         made = TextValues(values.split(), values.tokens.tolist())
         return replace(made, hashes=values.hashes(), keys=self.keys_of(values)) if to_file else made
+
+    def value(self, text: str | bytes, rules: TextRules) -> tuple[bytes | None, int]:
+        """(stored value, tokens) of one text: what a question needs."""
+        return value_of(self.native, text, rules)
 
     def sketch(self, text: str | bytes, rules: TextRules) -> NativeSketch:
         """The stored value of one text with its hash and its keys, made in one call."""

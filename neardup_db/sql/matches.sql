@@ -9,5 +9,4 @@ WHERE v.similarity >= :threshold
     AND d.fingerprint_id = v.fingerprint_id
     AND {visible}
     AND d.id <> :except_id
-ORDER BY v.similarity DESC, d.id
-LIMIT +:limit
+ORDER BY v.similarity DESC, d.id{limit}

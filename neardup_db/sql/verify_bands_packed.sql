@@ -1,5 +1,5 @@
 -- MinHash candidates verified exactly: the stored values are the packed shingle hashes.
 SELECT f.id AS fingerprint_id, neardup_jaccard(neardup_hashes(f.value), neardup_hashes(:fingerprint), :threshold) AS similarity, NULL AS distance
-FROM ({band_candidates}) AS c
+FROM neardup_candidates('{index}', :fingerprint, +:group_id{crowd}) AS c
 CROSS JOIN {index}_fingerprint AS f
 WHERE f.id = c.fingerprint_id AND neardup_intact(f.value, f.value_hash)

@@ -4,4 +4,4 @@ SELECT c.fingerprint_id,
         (SELECT d.text FROM {index}_document AS d WHERE d.fingerprint_id = c.fingerprint_id LIMIT 1),
         :evidence, :threshold) AS similarity,
     NULL AS distance
-FROM ({band_candidates}) AS c
+FROM neardup_candidates('{index}', :fingerprint, +:group_id{crowd}) AS c

@@ -1,5 +1,5 @@
 -- Bottom-k fingerprints that share a hash of their prefixes: the Jaccard similarity of the two fingerprints.
 SELECT f.id AS fingerprint_id, neardup_jaccard(f.value, :fingerprint, :threshold) AS similarity, NULL AS distance
-FROM ({prefix_candidates}) AS c
+FROM neardup_candidates('{index}', :fingerprint, +:group_id{crowd}) AS c
 CROSS JOIN {index}_fingerprint AS f
 WHERE f.id = c.fingerprint_id AND neardup_intact(f.value, f.value_hash)

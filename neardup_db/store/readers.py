@@ -80,7 +80,7 @@ class StoreReaders:
         stored records that only the main connection sees."""
         db = self._db
         loan = db.turn.take(0)
-        if loan is not None and (not db.in_own_transaction or db.is_task):
+        if loan is not None and db.is_task:
             db.require_open()
             return loan, self.own
         db.require_open()

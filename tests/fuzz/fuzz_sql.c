@@ -318,6 +318,8 @@ static const char *const questions[] = {
     "SELECT neardup_near(b.entries, f.value, 5), neardup_near(b.entries, ?1, ?2) FROM i_code_bucket AS b, i_fingerprint AS f",
     "SELECT * FROM neardup_probe('i', ?1, NULL, ?2) LIMIT 100",
     "SELECT * FROM neardup_keys('i', ?1, ?2) LIMIT 100",
+    "SELECT *, crowd, max_distance FROM neardup_candidates('i', ?1, ?2, ?3, ?4) LIMIT 100",
+    "SELECT f.id, c.* FROM i_fingerprint AS f, neardup_candidates('i', f.value, 0, ?1, 5) AS c LIMIT 3000",
     "SELECT *, keys FROM neardup_filing('i', ?1, ?2, ?3) LIMIT 3000",
     "SELECT * FROM neardup_filing('i', 1, 3, randomblob(24 * (SELECT 1 + value FROM i_setting WHERE name = 'bands'))) LIMIT 3000",
     "SELECT neardup_intact(?1, ?2), (SELECT count(*) FROM i_fingerprint WHERE neardup_intact(value, value_hash))",

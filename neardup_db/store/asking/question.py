@@ -43,7 +43,7 @@ class Question:
         """The text, or else the code, as the index compares it."""
         if self.text is None:
             return store.sketch_code(self.code)
-        return store.sketch_texts([self.text], evidence=True).one(0)
+        return store.sketch_text(self.text)
 
 
 USUAL = Question()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import starmap
 from typing import Any, NamedTuple
 
 import apsw
@@ -74,10 +75,11 @@ class Search:
         parameters = self.parameters(sketch, group_id, now, question)
         if sketch.value is None:
             return []
-        parameters["limit"] = -1 if question.limit is None else question.limit
-        parameters["except_id"] = except_id
-        sql = self.store.query_sql("matches_any" if question.any else "matches", self._verify(question.measure))
-        return list(map(MatchRow._make, self.rows(sql, parameters)))
+        limit = question.limit
+        parameters["limit"], parameters["except_id"] = -1 if limit is None else limit, except_id
+        frame = "matches_any" if question.any else "matches"
+        query = self.store.query(frame, self._verify(question.measure), limit="" if limit is None else " LIMIT +:limit")
+        return list(starmap(MatchRow, self.rows(query.sql, query.values(parameters))))
 
     def neighbours(self, sketch: Sketch, group_id: int, now: int, before_id: int = MAX_ID) -> list[Neighbour]:
         """Each verified fingerprint's newest document before `before_id`, expired or not, best first. Of a crowd only the first
@@ -88,19 +90,19 @@ class Search:
         parameters.update(before_id=before_id, limit=limits.FROM_CROWD)
         if not self.store.crowds:
             return self._neighbours("neighbours", "", parameters)
-        found = self._neighbours("neighbours", " AND crowd = 0", parameters)
+        found = self._neighbours("neighbours", ", 0", parameters)
         for crowd in self.store.table.crowds(parameters):
             parameters["crowd"] = crowd
-            some = self._neighbours("neighbours_any", " AND crowd = +:crowd", parameters)
+            some = self._neighbours("neighbours_any", ", :crowd", parameters)
             if not some:
-                some = self._neighbours("neighbours_any", " AND crowd = +:crowd", {**parameters, "now": EVER, "limit": 1})
+                some = self._neighbours("neighbours_any", ", :crowd", {**parameters, "now": EVER, "limit": 1})
             found += some
         found.sort(key=lambda neighbour: (-neighbour.similarity, -neighbour.id))
         return found
 
     def _neighbours(self, frame: str, crowd: str, parameters: dict[str, Any]) -> list[Neighbour]:
-        sql = self.store.query_sql(frame, self._verify(), crowd)
-        return [Neighbour._make(row[:5]) for row in self.rows(sql, parameters)]
+        query = self.store.query(frame, self._verify(), crowd)
+        return [Neighbour._make(row[:5]) for row in self.rows(query.sql, query.values(parameters))]
 
     def rows(self, sql: str, parameters: Any) -> list[tuple[Any, ...]]:
         """The rows of a query of sql/. Only damage to the stored rows can make it fail."""

@@ -190,6 +190,12 @@ class Database:
                 if settle is not None:  # None: the load was interrupted at its end
                     settle()
 
+    def is_at_rest(self) -> bool:
+        """Whether no transaction is open, after this thread's records in hand were written."""
+        if self._attending:
+            self.settle()
+        return self._depth == 0 and not self.connection.in_transaction
+
     @property
     def forked(self) -> bool:
         return os.getpid() != self._process_id

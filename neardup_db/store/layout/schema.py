@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -26,7 +27,7 @@ ALONE = 2**62
 smaller. SQL texts say {alone}."""
 
 
-FRAGMENTS = ("visible", "band_candidates", "prefix_candidates")
+FRAGMENTS = ("visible",)
 """Files of sql/ that are parts of others, which have their names in braces."""
 
 
@@ -42,6 +43,11 @@ def with_fragments(text: str) -> str:
     for name in FRAGMENTS:
         text = text.replace(f"{{{name}}}", sql_text(name)) if f"{{{name}}}" in text else text
     return text
+
+
+def parameters(sql: str) -> list[str]:
+    """The parameters of a statement, in the order of their numbers."""
+    return list(dict.fromkeys(re.findall(r":([a-z_]+)", sql)))
 
 
 def _step(version: int, part: str) -> str | None:
