@@ -55,7 +55,7 @@
 
 /* ---- outlines of signatures ------------------------------------------------------------------------------------------ */
 
-#define ND_OUTLINED_FROM ND_LIMIT(64, 2) /* candidates of a query from which on it looks at outlines, and adds to them */
+#define ND_OUTLINED_FROM ND_LIMIT(16, 2) /* candidates of a query from which on it looks at outlines, and adds to them */
 #define ND_OUTLINES_FIRST ND_LIMIT((size_t)1024, (size_t)2)
 #define ND_OUTLINES_BYTES ND_LIMIT((size_t)12 << 20, (size_t)256) /* at most: 262,144 signatures of 128 slots */
 #define ND_OUTLINE_PLACES ND_LIMIT(8, 2)                          /* that an id may have */
