@@ -189,3 +189,17 @@ def test_outlines_that_are_not_kept_refuse_nothing() -> None:
     assert not any(lib.nd_outlines_tell_apart(outlines, number, outline, 0) for number in (0, -1, 5000, 2**62))
     lib.nd_outlines_begin(outlines, 2, 32, 2)
     assert not any(lib.nd_outlines_tell_apart(outlines, number, outline, 0) for number in range(1, 5000))
+
+
+def test_sql_of_others_cannot_put_an_outline_in_place(index: Index) -> None:
+    """What a statement of a stranger says that a fingerprint's value is does not change what neardup_search finds."""
+    asked = edits(1, 3)[0]
+    db = index.connection
+    search = "SELECT key FROM neardup_search('neardup', ?)"
+    before = db.execute(search, (asked,)).fetchall()
+    assert before
+    forged = """SELECT count(neardup_may_match(zeroblob(256), f.id, 16, 0.7, s.value)
+                    + neardup_met(f.id, zeroblob(256), 16, s.value, 0))
+                FROM neardup_fingerprint AS f, neardup_setting AS s WHERE s.name = 'generation'"""
+    assert db.execute(forged).fetchone() == (400,)
+    assert db.execute(search, (asked,)).fetchall() == before

@@ -11,9 +11,9 @@
 struct nd_outlines {
     int64_t generation;
     size_t slots;
-    size_t slot_size; /* bytes */
-    size_t words;     /* of an outline */
-    size_t capacity;  /* entries, a power of two; 0 at first */
+    size_t slot_size;  /* bytes */
+    size_t words;      /* of an outline */
+    size_t capacity;   /* entries, a power of two; 0 at first */
     uint64_t *entries; /* of each the id, 0 where it is free, then the outline */
 };
 

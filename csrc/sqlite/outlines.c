@@ -6,7 +6,8 @@
  * neardup_met(id, value, slot_bits, generation, settled) -> 1; remembers the outline, where the statement has so many candidates.
  *
  * What is remembered is never wrong. An id has one value for a generation, and a committed one is never used again; of those that
- * may yet be rolled back, above `settled` inside a transaction that writes, nothing is remembered. DIRECTONLY. */
+ * may yet be rolled back, above `settled` inside a transaction that writes, nothing is remembered. Where SQL of others may come to the
+ * connection and give a value that is none, neardup_search gives no generation, and there are no outlines. DIRECTONLY. */
 #include "sqlite/neardup.h"
 
 #include <string.h>
@@ -31,7 +32,8 @@ static asked *begin(sqlite3_context *context, sqlite3_value **argv)
         return NULL;
     *question = (asked){.slots = slots, .slot_size = slot_size, .generation = sqlite3_value_int64(argv[4])};
     question->spared = nd_slots_spared(slots, sqlite3_value_double(argv[3]));
-    question->is_usable = sqlite3_value_type(argv[0]) == SQLITE_BLOB && slots > 0;
+    question->is_usable = slots > 0 && sqlite3_value_type(argv[0]) == SQLITE_BLOB &&
+                          sqlite3_value_type(argv[4]) == SQLITE_INTEGER;
     nd_function_workspace(context)->outlined = 0;
     sqlite3_set_auxdata(context, 0, question, sqlite3_free);
     return sqlite3_get_auxdata(context, 0) == question ? question : NULL;
@@ -77,7 +79,8 @@ static void sql_met(sqlite3_context *context, int argc, sqlite3_value **argv)
     size_t slot_size = sqlite3_value_int64(argv[2]) == 32 ? 4 : 2;
     (void)argc;
     sqlite3_result_int(context, 1);
-    if (!workspace->outlined || sqlite3_value_type(argv[1]) != SQLITE_BLOB || !is_settled(context, id, sqlite3_value_int64(argv[4])))
+    if (!workspace->outlined || sqlite3_value_type(argv[1]) != SQLITE_BLOB ||
+        !is_settled(context, id, sqlite3_value_int64(argv[4])))
         return;
     const uint8_t *value = sqlite3_value_blob(argv[1]);
     size_t slots = (size_t)sqlite3_value_bytes(argv[1]) / slot_size;

@@ -118,7 +118,7 @@ static int64_t now_ms(void)
 }
 
 /* Binds those parameters that the query has. */
-static int bind_question(sqlite3_stmt *statement, const nd_question *q, int64_t generation)
+static int bind_question(sqlite3_stmt *statement, const nd_question *q)
 {
     const nd_scheme *scheme = &q->settings->scheme;
     int code = SQLITE_OK;
@@ -146,10 +146,8 @@ static int bind_question(sqlite3_stmt *statement, const nd_question *q, int64_t 
             code = sqlite3_bind_int(statement, i, scheme->k);
         else if (strcmp(name, ":group_id") == 0)
             code = sqlite3_bind_int64(statement, i, q->group_id);
-        else if (strcmp(name, ":generation") == 0)
-            code = sqlite3_bind_int64(statement, i, generation);
-        else if (strcmp(name, ":settled") == 0)
-            code = sqlite3_bind_int(statement, i, 0);
+        else if (strcmp(name, ":generation") == 0 || strcmp(name, ":settled") == 0)
+            code = sqlite3_bind_null(statement, i); /* no outlines: on this connection anybody may call neardup_met */
         else if (strcmp(name, ":except_id") == 0)
             code = sqlite3_bind_int(statement, i, 0);
         else
@@ -203,7 +201,7 @@ static int run_query(search_cursor *cursor, const nd_question *q)
     int code = take_query(table, nd_scheme_query(&q->settings->scheme, q->containment), &statement);
     if (code != SQLITE_OK)
         return code;
-    code = bind_question(statement, q, table->cache.generation);
+    code = bind_question(statement, q);
     while (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW)
         code = add_row(cursor, statement);
     if (code != SQLITE_DONE) {

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import apsw
 
+from ... import limits
 from ...errors import MismatchError, NearDupError
 from ...native import lib
 from ...schemes import scheme_from_settings
@@ -96,7 +97,7 @@ class Store:
     generation: int
     """As in the file when the settings were read; -1 = read them again."""
     settled: int
-    """Fingerprints up to this id are committed, or gone for ever."""
+    """Fingerprints up to this id are committed, or gone for ever: their outlines may be remembered (csrc/sqlite/outlines.c)."""
     epoch: int
     """Number of the scheme, the rules and the set of fingerprints, never the same for other ones: sketches are known by it, and
     listings that go on in pieces."""
@@ -112,6 +113,7 @@ class Store:
         self.shared = shared
         self.generation = -1
         self.settled = 0
+        self._begun = count()
         self._compared_at = -1
         """State of the file in which its generation was last found to be `generation`; -1 = not known."""
         self._statements: dict[str, str] = {}
@@ -239,14 +241,16 @@ class Store:
                 with self.db.writing(light=light) as began:
                     self.refresh()
                     if began:
-                        self.settled = self._last_fingerprint_id()
+                        self._settle()
                     yield
             except BaseException:
                 self.shared.choices = choices
                 raise
 
-    def _last_fingerprint_id(self) -> int:
-        return self.db.value("SELECT seq FROM sqlite_sequence WHERE name = ?", (f"{self.name}_fingerprint",)) or 0
+    def _settle(self) -> None:
+        """Now and then, at the beginning of a transaction, see which fingerprints are committed; those stay so."""
+        if next(self._begun) % limits.SETTLED_EVERY == 0:
+            self.settled = self.db.value("SELECT seq FROM sqlite_sequence WHERE name = ?", (f"{self.name}_fingerprint",)) or 0
 
     def at_once(self, ask: Callable[[], Answer]) -> Answer:
         """The answer of `ask`, which sees one state, under the settings of that state. The caller holds the lock.
