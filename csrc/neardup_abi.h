@@ -301,6 +301,22 @@ int nd_scheme_sketch_text(const nd_scheme *scheme, const nd_rules *rules, nd_tex
 /* Of a value that was made already. ND_ERROR_DAMAGED if it is none of the scheme's. */
 int nd_scheme_sketch_value(const nd_scheme *scheme, const uint8_t *value, size_t size, nd_keys *keys, nd_sketch *out);
 
+/* Outlines: the low bits of each slot of MinHash signatures, remembered by fingerprint id. Slots whose outlines differ differ. */
+typedef struct nd_outlines nd_outlines;
+nd_outlines *nd_outlines_new(void);
+void nd_outlines_free(nd_outlines *outlines);
+/* Forgets all unless they are of this generation of an index, and of signatures of so many slots of slot_size bytes. */
+void nd_outlines_begin(nd_outlines *outlines, int64_t generation, size_t slots, size_t slot_size);
+int nd_outlines_are_of(const nd_outlines *outlines, int64_t generation, size_t slots, size_t slot_size);
+/* Remembers a fingerprint, perhaps instead of another. */
+void nd_outlines_keep(nd_outlines *outlines, int64_t id, const uint8_t *signature);
+/* 1 where the fingerprint is remembered and more than `most` of its slots differ from those that `outline` was drawn of. */
+int nd_outlines_tell_apart(const nd_outlines *outlines, int64_t id, const uint64_t *outline, size_t most);
+size_t nd_outline_words(size_t slots);
+void nd_outline_draw(const uint8_t *signature, size_t slots, size_t slot_size, uint64_t *outline);
+/* How many of the slots may differ, at most, where the share of equal ones is to be >= threshold; SIZE_MAX where it cannot be. */
+size_t nd_slots_spared(size_t slots, double threshold);
+
 /* The keys of many values in the order of their candidate table: of codes low; else low, group; then as the values were added. */
 typedef struct nd_filing nd_filing;
 typedef struct nd_filed {

@@ -53,6 +53,13 @@
 #define ND_BITMAPS_STEP ND_LIMIT(2048, 16) /* sets whose bitmaps are looked at together, a multiple of ND_SET_LANES */
 #define ND_JOIN_SAMPLE ND_LIMIT(256, 4)    /* sets by which the cost of comparing all bitmaps is told */
 
+/* ---- outlines of signatures ------------------------------------------------------------------------------------------ */
+
+#define ND_OUTLINED_FROM ND_LIMIT(16, 2) /* candidates of a query from which on it looks at outlines, and adds to them */
+#define ND_OUTLINES_FIRST ND_LIMIT((size_t)1024, (size_t)2)
+#define ND_OUTLINES_BYTES ND_LIMIT((size_t)12 << 20, (size_t)256) /* at most: 262,144 signatures of 128 slots */
+#define ND_OUTLINE_PLACES ND_LIMIT(8, 2)                          /* that an id may have */
+
 /* ---- candidate tables ------------------------------------------------------------------------------------------------ */
 
 #define ND_PART_BYTES ND_LIMIT(1900, 100) /* of entries in a row, where they are more than one: two such rows fill a page */

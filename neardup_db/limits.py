@@ -100,6 +100,9 @@ RANGE_FIRST, RANGE_MOST = 1024, 1 << 18
 READERS_MAX = max(4, os.cpu_count() or 1)
 """Readers of one index: more of them than processors answer no sooner."""
 
+SETTLED_EVERY = 64
+"""Transactions after which it is seen again which fingerprints are committed."""
+
 # ---- upkeep ----------------------------------------------------------------------------------------------------------------
 
 REBUILT_PAGE = 2000

@@ -58,6 +58,12 @@ size_t nd_share_needed(size_t count, double threshold)
     return needed;
 }
 
+size_t nd_slots_spared(size_t slots, double threshold)
+{
+    size_t needed = nd_share_needed(slots, threshold);
+    return needed > slots ? SIZE_MAX : slots - needed;
+}
+
 size_t nd_prefix_count(size_t count, double threshold)
 {
     size_t needed = nd_share_needed(count, threshold);

@@ -63,6 +63,8 @@ typedef struct nd_workspace {
     nd_rules *rules;
     nd_text *work;
     nd_values *values;
+    nd_outlines *outlines;
+    int outlined; /* whether the statement that asked last has candidates enough to add to them */
     uint64_t *numbers[2];
     size_t capacity[2]; /* of numbers, in elements */
 } nd_workspace;
@@ -209,7 +211,7 @@ int nd_register_table(sqlite3 *db, const nd_table_spec *spec);
 int nd_register_sought(sqlite3 *db); /* sought.c */
 
 /* Lists, each with a last one without a name. */
-extern const nd_scalar_spec nd_pure_scalars[], nd_stored_scalars[], nd_near_scalars[];
+extern const nd_scalar_spec nd_pure_scalars[], nd_stored_scalars[], nd_near_scalars[], nd_outline_scalars[];
 extern const nd_table_spec nd_shingles_function, nd_bands_function; /* tables.c */
 extern const nd_table_spec nd_probe_function, nd_keys_function;     /* probe.c */
 extern const nd_table_spec nd_filing_function, nd_buckets_function; /* filing.c, buckets.c */

@@ -29,7 +29,8 @@ nd_workspace *nd_workspace_new(sqlite3 *db)
     workspace->db = db;
     workspace->work = nd_text_new();
     workspace->values = nd_values_new();
-    if (workspace->work == NULL || workspace->values == NULL) {
+    workspace->outlines = nd_outlines_new();
+    if (workspace->work == NULL || workspace->values == NULL || workspace->outlines == NULL) {
         nd_workspace_release(workspace);
         return NULL;
     }
@@ -45,6 +46,7 @@ void nd_workspace_release(nd_workspace *workspace)
     nd_rules_free(workspace->rules);
     nd_text_free(workspace->work);
     nd_values_free(workspace->values);
+    nd_outlines_free(workspace->outlines);
     sqlite3_free(workspace->numbers[0]);
     sqlite3_free(workspace->numbers[1]);
     sqlite3_free(workspace);

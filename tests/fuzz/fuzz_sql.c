@@ -322,6 +322,8 @@ static const char *const questions[] = {
     "SELECT f.id, c.* FROM i_fingerprint AS f, neardup_candidates('i', f.value, 0, ?1, 5) AS c LIMIT 3000",
     "SELECT *, keys FROM neardup_filing('i', ?1, ?2, ?3) LIMIT 3000",
     "SELECT * FROM neardup_filing('i', 1, 3, randomblob(24 * (SELECT 1 + value FROM i_setting WHERE name = 'bands'))) LIMIT 3000",
+    "SELECT neardup_may_match(?1, f.id, ?2, ?3, 7), neardup_met(f.id, f.value, ?2, 7, ?4) FROM i_fingerprint AS f, i_fingerprint",
+    "SELECT neardup_may_match(?1, ?2, 16, ?3, ?4), neardup_met(?2, ?1, 16, ?4, ?3) FROM i_fingerprint",
     "SELECT neardup_intact(?1, ?2), (SELECT count(*) FROM i_fingerprint WHERE neardup_intact(value, value_hash))",
     "SELECT *, index_name, first_id, last_id, complete, now FROM neardup_join('i', 0, 1000, 0, ?1)",
     "SELECT * FROM neardup_join('i', 0, 1000, 1, 0)",

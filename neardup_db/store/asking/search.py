@@ -52,7 +52,8 @@ class Search:
 
     def parameters(self, sketch: Sketch, group_id: int, now: int, question: Question = USUAL) -> dict[str, Any]:
         bounds = self._bounds(question)
-        return {**bounds, "fingerprint": sketch.value, "evidence": sketch.evidence, "group_id": group_id, "now": now}
+        asked = {"fingerprint": sketch.value, "evidence": sketch.evidence, "group_id": group_id, "now": now}
+        return {**bounds, **asked, "generation": self.store.generation, "settled": self.store.settled}
 
     def _bounds(self, question: Question) -> dict[str, Any]:
         threshold, max_distance, measure = question.threshold, question.max_distance, question.measure

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import apsw
 
+from ... import limits
 from ...errors import MismatchError, NearDupError
 from ...native import lib
 from ...schemes import scheme_from_settings
@@ -103,6 +104,8 @@ class Store:
     """Whether the rows of some large clusters stand apart in the candidate table."""
     generation: int
     """As in the file when the settings were read; -1 = read them again."""
+    settled: int
+    """Fingerprints up to this id are committed, or gone for ever: their outlines may be remembered (csrc/sqlite/outlines.c)."""
     epoch: int
     """Number of the scheme, the rules and the set of fingerprints, never the same for other ones: sketches are known by it, and
     listings that go on in pieces."""
@@ -117,6 +120,8 @@ class Store:
         self.name = name
         self.shared = shared
         self.generation = -1
+        self.settled = 0
+        self._begun = count()
         self._compared_at = -1
         """State of the file in which its generation was last found to be `generation`; -1 = not known."""
         self._statements: dict[str, str] = {}
@@ -241,12 +246,19 @@ class Store:
         with self.db.hold():  # until what was agreed inside a transaction that failed binds no more
             choices = self.shared.choices
             try:
-                with self.db.writing(light=light):
+                with self.db.writing(light=light) as began:
                     self.refresh()
+                    if began:
+                        self._settle()
                     yield
             except BaseException:
                 self.shared.choices = choices
                 raise
+
+    def _settle(self) -> None:
+        """Now and then, at the beginning of a transaction, see which fingerprints are committed; those stay so."""
+        if next(self._begun) % limits.SETTLED_EVERY == 0:
+            self.settled = self.db.value("SELECT seq FROM sqlite_sequence WHERE name = ?", (f"{self.name}_fingerprint",)) or 0
 
     def at_once(self, ask: Callable[[], Answer]) -> Answer:
         """The answer of `ask`, which sees one state, under the settings of that state. The caller holds the lock.

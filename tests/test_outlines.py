@@ -1,0 +1,205 @@
+"""Outlines of signatures, by which a query passes by most candidates of a crowded bucket: the answers are those without them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import numpy as np
+import pytest
+
+from neardup_db import CorruptIndexError, Index, MinHash, TextRules
+from neardup_db.native import ffi, lib
+from neardup_db.store.asking.question import USUAL
+
+SCHEME = MinHash(threshold=0.7, bands=16, rows=2)
+RULES = TextRules.words(shingle=1)
+
+
+def edits(count: int, seed: int, family: str = "w") -> list[str]:
+    """Texts of 40 words with a third of them from one template at least: they share buckets, and few match."""
+    chance = random.Random(seed)
+    kept = (14, 22, 30, 36)
+    return [
+        " ".join([f"{family}{i}" for i in chance.sample(range(40), chance.choice(kept))] + [f"x{seed}-{n}-{i}" for i in range(8)])
+        for n in range(count)
+    ]
+
+
+def answers(index: Index, text: str) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]]]:
+    """The matches of a text as the index finds them, and as its SQL does without outlines."""
+    own, store = index._readers.own, index._store
+    with store.reading():
+        parameters = own.search.parameters(store.sketch_to_store(text), 0, 0, USUAL) | {"limit": -1, "except_id": 0}
+        sql = store.query_sql("matches", "bands")
+        plain = sql.replace("AND neardup_may_match(:fingerprint, b.fingerprint_id, :slot_bits, :threshold, :generation)", "")
+        plain = plain.replace("AND neardup_met(f.id, f.value, :slot_bits, :generation, :settled)", "")
+        assert "may_match" in sql and "may_match" not in plain and "neardup_met" not in plain
+        return store.db.rows(sql, parameters), store.db.rows(plain, parameters)
+
+
+def agree(index: Index, texts: list[str]) -> int:
+    """All answers are those without outlines; how many matches there were."""
+    found = 0
+    for text in texts:
+        with_outlines, without = answers(index, text)
+        assert with_outlines == without
+        found += len(without)
+    return found
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[Index]:
+    """Edits of two templates, in a file."""
+    with Index(tmp_path / "index.db", SCHEME, text=RULES) as index:
+        index.add_many(enumerate(edits(300, 1) + edits(100, 2, "v")))
+        yield index
+
+
+def test_answers_are_those_without_outlines(index: Index) -> None:
+    """Queries find the same whether the outlines are new, known, or those of other queries, and while documents come and go."""
+    asked = edits(30, 3) + edits(10, 4, "v")
+    assert agree(index, asked) > 20
+    assert agree(index, asked) > 20
+    for key, text in enumerate(edits(60, 5), 1000):
+        index.add(key, text)
+    assert index.delete_many(range(0, 300, 3)) == 100
+    assert agree(index, asked) > 20
+    assert index.check().ok
+
+
+def test_ids_that_were_rolled_back_are_used_again(index: Index) -> None:
+    """What a transaction added and took back is not remembered: its ids go to other texts."""
+    asked = edits(20, 6)
+    for seed in (7, 8):
+        with pytest.raises(ZeroDivisionError), index.transaction():
+            for key, text in enumerate(edits(80, seed, "z"), 1000):
+                index.add(key, text)
+            agree(index, asked + edits(20, 9, "z"))
+            raise ZeroDivisionError
+        for key, text in enumerate(edits(80, seed + 10), 1000):
+            index.add(key, text)
+        assert agree(index, asked + edits(20, 9, "z")) > 10
+        index.delete_many(range(1000, 1080))
+
+
+def test_ids_that_a_savepoint_took_back(index: Index) -> None:
+    """The same for a savepoint of the caller's, inside a transaction that is committed."""
+    with index.transaction():
+        index.connection.execute("SAVEPOINT mine")
+        for key, text in enumerate(edits(80, 7, "z"), 1000):
+            index.add(key, text)
+        agree(index, edits(20, 9, "z"))
+        index.connection.execute("ROLLBACK TO mine")
+        for key, text in enumerate(edits(80, 8), 1000):
+            index.add(key, text)
+        assert agree(index, edits(20, 6)) > 10
+    assert agree(index, edits(20, 6)) > 10
+
+
+def test_another_connection_adds_after_a_rollback(index: Index, tmp_path: Path) -> None:
+    """An id that was taken back here may be another connection's next one."""
+    with Index(tmp_path / "index.db") as other:
+        with pytest.raises(ZeroDivisionError), index.transaction():
+            for key, text in enumerate(edits(80, 7, "z"), 1000):
+                index.add(key, text)
+            agree(index, edits(20, 9, "z"))
+            raise ZeroDivisionError
+        other.add_many(enumerate(edits(80, 8), 1000))
+        assert agree(index, edits(20, 6)) > 10
+        assert agree(other, edits(20, 6)) > 10
+
+
+def test_a_rebuild_makes_other_values(index: Index, tmp_path: Path) -> None:
+    """After a rebuild, here or elsewhere, nothing that was remembered counts; nor after one that was taken back."""
+    with Index(tmp_path / "texts.db", SCHEME, text=RULES, store_text=True) as kept:
+        kept.add_many(enumerate(edits(200, 1)))
+        with Index(tmp_path / "texts.db") as other:
+            assert agree(kept, edits(10, 3)) > 5
+            other.rebuild(MinHash(threshold=0.7, bands=16, rows=2, seed=5))
+            assert agree(kept, edits(10, 3)) > 5
+            with pytest.raises(ZeroDivisionError), kept.transaction():
+                kept.rebuild(MinHash(threshold=0.7, bands=16, rows=2, seed=9))
+                agree(kept, edits(10, 3))
+                raise ZeroDivisionError
+            assert agree(kept, edits(10, 3)) > 5
+
+
+def test_two_indexes_of_one_file(index: Index, tmp_path: Path) -> None:
+    """Outlines belong to one index: those of another one in the same file have the same ids."""
+    with Index(index.connection, SCHEME, text=RULES, name="second") as second:
+        second.add_many(enumerate(edits(300, 20)))
+        for text in edits(10, 3):
+            assert agree(index, [text]) + agree(second, [text]) >= 0
+        assert agree(index, edits(20, 3)) > 5
+
+
+def test_what_an_outline_tells_apart_is_not_read(index: Index, tmp_path: Path) -> None:
+    """A connection that has met the candidates of a query reads hardly any of them again."""
+    asked = edits(1, 3)[0]
+    matches = index.query(asked)
+    apsw.Connection(str(tmp_path / "index.db")).execute(
+        """UPDATE neardup_fingerprint SET value = zeroblob(256) WHERE id IN (
+           SELECT fingerprint_id FROM neardup_document WHERE key BETWEEN 100 AND 250)
+           AND id NOT IN (SELECT fingerprint_id FROM neardup_document WHERE key IN (SELECT value FROM json_each(?)))""",
+        (str([match.key for match in matches]),),
+    )
+    with Index(tmp_path / "index.db") as fresh, pytest.raises(CorruptIndexError):
+        fresh.query(asked)
+    read = index.connection.execute(
+        """SELECT count(*) FROM neardup_fingerprint AS f
+           WHERE f.id IN (SELECT fingerprint_id FROM neardup_document WHERE key BETWEEN 100 AND 250)"""
+    ).fetchone()
+    assert read == (151,)
+
+
+@pytest.mark.parametrize(("slots", "slot_bits"), [(1, 16), (31, 32), (32, 16), (33, 16), (128, 16), (200, 32)])
+def test_outlines_never_tell_a_match_apart(slots: int, slot_bits: int) -> None:
+    """A signature that an outline refuses has too few equal slots by the verdict itself, at every threshold."""
+    chance = np.random.default_rng(slots)
+    kind = np.uint16 if slot_bits == 16 else np.uint32
+    asked = chance.integers(0, 5, slots).astype(kind)
+    outlines = ffi.gc(lib.nd_outlines_new(), lib.nd_outlines_free)
+    lib.nd_outlines_begin(outlines, 7, slots, slot_bits // 8)
+    outline = ffi.new("uint64_t[]", lib.nd_outline_words(slots))
+    lib.nd_outline_draw(ffi.from_buffer("uint8_t[]", asked), slots, slot_bits // 8, outline)
+    told = 0
+    for number in range(1, 2001):
+        other = np.where(chance.random(slots) < chance.random(), asked, chance.integers(0, 60000, slots)).astype(kind)
+        threshold = float(chance.choice([0.5, 0.7, 0.8, 0.9, chance.random(), int((other == asked).sum()) / slots or 0.1]))
+        lib.nd_outlines_keep(outlines, number, ffi.from_buffer("uint8_t[]", other))
+        apart = lib.nd_outlines_tell_apart(outlines, number, outline, lib.nd_slots_spared(slots, threshold))
+        told += apart
+        assert not (apart and int((other == asked).sum()) / slots >= threshold)
+    assert told > 500
+
+
+def test_outlines_that_are_not_kept_refuse_nothing() -> None:
+    """Unknown ids, and those of another generation, may match."""
+    outlines = ffi.gc(lib.nd_outlines_new(), lib.nd_outlines_free)
+    lib.nd_outlines_begin(outlines, 1, 32, 2)
+    nothing, outline = bytes(64), ffi.new("uint64_t[]", [2**64 - 1])
+    for number in range(1, 5000):
+        assert not lib.nd_outlines_tell_apart(outlines, number, outline, 0)
+        lib.nd_outlines_keep(outlines, number, nothing)
+    assert sum(lib.nd_outlines_tell_apart(outlines, number, outline, 0) for number in range(1, 5000)) > 4900
+    assert not lib.nd_outlines_tell_apart(outlines, 1, outline, 32)
+    assert not any(lib.nd_outlines_tell_apart(outlines, number, outline, 0) for number in (0, -1, 5000, 2**62))
+    lib.nd_outlines_begin(outlines, 2, 32, 2)
+    assert not any(lib.nd_outlines_tell_apart(outlines, number, outline, 0) for number in range(1, 5000))
+
+
+def test_sql_of_others_cannot_put_an_outline_in_place(index: Index) -> None:
+    """What a statement of a stranger says that a fingerprint's value is does not change what neardup_search finds."""
+    asked = edits(1, 3)[0]
+    db = index.connection
+    search = "SELECT key FROM neardup_search('neardup', ?)"
+    before = db.execute(search, (asked,)).fetchall()
+    assert before
+    forged = """SELECT count(neardup_may_match(zeroblob(256), f.id, 16, 0.7, s.value)
+                    + neardup_met(f.id, zeroblob(256), 16, s.value, 0))
+                FROM neardup_fingerprint AS f, neardup_setting AS s WHERE s.name = 'generation'"""
+    assert db.execute(forged).fetchone() == (400,)
+    assert db.execute(search, (asked,)).fetchall() == before
