@@ -27,10 +27,10 @@ _KINDS: tuple[Kind, ...] = (Match, Pair, Cluster, Document)
 def columns(results: Iterable[Any], kind: Kind | None = None) -> Columns:
     """What an index answers with, as a dictionary of columns of equal length.
 
-    results: of `query`, `matches` or `add` (columns key, similarity, distance); of `query_many` or `query_codes` (the same, and the
-    number of the query in front); of `pairs` (key_a, key_b, similarity, distance); of `clusters` (a row for each document: cluster, numbered
-    from 0, size, representative, key); or documents of `get_many`, without those that are not there (their attributes; metadata
-    as JSON).
+    results: of `query`, `matches` or `add` (columns key, similarity, distance); of `query_many` or `query_codes` (the same, and
+    the number of the query in front); of `pairs` (key_a, key_b, similarity, distance); of `clusters` (a row for each document:
+    cluster, numbered from 0, size, representative, key); or documents of `get_many`, without those that are not there (their
+    attributes; metadata as JSON).
 
     Similarities are float64, counts int64 and times datetime64[ms] in UTC; keys, texts and what may be missing are lists with
     None. kind: Match, Pair, Cluster or Document, so that an empty result has its columns too. Raises ParameterError for

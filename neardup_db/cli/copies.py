@@ -9,9 +9,9 @@ from typing import IO, Any
 
 from .. import limits
 from .files import InputFile, open_output, packing_of
-from .screen import Meter
 from .places import Places
 from .records import BOM, ChangedError
+from .screen import Meter
 
 
 def copy_records(places: Places, kept: Any, output: Path, target: Path, meter: Meter) -> None:
