@@ -170,6 +170,7 @@ def test_exact_minhash_values() -> None:
     assert value_of(native, REPEATED) == signature_of(HASHES, 128, 2) + digest
 
 
+@settings(deadline=None)
 @given(st.lists(st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 99)), min_size=1, max_size=400))
 def test_packed_values_are_read_as_they_were_written(hashes: list[int]) -> None:
     """The value tells how many hashes it has, and 40 bits of each; no other bytes are a value of them."""
@@ -180,6 +181,7 @@ def test_packed_values_are_read_as_they_were_written(hashes: list[int]) -> None:
     assert bytes(ffi.buffer(room)) == unpacked(hashes)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_what_is_read_as_packed_is_written_so(value: bytes) -> None:
     """Of any bytes, those that are accepted are exactly those that the numbers in them are written as."""
