@@ -119,9 +119,11 @@ static void fill_letter(const nd_rules *rules, nd_letter_page *page, uint32_t co
     const int fits = ascii || (two ? block - 2 < 30 : block == code_point >> ND_PAGE_SHIFT);
     page->trail[low] = (uint8_t)(0x80 | value % ND_PAGE_SIZE);
     page->lead[low] = (uint8_t)(ascii ? value : 0xC0 | (block & 0x1F));
-    if (is_punctuation(rules, code_point))
+    if (point & ND_POINT_ODD)
+        page->kind[low] = is_punctuation(rules, code_point) ? ND_LETTER_SEPARATES : ND_LETTER_OTHER;
+    else if ((point & ND_POINT_SEPARATOR) && (point & ND_POINT_CUT))
         page->kind[low] = ND_LETTER_SEPARATES;
-    else if ((point & ND_POINT_ODD) || !fits)
+    else if (!fits)
         page->kind[low] = ND_LETTER_OTHER;
     else if ((point & ND_POINT_LETTER) && (point & ND_POINT_CUT))
         page->kind[low] = ND_LETTER_BEGINS;
