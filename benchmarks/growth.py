@@ -54,17 +54,21 @@ SPREAD = 25
 Row = dict[str, float]
 COLUMNS = {
     "load_us": "load, us each",
+    "load_cpu_us": "its CPU",
     "query_us": "query, us",
     "query_p99_us": "p99",
     "batch_us": "batch, us each",
+    "batch_cpu_us": "its CPU",
     "add_us": "one add, us",
     "add_p99_us": "p99",
 }
 FITTED = {
     "load_us": "load",
+    "load_cpu_us": "load, CPU",
     "query_us": "query",
     "query_p99_us": "query, p99",
     "batch_us": "batch",
+    "batch_cpu_us": "batch, CPU",
     "add_us": "one add",
     "add_p99_us": "one add, p99",
     "bytes": "bytes each",
@@ -110,6 +114,10 @@ def questions(size: int, many: int) -> list[tuple[int, str]]:
 # ---- the steps -----------------------------------------------------------------------------------------------------------
 
 
+def _each(name: str, clock: Clock, many: int) -> Row:
+    return {f"{name}_us": clock.seconds * 1e6 / many, f"{name}_cpu_us": clock.cpu_seconds * 1e6 / many}
+
+
 def load_texts(size: int, database: str) -> Row:
     """One `add_many`, which makes the texts too; what making them takes alone; bytes of the file."""
     few = min(size, 100_000)
@@ -119,7 +127,7 @@ def load_texts(size: int, database: str) -> Row:
     with Index(database, MinHash(expected=size)) as index, Clock() as clock:
         index.add_many(documents(size))
     made = making.seconds * 1e6 / few
-    return {"load_us": clock.seconds * 1e6 / size, "making_us": made, "bytes": Path(database).stat().st_size / size}
+    return {**_each("load", clock, size), "making_us": made, "bytes": Path(database).stat().st_size / size}
 
 
 def load_codes(size: int, database: str) -> Row:
@@ -128,7 +136,7 @@ def load_codes(size: int, database: str) -> Row:
     with Index(database, BinaryCode(64, 3, expected=size), record_matches=False) as index, Clock() as clock:
         index.add_codes(range(size), codes)
     np.save(database + ".npy", code_questions(codes, 3, SINGLE + BATCH + ADDS))
-    return {"load_us": clock.seconds * 1e6 / size, "bytes": Path(database).stat().st_size / size}
+    return {**_each("load", clock, size), "bytes": Path(database).stat().st_size / size}
 
 
 def query_texts(size: int, database: str) -> Row:
@@ -155,7 +163,7 @@ def batch_texts(size: int, database: str) -> Row:
     asked = [text for _, text in questions(size, BATCH)]
     with Index(database) as index, Clock() as clock:
         index.query_many(asked)
-    return {"batch_us": clock.seconds * 1e6 / len(asked)}
+    return _each("batch", clock, len(asked))
 
 
 def batch_codes(size: int, database: str) -> Row:
@@ -165,7 +173,7 @@ def batch_codes(size: int, database: str) -> Row:
         ask: Callable[[list[int]], Any] | None = getattr(index, "query_codes", None)
         if ask is not None:
             ask(asked)
-    return {"batch_us": clock.seconds * 1e6 / len(asked) if ask is not None else float("nan")}
+    return _each("batch", clock, len(asked)) if ask is not None else dict.fromkeys(("batch_us", "batch_cpu_us"), float("nan"))
 
 
 def add_texts(size: int, database: str) -> Row:
