@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 import apsw
-import numpy as np
 
 from . import clock, limits
+from .arrays import np
 from .errors import MismatchError, NearDupError, ParameterError
 from .parameters import (
     Measure,

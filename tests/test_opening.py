@@ -542,8 +542,7 @@ WRITES: dict[str, Callable[[Index], Any]] = {
 
 READS: dict[str, Callable[[Index], Any]] = {
     "query": lambda index: index.query(TEXT),
-    "query_many": lambda index: index.query_many([TEXT]),
-    "query_many of very many": lambda index: index.query_many([TEXT] * 100),
+    "query_many": lambda index: index.query_many([TEXT] * 100),
     "matches": lambda index: index.matches("a"),
     "pairs": lambda index: list(index.pairs()),
     "pairs_with": lambda index: list(index.pairs_with(index)),
@@ -593,6 +592,7 @@ CODE_CALLS: dict[str, Callable[[Index], Any]] = {
     "add_code": lambda index: index.add_code("x", 1),
     "add_codes": lambda index: index.add_codes(["x"], [1]),
     "query_code": lambda index: index.query_code(1),
+    "query_codes": lambda index: index.query_codes([1] * 100),
 }
 CLOSED: dict[str, Callable[[Index], Any]] = {
     **WRITES,

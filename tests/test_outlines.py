@@ -33,8 +33,8 @@ def answers(index: Index, text: str) -> tuple[list[tuple[object, ...]], list[tup
     own, store = index._readers.own, index._store
     with store.reading():
         parameters = own.search.parameters(store.sketch_to_store(text), 0, 0, USUAL) | {"limit": -1, "except_id": 0}
-        sql = store.query_sql("matches", "bands")
-        plain = sql.replace("AND neardup_may_match(:fingerprint, b.fingerprint_id, :slot_bits, :threshold, :generation)", "")
+        sql = store.query("matches", "bands").sql
+        plain = sql.replace("neardup_may_match(:fingerprint, c.fingerprint_id, :slot_bits, :threshold, :generation) AND ", "")
         plain = plain.replace("AND neardup_met(f.id, f.value, :slot_bits, :generation, :settled)", "")
         assert "may_match" in sql and "may_match" not in plain and "neardup_met" not in plain
         return store.db.rows(sql, parameters), store.db.rows(plain, parameters)

@@ -9,9 +9,8 @@ from array import array
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from .. import limits, native
+from ..arrays import np
 from ..schemes import MinHash
 from ..schemes.base import native_scheme
 from ..store.writing.short_texts import TokenCounts

@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from .. import limits
+from ..arrays import np
 from ..errors import ParameterError, ShortTextsWarning
 from ..index import Index
 from ..schemes import MinHash

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from ..arrays import np
 from .files import InputFile
 from .records import ChangedError, InputRecord, Place, RecordError, RecordSource
 

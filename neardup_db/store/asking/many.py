@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 
 import apsw
-import numpy as np
 
 from ... import limits
+from ...arrays import np
 from ...values import Match
 from ..layout import schema
 from ..layout.sketches import Sketch, Sketches
