@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ from neardup_db import (
     NearDupError,
     ParameterError,
     SimHash,
-    TextRules,
 )
 
 # ---- creating a file -------------------------------------------------------------------------------------------------
@@ -51,15 +50,24 @@ def test_a_file_that_another_process_filled_meanwhile_is_kept(tmp_path: Path, mo
 # ---- rebuilds ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_fingerprint_made_while_another_thread_rebuilds_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rebuild between the reading of a text and the storing of it leaves no fingerprint of the old scheme."""
-    made = MinHash.values
+CALLS: dict[str, Callable[[Index], Any]] = {
+    "sketch": lambda index: index.add("b", "one two three four"),
+    "value": lambda index: index.query("one two three four"),
+}
+"""Calls, by the method of the scheme that makes their fingerprints."""
+
+
+@pytest.mark.parametrize("method", CALLS)
+def test_a_fingerprint_made_while_another_thread_rebuilds_is_made_again(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    """A rebuild between the reading of a text and its use leaves, and asks with, no fingerprint of the old scheme."""
+    made = getattr(MinHash, method)
     rebuilt: list[bool] = []
 
     with Index(":memory:", MinHash(num_perm=32, threshold=0.5), store_text=True) as index:
+        index.add("a", "one two three four")
 
-        def values(self: MinHash, texts: Any, rules: TextRules, **options: Any) -> Any:
-            result = made(self, texts, rules, **options)
+        def first(self: MinHash, *arguments: Any, **options: Any) -> Any:
+            result = made(self, *arguments, **options)
             if not rebuilt:
                 rebuilt.append(True)
                 thread = threading.Thread(target=index.rebuild, args=(MinHash(num_perm=32, threshold=0.5, seed=9),))
@@ -67,9 +75,9 @@ def test_a_fingerprint_made_while_another_thread_rebuilds_is_made_again(monkeypa
                 thread.join()
             return result
 
-        monkeypatch.setattr(MinHash, "values", values)
-        index.add("a", "one two three four")
-        assert [match.key for match in index.query("one two three four")] == ["a"]
+        monkeypatch.setattr(MinHash, method, first)
+        CALLS[method](index)
+        assert rebuilt and "a" in [match.key for match in index.query("one two three four")]
         assert index.check().ok
 
 
