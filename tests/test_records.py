@@ -11,7 +11,8 @@ import pytest
 import zstandard
 
 from neardup_db.cli.files import InputError, check_output, replacing
-from neardup_db.cli.records import ReadOptions, RecordError, RecordSource, format_of
+from neardup_db.cli.lines import RecordError
+from neardup_db.cli.records import ReadOptions, RecordSource, format_of
 from neardup_db.errors import ParameterError
 
 

@@ -38,10 +38,11 @@ from .command import command
 from .copies import copy_records
 from .feed import feed, pieces, warnings_as_notes
 from .files import STDOUT, check_kind, check_output, is_stream, open_output, packing_of, replacing
+from .lines import Problem
 from .options import input_options, json_option, read_options, text_options, text_rules
 from .output import bytes_text, counted, emit, emit_json, json_line, note, note_problems, plain
 from .places import Places
-from .records import InputRecord, Problem, RecordSource, format_of, open_source
+from .records import InputRecord, RecordSource, format_of, open_source
 from .screen import Meter
 
 

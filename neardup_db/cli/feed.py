@@ -14,8 +14,9 @@ from .. import limits
 from ..errors import DuplicateKeyError, NearDupError, ShortTextsWarning
 from ..index import Index
 from ..values import MOST_PROBLEMS, AddReport, Key
+from .lines import RecordError
 from .output import note
-from .records import InputRecord, RecordError, RecordSource
+from .records import InputRecord, RecordSource
 from .screen import Meter
 from .wording import worded
 

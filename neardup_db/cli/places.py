@@ -9,7 +9,8 @@ from typing import Any
 
 from ..arrays import np
 from .files import InputFile
-from .records import ChangedError, InputRecord, Place, RecordError, RecordSource
+from .lines import RecordError
+from .records import ChangedError, InputRecord, Place, RecordSource
 
 
 class Places:

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .. import limits
-from ..values import MOST_PROBLEMS, Key
+from ..values import MOST_PROBLEMS
 from .files import STDIN, InputError, InputFile, is_stream, packing_by_content, spool, state_of
+from .lines import END, Lines, Problem, RecordError, Rows, too_long
 
 FORMATS = ("jsonl", "csv", "tsv")
 """Formats of a file with many records; a folder of texts has none."""
@@ -30,28 +30,6 @@ DEFAULT_MAX_BYTES = 64_000_000
 _SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".tab": "tsv"}
 BOM = b"\xef\xbb\xbf"
 """The mark that some programs put before the first line of a file."""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A record that was left out: the file, the line where it begins (0 if the file is one text), its key if known, and the
-    reason."""
-
-    file: str
-    line: int
-    key: Key | None
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.file}, line {self.line}: {self.reason}" if self.line else f"{self.file}: {self.reason}"
-
-
-class RecordError(InputError):
-    """One record cannot be used; the records after it can still be read."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(str(problem))
-        self.problem = problem
 
 
 class Place(NamedTuple):
@@ -252,11 +230,11 @@ class RecordSource:
     # ---- the three kinds -----------------------------------------------------------------------------------------------
 
     def _json_lines(self, file: InputFile) -> Iterator[InputRecord]:
-        lines = _Lines(file, self.options.max_bytes)
+        lines = Lines(file, self.options.max_bytes)
         while True:
             try:
                 line = lines.next()
-                if line is _END:
+                if line is END:
                     return
                 if line.isspace():
                     continue
@@ -278,13 +256,13 @@ class RecordSource:
     def _rows(self, file: InputFile) -> Iterator[InputRecord]:
         limit = self.options.max_bytes
         csv.field_size_limit(max(csv.field_size_limit(), limit))
-        rows = _Rows(_Lines(file, limit), self._delimiter, self._decode, self._error)
+        rows = Rows(Lines(file, limit), self._delimiter, self._decode, self._error)
         names = rows.next()
         if not isinstance(names, list):
             return
         self.header = self.header or bytes(rows.raw)
         self._check_header(names)
-        while (row := self._guarded(rows.next)) is not _END:
+        while (row := self._guarded(rows.next)) is not END:
             if isinstance(row, list) and row:
                 record = self._guarded(self._row_record, names, row, bytes(rows.raw), Place(rows.line, rows.start))
                 if isinstance(record, InputRecord):
@@ -315,7 +293,7 @@ class RecordSource:
         except (InputError, OSError) as error:
             raise self._error(0, str(error).removeprefix(f"{path}: ")) from error
         if len(raw) > self.options.max_bytes:
-            raise self._error(0, _too_long(self.options.max_bytes))
+            raise self._error(0, too_long(self.options.max_bytes))
         return self._file_text(path, raw)
 
     def _file_text(self, path: Path, raw: bytes) -> InputRecord:
@@ -403,77 +381,6 @@ class RecordSource:
 
 _JSON = json.JSONDecoder()
 _REMEDY = "Name the fields with --id-field and --text-field."
-_END = object()
-
-
-class _Lines:
-    """Lines of a file, none longer than the limit; of the last one `number` is its number, from 1, and `start` and `end`
-    say where it stands in the file, in bytes."""
-
-    def __init__(self, file: InputFile, limit: int) -> None:
-        self.file, self.limit = file, limit
-        self.number = self.start = self.end = 0
-
-    def next(self) -> Any:
-        """The next line as bytes, or _END."""
-        line = self.file.readline(self.limit + 1)
-        if not line:
-            return _END
-        self.number += 1
-        self.start = self.end
-        self.end += len(line)
-        if len(line) <= self.limit:
-            return line
-        while line and not line.endswith(b"\n"):
-            line = self.file.readline(limits.LINE_BYTES)
-            self.end += len(line)
-        raise RecordError(Problem(self.file.name, self.number, None, _too_long(self.limit)))
-
-
-class _Rows:
-    """Rows of a CSV file; `raw` holds the bytes of the last one, `line` and `start` say where it begins."""
-
-    def __init__(
-        self, lines: _Lines, delimiter: str, decode: Callable[[bytes], str], error: Callable[[int, str], RecordError]
-    ) -> None:
-        self.lines, self._decode, self._error = lines, decode, error
-        self.raw = bytearray()
-        self.line, self.start = 1, 0
-        self._reader = csv.reader(self._texts(), delimiter=delimiter, strict=True)
-        self._broken: RecordError | None = None
-
-    def next(self) -> Any:
-        """The next row as a list of texts (empty for an empty line), or _END."""
-        self.raw.clear()
-        self.line, self.start = self.lines.number + 1, self.lines.end
-        try:
-            return next(self._reader)
-        except (StopIteration, csv.Error) as error:
-            if self._broken is not None:
-                broken, self._broken = self._broken, None
-                self._reader = csv.reader(self._texts(), self._reader.dialect)
-                raise broken from None
-            if isinstance(error, StopIteration):
-                return _END
-            raise self._error(self.line, f"not a valid row ({error})") from error
-
-    def _texts(self) -> Iterator[str]:
-        """Decoded lines for the reader. A line too long ends them, since an iterator that raised cannot go on."""
-        while True:
-            try:
-                line = self.lines.next()
-            except RecordError as error:
-                self._broken = error
-                return
-            if line is _END:
-                return
-            self.raw += line
-            if len(self.raw) > self.lines.limit:
-                self._broken = self._error(self.line, _too_long(self.lines.limit))
-                return
-            yield self._decode(line)
-
-
 def _files(folder: Path, pattern: str) -> list[Path]:
     """Files below a folder whose name or relative path fits the pattern, in the order of their paths; hidden ones left out."""
     paths = []
@@ -499,10 +406,6 @@ def _json_value(line: str) -> Any:
 def _clean(key: str) -> str:
     """A key that can be stored as UTF-8: lone surrogates become U+FFFD."""
     return key if key.isascii() else key.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _too_long(limit: int) -> str:
-    return f"longer than {limit:,} bytes; raise the limit with --max-record-mb"
 
 
 def _kind(value: Any) -> str:
