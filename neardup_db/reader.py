@@ -169,9 +169,8 @@ class Reader:
 
         >>> from neardup_db import BinaryCode, Index
         >>> with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
-        ...     index.add_codes(["a", "b"], [0x0F, 0xFF00])
+        ...     added = index.add_codes(["a", "b"], [0x0F, 0xFF00])
         ...     index.query_codes([0x0E, 0xFFFFFF])
-        AddReport(added=2, replaced=0, ignored=0, skipped=0, matched=0)
         [[Match(key='a', similarity=0.984375, distance=1)], []]
         """
         check_many("codes", codes)
