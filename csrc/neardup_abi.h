@@ -305,9 +305,9 @@ int nd_scheme_sketch_value(const nd_scheme *scheme, const uint8_t *value, size_t
 typedef struct nd_outlines nd_outlines;
 nd_outlines *nd_outlines_new(void);
 void nd_outlines_free(nd_outlines *outlines);
-/* Forgets all unless they are of this generation of an index, and of signatures of so many slots of slot_size bytes. */
-void nd_outlines_begin(nd_outlines *outlines, int64_t generation, size_t slots, size_t slot_size);
-int nd_outlines_are_of(const nd_outlines *outlines, int64_t generation, size_t slots, size_t slot_size);
+/* Forgets all unless they are of this number, and of signatures of so many slots of slot_size bytes. */
+void nd_outlines_begin(nd_outlines *outlines, int64_t number, size_t slots, size_t slot_size);
+int nd_outlines_are_of(const nd_outlines *outlines, int64_t number, size_t slots, size_t slot_size);
 /* Remembers a fingerprint, perhaps instead of another. */
 void nd_outlines_keep(nd_outlines *outlines, int64_t id, const uint8_t *signature);
 /* 1 where the fingerprint is remembered and more than `most` of its slots differ from those that `outline` was drawn of. */

@@ -140,14 +140,17 @@ class Reader:
     ) -> list[list[Match]]:
         """`query` for each of many texts, all in one consistent state; one list of matches each, in the order of the texts.
 
-        From some dozens of texts on they are looked up together, several times as fast as one by one. Texts are fingerprinted in
-        a second thread meanwhile.
+        From some dozens of texts on they are looked up together, several times as fast as one by one. More than
+        a thousand are fingerprinted in pieces, in a second thread while the piece before is looked up.
         """
         checked = [check_text(text) for text in check_many("texts", texts)]
         measure, limit, group = check_measure(measure), check_limit(limit), check_group(group)
         question = Question(None, None, threshold, max_distance, measure, limit, bool(any), group)
+        ready = self._sketched(partial(_few_sketched, checked))
         with self._readers.reading() as reader:
             store = reader.store
+            if ready is not None and ready.epoch == store.epoch:
+                return _answers(reader, question, [ready])
             beside = len(checked) >= limits.WORTH_THREADS and not store.rules.custom
             make = partial(_sketched, store, checked)
             return _answers(reader, question, pieces(len(checked), make, beside))
@@ -404,11 +407,18 @@ def _matches(reader: StoreReader, sketch: Sketch, question: Question) -> list[Ma
     return [row.match for row in rows]
 
 
+def _few_sketched(texts: list[str | bytes], store: Store) -> Sketches | None:
+    """The sketches of texts that can be made before a state is seen, so that nobody waits meanwhile; None where that were too
+    much to hold. Functions of the caller's never run inside a transaction."""
+    few = len(texts) <= limits.ASKED_PART or store.rules.custom
+    return store.sketch_texts(texts, evidence=True) if few else None
+
+
 def _sketched(store: Store, texts: list[str | bytes], first: int, end: int) -> Sketches:
     return store.sketch_texts(texts[first:end], evidence=True)
 
 
-def _answers(reader: StoreReader, question: Question, pieces: Iterator[Sketches]) -> list[list[Match]]:
+def _answers(reader: StoreReader, question: Question, pieces: Iterable[Sketches]) -> list[list[Match]]:
     """The answer to each sketch. Inside `reading`."""
     group_id, now = reader.documents.group_id(question.group), clock.now_ms()
     one = partial(_matches, reader, question=question)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from typing import Any
 
 import apsw
@@ -89,6 +90,28 @@ def test_two_streams_side_by_side() -> None:
                 pairs = [row[1:] for row in found if row[0] == number]
                 sides = {a for a, _ in pairs}
                 assert sorted(pairs) == sorted((a, b) for a in sides for b in sides)
+
+
+@pytest.mark.parametrize("meanwhile", ["texts", "codes", "none"])
+def test_another_index_is_asked_before_a_stream_has_ended(meanwhile: str) -> None:
+    """A stream goes on as it began, whichever index of the connection is asked between two of its rows."""
+    connection = apsw.Connection(":memory:")
+    codes = Index(connection, BinaryCode(64, 3), name="codes")
+    texts = Index(connection, MinHash(threshold=0.5), name="texts", text=WORDS, attach=True)
+    codes.add_codes(range(100), [1 << number % 64 for number in range(100)])
+    texts.add_many((number, f"a b c d e f g h i j {number}") for number in range(20))
+    stream = "SELECT fingerprint_id, distance FROM neardup_candidates(?, ?, 0, NULL, 3)"
+    asked = {name: (name, connection.execute(f"SELECT value FROM {name}_fingerprint LIMIT 1").get) for name in ("codes", "texts")}
+    for name, others in ((name, [*asked.values(), ("none", bytes(8))]) for name in asked):
+        whole = connection.execute(stream, asked[name]).fetchall()
+        cursor = connection.execute(stream, asked[name])
+        rows = [next(cursor)]
+        with suppress(apsw.SQLError):  # there is no index "none"
+            connection.execute(stream, next(one for one in others if one[0] == meanwhile)).fetchall()
+        assert [*rows, *cursor] == whole and len(whole) > 10
+    both = "SELECT count(*) FROM neardup_candidates('texts', ?, 0) CROSS JOIN neardup_candidates('codes', ?, 0, NULL, 3)"
+    assert connection.execute(both, (asked["texts"][1], asked["codes"][1])).get == 20 * 64
+    connection.close()
 
 
 def test_candidates_follow_a_rebuild() -> None:

@@ -10,7 +10,7 @@ import apsw
 import numpy as np
 import pytest
 
-from neardup_db import CorruptIndexError, Index, MinHash, TextRules
+from neardup_db import CorruptIndexError, Index, MinHash, TextRules, limits
 from neardup_db.native import ffi, lib
 from neardup_db.store.asking.question import USUAL
 
@@ -34,8 +34,8 @@ def answers(index: Index, text: str) -> tuple[list[tuple[object, ...]], list[tup
     with store.reading():
         parameters = own.search.parameters(store.sketch_to_store(text), 0, 0, USUAL) | {"limit": -1, "except_id": 0}
         sql = store.query("matches", "bands").sql
-        plain = sql.replace("neardup_may_match(:fingerprint, c.fingerprint_id, :slot_bits, :threshold, :generation) AND ", "")
-        plain = plain.replace("AND neardup_met(f.id, f.value, :slot_bits, :generation, :settled)", "")
+        plain = sql.replace("neardup_may_match(:fingerprint, c.fingerprint_id, :slot_bits, :threshold, :outlined) AND ", "")
+        plain = plain.replace("AND neardup_met(f.id, f.value, :slot_bits, :outlined, :settled)", "")
         assert "may_match" in sql and "may_match" not in plain and "neardup_met" not in plain
         return store.db.rows(sql, parameters), store.db.rows(plain, parameters)
 
@@ -125,6 +125,41 @@ def test_a_rebuild_makes_other_values(index: Index, tmp_path: Path) -> None:
                 agree(kept, edits(10, 3))
                 raise ZeroDivisionError
             assert agree(kept, edits(10, 3)) > 5
+
+
+def test_an_index_that_was_dropped_and_made_again(index: Index, tmp_path: Path) -> None:
+    """Its ids begin again while another Index stays open: those that this one takes back are not remembered."""
+    for number in range(2 * limits.SETTLED_EVERY):  # so that all ids so far are known as committed
+        index.add(f"more {number}", f"more{number} words{number}")
+    other = apsw.Connection(str(tmp_path / "index.db"))
+    with other:
+        sql = "SELECT type, name FROM sqlite_schema WHERE name LIKE 'neardup%' AND type IN ('view', 'table') ORDER BY type DESC"
+        for kind, name in other.execute(sql).fetchall():
+            other.execute(f'DROP {kind} "{name}"')
+    other.close()
+    Index(tmp_path / "index.db", SCHEME, text=RULES).close()
+    with pytest.raises(ZeroDivisionError), index.transaction():
+        index.add_many(enumerate(edits(300, 7)))
+        for text in edits(50, 7):
+            index.query(text)
+        raise ZeroDivisionError
+    index.add_many(enumerate(edits(300, 8)))
+    assert agree(index, edits(150, 8)) > 100
+
+
+def test_a_file_that_was_restored_by_the_backup_api(index: Index, tmp_path: Path) -> None:
+    """Another connection puts an older state into the open file: ids that come again are other fingerprints'."""
+    copy, other = apsw.Connection(str(tmp_path / "copy.db")), apsw.Connection(str(tmp_path / "index.db"))
+    with copy.backup("main", other, "main") as backup:
+        backup.step()
+    index.add_many(enumerate(edits(300, 7), 1000))
+    assert agree(index, edits(150, 7)) > 100
+    with other.backup("main", copy, "main") as backup:
+        backup.step()
+    index.add_many(enumerate(edits(300, 8), 1000))
+    assert agree(index, edits(150, 8)) > 100
+    copy.close()
+    other.close()
 
 
 def test_two_indexes_of_one_file(index: Index, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@
 #define LOW_BITS (UINT64_MAX / 3) /* of each slot the lower bit */
 
 struct nd_outlines {
-    int64_t generation;
+    int64_t number;
     size_t slots;
     size_t slot_size;  /* bytes */
     size_t words;      /* of an outline */
@@ -29,17 +29,17 @@ void nd_outlines_free(nd_outlines *outlines)
     free(outlines);
 }
 
-int nd_outlines_are_of(const nd_outlines *outlines, int64_t generation, size_t slots, size_t slot_size)
+int nd_outlines_are_of(const nd_outlines *outlines, int64_t number, size_t slots, size_t slot_size)
 {
-    return outlines->generation == generation && outlines->slots == slots && outlines->slot_size == slot_size;
+    return outlines->number == number && outlines->slots == slots && outlines->slot_size == slot_size;
 }
 
-void nd_outlines_begin(nd_outlines *outlines, int64_t generation, size_t slots, size_t slot_size)
+void nd_outlines_begin(nd_outlines *outlines, int64_t number, size_t slots, size_t slot_size)
 {
-    if (nd_outlines_are_of(outlines, generation, slots, slot_size))
+    if (nd_outlines_are_of(outlines, number, slots, slot_size))
         return;
     free(outlines->entries);
-    *outlines = (nd_outlines){generation, slots, slot_size, nd_outline_words(slots), 0, NULL};
+    *outlines = (nd_outlines){number, slots, slot_size, nd_outline_words(slots), 0, NULL};
 }
 
 size_t nd_outline_words(size_t slots)

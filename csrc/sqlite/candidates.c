@@ -10,6 +10,7 @@
 
 typedef struct candidates_cursor {
     nd_cursor head;
+    int of_codes;       /* the index; the table's settings may be another index's before the stream has ended */
     nd_keys *keys;      /* of a code: its buckets, each of which is looked at by a statement that ends at its last row */
     size_t key, passes; /* the one that is looked at, and how many there are; else all keys are looked up together */
     sqlite3_stmt *rows;
@@ -129,7 +130,7 @@ static int begin_rows(candidates_cursor *cursor)
 {
     sqlite3_value *const *inputs = cursor->head.inputs;
     cursor->reading = 1;
-    if (is_of_codes(&nd_table_of(&cursor->head)->cache.settings)) {
+    if (cursor->of_codes) {
         const nd_key *key = nd_keys_rows(cursor->keys) + cursor->key;
         return nd_bind_two(cursor->rows, key->low, key->high);
     }
@@ -183,8 +184,7 @@ static void take_near(candidates_cursor *cursor)
 static int step_rows(candidates_cursor *cursor, int *found)
 {
     nd_table *table = nd_table_of(&cursor->head);
-    int of_codes = is_of_codes(&table->cache.settings);
-    if (of_codes && cursor->reading > 1) { /* that was the last one */
+    if (cursor->of_codes && cursor->reading > 1) { /* that was the last one */
         end_rows(cursor);
         return SQLITE_OK;
     }
@@ -197,7 +197,7 @@ static int step_rows(candidates_cursor *cursor, int *found)
     }
     if (code != SQLITE_ROW)
         return nd_table_fail_database(table, code);
-    if (of_codes) {
+    if (cursor->of_codes) {
         cursor->reading += sqlite3_column_int64(cursor->rows, 0) == nd_keys_rows(cursor->keys)[cursor->key].high;
         return read_entries(cursor);
     }
@@ -261,9 +261,10 @@ static int candidates_fill(nd_cursor *base)
     forget_seen(cursor);
     cursor->key = cursor->near_count = cursor->next_near = 0;
     cursor->passes = 1;
+    cursor->of_codes = is_of_codes(&nd_table_of(base)->cache.settings);
     if (nd_input_is_null(base, 1) || nd_input_is_null(base, 2))
         return SQLITE_OK;
-    int code = is_of_codes(&nd_table_of(base)->cache.settings) ? make_keys(cursor) : SQLITE_OK;
+    int code = cursor->of_codes ? make_keys(cursor) : SQLITE_OK;
     if (code == SQLITE_OK)
         code = take_rows(cursor);
     return code == SQLITE_OK ? candidates_next(base) : nd_table_fail_database(nd_table_of(base), code);
@@ -289,7 +290,7 @@ static void candidates_column(nd_cursor *base, sqlite3_context *context, int col
     const candidates_cursor *cursor = (const candidates_cursor *)base;
     if (column == 0)
         sqlite3_result_int64(context, cursor->id);
-    else if (is_of_codes(&nd_table_of(base)->cache.settings))
+    else if (cursor->of_codes)
         sqlite3_result_int64(context, cursor->distance);
 }
 

@@ -1,13 +1,14 @@
 /* outlines.c: what lets a query pass by most of its candidates without their values. Candidates are looked up one by one, and many
  * of those in a crowded bucket are asked for by one query after another. Of these the connection remembers the outlines.
  *
- * neardup_may_match(fingerprint, id, slot_bits, threshold, generation) -> 0 where the outline of fingerprint `id` is remembered and
+ * neardup_may_match(fingerprint, id, slot_bits, threshold, number) -> 0 where the outline of fingerprint `id` is remembered and
  * shows that less than the threshold of its slots are equal; else 1. The first ND_OUTLINED_FROM candidates of a statement may all.
- * neardup_met(id, value, slot_bits, generation, settled) -> 1; remembers the outline, where the statement has so many candidates.
+ * neardup_met(id, value, slot_bits, number, settled) -> 1; remembers the outline, where the statement has so many candidates.
  *
- * What is remembered is never wrong. An id has one value for a generation, and a committed one is never used again; of those that
- * may yet be rolled back, above `settled` inside a transaction that writes, nothing is remembered. Where SQL of others may come to the
- * connection and give a value that is none, neardup_search gives no generation, and there are no outlines. DIRECTONLY. */
+ * What is remembered is never wrong: the caller gives a number to the fingerprints of an index as long as each id keeps its value, or
+ * goes for ever, and no other fingerprints of the process ever have that number. Ids above `settled` may yet be rolled back, and
+ * inside a transaction that writes nothing is remembered of them. Where SQL of others may come to the connection and give a value that
+ * is none, neardup_search gives no number, and there are no outlines. DIRECTONLY. */
 #include "sqlite/neardup.h"
 
 #include <string.h>
@@ -17,7 +18,7 @@ typedef struct asked {
     size_t candidates;
     size_t spared; /* slots that may differ */
     size_t slots, slot_size;
-    int64_t generation;
+    int64_t number;
     int is_usable;
     uint64_t outline[]; /* drawn when it is needed */
 } asked;
@@ -30,7 +31,7 @@ static asked *begin(sqlite3_context *context, sqlite3_value **argv)
     asked *question = sqlite3_malloc64(sizeof *question + nd_outline_words(slots) * sizeof(uint64_t));
     if (question == NULL)
         return NULL;
-    *question = (asked){.slots = slots, .slot_size = slot_size, .generation = sqlite3_value_int64(argv[4])};
+    *question = (asked){.slots = slots, .slot_size = slot_size, .number = sqlite3_value_int64(argv[4])};
     question->spared = nd_slots_spared(slots, sqlite3_value_double(argv[3]));
     question->is_usable = slots > 0 && sqlite3_value_type(argv[0]) == SQLITE_BLOB &&
                           sqlite3_value_type(argv[4]) == SQLITE_INTEGER;
@@ -42,7 +43,7 @@ static asked *begin(sqlite3_context *context, sqlite3_value **argv)
 /* From here on the statement has many candidates. */
 static void use_outlines(nd_workspace *workspace, asked *question, sqlite3_value *fingerprint)
 {
-    nd_outlines_begin(workspace->outlines, question->generation, question->slots, question->slot_size);
+    nd_outlines_begin(workspace->outlines, question->number, question->slots, question->slot_size);
     nd_outline_draw(sqlite3_value_blob(fingerprint), question->slots, question->slot_size, question->outline);
     workspace->outlined = 1;
 }
@@ -61,7 +62,7 @@ static void sql_may_match(sqlite3_context *context, int argc, sqlite3_value **ar
     if (question->is_usable && question->candidates++ == ND_OUTLINED_FROM)
         use_outlines(workspace, question, argv[0]);
     int is_apart = question->candidates > ND_OUTLINED_FROM &&
-                   nd_outlines_are_of(workspace->outlines, question->generation, question->slots, question->slot_size) &&
+                   nd_outlines_are_of(workspace->outlines, question->number, question->slots, question->slot_size) &&
                    nd_outlines_tell_apart(workspace->outlines, sqlite3_value_int64(argv[1]), question->outline, question->spared);
     sqlite3_result_int(context, !is_apart);
 }

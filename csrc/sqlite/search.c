@@ -144,7 +144,7 @@ static int bind_question(sqlite3_stmt *statement, const nd_question *q)
             code = sqlite3_bind_int(statement, i, scheme->k);
         else if (strcmp(name, ":group_id") == 0)
             code = sqlite3_bind_int64(statement, i, q->group_id);
-        else if (strcmp(name, ":generation") == 0 || strcmp(name, ":settled") == 0)
+        else if (strcmp(name, ":outlined") == 0 || strcmp(name, ":settled") == 0)
             code = sqlite3_bind_null(statement, i); /* no outlines: on this connection anybody may call neardup_met */
         else if (strcmp(name, ":except_id") == 0)
             code = sqlite3_bind_int(statement, i, 0);

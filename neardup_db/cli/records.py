@@ -381,6 +381,8 @@ class RecordSource:
 
 _JSON = json.JSONDecoder()
 _REMEDY = "Name the fields with --id-field and --text-field."
+
+
 def _files(folder: Path, pattern: str) -> list[Path]:
     """Files below a folder whose name or relative path fits the pattern, in the order of their paths; hidden ones left out."""
     paths = []

@@ -34,10 +34,11 @@ class MinHash(SetScheme):
     num_perm: hash functions, slots of a signature. threshold: above 0, at most 1. bands, rows: a pair is looked at if all
     `rows` slots of one of the `bands` are equal, probability 1 - (1 - similarity^rows)^bands; None for the cheapest choice
     that finds a pair at the threshold with probability `recall`. seed: 0 to 2^63 - 1, or "random". exact: candidates are
-    verified by their true Jaccard similarity, of shingles told apart by 40 bits (64 where texts are stored): it is wrong, by
-    about one shingle, for 1 pair of texts of 430 words in 9 million; otherwise by the share of equal slots, which varies
-    around it (standard deviation 0.035 at 0.8 with 128 slots). slot_bits: 16 or 32 kept of each slot. family: "affine32", or
-    "java32", the linear functions of the article "MinHashing and LSH". expected: documents that the index is planned for.
+    verified by their true Jaccard similarity; without, by the share of equal slots, which varies around it (standard deviation
+    0.035 at 0.8 with 128 slots). Exact values tell shingles apart by 40 bits, by 64 where texts are stored: of texts of 430
+    words 1 pair in 9 million has a similarity that is wrong, by about one shingle. slot_bits: 16 or 32 kept of each
+    slot. family: "affine32", or "java32", the linear functions of the article "MinHashing and LSH". expected: documents that the
+    index is planned for.
 
     Short texts share less than they seem to: for fewer than about 50 words take `TextRules.chars()` and a threshold of about 0.6.
 

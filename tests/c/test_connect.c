@@ -316,7 +316,7 @@ static int run_rows(const table *t, nd_bucket_join *join, int64_t page)
 
 /* ---- promises -------------------------------------------------------------------------------------------------------------------------- */
 
-/* Modes ALL and FOREIGN find exactly the pairs of brute force, in order, each once. */
+/* Modes ALL and FOREIGN find exactly the pairs of brute force, each once, in order; FOREIGN by the other one first. */
 static void check_all(const nd_scheme *scheme, int foreign, int listed)
 {
     static table t, other;
@@ -328,14 +328,14 @@ static void check_all(const nd_scheme *scheme, int foreign, int listed)
     CHECK(!listed || run_rows(&t, join, 1 + (int64_t)below(200)) == ND_OK);
     CHECK((listed && below(2)) || run(askers, join, 0, 1 + below(COUNT)) == ND_OK); /* what is found twice comes out once */
     nd_bucket_pair *pairs = nd_bucket_join_pairs(join, &count);
-    for (size_t i = 0; i < askers->count; i++)
-        for (size_t j = foreign ? 0 : i + 1; j < t.count; j++)
-            if (is_pair(scheme, &askers->all[i], &t.all[j])) {
-                CHECK(at < count && pairs[at].id == askers->all[i].id && pairs[at].other == t.all[j].id);
-                CHECK(scheme->kind != ND_SCHEME_SIMHASH ||
-                      (size_t)pairs[at].distance == ones(askers->all[i].value, t.all[j].value));
-                at++;
-            }
+    for (size_t k = 0; k < askers->count * t.count; k++) {
+        size_t i = foreign ? k % askers->count : k / t.count, j = foreign ? k / askers->count : k % t.count;
+        if ((!foreign && j <= i) || !is_pair(scheme, &askers->all[i], &t.all[j]))
+            continue;
+        CHECK(at < count && pairs[at].id == askers->all[i].id && pairs[at].other == t.all[j].id);
+        CHECK(scheme->kind != ND_SCHEME_SIMHASH || (size_t)pairs[at].distance == ones(askers->all[i].value, t.all[j].value));
+        at++;
+    }
     CHECK(at == count);
     free(pairs);
     nd_bucket_join_free(join);

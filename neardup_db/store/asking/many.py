@@ -75,14 +75,15 @@ Make = Callable[[int, int], Sketches]
 def pieces(count: int, make: Make, beside: bool) -> Iterator[Sketches]:
     """The sketches of all questions, a piece after the other: enough of them at once for a join to pay, and not so many that
     their values fill the memory. beside: a second thread makes the next ones while the caller works with these."""
-    size = limits.ASKED_MOST
+    size, made = limits.ASKED_MOST, {}
     if count > limits.ASKED_PART:
-        size = _fitting(make(0, limits.ASKED_PART))
-    piece = _Piece(0, min(size, count), make, beside)
+        made = {0: make(0, limits.ASKED_PART)}
+        size = _fitting(made[0])
+    piece = _Piece(0, min(size, count), make, beside, made if size >= limits.ASKED_PART else {})
     try:
         while piece.first < count:
             sketches = piece.finish()
-            piece = _Piece(piece.end, min(piece.end + _fitting(sketches), count), make, beside)
+            piece = _Piece(piece.end, min(piece.end + _fitting(sketches), count), make, beside, {})
             yield sketches
     finally:
         piece.waiting.clear()
@@ -98,11 +99,11 @@ class _Piece:
     """Questions whose sketches are made part by part: from the first part on by `finish`, beside it from the last one on by a
     thread that begins at once."""
 
-    def __init__(self, first: int, end: int, make: Make, beside: bool) -> None:
+    def __init__(self, first: int, end: int, make: Make, beside: bool, made: dict[int, Sketches]) -> None:
         self.first, self.end = first, end
-        self.waiting = deque(range(first, end, limits.ASKED_PART))
+        self.waiting = deque(part for part in range(first, end, limits.ASKED_PART) if part not in made)
         self._make = make
-        self._made: dict[int, Sketches] = {}
+        self._made = made
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True) if beside and len(self.waiting) > 1 else None
         if self._thread is not None:

@@ -53,7 +53,7 @@ class Search:
     def parameters(self, sketch: Sketch, group_id: int, now: int, question: Question = USUAL) -> dict[str, Any]:
         bounds = self._bounds(question)
         asked = {"fingerprint": sketch.value, "evidence": sketch.evidence, "group_id": group_id, "now": now}
-        return {**bounds, **asked, "generation": self.store.generation, "settled": self.store.settled}
+        return {**bounds, **asked, "outlined": self.store.outlined, "settled": self.store.settled}
 
     def _bounds(self, question: Question) -> dict[str, Any]:
         threshold, max_distance, measure = question.threshold, question.max_distance, question.measure

@@ -75,6 +75,10 @@ class SketchRules(NamedTuple):
     rules: TextRules
 
 
+_OUTLINED = count(1)
+"""Numbers for `Store.outlined`."""
+
+
 class Query(NamedTuple):
     """A statement, and what takes its values from parameters by name: by place they are bound in a third of the time."""
 
@@ -104,8 +108,10 @@ class Store:
     """Whether the rows of some large clusters stand apart in the candidate table."""
     generation: int
     """As in the file when the settings were read; -1 = read them again."""
+    outlined: int
+    """Number of the fingerprints whose outlines are remembered (csrc/sqlite/outlines.c): others of this process never have it."""
     settled: int
-    """Fingerprints up to this id are committed, or gone for ever: their outlines may be remembered (csrc/sqlite/outlines.c)."""
+    """Fingerprints up to this id are committed, or gone for ever: their outlines may be remembered."""
     epoch: int
     """Number of the scheme, the rules and the set of fingerprints, never the same for other ones: sketches are known by it, and
     listings that go on in pieces."""
@@ -120,8 +126,8 @@ class Store:
         self.name = name
         self.shared = shared
         self.generation = -1
-        self.settled = 0
-        self._begun = count()
+        self._schema_version = self._looked_at = -1
+        self._forget()
         self._compared_at = -1
         """State of the file in which its generation was last found to be `generation`; -1 = not known."""
         self._statements: dict[str, str] = {}
@@ -167,6 +173,7 @@ class Store:
         self.usual = None
         self.generation = settings["generation"]
         self._compared_at = -1
+        self._forget()
 
     def _bound(self, settings: dict[str, Any]) -> tuple[Scheme, TextRules]:
         """Scheme and rules of the file, by the latest choices that agree with them. MismatchError where none do."""
@@ -228,6 +235,24 @@ class Store:
         """Follow a rebuild, repair or migration by another connection."""
         if self.setting("generation") != self.generation:
             self.load()
+        else:
+            self._follow_restoring()
+
+    def _follow_restoring(self) -> bool:
+        """Whether another connection has put another state of the file in its place, by the backup API: then the schema has
+        another version, and an id may be another fingerprint's. The caller has begun to read."""
+        state = self.db.connection.data_version()
+        if state == self._looked_at:
+            return False
+        version, before = self.db.value("PRAGMA schema_version"), self._schema_version
+        self._looked_at, self._schema_version = state, version
+        if version != before:
+            self._forget()
+        return bool(version != before)
+
+    def _forget(self) -> None:
+        """Remember no outlines of the fingerprints that there were."""
+        self.outlined, self.settled, self._begun = next(_OUTLINED), 0, count()
 
     # ---- transactions ------------------------------------------------------------------------------------------------
 
@@ -282,7 +307,7 @@ class Store:
         """Whether the settings belong to the state that the last statement saw."""
         if self.db.connection.data_version() == self._compared_at:
             return True
-        if self.setting("generation") != self.generation:
+        if self.setting("generation") != self.generation or self._follow_restoring():
             return False
         self._compared_at = self.db.connection.data_version()
         return True
