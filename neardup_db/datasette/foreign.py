@@ -43,6 +43,8 @@ def load_functions(connection: Any) -> str | None:
 class ForeignDatabase(Database):
     """Another program's connection of sqlite3 or pysqlite3, with the interface of our own connections."""
 
+    is_trusted = False
+
     def __init__(self, connection: Any) -> None:
         super().__init__(connection, owned=False, read_only=True)
         self._overdue = False

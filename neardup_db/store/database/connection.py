@@ -95,6 +95,9 @@ class Undo(list[Callable[[], None]]):
 class Database:
     """A connection with nested transactions, safe to share among threads: one of them uses it at a time."""
 
+    is_trusted = True
+    """Whether no stranger's SQL comes to the connection."""
+
     another: Callable[[], apsw.Connection] | None = None
     """Opens one more connection to the same file, to read; None where there can be none."""
 

@@ -108,8 +108,9 @@ class Store:
     """Whether the rows of some large clusters stand apart in the candidate table."""
     generation: int
     """As in the file when the settings were read; -1 = read them again."""
-    outlined: int
-    """Number of the fingerprints whose outlines are remembered (csrc/sqlite/outlines.c): others of this process never have it."""
+    outlined: int | None
+    """Number of the fingerprints whose outlines are remembered (csrc/sqlite/outlines.c): others of this process never have it.
+    None = remember none."""
     settled: int
     """Fingerprints up to this id are committed, or gone for ever: their outlines may be remembered."""
     epoch: int
@@ -126,7 +127,8 @@ class Store:
         self.name = name
         self.shared = shared
         self.generation = -1
-        self._schema_version = self._looked_at = -1
+        self._schema_version: int = -1
+        self._looked_at = -1
         self._forget()
         self._compared_at = -1
         """State of the file in which its generation was last found to be `generation`; -1 = not known."""
@@ -174,6 +176,8 @@ class Store:
         self.generation = settings["generation"]
         self._compared_at = -1
         self._forget()
+        if self.db.is_trusted:
+            self._look_at_schema()
 
     def _bound(self, settings: dict[str, Any]) -> tuple[Scheme, TextRules]:
         """Scheme and rules of the file, by the latest choices that agree with them. MismatchError where none do."""
@@ -241,18 +245,21 @@ class Store:
     def _follow_restoring(self) -> bool:
         """Whether another connection has put another state of the file in its place, by the backup API: then the schema has
         another version, and an id may be another fingerprint's. The caller has begun to read."""
-        state = self.db.connection.data_version()
-        if state == self._looked_at:
+        if not self.db.is_trusted or self.db.connection.data_version() == self._looked_at:
             return False
-        version, before = self.db.value("PRAGMA schema_version"), self._schema_version
-        self._looked_at, self._schema_version = state, version
-        if version != before:
+        before = self._schema_version
+        self._look_at_schema()
+        if before != self._schema_version:
             self._forget()
-        return bool(version != before)
+        return before != self._schema_version
+
+    def _look_at_schema(self) -> None:
+        self._looked_at = self.db.connection.data_version()
+        self._schema_version = self.db.value("PRAGMA schema_version")
 
     def _forget(self) -> None:
         """Remember no outlines of the fingerprints that there were."""
-        self.outlined, self.settled, self._begun = next(_OUTLINED), 0, count()
+        self.outlined, self.settled, self._begun = next(_OUTLINED) if self.db.is_trusted else None, 0, count()
 
     # ---- transactions ------------------------------------------------------------------------------------------------
 
