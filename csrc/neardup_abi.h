@@ -25,6 +25,9 @@ const char *nd_version(void);         /* of the package, "0.1.0" */
 const char *nd_unicode_version(void); /* of the Unicode Character Database that the tables come from, "15.0.0" */
 const char *nd_isa_name(void);        /* the active tier of kernels: "scalar", "avx2", ... */
 
+/* Gives memory that was freed back to the system, where the C library keeps it (glibc): much, after large work in several threads. */
+void nd_memory_trim(void);
+
 /* ---- hashes ------------------------------------------------------------------------------------------------------ */
 
 #define ND_HASH_XXH3_64 0
@@ -300,6 +303,10 @@ int nd_scheme_sketch_text(const nd_scheme *scheme, const nd_rules *rules, nd_tex
     nd_values *values, nd_keys *keys, nd_sketch *out);
 /* Of a value that was made already. ND_ERROR_DAMAGED if it is none of the scheme's. */
 int nd_scheme_sketch_value(const nd_scheme *scheme, const uint8_t *value, size_t size, nd_keys *keys, nd_sketch *out);
+/* Of many texts only the buckets of their bands, int32[count, bands], and their tokens. The buckets of a text ascend, and one that has
+ * fewer repeats the last; those of a text without shingles are 0. ND_ERROR_PARAMETER unless the plan is one of bands. */
+int nd_scheme_text_buckets(const nd_scheme *scheme, const nd_rules *rules, nd_text *work, const uint8_t *const *texts,
+    const size_t *sizes, size_t count, nd_values *values, nd_keys *keys, int32_t *buckets, uint64_t *token_counts);
 
 /* Outlines: the low bits of each slot of MinHash signatures, remembered by fingerprint id. Slots whose outlines differ differ. */
 typedef struct nd_outlines nd_outlines;
@@ -425,6 +432,14 @@ void nd_pairs_free(nd_pairs *pairs);
 size_t nd_pairs_count(const nd_pairs *pairs);
 const int64_t *nd_pairs_ids(const nd_pairs *pairs);         /* i, j, i, j, ...: i < j, ascending, each pair once */
 const double *nd_pairs_similarities(const nd_pairs *pairs); /* of a join of sets */
+
+/* Of values that meet in buckets (those of a plan of bands, in the layout of nd_values) as many matching pairs as connect what
+ * matches, by the scheme's own rule; a bucket that many share is connected part by part, and no pair is met that is connected already.
+ * Row i says that value items[i] stands in bucket buckets[i]; buckets ascend. Values before `first` are not compared with each
+ * other. known: of each value one that it is connected with already, perhaps itself; NULL: none are. ND_ERROR_DAMAGED if a value
+ * that is compared is none of the scheme's. */
+int nd_scheme_connect(const nd_scheme *scheme, const uint8_t *data, const uint64_t *ends, size_t count, size_t first,
+    const int64_t *buckets, const int64_t *items, size_t row_count, const int64_t *known, nd_pairs *pairs);
 
 /* All pairs of `count` codes of bits/8 bytes within max_distance. split: only the pairs with i < split <= j, of the first `split`
  * codes and the others; SIZE_MAX: all. blocks 0 = chosen by the function. */

@@ -60,6 +60,10 @@ class Immutable:
             self.__dict__.setdefault(key, make())
         return self.__dict__[key]
 
+    def changed(self: Self, **changes: Any) -> Self:
+        """The same with other parameters, checked as those of a new one."""
+        return type(self)(**{**{name: getattr(self, name) for name in self.names}, **changes})
+
     def _copy(self: Self, **changes: Any) -> Self:
         """The same with other attributes, nothing checked again; `given` stays."""
         state = {name: value for name, value in self.__dict__.items() if not name.startswith("_cached")}

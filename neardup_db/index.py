@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
@@ -13,6 +13,7 @@ from typing import Any
 import apsw
 
 from . import clock, limits
+from .arrow import ArrowArray, ArrowStream, is_arrow
 from .errors import NearDupError, ParameterError, ShortTextsWarning
 from .parameters import (
     Durability,
@@ -32,6 +33,7 @@ from .parameters import (
     check_many,
     check_metadata,
     check_text,
+    quoted,
     storable,
 )
 from .reader import Reader
@@ -41,6 +43,7 @@ from .store.asking import statistics
 from .store.asking.question import Question
 from .store.database.connection import Database
 from .store.database.errors import translated
+from .store.exchange.importing import FingerprintFiles
 from .store.layout.opening import Target, open_store
 from .store.layout.sketches import Sketch
 from .store.layout.state import Choices, Store
@@ -48,7 +51,8 @@ from .store.upkeep.backup import back_up
 from .store.upkeep.check import Checker
 from .store.upkeep.rebuild import rebuild
 from .store.upkeep.repair import Repair
-from .store.writing.ingest import Columns, Ingest, IngestOptions
+from .store.writing.columns import Codes, Table
+from .store.writing.ingest import Ingest, IngestOptions
 from .store.writing.writer import Writer
 from .text import TextRules
 from .values import AddReport, CheckReport, Key, Match, Record
@@ -214,15 +218,25 @@ class Index(Reader):
 
     def add_many(
         self,
-        records: Iterable[tuple[Key, str | bytes] | list[Any] | Mapping[str, Any]],
+        records: Iterable[tuple[Key, str | bytes] | list[Any] | Mapping[str, Any]] | ArrowStream | ArrowArray,
         *,
+        key: str | None = None,
+        text: str | None = None,
+        group: str | None = None,
+        metadata: Sequence[str] | None = None,
         if_exists: IfExists = "error",
         on_error: OnError = "raise",
         only_new: bool = False,
         commit_every: int | None = None,
         progress: Callable[[int], Any] | None = None,
     ) -> AddReport:
-        """Store many documents: (key, text) pairs or mappings with the names of `add`'s arguments, from any iterable.
+        """Store many documents: (key, text) pairs or mappings with the names of `add`'s arguments, from any iterable; or the rows
+        of a data frame.
+
+        A data frame is whatever Arrow reads: a pyarrow Table, RecordBatch or RecordBatchReader, a DataFrame of pandas (2.2 and
+        later) or polars, a DuckDB relation. key, text, group: the names of its columns. metadata: those that make up each row's
+        metadata, {name: value}. Texts are read where they stand, in any layout of Arrow's strings. Keys and groups are strings,
+        integers or binary. A null key or text makes a wrong record; a null group is none.
 
         Large batches, sorted table writes, bounded memory. commit_every: a transaction for every so many records; None = one for
         all. on_error="skip": a wrong record is counted and left out. only_new: as `add_if_new` one by one, in order.
@@ -232,8 +246,23 @@ class Index(Reader):
         records. The report names the first records that were left out.
 
         Warns once (ShortTextsWarning) where most texts have fewer than 20 words and shingles have three or more.
+
+        >>> import pyarrow
+        >>> from neardup_db import Index, MinHash
+        >>> stories = pyarrow.table({"id": [1, 2], "body": ["the quick brown fox jumps", "the quick brown fox sleeps"]})
+        >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
+        ...     index.add_many(stories, key="id", text="body")
+        AddReport(added=2, replaced=0, ignored=0, skipped=0, matched=1, problems=())
         """
-        return self._ingest("text", check_many("records", records), if_exists, on_error, only_new, commit_every, progress)
+        if is_arrow(records):
+            with Table(records, key, text, group, metadata) as table:
+                return self._ingest("text", table, if_exists, on_error, only_new, commit_every, progress)
+        records = check_many("records", records)
+        for name, column in (("key", key), ("text", text), ("group", group), ("metadata", metadata)):
+            if column is not None:
+                what = f"{name}={quoted(column)} names a column of a data frame"
+                raise ParameterError(f"{what}, and records is none: leave {name}= out")
+        return self._ingest("text", records, if_exists, on_error, only_new, commit_every, progress)
 
     def add_codes(
         self,
@@ -257,22 +286,65 @@ class Index(Reader):
         if isinstance(keys, Sized) and isinstance(codes, Sized) and len(keys) != len(codes):
             raise ParameterError(f"{len(keys)} keys for {len(codes)} codes: give one key for each code")
         rows = self._looked_at().scheme.code_rows(codes)
-        records: Iterable[Any] = zip(keys, rows, strict=True)
+        records: Iterable[Any] | Codes = zip(keys, rows, strict=True)
         if group is not None or expires_at is not None:
             records = ({"key": key, "code": code, "group": group, "expires_at": expires_at} for key, code in records)
         elif isinstance(keys, (list, tuple, range)) and isinstance(rows, CodeRows):
-            records = Columns(keys, rows)
+            records = Codes(keys, rows)
         return self._ingest("code", records, if_exists, on_error, only_new, commit_every, progress)
+
+    def import_fingerprints(
+        self,
+        paths: Any,
+        *,
+        if_exists: IfExists = "error",
+        on_error: OnError = "raise",
+        commit_every: int | None = None,
+        progress: Callable[[int], Any] | None = None,
+    ) -> AddReport:
+        """`add_many` for documents whose fingerprints were computed elsewhere: by `export_fingerprints` of another index, or by
+        `neardup_db.spark`.
+
+        paths: a Parquet file, a folder of them, or a list of these. Files are read in the order of their names, so that the first
+        rows are the earliest documents. The settings that the files were made with are compared with those of the index before
+        anything is stored: other text rules, another scheme or other parameters that decide a fingerprint are a MismatchError.
+        Bands and threshold are the index's own. The other arguments are those of `add_many`. Needs pyarrow (the extra "arrow").
+        Raises FormatError, ParameterError for an index that compares stored texts.
+
+        >>> import tempfile
+        >>> from neardup_db import Index, MinHash
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with Index(":memory:", MinHash()) as index:
+        ...         index.add("a", "the quick brown fox jumps over the lazy dog")
+        ...         index.export_fingerprints(f"{folder}/part.parquet")
+        ...     with Index(":memory:", MinHash()) as other:
+        ...         other.import_fingerprints(folder).added
+        ...         other.query("The quick brown fox jumps over the lazy dog!")
+        []
+        1
+        1
+        [Match(key='a', similarity=1.0, distance=None)]
+        """
+        store = self._looked_at()
+        if store.scheme.settings().get("evidence") == "text":
+            raise ParameterError(
+                "an exact index that stores its texts compares these, and fingerprints bring none: import into an index without "
+                "store_text"
+            )
+        files = FingerprintFiles(paths)
+        files.require(store.scheme, store.rules)
+        return self._ingest("value", files.records(), if_exists, on_error, False, commit_every, progress, files.require)
 
     def _ingest(
         self,
         content: str,
-        records: Iterable[Any],
+        records: Iterable[Any] | Codes | Table,
         if_exists: IfExists,
         on_error: OnError,
         only_new: bool,
         commit_every: int | None,
         progress: Callable[[int], Any] | None,
+        require: Callable[[Scheme, TextRules], None] | None = None,
     ) -> AddReport:
         check_if_exists(if_exists)
         check_choice("on_error", on_error, ("raise", "skip"))
@@ -280,7 +352,7 @@ class Index(Reader):
             commit_every = check_integer("commit_every", commit_every, 1)
         check_callable("progress", progress)
         self._looked_at()
-        options = IngestOptions(content, if_exists, on_error, bool(only_new), commit_every, progress)
+        options = IngestOptions(content, if_exists, on_error, bool(only_new), commit_every, progress, require)
         with self._store.db.large_cache():
             ingest = Ingest(self._store, self._readers.own.documents, self._writer, options)
             report = ingest.run(records)
@@ -452,11 +524,13 @@ class Index(Reader):
         self, make: Callable[[Store], Sketch], record: Record, write: Callable[..., tuple[str, list[Match]]]
     ) -> list[Match]:
         """Write a record with its sketch, which is made outside the transaction, and again inside if a rebuild came between."""
-        sketch = self._sketched(make)
-        with self._store.writing(light=_is_light(record)):
-            if sketch.epoch != self._store.epoch:
-                sketch = make(self._store)
-            return write(record, sketch, clock.now_ms())[1]
+        sketch, store = self._sketched(make), self._store
+
+        def work() -> list[Match]:
+            fitting = sketch if sketch.epoch == store.epoch else make(store)
+            return write(record, fitting, clock.now_ms())[1]
+
+        return store.change(work, light=_is_light(record))
 
     def _record(self, key: Key, metadata: Any, group: Any, expires_at: Expiry | None, text: Any = _CODE) -> Record:
         self._store.db.require_open()
@@ -469,5 +543,7 @@ class Index(Reader):
 
 def _is_light(record: Record) -> bool:
     """Whether nothing of a record can turn out to be longer than SQLite allows, when some of it has been written."""
-    parts = record.key, record.text, record.metadata
-    return all(part is None or isinstance(part, int) or len(part) <= limits.LIGHT_MAX for part in parts)
+    for part in (record.key, record.text, record.metadata):
+        if part is not None and not isinstance(part, int) and len(part) > limits.LIGHT_MAX:
+            return False
+    return True

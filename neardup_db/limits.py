@@ -1,10 +1,11 @@
-"""Every number of the Python code that decides how work is cut: into batches, pages, pieces, ranges, crowds.
+"""The numbers by which the Python code splits work into batches, pages, pieces, ranges and crowds.
 
-None of them changes an answer, so tests make all of them tiny (the fixture `small_limits`): few documents come to the places
-where work is cut. Modules read them at run time, as `limits.CROWD`. The numbers of the C code are in `csrc/neardup_limits.h`.
+No number here changes an answer. Tests make all of them tiny (the fixture `small_limits`), so that a few documents reach every
+place where work is split. Modules read a number when they use it, as `limits.CROWD`. The numbers of the C code are in
+`csrc/neardup_limits.h`.
 
-Not here: what belongs to the format of the file (`BUCKET_BITS`, `MAX_ID`), bounds of arguments (`_K_MAX`), costs by which a
-plan is chosen (`schemes/plans.py`), how much is shown (`SHOWN`, `show/`), and patience (`_LOOKS`).
+Other numbers stand elsewhere: those of the file format (`BUCKET_BITS`, `MAX_ID`), bounds of arguments (`_K_MAX`), costs by which
+a plan is chosen (`schemes/plans.py`), how much is shown (`SHOWN`, `show/`), and how often something is tried (`_LOOKS`).
 """
 
 from __future__ import annotations
@@ -15,57 +16,58 @@ import os
 
 BATCH_RECORDS = 8192
 BATCH_SIZE = 16 << 20
-"""Characters of text in a batch: what bounds the memory that a batch needs."""
+"""Characters of text in a batch at most. They bound the memory of a batch."""
 
 WORTH_THREADS = 1000
 WORTH_THREADS_SIZE = 1 << 20
-"""Records of a batch, or their characters, from which on it is fingerprinted and written in other threads."""
+"""A batch of at least this many records, or this many characters, is fingerprinted and written in other threads."""
 
 WAITING_MAX = 16
 WAITING_BYTES = 96 << 20
-"""Pieces of work that may wait to be written, and what they may hold: what bounds the memory of them."""
+"""Pieces of work that may wait to be written, and the bytes that they may hold. Both bound their memory."""
 
 SEEN_FROM = 50_000
-"""Values looked up in the file before `SeenHashes` pays."""
+"""`SeenHashes` pays once this many values were looked up in the file."""
 
 SEEN_SLOTS = 1 << 25
-"""Bytes of `SeenHashes`, a power of two."""
+"""Size of `SeenHashes` in bytes, a power of two."""
 
 ASIDE_MAX = 10_000_000
-"""Fingerprints up to which the index over the hashes of values may be set aside: `HashedIds` takes 16 bytes of each."""
+"""A file with more fingerprints keeps its index over the hashes of values during a load. `HashedIds`, which replaces that index,
+takes 16 bytes of memory a fingerprint."""
 
 VALUE_HASHES = 10_000
-"""Hashes of stored values that are read at once."""
+"""Hashes of stored values that are read together."""
 
 UNCONNECTED_MAX = 500_000
-"""Documents that wait to be connected: what bounds their memory where most are equal copies, which have no rows."""
+"""Documents that wait to be connected at most. They bound the memory of a load of equal copies, which file no rows."""
 
 FILING_BYTES = 192 << 20
-"""Memory in which the rows of many fingerprints are sorted. The more at once, the less often the table is walked through."""
+"""Memory in bytes for sorting the rows of many fingerprints. More memory means fewer walks through the table."""
 
 LIGHT_MAX = 1 << 20
-"""Length of a text from which on adding it inside a transaction has a savepoint."""
+"""A text of at least this length is added inside a savepoint if a transaction is open."""
 
 SLICE_TEXTS = 4096
 SLICE_BYTES = 8 << 20
-"""Texts handed to C in one call, and their bytes: between two calls Ctrl-C is heard."""
+"""Texts that one call passes to C, and their bytes. Python handles Ctrl-C between two calls."""
 
 KEPT_BYTES = 32 << 20
-"""A thread's list of values that grew beyond this is given back."""
+"""A thread frees its list of values when the list is larger than this, in bytes."""
 
 # ---- clusters --------------------------------------------------------------------------------------------------------------
 
 EXTRA_EDGES = 3
-"""Edges recorded for an added document beside the one to each cluster that it touches."""
+"""An added document records one edge to each cluster that it touches, and at most this many more."""
 
 CROWD = 256
-"""Verified fingerprints in one answer from which on the rows of their cluster stand apart."""
+"""Once an answer has this many verified fingerprints, the rows of their cluster stand apart in each bucket."""
 
 FROM_CROWD = 16
-"""Verified fingerprints that an added document looks for in each crowd: their cluster is one."""
+"""Verified fingerprints that an added document looks for in each crowd. A few are enough, because all are of one cluster."""
 
 SIZE_KNOWN = 1000
-"""Clusters are counted up to this size."""
+"""Members of a cluster are counted up to this number."""
 
 # ---- asking ----------------------------------------------------------------------------------------------------------------
 
@@ -73,91 +75,118 @@ LISTED_PAGE = 500
 """Documents that a lazy listing reads in one transaction."""
 
 PAIRS_WANTED = 50_000
-"""Pairs of fingerprints that a range should have: what bounds the memory of a join, and the time of one transaction."""
+"""Pairs of fingerprints that a range should have. They bound the memory of a join and the time of one transaction."""
 
 MEMBERS_MOST = 1 << 19
-"""Documents that a range of more than one fingerprint may have."""
+"""Documents that a range may have if it has more than one fingerprint."""
 
 SET_BLOCK, SET_HASHES = 1 << 17, 1 << 24
-"""Sets, and hashes in them, that are held at once, twice: with 128 hashes each and what joining them takes, about 700 MB."""
+"""Sets in a block, and hashes in these sets. A join holds two blocks. With 128 hashes a set it takes about 700 MB."""
 
 COPIES_AT_ONCE = 1 << 13
 """Sets whose documents are looked up together."""
 
 ASKED_BYTES = 1 << 26
-"""Of the values and the evidence of fingerprints that are asked for in another index."""
+"""Bytes of fingerprints (values and evidence) that are looked up in another index together."""
 
 JOINED_FROM = 24
-"""Questions from which on a join with the candidate table is quicker than a statement each."""
+"""From this many questions on, one join with the candidate table is quicker than one statement a question."""
 
 ASKED_MOST, ASKED_PART = 1 << 17, 1024
-"""Questions that are looked up together, and those of them that one thread fingerprints at a time. Each piece may read the whole
-candidate table, so large ones cost less for each question."""
+"""Questions that are looked up together, and questions that one thread fingerprints at a time. Each lookup may read the whole
+candidate table, so many questions together cost less each."""
 
 RANGE_FIRST, RANGE_MOST = 1024, 1 << 18
-"""Ids of fingerprints in the first range of a join, and in the largest one."""
+"""Fingerprint ids in the first range of a join, and in a range at most."""
 
 READERS_MAX = max(4, os.cpu_count() or 1)
-"""Readers of one index: more of them than processors answer no sooner."""
+"""Readers of one index at most. More readers than processors answer no sooner."""
 
 SETTLED_EVERY = 64
-"""Transactions after which it is seen again which fingerprints are committed."""
+"""Transactions between two looks at which fingerprints are committed."""
+
+# ---- fingerprints as Parquet -------------------------------------------------------------------------------------------------
+
+EXPORTED_BYTES, EXPORTED_ROWS = 64 << 20, 1 << 16
+"""Of fingerprints in a row group that is written."""
+
+IMPORTED_BYTES = 16 << 20
+"""Of fingerprints that are read at once."""
+
+# ---- Spark -------------------------------------------------------------------------------------------------------------------
+
+SPARK_BATCH_ROWS, SPARK_TEXT_BYTES = 2000, 16 << 20
+"""Of rows in a batch of Arrow that an executor gets, and of texts in it that are fingerprinted together."""
+
+SPARK_GROUP = 256
+"""Documents of a bucket that are connected by one call; larger buckets are cut."""
+
+SPARK_BLOCK = 4096
+"""Documents of a cut bucket in a block that meets other blocks, and of a cluster in a part that meets its representative."""
+
+SPARK_GROUP_BYTES = 32 << 20
+"""Of values in groups that one call connects."""
 
 # ---- upkeep ----------------------------------------------------------------------------------------------------------------
 
 REBUILT_PAGE = 2000
-"""Documents whose texts a rebuild fingerprints at once."""
+"""Documents whose texts a rebuild fingerprints together."""
 
 CHECKED_PAGE = 20_000
-"""Fingerprints whose rows `check` compares at once."""
+"""Fingerprints whose rows `check` compares together."""
 
 CHECKED_VALUES = 5000
-"""Stored values that `check` reads at once."""
+"""Stored values that `check` reads together."""
 
 CHECKED_TEXTS = 500
-"""Stored texts that `check` fingerprints at once."""
+"""Stored texts that `check` fingerprints together."""
 
 # ---- SQLite ----------------------------------------------------------------------------------------------------------------
 
 CACHE_KIB, CACHE_KIB_MOST = 6 << 10, 16 << 10
-"""Pages that a connection of our own keeps at most: a hundredth of the file, within these bounds.
+"""Page cache of a connection of our own, in KiB: a hundredth of the file, within these bounds.
 
-What is asked for, or added, one by one touches pages all over the tables, of which only the inner ones, a few in a thousand, are
-met again soon. A larger cache holds hardly more of the others, and is itself in none of the CPU's: with 16 MB a query of a
-million texts takes 65 us, with 6 MB 59. SQLite also walks through all of it at each commit in which a page was split, in files
-below 1 GB."""
+Single queries and adds touch pages all over the tables. Only the inner pages, a few in a thousand, are needed again soon. A
+larger cache holds hardly more of these, and it does not fit into the caches of the CPU: a query among a million texts takes 65 us
+with 16 MB and 59 us with 6 MB. In files below 1 GB, SQLite also walks through the whole cache at a commit that split a page."""
 
 SPILL_KIB = 16 << 10
-"""What a transaction has changed is kept, whatever the size of the cache, until all pages are this much."""
+"""SQLite writes pages of an open transaction to the disk only when its pages take more than this, in KiB."""
 
 CACHE_KIB_MANY = 32 << 10
-"""The same, while many documents are written: a large transaction touches pages all over the tables, and with SQLite's 2 MB each
-of them is written, and read again, many times over."""
+"""Page cache in KiB while many documents are written. A large transaction touches pages all over the tables. With SQLite's 2 MB
+it would write and read each page many times."""
 
 LOG_PAGES = 8000
-"""Pages of the log from which on a commit moves them. An added document changes about 20, all over the tables: with SQLite's
-1,000 every fiftieth one would wait for that."""
+"""A commit that finds this many pages in the log moves them into the file. An added document changes about 20 pages, so with
+SQLite's 1,000 every fiftieth add would wait for such a move."""
 
 # ---- command line ----------------------------------------------------------------------------------------------------------
 
 PIECE_RECORDS, PIECE_BYTES = 4096, 8 * 1024 * 1024
-"""What is held at a time: enough for sorted writes to pay, little enough for the progress bar to move."""
+"""Records, and their bytes, that a command holds at a time. Sorted writes need many; the progress bar moves with each piece."""
 
 COMMIT_BYTES = 64 * 1024 * 1024
-"""Text in a transaction at most, unless its number of records was given."""
+"""Bytes of records in a transaction at most, unless the user gave the number of records."""
 
 DEDUP_COMMIT_EVERY = 20_000
 """Records in a transaction of `neardup dedup`."""
 
 LINE_BYTES = 1 << 20
-"""Bytes of a line that are read at once."""
+"""The rest of a line that is too long is passed over in pieces of this many bytes."""
 
-SKETCHED_RECORDS, PIECES_WAITING = 512, 4
-"""Records that `neardup dedup` hands over to the thread that computes their buckets, as many as stay in the CPU's cache, and how
-often it does so before it waits."""
+SKETCHED_RECORDS, PIECES_WAITING = 2048, 2
+"""Records in a piece that `neardup dedup` passes to the thread that computes their buckets, few enough for the CPU's cache, and
+pieces that may wait for that thread."""
 
-SORTED_KEYS = 1 << 21
-"""Bucket keys that are sorted at once, 40 bytes of memory each."""
+SORTED_KEYS, SORTED_RANGES = 1 << 20, 4096
+"""Bucket keys that are sorted together, with 24 bytes of memory each, and ranges of buckets, the least that is merged at once."""
+
+NUMBERS_HELD = 1 << 17
+"""Numbers of a long list that are in memory, 8 bytes each; the others are in a temporary file."""
+
+PLACES_AT_ONCE = 1 << 16
+"""Places of records that are read together."""
 
 COPIED_BYTES = 1 << 20
-"""Bytes of records that are copied at once."""
+"""Bytes of records that are copied together."""

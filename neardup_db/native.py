@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import count, takewhile
 from typing import Any, NamedTuple
 
-from . import _core, limits
+from . import _core, _questions, limits
 from ._core import ffi as ffi
 from ._core import lib as lib
 from ._texts import locate
 from .arrays import Array, np, npt
 from .errors import CorruptIndexError, ParameterError
+from .located import LocatedTexts
 
 EXTENSION = os.path.join(os.path.dirname(_core.__file__), "neardup.so")
 """The SQLite extension, which stands beside the core."""
@@ -75,6 +77,10 @@ def _owned(handle: Any, free: Any) -> Any:
     return ffi.gc(handle, free)
 
 
+def _address(pointer: Any) -> int:
+    return int(ffi.cast("uintptr_t", pointer))
+
+
 class _Thread(threading.local):
     """What one thread keeps: a text workspace, a list of values, keys, and the last sketch, which points into these."""
 
@@ -83,11 +89,16 @@ class _Thread(threading.local):
         self.values = _owned(lib.nd_values_new(), lib.nd_values_free)
         self.keys = _owned(lib.nd_keys_new(), lib.nd_keys_free)
         self.sketch = ffi.new("nd_sketch *")
+        self.addresses = self._addresses()
 
     def give_back(self, size: int) -> None:
         """Free the list of values where it has grown to a size that is not worth keeping."""
         if size > limits.KEPT_BYTES:
             self.values = _owned(lib.nd_values_new(), lib.nd_values_free)
+            self.addresses = self._addresses()
+
+    def _addresses(self) -> tuple[int, int, int]:
+        return _address(self.text), _address(self.values), _address(self.sketch)
 
 
 _thread: _Thread | None = None
@@ -128,6 +139,12 @@ def scheme_new(fields: dict[str, Any]) -> Any:
     if lib.nd_scheme_check(scheme, message, 256) != lib.ND_OK:
         raise ParameterError(ffi.string(message).decode("utf-8", "replace"))
     return scheme
+
+
+def trim_memory() -> None:
+    """Give freed memory back to the system. After large work in several threads much of it stays, and the next work cannot use
+    all of it."""
+    lib.nd_memory_trim()
 
 
 # ---- decisions of the core -------------------------------------------------------------------------------------------
@@ -269,6 +286,13 @@ class Values:
     def __init__(self, data: bytes, ends: Array, tokens: Array) -> None:
         self.data, self.ends, self.tokens = data, ends, tokens
 
+    @classmethod
+    def joined(cls, values: Sequence[bytes | None]) -> Values:
+        """What `split` takes apart; nothing is known of tokens."""
+        present = [value or b"" for value in values]
+        ends = np.cumsum(np.fromiter(map(len, present), np.uint64, len(present)), dtype=np.uint64)
+        return cls(b"".join(present), ends, np.zeros(len(present), np.uint64))
+
     def split(self) -> list[bytes | None]:
         """The values, None for one of size 0."""
         data, start, out = self.data, 0, []
@@ -294,13 +318,18 @@ def _taken(values: Any) -> Values:
     return Values(data, ends, copied(lib.nd_values_tokens(values), count, np.uint64))
 
 
-def _located(texts: list[Any], start: int) -> tuple[Any, Any, Any]:
-    """C arrays with the addresses and sizes of some texts from `start` on, and what was encoded for them."""
-    addresses, sizes, owners = locate(texts, start, limits.SLICE_BYTES, text_bytes)
+def _located(texts: list[Any] | LocatedTexts, start: int) -> tuple[Any, Any, Any]:
+    """C arrays with the addresses and sizes of some texts from `start` on, and what keeps these alive beside the texts."""
+    addresses: Any
+    sizes: Any
+    if isinstance(texts, LocatedTexts):
+        addresses, sizes, owners = texts.located(start, limits.SLICE_BYTES)
+    else:
+        addresses, sizes, owners = locate(texts, start, limits.SLICE_BYTES, text_bytes)
     return ffi.from_buffer("const uint8_t *[]", addresses), ffi.from_buffer("size_t[]", sizes), owners
 
 
-def _append(scheme: Any, rules: Any, mine: _Thread, texts: list[Any], start: int, subject: str) -> int:
+def _append(scheme: Any, rules: Any, mine: _Thread, texts: list[Any] | LocatedTexts, start: int, subject: str) -> int:
     """Appends the values of some texts from `start` on to the thread's list; returns how many."""
     pointers, sizes, _owners = _located(texts, start)
     check(lib.nd_scheme_append_texts(scheme, rules, mine.text, pointers, sizes, len(sizes), mine.values), subject)
@@ -308,8 +337,8 @@ def _append(scheme: Any, rules: Any, mine: _Thread, texts: list[Any], start: int
 
 
 def values_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes]) -> Values:
-    """The stored values of texts under built-in rules. ASCII `str` and `bytes` are read where they stand."""
-    texts = texts if isinstance(texts, list) else list(texts)
+    """The stored values of texts under built-in rules. ASCII `str`, `bytes` and LocatedTexts are read where they stand."""
+    texts = texts if isinstance(texts, (list, LocatedTexts)) else list(texts)
     mine = _mine()
     lib.nd_values_clear(mine.values)
     for first in range(0, len(texts), limits.SLICE_TEXTS):
@@ -322,16 +351,32 @@ def values_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes]) -> Va
     return taken
 
 
+def value_maker(scheme: Any, rules: Any) -> Callable[[str | bytes], tuple[bytes | None, int]]:
+    """A function that gives (stored value, tokens) of one text under built-in rules: what a question needs, in one call of C
+    without cffi, which would take as long as a short text."""
+    return partial(_value_of_text, (_SKETCH_TEXT, _address(scheme), _address(rules)), (scheme, rules))
+
+
+def _value_of_text(addresses: tuple[int, int, int], owners: Any, text: str | bytes) -> tuple[bytes | None, int]:
+    mine = _thread or _mine()
+    data = text if isinstance(text, bytes) or text.isascii() else text.encode("utf-8", "surrogatepass")
+    held = owners, mine.text, mine.values, mine.sketch  # a thread that runs while Python ends loses what only `mine` holds
+    found = _questions.value_of_text(*addresses, *mine.addresses, data, held)
+    if isinstance(found, int):
+        check(found, "fingerprint of a text")
+        return None, 0
+    value = found[0]
+    if value is not None and len(value) > limits.KEPT_BYTES:
+        mine.give_back(len(value))
+    return found
+
+
+_SKETCH_TEXT = _address(ffi.addressof(lib, "nd_scheme_sketch_text"))
+
+
 def value_of_text(scheme: Any, rules: Any, text: str | bytes) -> tuple[bytes | None, int]:
-    """(stored value, tokens) of one text under built-in rules: what a query needs, without arrays in between."""
-    mine = _mine()
-    made = _sketch_text(scheme, rules, text, mine, ffi.NULL)
-    size = made.size
-    if not size:
-        return None, made.token_count
-    value = ffi.buffer(made.value, size)[:]
-    mine.give_back(size)
-    return value, made.token_count
+    """(stored value, tokens) of one text under built-in rules."""
+    return value_maker(scheme, rules)(text)
 
 
 class Sketch(NamedTuple):
@@ -431,6 +476,48 @@ def band_keys(scheme: Any, values: Values) -> Array:
     data, ends = ffi.from_buffer("uint8_t[]", values.data), pointer(values.ends, "uint64_t[]")
     check(lib.nd_scheme_band_keys(scheme, data, ends, len(out), keys, pointer(out, "int64_t[]")), "keys of fingerprints")
     return out
+
+
+def text_buckets(scheme: Any, rules: Any, texts: list[str]) -> tuple[Array, Array]:
+    """The buckets of texts in a plan of bands, int32[n, bands] as `band_keys` has them, and their tokens, uint64[n].
+
+    Nearly all of it is one call into C: a thread that needs the interpreter's lock again and again waits each time."""
+    mine, start = _mine(), 0
+    buckets, tokens = np.empty((len(texts), scheme.bands), np.int32), np.empty(len(texts), np.uint64)
+    while start < len(texts):
+        pointers, sizes, _owners = _located(texts, start)
+        end = start + len(sizes)
+        out = pointer(buckets[start:end], "int32_t[]"), pointer(tokens[start:end], "uint64_t[]")
+        counts = pointers, sizes, len(sizes), mine.values, mine.keys
+        check(lib.nd_scheme_text_buckets(scheme, rules, mine.text, *counts, *out), "buckets of texts")
+        start = end
+    return buckets, tokens
+
+
+def band_buckets(signatures: Array, bands: int, rows: int) -> Array:
+    """The bucket of each band of signatures (uint16 or uint32 [n, num_perm], little-endian): int32[n, bands]."""
+    count, num_perm = signatures.shape
+    out = np.empty((count, bands), np.int32)
+    size = signatures.dtype.itemsize
+    for signature, buckets in zip(signatures, out, strict=True):
+        data, target = pointer(signature, "uint8_t[]"), pointer(buckets, "int32_t[]")
+        check(lib.nd_band_buckets(data, num_perm, size, bands, rows, target), f"bands={bands}, rows={rows}")
+    return out
+
+
+def connections(scheme: Any, values: Values, first: int, buckets: Array, items: Array, known: Array) -> tuple[Array, Array]:
+    """Matching pairs that connect what matches among values of a plan of bands that meet in buckets: int64[m, 2], float64[m].
+
+    buckets, items: int64[n], row i says that a value stands in a bucket; buckets ascend. Values before `first` are not compared
+    with each other. known: int64 of each value, one that it is connected with already, perhaps itself."""
+    handle = _owned(lib.nd_pairs_new(), lib.nd_pairs_free)
+    data, ends = ffi.from_buffer("uint8_t[]", values.data), pointer(values.ends, "uint64_t[]")
+    rows = pointer(buckets, "int64_t[]"), pointer(items, "int64_t[]"), len(buckets)
+    connected = pointer(known, "int64_t[]")
+    check(lib.nd_scheme_connect(scheme, data, ends, len(values.ends), first, *rows, connected, handle), "values that meet")
+    found = lib.nd_pairs_count(handle)
+    ids = copied(lib.nd_pairs_ids(handle), 2 * found, np.int64).reshape(found, 2)
+    return ids, copied(lib.nd_pairs_similarities(handle), found, np.float64)
 
 
 # ---- without an index --------------------------------------------------------------------------------------------------

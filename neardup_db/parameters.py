@@ -30,6 +30,8 @@ Durability = Literal["full", "normal"]
 Measure = Literal["containment"]
 Expiry = datetime | float
 
+_IF_EXISTS = get_args(IfExists)
+
 SEED_LIMIT = 1 << 63
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
@@ -67,7 +69,10 @@ def check_fraction(name: str, value: Any, include_one: bool = True) -> float:
 
 def check_choice(name: str, value: Any, choices: Sequence[Any], more: str = "") -> Any:
     """value, which must be one of the choices."""
-    if not any(value is choice or (type(value) is type(choice) and value == choice) for choice in choices):
+    for choice in choices:
+        if value is choice:  # most are
+            return value
+    if not any(type(value) is type(choice) and value == choice for choice in choices):
         listed = [*map(repr, choices), *([more] if more else [])]
         raise ParameterError(f"{name}={quoted(value)}: give {' or '.join(filter(None, (', '.join(listed[:-1]), listed[-1])))}")
     return value
@@ -100,8 +105,12 @@ def check_kind(name: str, value: Any, kind: type, remedy: str) -> Any:
 
 
 def check_many(name: str, values: Any) -> Iterable[Any]:
-    """Several of something: no single text, whose letters would be taken for them."""
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+    """Several of something: no single text, whose letters would be taken for them, and no array of no dimension, which is one."""
+    if hasattr(type(values), "columns") and (hasattr(type(values), "dtypes") or hasattr(type(values), "schema")):
+        kind = f"{type(values).__module__.partition('.')[0]}.{type(values).__name__}"
+        remedy = "collect a lazy frame first, give a table of pyarrow, pandas 2.2 or polars, or zip its columns"
+        raise ParameterError(f"{name} is a {kind}, and not readable by Arrow's C interface: {remedy}")
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0:
         raise ParameterError(f"{name}={quoted(values)} is of type {type(values).__name__}: give a list, or another iterable")
     return values
 
@@ -279,7 +288,7 @@ def check_expiry(expires_at: Any, name: str = "expires_at") -> int | None:
 
 def check_if_exists(if_exists: Any) -> IfExists:
     """What becomes of a document whose key is stored already."""
-    return check_choice("if_exists", if_exists, get_args(IfExists))  # type: ignore[no-any-return]
+    return check_choice("if_exists", if_exists, _IF_EXISTS)  # type: ignore[no-any-return]
 
 
 _MISSING = object()

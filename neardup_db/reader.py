@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ import apsw
 
 from . import clock, limits
 from .arrays import np
+from .arrow import ArrowArray, ArrowStream, is_arrow, texts_of
 from .errors import MismatchError, NearDupError, ParameterError
 from .parameters import (
     Measure,
@@ -32,6 +34,7 @@ from .store.asking.explain import explain_pair, explain_query
 from .store.asking.joins import Joins, ranges, ranges_with, set_blocks
 from .store.asking.many import answers, pieces
 from .store.asking.question import Question
+from .store.exchange.exporting import export
 from .store.layout.sketches import Sketch, Sketches
 from .store.layout.state import SketchRules, Store
 from .store.readers import StoreReader, StoreReaders
@@ -110,7 +113,9 @@ class Reader:
         []
         [Match(key='a1', similarity=1.0, distance=None)]
         """
-        text, measure, limit, group = check_text(text), check_measure(measure), check_limit(limit), check_group(group)
+        text = check_text(text)
+        if measure is not None or limit is not None or group is not None:  # else nothing is to be checked
+            measure, limit, group = check_measure(measure), check_limit(limit), check_group(group)
         return self._query(Question(text, None, threshold, max_distance, measure, limit, bool(any), group))
 
     def query_code(
@@ -124,13 +129,15 @@ class Reader:
         group: Key | None = None,
     ) -> list[Match]:
         """`query` for a code of bits."""
-        limit, group = check_limit(limit), check_group(group)
+        if limit is not None or group is not None:
+            limit, group = check_limit(limit), check_group(group)
         return self._query(Question(None, code, threshold, max_distance, None, limit, bool(any), group))
 
     def query_many(
         self,
-        texts: Iterable[str | bytes],
+        texts: Iterable[str | bytes] | ArrowStream | ArrowArray,
         *,
+        text: str | None = None,
         threshold: float | None = None,
         max_distance: int | None = None,
         measure: Measure | None = None,
@@ -142,8 +149,11 @@ class Reader:
 
         From some dozens of texts on they are looked up together, several times as fast as one by one. More than
         a thousand are fingerprinted in pieces, in a second thread while the piece before is looked up.
+
+        texts: any iterable, an array of strings that Arrow reads (of pyarrow, pandas, polars), or a data frame, and then `text`
+        is the name of its column. None and null are refused.
         """
-        checked = [check_text(text) for text in check_many("texts", texts)]
+        checked = _texts(texts, text)
         measure, limit, group = check_measure(measure), check_limit(limit), check_group(group)
         question = Question(None, None, threshold, max_distance, measure, limit, bool(any), group)
         ready = self._sketched(partial(_few_sketched, checked))
@@ -183,24 +193,17 @@ class Reader:
         with self._readers.reading() as reader:
             store = reader.store
             rows: Any = store.scheme.code_rows(given)
-            return _answers(reader, question, pieces(len(rows), lambda first, end: store.sketch_codes(rows[first:end]), False))
+            make = partial(store.sketch_codes, rows)
+            return _answers(reader, question, pieces(len(rows), make, False))
 
     def _query(self, question: Question) -> list[Match]:
         sketch = self._sketched(question.sketch)
         loan, reader = self._readers.take()
-        store = reader.store
-
-        def ask() -> list[Match]:
-            nonlocal sketch
-            if sketch.epoch != store.epoch:
-                sketch = question.sketch(store)
-            return _matches(reader, sketch, question)
-
         with loan:
             if question.group is None:
-                return store.at_once(ask)
-            with store.reading():  # its number is another statement, which has to see the same state
-                return ask()
+                return reader.store.at_once(_answer, reader, sketch, question)
+            with reader.store.reading():  # its number is another statement, which has to see the same state
+                return _answer(reader, sketch, question)
 
     def _sketched(self, make: Callable[[Store], Made]) -> Made:
         """The sketch that `make` makes with the settings at hand or, where these refuse it, with those that the file has now."""
@@ -219,7 +222,7 @@ class Reader:
         question = Question(threshold=threshold, measure=check_measure(measure), limit=check_limit(limit))
         loan, reader = self._readers.take()
         with loan:
-            return reader.store.at_once(lambda: _matches_of(reader, key, question))
+            return reader.store.at_once(_matches_of, reader, key, question)
 
     def pairs(self, threshold: float | None = None) -> Iterator[Pair]:
         """All pairs of near-duplicates, lazily; `key_a` is the earlier document.
@@ -334,6 +337,17 @@ class Reader:
             yield from [row[1] for row in page]
             after = page[-1][0]
 
+    def export_fingerprints(self, path: str | bytes | os.PathLike[str]) -> int:
+        """Write the visible documents with their fingerprints to a new Parquet file, in the order of insertion; returns how many.
+
+        Columns: key, group (where there are groups), value, token_count, buckets, digest; docs/spark.md says what they hold. Keys
+        have to be of one type. Metadata, expiry and texts stay behind. `import_fingerprints` and `neardup_db.spark` read the
+        file. One state of the index is written, while others may write. Needs pyarrow (the extra "arrow"). Raises ParameterError
+        where the file exists.
+        """
+        with self._readers.reading() as reader:
+            return export(reader.store, reader.documents, os.fspath(path), clock.now_ms())
+
     # ---- why, and how much ----------------------------------------------------------------------------------------------
 
     def explain(
@@ -375,6 +389,22 @@ class Reader:
             found = reader.found(key_a, now), reader.found(key_b, now)
             return explain_pair(reader.store, reader.search, (key_a, key_b), found, given)
 
+    def _similarities(self, pairs: Iterable[tuple[Key, Key]]) -> list[float]:
+        """The similarity of the documents of each pair, which have fingerprints, by the scheme's rule; in one state."""
+        similarities, sketches = [], {}
+        with self._readers.reading() as reader:
+            now = clock.now_ms()
+
+            def sketch(key: Key) -> Sketch:
+                found = reader.found(key, now)
+                return reader.search.stored_sketch(found.id, found.fingerprint_id or 0)
+
+            for a, b in pairs:  # several after another have one b
+                if b not in sketches:
+                    sketches = {b: sketch(b)}
+                similarities.append(reader.search.compared(sketch(a), sketches[b])[0])
+        return similarities
+
     def stats(self) -> Stats:
         """Counts, sizes in bytes, settings, versions and the tier of CPU instructions in use."""
         with self._readers.reading() as reader:
@@ -389,6 +419,9 @@ def _require_alike(mine: SketchRules, theirs: SketchRules) -> None:
     """ParameterError where the fingerprints of two indexes cannot be compared."""
     if mine.scheme.reads_values_of(theirs.scheme) and mine.rules.settings() == theirs.rules.settings():
         return
+    if mine.scheme.converts(theirs.scheme) or theirs.scheme.converts(mine.scheme):
+        older = "the other" if mine.scheme.converts(theirs.scheme) else "this"
+        raise ParameterError(f"{older} index has fingerprints of an earlier layout: rebuild() it, then ask again")
     raise ParameterError(
         f"the other index has {theirs.scheme!r} under {theirs.rules!r}, this one {mine.scheme!r} under {mine.rules!r}: their "
         "fingerprints cannot be compared; rebuild() one of them like the other"
@@ -399,22 +432,39 @@ def _storable(text: str | bytes | None) -> str | None:
     return None if text is None else storable(check_text(text))
 
 
+def _answer(reader: StoreReader, sketch: Sketch, question: Question) -> list[Match]:
+    """The answer; the sketch is made again where the index has other settings than when it was made."""
+    if sketch.epoch != reader.store.epoch:
+        sketch = question.sketch(reader.store)
+    return _matches(reader, sketch, question)
+
+
 def _matches(reader: StoreReader, sketch: Sketch, question: Question) -> list[Match]:
     group_id = 0 if question.group is None else reader.documents.group_id(question.group)
-    rows = reader.search.matches(sketch, group_id, clock.now_ms(), question)
+    rows = reader.search.match_rows(sketch, group_id, clock.now_ms(), question)
     if question.any:  # the ones found first, in the order of every answer
-        rows.sort(key=lambda row: (-row.similarity, row.id))
-    return [row.match for row in rows]
+        rows.sort(key=lambda row: (-row[1], row[3]))
+    return [Match(key, similarity, distance) for key, similarity, distance, _ in rows]
 
 
-def _few_sketched(texts: list[str | bytes], store: Store) -> Sketches | None:
+def _texts(texts: Any, column: str | None) -> Sequence[str | bytes]:
+    """The texts of many questions, checked."""
+    if is_arrow(texts):
+        return texts_of("texts", texts, column, "say which holds the texts, as in query_many(table, text='body')")
+    given = check_many("texts", texts)
+    if column is not None:
+        raise ParameterError(f"text={quoted(column)} names a column of a data frame, and texts is none: leave text= out")
+    return [check_text(text) for text in given]
+
+
+def _few_sketched(texts: Sequence[str | bytes], store: Store) -> Sketches | None:
     """The sketches of texts that can be made before a state is seen, so that nobody waits meanwhile; None where that were too
     much to hold. Functions of the caller's never run inside a transaction."""
     few = len(texts) <= limits.ASKED_PART or store.rules.custom
     return store.sketch_texts(texts, evidence=True) if few else None
 
 
-def _sketched(store: Store, texts: list[str | bytes], first: int, end: int) -> Sketches:
+def _sketched(store: Store, texts: Sequence[str | bytes], first: int, end: int) -> Sketches:
     return store.sketch_texts(texts[first:end], evidence=True)
 
 

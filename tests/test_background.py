@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from neardup_db import Index, MinHash, TextRules, limits
+from neardup_db import DuplicateKeyError, Index, MinHash, TextRules, limits
 from neardup_db.store.layout.state import Store
 from neardup_db.store.writing import ingest
 from neardup_db.store.writing.background import Lane
@@ -187,3 +188,18 @@ def test_few_texts_are_in_memory(
         threading.Timer(0.5, lambda: (read.append(-1), go.set())).start()
         assert index.add_many(records()).added == 400
     assert 10 * 4 < read.index(-1) <= 10 * (1 + 4 + 3)  # one being written, four that wait, three of texts
+
+
+def test_a_load_that_failed_is_forgotten() -> None:
+    """After an error in one of the threads nothing holds the records any more."""
+
+    def loads() -> int:
+        gc.collect()
+        return sum(isinstance(one, ingest.Ingest) for one in gc.get_objects())
+
+    before = loads()
+    with Index(":memory:", MinHash()) as index:
+        index.add_many(texts(20))
+        with pytest.raises(DuplicateKeyError):
+            index.add_many(texts(20))
+        assert loads() == before

@@ -13,7 +13,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup_db import BottomK, MinHash, ParameterError, SimHash, TextRules, compute
+from neardup_db import BottomK, Index, MinHash, ParameterError, SimHash, TextRules, compute
 from neardup_db.native import ffi, lib
 
 M64 = (1 << 64) - 1
@@ -358,6 +358,24 @@ def test_choose_bands():
         bands, rows = compute.choose_bands(threshold, 128, 0.99)
         assert bands * rows <= 128 and 1 - (1 - threshold**rows) ** bands >= 0.99
         assert 1 - (1 - threshold ** (rows + 1)) ** bands < 0.99 or bands * (rows + 1) > 128
+
+
+def test_band_buckets_are_those_of_the_band_table():
+    """Signatures of 16 and of 32 bits fall into the buckets that an index files them under."""
+    texts = [f"one two three four five {i}" for i in range(20)]
+    for slot_bits in (16, 32):
+        scheme = MinHash(threshold=0.5, slot_bits=slot_bits)
+        buckets = compute.band_buckets(scheme.fingerprints(texts), scheme.bands, scheme.rows)
+        assert buckets.shape == (20, scheme.bands) and buckets.dtype == np.int32
+        with Index(":memory:", scheme) as index:
+            index.add_many(enumerate(texts))
+            sql = "SELECT d.key, b.bucket FROM neardup_document d JOIN neardup_minhash_band b USING (fingerprint_id)"
+            stored = sorted(index.connection.execute(sql))
+        assert stored == sorted({(i, bucket) for i, row in enumerate(buckets.tolist()) for bucket in row})
+    signatures = MinHash().fingerprints(texts)
+    for arguments in ((signatures[0], 2, 2), (signatures, 0, 2), (signatures, 65, 2), (signatures.astype(np.int64), 2, 2)):
+        with pytest.raises(ParameterError):
+            compute.band_buckets(*arguments)
 
 
 def test_choose_bands_unreachable():

@@ -110,6 +110,25 @@ def test_a_text_that_only_expired_documents_have_in_a_crowd() -> None:
             index.expire()
 
 
+def test_an_add_searches_a_crowd_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where nothing of the crowd matches, or all that does has expired."""
+    monkeypatch.setattr(limits, "CROWD", 3)
+    near, other = numbered("c", 0, 20), numbered("d", 0, 12)
+    with Index(":memory:", SETS, text=SINGLE_WORDS) as index:
+        index.add_many((i, f"{near} u{i}") for i in range(8))
+        searches = {"none": f"{other} c0 c1 c2 c3 c4", "some": f"{near} u9", "expired": f"{near} u10"}
+        for key, text in searches.items():
+            if key == "expired":
+                for other_key in [*range(8), "some"]:
+                    index.update(other_key, expires_at=PAST)
+            run: list[str] = []
+            index.connection.exec_trace = lambda cursor, sql, values, run=run: run.append(sql) or True
+            found = index.add(key, text)
+            index.connection.exec_trace = None
+            assert bool(found) == (key == "some")
+            assert sum("neardup_candidates('neardup', :fingerprint, +:group_id, :crowd)" in sql for sql in run) == 1
+
+
 def test_a_crowd_of_expired_documents(monkeypatch: pytest.MonkeyPatch) -> None:
     """add and add_if_new see nothing of a crowd that has expired, and everything of the one that follows it."""
     monkeypatch.setattr(limits, "CROWD", 3)

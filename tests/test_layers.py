@@ -10,23 +10,23 @@ from typing import NamedTuple
 PACKAGE = Path(__file__).parents[1] / "neardup_db"
 
 LAYERS = (
-    ("limits", "errors", "clock", "arrays", "_core", "_texts", "_turns"),
+    ("limits", "errors", "clock", "arrays", "_core", "_texts", "_turns", "_questions", "located"),
     ("native", "values"),
-    ("parameters", "immutable", "settings", "tables"),
+    ("parameters", "immutable", "settings", "tables", "arrow"),
     ("text",),
     ("schemes",),
-    ("compute",),
+    ("compute", "fingerprint_files"),
     ("show",),
     ("store.database",),
     ("store.layout",),
     ("store.asking",),
     ("store.linking",),
-    ("store.readers", "store.writing"),
+    ("store.readers", "store.writing", "store.exchange"),
     ("store.upkeep",),
     ("reader",),
     ("index", "show.report"),
-    ("", "demo"),
-    ("cli", "datasette"),
+    ("", "demo", "frames"),
+    ("cli", "datasette", "spark"),
 )
 """From the lowest to the highest. A name stands for a module, or for a package with all that is in it and has no line of its own;
 "" is the package itself, which gives out the public names."""

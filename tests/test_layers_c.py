@@ -17,7 +17,10 @@ ROOMS = ("arrays", "hashes", "kernels", "text", "schemes", "joins")
 CONTRACT = ("core.h", "neardup_abi.h", "neardup_join.h", "neardup_limits.h", "neardup_testing.h")
 """What the core offers, and what all of it begins with."""
 
-OUTER = {"sqlite": ("neardup_abi.h", "neardup_join.h", "neardup_limits.h"), "python": ("neardup_abi.h", "neardup_testing.h")}
+OUTER = {
+    "sqlite": ("neardup_abi.h", "neardup_join.h", "neardup_limits.h"),
+    "python": ("neardup_abi.h", "neardup_testing.h", "neardup_arrow.h"),
+}
 """What uses the core from outside, and the headers by which it does."""
 
 

@@ -130,7 +130,16 @@ def test_codes_are_taken_as_add_codes_takes_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("codes", "message"), [("ff", "codes='ff'"), (5, "codes=5"), ([1, "x"], "hex"), ([bytes(9)] * 60, "72 bits")]
+    ("codes", "message"),
+    [
+        ("ff", r"^codes='ff' .* give a list"),
+        (5, r"^codes=5 .* give a list"),
+        (np.array(5, np.uint64), r"^codes=array\(5, dtype=uint64\) .* give a list"),
+        ([1, "x"], r"^codes\[1\]='x': give .* hex digits"),
+        ([0] * 3000 + [-1], r"^codes\[3000\]=-1 .* give an integer from 0"),
+        ([0, 1.5], r"^codes\[1\]=1\.5 is of type float: give"),
+        ([bytes(9)] * 60, r"^codes\[0\]=b'.*' has 72 bits.* give 8 bytes"),
+    ],
 )
 def test_wrong_codes_are_refused(codes: Any, message: str) -> None:
     """query_codes refuses what query_code refuses, and a single code, with the remedy."""
@@ -141,8 +150,9 @@ def test_wrong_codes_are_refused(codes: Any, message: str) -> None:
 def test_an_index_of_texts_takes_no_codes() -> None:
     """query_codes of MinHash names what to use; wrong bounds are refused however many questions there are."""
     with Index(":memory:", MinHash()) as index:
-        with pytest.raises(ParameterError, match="takes texts, not codes"):
-            index.query_codes([1])
+        for codes in ([], [1], np.zeros(0, np.uint64)):
+            with pytest.raises(ParameterError, match="takes texts, not codes"):
+                index.query_codes(codes)
         for count in (1, 100):
             with pytest.raises(ParameterError, match=r"threshold=0\.5"):
                 index.query_many(["some text"] * count, threshold=0.5)
@@ -195,11 +205,11 @@ def test_one_state_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with Index(tmp_path / "a.db", BinaryCode(64, 3)) as index, Index(tmp_path / "a.db") as other:
         index.add_code("a", 0)
 
-        def meanwhile(self: Store, codes: Any) -> Any:
+        def meanwhile(self: Store, codes: Any, first: int, end: int) -> Any:
             if len(other) == 1:
                 other.add_code("b", 1)
                 other.rebuild()
-            return made(self, codes)
+            return made(self, codes, first, end)
 
         monkeypatch.setattr(limits, "ASKED_MOST", 60)
         with monkeypatch.context() as patch:

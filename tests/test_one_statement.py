@@ -30,7 +30,7 @@ def found(index: Index) -> list[str]:
 
 def rebuilt_meanwhile(index: Index, other: Index, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Let another connection rebuild after the first statement of a question; returns the rows of each, as they come."""
-    ask, asked = index._readers.own.search.matches, []
+    ask, asked = index._readers.own.search.match_rows, []
 
     def interrupted(*arguments: Any, **named: Any) -> Any:
         rows = ask(*arguments, **named)
@@ -39,7 +39,7 @@ def rebuilt_meanwhile(index: Index, other: Index, monkeypatch: pytest.MonkeyPatc
         asked.append(len(rows))
         return rows
 
-    monkeypatch.setattr(index._readers.own.search, "matches", interrupted)
+    monkeypatch.setattr(index._readers.own.search, "match_rows", interrupted)
     return asked
 
 
@@ -70,7 +70,7 @@ def test_two_indexes_of_one_connection() -> None:
 def test_what_is_interrupted_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A query that is interrupted, or that meets a lock, fails at once; one that fails over its SQL is asked again."""
     index = filled(":memory:")
-    ask, asked = index._readers.own.search.matches, []
+    ask, asked = index._readers.own.search.match_rows, []
     errors: list[Exception] = []
 
     def counted(*arguments: Any, **named: Any) -> Any:
@@ -79,7 +79,7 @@ def test_what_is_interrupted_is_not_asked_again(monkeypatch: pytest.MonkeyPatch)
             raise errors[0]
         return ask(*arguments, **named)
 
-    monkeypatch.setattr(index._readers.own.search, "matches", counted)
+    monkeypatch.setattr(index._readers.own.search, "match_rows", counted)
     index.connection.set_progress_handler(lambda: True, 1)
     with pytest.raises(NearDupError, match="interrupted"):
         index.query_code(0)
@@ -103,13 +103,13 @@ def test_what_is_interrupted_is_not_asked_again(monkeypatch: pytest.MonkeyPatch)
 def test_matches_of_a_key_see_one_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What another connection deletes after the document was found, the document itself too, is still in the answer."""
     with filled(tmp_path / "a.db") as index, Index(tmp_path / "a.db") as other:
-        ask = index._readers.own.search.matches
+        ask = index._readers.own.search.match_rows
 
         def interrupted(*arguments: Any, **named: Any) -> Any:
             other.delete_many(["a", "b"])
             return ask(*arguments, **named)
 
-        monkeypatch.setattr(index._readers.own.search, "matches", interrupted)
+        monkeypatch.setattr(index._readers.own.search, "match_rows", interrupted)
         assert [match.key for match in index.matches("a")] == ["b", "c"]
         monkeypatch.undo()
         assert index.matches("c") == []

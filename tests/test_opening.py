@@ -526,10 +526,19 @@ def test_a_rebuild_elsewhere_is_followed(path: Path) -> None:
 
 # ---- reading only, closed, forked --------------------------------------------------------------------------------------
 
+EXPORTS = tempfile.TemporaryDirectory()
+EXPORTED = f"{EXPORTS.name}/one.parquet"
+"""The fingerprint of one document. Made here: a forked child, of threads that it lacks, must open no index to make it."""
+
+with Index(":memory:", MinHash()) as _index:
+    _index.add("x", TEXT)
+    _index.export_fingerprints(EXPORTED)
+
 WRITES: dict[str, Callable[[Index], Any]] = {
     "add": lambda index: index.add("x", TEXT),
     "add_if_new": lambda index: index.add_if_new("x", TEXT),
     "add_many": lambda index: index.add_many([("x", TEXT)]),
+    "import_fingerprints": lambda index: index.import_fingerprints(EXPORTED),
     "update": lambda index: index.update("a", metadata=1),
     "delete": lambda index: index.delete("a"),
     "delete_many": lambda index: index.delete_many(["a"]),
@@ -599,6 +608,7 @@ CLOSED: dict[str, Callable[[Index], Any]] = {
     **READS,
     **CODE_CALLS,
     "backup": lambda index: index.backup("never.db"),
+    "export_fingerprints": lambda index: index.export_fingerprints("never.parquet"),
     "connection": lambda index: index.connection,
     "__enter__": lambda index: index.__enter__(),
 }

@@ -162,6 +162,22 @@ def test_a_file_that_was_restored_by_the_backup_api(index: Index, tmp_path: Path
     other.close()
 
 
+@pytest.mark.parametrize("kind", ["caller's memory", "caller's file", "our memory"])
+def test_a_database_that_was_deserialized(tmp_path: Path, kind: str) -> None:
+    """The caller puts an older state into the open database, which is in memory then: ids that come again are others'."""
+    connection = None if kind == "our memory" else apsw.Connection(":memory:" if "memory" in kind else str(tmp_path / "own.db"))
+    with Index(connection or ":memory:", SCHEME, text=RULES) as index:
+        index.add_many(enumerate(edits(300, 1)))
+        before = index.connection.serialize("main")
+        index.add_many(enumerate(edits(200, 2), 1000))
+        assert agree(index, edits(60, 7) + edits(60, 2)) > 60
+        index.connection.deserialize("main", before)
+        index.add_many(enumerate(edits(200, 3), 5000))
+        assert agree(index, edits(200, 3)) > 200
+        for key, text in enumerate(edits(200, 3), 5000):
+            assert key in [match.key for match in index.query(text)]
+
+
 def test_two_indexes_of_one_file(index: Index, tmp_path: Path) -> None:
     """Outlines belong to one index: those of another one in the same file have the same ids."""
     with Index(index.connection, SCHEME, text=RULES, name="second") as second:

@@ -13,7 +13,19 @@ import pytest
 from load import asked_meanwhile
 from support import WORDS, jaccard
 
-from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, MismatchError, ParameterError, SimHash, TextRules, limits
+from neardup_db import (
+    BinaryCode,
+    BitSampling,
+    BottomK,
+    Index,
+    MinHash,
+    MismatchError,
+    NearDupError,
+    ParameterError,
+    SimHash,
+    TextRules,
+    limits,
+)
 from neardup_db.store.layout import definitions
 
 TEXTS = {
@@ -84,6 +96,72 @@ def test_an_index_whose_rebuild_the_caller_took_back_follows_the_next_one(
     with Index(path, sets(3)) as other:
         assert [match.key for match in other.query(TEXTS["nine"])] == ["nine", "again", "nine of ten"]
         assert other.check().problems == ()
+
+
+# ---- inside one transaction ----------------------------------------------------------------------------------------------
+
+
+def fox(number: int) -> str:
+    """A text, unlike those of other numbers."""
+    return " ".join(f"{word}{number}" for word in ("the", "quick", "brown", "fox"))
+
+
+def found_of(index: Index, numbers: range) -> list[bool]:
+    """Whether each text is found."""
+    return [[match.key for match in index.query(fox(number))] == [number] for number in numbers]
+
+
+@pytest.mark.parametrize("savepoint", [False, True], ids=["", "savepoint"])
+def test_adds_of_a_transaction_follow_a_rebuild_in_it(path: Path, savepoint: bool) -> None:
+    """What one transaction adds before and after another index of the same connection has rebuilt is found."""
+    with Index(path) as index, Index(index.connection) as other:
+        with index.transaction():
+            assert [index.add(number, fox(number)) for number in range(3)] == [[], [], []]
+            if savepoint:
+                index.connection.execute("SAVEPOINT theirs")
+            other.rebuild(sets(7))
+            assert [index.add_if_new(number, fox(number)) for number in range(3, 6)] == [[], [], []]
+        assert index.scheme.seed == sets(7).seed
+        assert found_of(index, range(6)) == [True] * 6
+        assert index.check().ok
+
+
+@pytest.mark.parametrize("rebuilds", ["index", "other"])
+def test_adds_of_a_transaction_follow_a_rebuild_that_a_savepoint_took_back(path: Path, rebuilds: str) -> None:
+    """Where the caller's savepoint takes a rebuild back, which changes no row by SQLite's count, the next ones are filed as
+    before."""
+    with Index(path) as index, Index(index.connection) as other:
+        with index.transaction():
+            index.add(0, fox(0))
+            index.add(1, fox(1))
+            index.connection.execute("SAVEPOINT theirs")
+            (index if rebuilds == "index" else other).rebuild(sets(7))
+            index.add(2, fox(2))
+            index.add(3, fox(3))
+            index.connection.execute("ROLLBACK TO theirs")
+            index.add(4, fox(4))
+            index.add(5, fox(5))
+        assert index.scheme.seed == sets().seed
+        assert found_of(index, range(6)) == [True, True, False, False, True, True]
+        assert index.check().ok
+
+
+def test_an_add_that_fails_after_changes_ends_its_transaction(path: Path) -> None:
+    """A second add of a transaction, which fails when its fingerprint is stored already, leaves nothing of the transaction."""
+    with Index(path) as index:
+        before = list(index)
+        index.connection.execute(
+            "CREATE TEMP TRIGGER refuses BEFORE INSERT ON main.neardup_document WHEN new.key = 'b' "
+            "BEGIN SELECT raise(ABORT, 'no b'); END"
+        )
+        with pytest.raises(NearDupError, match="rolled back"), index.transaction():
+            index.add("a", fox(1))
+            index.add("again", fox(3))
+            with pytest.raises(NearDupError, match="no b"):
+                index.add("b", fox(2))
+            index.add("c", fox(4))
+        assert list(index) == before
+        assert index.check().ok
 
 
 # ---- pairs() after a rebuild elsewhere -----------------------------------------------------------------------------------
@@ -371,5 +449,3 @@ def test_an_index_that_has_rebuilt_with_other_rules_follows_the_next_one_who_doe
         assert [match.key for match in index.query(TEXTS["nine"])] == ["nine", "nine of ten"]
         assert answer(index.pairs()) == PAIRS
         assert len(index.add("again", TEXTS["Capitals"])) == 2 and index.check().problems == ()
-
-

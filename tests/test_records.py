@@ -237,11 +237,11 @@ def test_formats_follow_the_name() -> None:
 def test_an_output_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     """A block that fails leaves the old file and nothing else."""
     path = write(tmp_path / "out.jsonl", "old")
-    with pytest.raises(RuntimeError), replacing(path) as new:
+    with pytest.raises(RuntimeError), replacing(path) as (new,):
         new.write_text("half")
         raise RuntimeError
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
-    with replacing(path) as new:
+    with replacing(path) as (new,):
         new.write_text(json.dumps("new"))
     assert path.read_text() == '"new"' and list(tmp_path.iterdir()) == [path]
 
@@ -256,7 +256,7 @@ def test_a_folder_that_is_replaced_is_never_lost(tmp_path: Path, monkeypatch: py
         raise KeyboardInterrupt
 
     monkeypatch.setattr(os, "replace", ended)
-    with pytest.raises(KeyboardInterrupt), replacing(folder) as new:
+    with pytest.raises(KeyboardInterrupt), replacing(folder) as (new,):
         new.mkdir()
     assert (folder / "kept").read_text() == "old" and list(tmp_path.iterdir()) == [folder]
 

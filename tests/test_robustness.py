@@ -52,9 +52,9 @@ def test_a_file_that_another_process_filled_meanwhile_is_kept(tmp_path: Path, mo
 
 CALLS: dict[str, Callable[[Index], Any]] = {
     "sketch": lambda index: index.add("b", "one two three four"),
-    "value": lambda index: index.query("one two three four"),
+    "evidence": lambda index: index.query("one two three four"),
 }
-"""Calls, by the method of the scheme that makes their fingerprints."""
+"""Calls, by the method of the scheme that ends the making of their fingerprints."""
 
 
 @pytest.mark.parametrize("method", CALLS)

@@ -1,5 +1,8 @@
 /* grow.c: arrays that grow. */
 #include <stdlib.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "arrays/arrays.h"
 
@@ -18,4 +21,11 @@ int nd_grow(void *buffer, size_t *capacity, size_t needed, size_t item_size)
     memcpy(buffer, &items, sizeof items);
     *capacity = wanted;
     return ND_OK;
+}
+
+void nd_memory_trim(void)
+{
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }

@@ -1,9 +1,11 @@
 /* texts.c: the module neardup_db._texts: where the UTF-8 of Python's texts stands in memory, so that a list of them needs
- * neither a copy nor a loop in Python. It holds the interpreter lock and does nothing else; the work is then done without. */
+ * neither a copy nor a loop in Python, and the way back. It holds the interpreter lock and does nothing else; the work is then
+ * done without. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include <stdint.h>
+#include <string.h>
 
 typedef struct state {
     PyObject *isascii; /* str.isascii */
@@ -256,8 +258,67 @@ end:
     return result;
 }
 
+/* A str, or bytes where these are no UTF-8. */
+static PyObject *decoded(const char *text, Py_ssize_t size)
+{
+    PyObject *const made = PyUnicode_DecodeUTF8(text, size, NULL);
+    if (made != NULL || !PyErr_ExceptionMatches(PyExc_UnicodeDecodeError))
+        return made;
+    PyErr_Clear();
+    return PyBytes_FromStringAndSize(text, size);
+}
+
+PyDoc_STRVAR(listed_doc,
+    "listed(addresses, sizes, as_bytes) -> list\n--\n\n"
+    "The texts that stand in memory at addresses, each of so many bytes, as str; those that are no UTF-8, and with as_bytes all,\n"
+    "as bytes. addresses and sizes: bytes as `locate` returns them.");
+
+static PyObject *listed_texts(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const char *address_data, *size_data;
+    Py_ssize_t address_bytes, size_bytes;
+    int as_bytes;
+    if (!PyArg_ParseTuple(args, "y#y#p:listed", &address_data, &address_bytes, &size_data, &size_bytes, &as_bytes))
+        return NULL;
+    const Py_ssize_t count = address_bytes / (Py_ssize_t)sizeof(uintptr_t);
+    if (address_bytes != size_bytes || address_bytes % (Py_ssize_t)sizeof(uintptr_t) != 0) {
+        PyErr_SetString(PyExc_ValueError, "give an address and a size for each text");
+        return NULL;
+    }
+    PyObject *const list = PyList_New(count);
+    for (Py_ssize_t i = 0; list != NULL && i < count; i++) {
+        uintptr_t address;
+        size_t size;
+        memcpy(&address, address_data + i * (Py_ssize_t)sizeof address, sizeof address);
+        memcpy(&size, size_data + i * (Py_ssize_t)sizeof size, sizeof size);
+        const char *const text = (const char *)address;
+        PyObject *const one = as_bytes ? PyBytes_FromStringAndSize(text, (Py_ssize_t)size) : decoded(text, (Py_ssize_t)size);
+        if (one == NULL || PyList_SetItem(list, i, one) != 0) {
+            Py_DECREF(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+PyDoc_STRVAR(pointer_doc, "pointer(capsule, name) -> int\n--\n\nThe address in a capsule. ValueError for a capsule of another name.");
+
+static PyObject *pointer_in(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *capsule;
+    const char *name;
+    if (!PyArg_ParseTuple(args, "Os:pointer", &capsule, &name))
+        return NULL;
+    void *const address = PyCapsule_GetPointer(capsule, name);
+    return address == NULL ? NULL : PyLong_FromVoidPtr(address);
+}
+
 static PyMethodDef methods[] = {
+    {"listed", listed_texts, METH_VARARGS, listed_doc},
     {"locate", locate_texts, METH_VARARGS, locate_doc},
+    {"pointer", pointer_in, METH_VARARGS, pointer_doc},
     {NULL, NULL, 0, NULL},
 };
 

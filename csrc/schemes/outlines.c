@@ -66,7 +66,7 @@ static uint64_t *find(const nd_outlines *outlines, uint64_t id)
 {
     size_t home = (size_t)(id * UINT64_C(0x9E3779B97F4A7C15) >> 32);
     for (size_t i = 0; i < ND_OUTLINE_PLACES; i++) {
-        uint64_t *entry = outlines->entries + (home + i) % outlines->capacity * stride(outlines);
+        uint64_t *entry = outlines->entries + ((home + i) & (outlines->capacity - 1)) * stride(outlines);
         if (*entry == id || *entry == 0)
             return entry;
     }
@@ -103,7 +103,7 @@ void nd_outlines_keep(nd_outlines *outlines, int64_t id, const uint8_t *signatur
     while ((entry = find(outlines, (uint64_t)id)) == NULL && grow(outlines))
         ;
     if (entry == NULL) { /* the one at a place of its own goes */
-        size_t home = (size_t)((uint64_t)id * UINT64_C(0x9E3779B97F4A7C15) >> 32) % outlines->capacity;
+        size_t home = (size_t)((uint64_t)id * UINT64_C(0x9E3779B97F4A7C15) >> 32) & (outlines->capacity - 1);
         entry = outlines->entries + home * stride(outlines);
     }
     *entry = (uint64_t)id;

@@ -5,10 +5,11 @@
  * shows that less than the threshold of its slots are equal; else 1. The first ND_OUTLINED_FROM candidates of a statement may all.
  * neardup_met(id, value, slot_bits, number, settled) -> 1; remembers the outline, where the statement has so many candidates.
  *
- * What is remembered is never wrong: the caller gives a number to the fingerprints of an index as long as each id keeps its value, or
- * goes for ever, and no other fingerprints of the process ever have that number. Ids above `settled` may yet be rolled back, and
- * inside a transaction that writes nothing is remembered of them. Where SQL of others may come to the connection and give a value that
- * is none, neardup_search gives no number, and there are no outlines. DIRECTONLY. */
+ * What is remembered is never wrong: the caller gives a number to the fingerprints of an index as long as each id keeps its value,
+ * or goes for ever, and no other fingerprints of the process ever have that number. Ids above `settled` may yet be rolled back, and
+ * inside a transaction that writes nothing is remembered of them. In the place of a database in memory the caller can put another by
+ * sqlite3_deserialize, which nothing tells apart from the first: there are no outlines. Where SQL of others may come to the
+ * connection and give a value that is none, neardup_search gives no number, and there are none either. DIRECTONLY. */
 #include "sqlite/neardup.h"
 
 #include <string.h>
@@ -40,9 +41,20 @@ static asked *begin(sqlite3_context *context, sqlite3_value **argv)
     return sqlite3_get_auxdata(context, 0) == question ? question : NULL;
 }
 
-/* From here on the statement has many candidates. */
-static void use_outlines(nd_workspace *workspace, asked *question, sqlite3_value *fingerprint)
+/* Whether the database is a file now: one that was deserialized is none any more. */
+static int is_file(sqlite3_context *context)
 {
+    const char *name = sqlite3_db_filename(sqlite3_context_db_handle(context), "main");
+    return name != NULL && name[0] != 0;
+}
+
+/* From here on the statement has many candidates. */
+static void use_outlines(sqlite3_context *context, asked *question, sqlite3_value *fingerprint)
+{
+    nd_workspace *workspace = nd_function_workspace(context);
+    question->is_usable = is_file(context);
+    if (!question->is_usable)
+        return;
     nd_outlines_begin(workspace->outlines, question->number, question->slots, question->slot_size);
     nd_outline_draw(sqlite3_value_blob(fingerprint), question->slots, question->slot_size, question->outline);
     workspace->outlined = 1;
@@ -60,8 +72,8 @@ static void sql_may_match(sqlite3_context *context, int argc, sqlite3_value **ar
         return;
     }
     if (question->is_usable && question->candidates++ == ND_OUTLINED_FROM)
-        use_outlines(workspace, question, argv[0]);
-    int is_apart = question->candidates > ND_OUTLINED_FROM &&
+        use_outlines(context, question, argv[0]);
+    int is_apart = question->is_usable && question->candidates > ND_OUTLINED_FROM &&
                    nd_outlines_are_of(workspace->outlines, question->number, question->slots, question->slot_size) &&
                    nd_outlines_tell_apart(workspace->outlines, sqlite3_value_int64(argv[1]), question->outline, question->spared);
     sqlite3_result_int(context, !is_apart);

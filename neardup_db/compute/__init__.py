@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .candidates import (
     BlockTable,
+    band_buckets,
     block_tables,
     candidate_probability,
     choose_bands,
@@ -20,7 +21,7 @@ from .comparisons import containment, find_all, hamming_distance, jaccard, jacca
 from .fingerprints import bit_sample, bottom_k, hash_bytes, minhash, shingle_hashes, shingles, simhash, simhash_weighted
 
 __all__ = [
-    "BlockTable", "bit_sample", "block_tables", "bottom_k", "candidate_probability", "choose_bands", "containment", "find_all",
-    "hamming_distance", "hash_bytes", "jaccard", "jaccard_pairs", "minhash", "neighbours", "permute", "pick_bands",
-    "shingle_hashes", "shingles", "simhash", "simhash_weighted", "split_chunks",
+    "BlockTable", "band_buckets", "bit_sample", "block_tables", "bottom_k", "candidate_probability", "choose_bands",
+    "containment", "find_all", "hamming_distance", "hash_bytes", "jaccard", "jaccard_pairs", "minhash", "neighbours", "permute",
+    "pick_bands", "shingle_hashes", "shingles", "simhash", "simhash_weighted", "split_chunks",
 ]  # fmt: skip

@@ -159,6 +159,27 @@ def choose_bands(threshold: float, num_perm: int, recall: float) -> tuple[int, i
     )
 
 
+def band_buckets(fingerprints: Any, bands: int, rows: int) -> Any:
+    """The buckets that MinHash signatures fall into, as the band table of an index has them: int32[n, bands].
+
+    fingerprints: uint16 or uint32 [n, num_perm], as `MinHash.fingerprints` gives them. Two signatures share a bucket where all
+    `rows` slots of that band are equal, and by chance once in 2^32. ParameterError where bands * rows are more than the slots.
+
+    >>> from neardup_db import MinHash
+    >>> scheme = MinHash()
+    >>> buckets = band_buckets(scheme.fingerprints(["one two three four", "One two three four!"]), scheme.bands, scheme.rows)
+    >>> buckets.shape, bool((buckets[0] == buckets[1]).all())
+    ((2, 12), True)
+    """
+    array = np.asarray(fingerprints)
+    if array.ndim != 2 or array.dtype not in (np.uint16, np.uint32):
+        raise ParameterError(f"fingerprints are {array.dtype}{list(array.shape)}: give uint16 or uint32 [n, num_perm]")
+    bands, rows = check_integer("bands", bands, 1, BITS_MAX), check_integer("rows", rows, 1, BITS_MAX)
+    if bands * rows > array.shape[1]:
+        raise ParameterError(f"bands={bands} of rows={rows} take {bands * rows} slots, but the signatures have {array.shape[1]}")
+    return native.band_buckets(np.ascontiguousarray(array, dtype=f"<u{array.dtype.itemsize}"), bands, rows)
+
+
 def candidate_probability(similarity: Any, bands: int, rows: int) -> Any:
     """1 - (1 - similarity^rows)^bands: the probability that a pair becomes a candidate; an array for an array.
 

@@ -6,7 +6,7 @@ The file is not opened a second time: the other program's connection runs the sa
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ from ..store.database.connection import Database
 from ..store.database.open import load
 from ..store.layout import schema
 from ..store.layout.sketches import Sketch
-from ..store.layout.state import Choices, Shared, Store
+from ..store.layout.state import Answer, Choices, Shared, Store
 
 _STEPS = 2000
 """Instructions of SQLite between two checks of the clock."""
@@ -118,9 +118,9 @@ class ForeignStore(Store):
     def __init__(self, db: ForeignDatabase, name: str) -> None:
         super().__init__(db, name, Shared((Choices(),)))
 
-    def at_once(self, ask: Any) -> Any:
+    def at_once(self, ask: Callable[..., Answer], *arguments: Any) -> Answer:
         with self.reading():
-            return ask()
+            return ask(*arguments)
 
 
 class ForeignReader(Reader):

@@ -7,12 +7,14 @@ and its comparison are those of the C core's `nd_scheme`, so Python and SQL cann
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar
 
 from .. import native
 from ..arrays import np
+from ..arrow import is_arrow, texts_of
 from ..errors import CorruptIndexError, ParameterError
 from ..immutable import Immutable, differences, restore
 from ..native import Sketch as NativeSketch
@@ -69,6 +71,9 @@ class Scheme(Immutable, ABC):
     same_values: ClassVar[tuple[str, ...]] = ()
     """The parameters that decide a stored value."""
 
+    chosen: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """The parameters that are chosen where they are not given, with those that they are chosen by."""
+
     keys_at_once: int = 1
     """Keys of one fingerprint that are sorted together: those of one table."""
 
@@ -110,15 +115,17 @@ class Scheme(Immutable, ABC):
         Raises ParameterError where the two do not go together."""
         return self
 
-    def like(self, stored: Scheme) -> Scheme:
-        """This scheme with values laid out as those of a stored one, where its file is older than the present layout."""
-        return self
-
     def mismatches(self, stored: Scheme) -> list[str]:
         """One clause ("threshold=0.5, the file has 0.8") for each given parameter that the stored scheme has otherwise."""
         if self.name != stored.name:
             return [f"the scheme {type(self).__name__}, the file has {type(stored).__name__}"]
         return differences(self.given, stored)
+
+    def changed(self: Self, **changes: Any) -> Self:
+        """The same with other parameters. What was chosen by one of them is chosen again, unless it is among them."""
+        other = {name for name, value in changes.items() if value != getattr(self, name)}
+        again = {name: None for name, chosen_by in self.chosen.items() if other.intersection(chosen_by)}
+        return super().changed(**{**again, **changes})
 
     @property
     def native(self) -> Any:
@@ -140,6 +147,19 @@ class Scheme(Immutable, ABC):
         """True if the stored values of `other`, under the same text rules, are this scheme's as they are."""
         return self.name == other.name and all(getattr(self, name) == getattr(other, name) for name in self.same_values)
 
+    def renewed(self) -> Scheme:
+        """This scheme of a stored index with values in the present layout."""
+        return self
+
+    def converts(self, other: Scheme) -> bool:
+        """True if the stored values of `other`, under the same text rules, become this scheme's by `converted`: those of a file
+        that is older than the present layout."""
+        return False
+
+    def converted(self, value: bytes) -> bytes:
+        """A sound value of a scheme that this one converts, as its own."""
+        raise NotImplementedError
+
     # ---- values ------------------------------------------------------------------------------------------------------
 
     def values(self, texts: Sequence[str | bytes], rules: TextRules, *, to_file: bool = False) -> TextValues:
@@ -148,9 +168,11 @@ class Scheme(Immutable, ABC):
         made = TextValues(values.split(), values.tokens.tolist())
         return replace(made, hashes=values.hashes(), keys=self.keys_of(values)) if to_file else made
 
-    def value(self, text: str | bytes, rules: TextRules) -> tuple[bytes | None, int]:
-        """(stored value, tokens) of one text: what a question needs."""
-        return value_of(self.native, text, rules)
+    def value_maker(self, rules: TextRules) -> Callable[[str | bytes], tuple[bytes | None, int]]:
+        """A function that gives (stored value, tokens) of one text: what a question needs."""
+        if rules.custom:
+            return partial(value_of, self.native, rules=rules)
+        return native.value_maker(self.native, rules.native)
 
     def sketch(self, text: str | bytes, rules: TextRules) -> NativeSketch:
         """The stored value of one text with its hash and its keys, made in one call."""
@@ -179,12 +201,16 @@ class Scheme(Immutable, ABC):
         return similarity, None if distance < 0 else distance
 
     def code_rows(self, codes: Iterable[Any]) -> Iterable[Any]:
-        """The codes one by one; those of an array as the bytes that `code_value` takes at once."""
-        return codes
+        """The codes one by one; those of an array as the stored values. ParameterError where takes_codes is False."""
+        raise self._no_codes()
 
-    def code_value(self, code: Any) -> bytes:
-        """The stored value of a code (bytes, int, hex, uint8 array, uint64). ParameterError where takes_codes is False."""
-        raise ParameterError(f"{type(self).__name__} takes texts, not codes; use add and query, or another scheme (BinaryCode)")
+    def code_value(self, code: Any, name: str = "code") -> bytes:
+        """The stored value of a code (bytes, int, hex, uint8 array, uint64), called `name` in messages. ParameterError where
+        takes_codes is False."""
+        raise self._no_codes()
+
+    def _no_codes(self) -> ParameterError:
+        return ParameterError(f"{type(self).__name__} takes texts, not codes; use add and query, or another scheme (BinaryCode)")
 
     # ---- without an index --------------------------------------------------------------------------------------------
 
@@ -327,15 +353,17 @@ def value_of(scheme: Any, text: str | bytes, rules: TextRules) -> tuple[bytes | 
     return native.value_of_text(scheme, rules.native, text)
 
 
-def list_of_texts(texts: Any) -> list[Any]:
-    """Texts as a list: of a list or another iterable, a one-dimensional numpy array, or an Arrow array."""
+def list_of_texts(texts: Any) -> Sequence[Any]:
+    """Texts as a sequence: of a list or another iterable, a one-dimensional numpy array, or an Arrow array."""
+    if is_arrow(texts):
+        return texts_of("texts", texts, None, "give one of them, e.g. table['body']")
     if isinstance(texts, (str, bytes, bytearray)):
         raise ParameterError(f"texts={quoted(texts)}: give a list of texts; fingerprint(text) takes one")
     if isinstance(texts, np.ndarray):
         if texts.ndim != 1:
             raise ParameterError(f"texts is an array of shape {texts.shape}: give a one-dimensional one")
         return list(texts.tolist())
-    for method in ("to_pylist", "to_list"):  # pyarrow and nanoarrow; polars and pandas
+    for method in ("to_pylist", "to_list"):  # of arrays without Arrow's interface, such as those of older pandas
         if hasattr(texts, method):
             return list(getattr(texts, method)())
     if not isinstance(texts, Iterable):

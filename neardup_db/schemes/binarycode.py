@@ -43,7 +43,7 @@ class BinaryCode(CodeScheme):
     def values(self, texts: Any, rules: TextRules, *, to_file: bool = False) -> TextValues:
         raise ParameterError(_NO_TEXT)
 
-    def value(self, text: Any, rules: TextRules) -> Any:
+    def value_maker(self, rules: TextRules) -> Any:
         raise ParameterError(_NO_TEXT)
 
     def sketch(self, text: Any, rules: TextRules) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from ..immutable import records_given
@@ -34,6 +35,10 @@ class BitSampling(CodeScheme):
     names: ClassVar[tuple[str, ...]] = ("bits", "threshold", "recall", "max_distance", "chunks", "seed", "family", "expected")
     row_names: ClassVar[tuple[str, ...]] = (*CodeScheme.row_names, "threshold", "recall", "seed", "family")
     same_values: ClassVar[tuple[str, ...]] = ("bits", "seed", "family")
+    chosen: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "max_distance": ("bits", "threshold", "recall"),
+        "chunks": ("bits", "threshold", "recall", "max_distance", "expected"),
+    }
 
     threshold: float
     recall: float

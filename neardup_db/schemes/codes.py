@@ -87,9 +87,9 @@ class CodeScheme(Scheme):
 
     # ---- values ------------------------------------------------------------------------------------------------------
 
-    def code_value(self, code: Any) -> bytes:
+    def code_value(self, code: Any, name: str = "code") -> bytes:
         bits = self._width()
-        return code if type(code) is bytes and 8 * len(code) == bits else code_bytes(code, bits)
+        return code if type(code) is bytes and 8 * len(code) == bits else code_bytes(code, bits, name)
 
     def code_rows(self, codes: Iterable[Any]) -> Iterable[Any]:
         if isinstance(codes, np.ndarray) and codes.ndim == 1 and codes.dtype == np.uint64 and self._width() == 64:
@@ -184,9 +184,11 @@ def code_bytes(code: Any, bits: int, name: str = "code") -> bytes:
             raise ParameterError(f"{name}={code} is no code of {bits} bits: give an integer from 0 to 2^{bits} - 1")
         data = int(code).to_bytes(size, "big")
     else:
-        raise ParameterError(f"{name} is of type {type(code).__name__}: give uint8[{size}], bytes, an int or hex digits")
+        kind = type(code).__name__
+        raise ParameterError(f"{name}={quoted(code)} is of type {kind}: give uint8[{size}], bytes, an int or hex digits")
     if len(data) != size:
-        raise ParameterError(f"{name} has {8 * len(data)} bits, but codes here have {bits} ({size} bytes, {2 * size} hex digits)")
+        given = f"{name}={quoted(code)} has {8 * len(data)} bits"
+        raise ParameterError(f"{given}, but codes here have {bits}: give {size} bytes, or {2 * size} hex digits")
     return data
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from .. import native
@@ -57,6 +57,9 @@ class MinHash(SetScheme):
     )  # fmt: skip
     row_names: ClassVar[tuple[str, ...]] = ("plan", *names, "evidence")
     same_values: ClassVar[tuple[str, ...]] = ("evidence_kind", "num_perm", "slot_bits", "seed", "family")
+    chosen: ClassVar[Mapping[str, tuple[str, ...]]] = dict.fromkeys(
+        ("bands", "rows"), ("num_perm", "threshold", "recall", "expected")
+    )
 
     num_perm: int
     bands: int
@@ -154,10 +157,9 @@ class MinHash(SetScheme):
             kind = _kind_of_hashes(self.family)
         return self if kind == self.evidence_kind else self._copy(evidence_kind=kind)
 
-    def like(self, stored: Scheme) -> MinHash:
-        if isinstance(stored, MinHash) and (self.evidence_kind, stored.evidence_kind) == ("packed", "hashes"):
-            return self._copy(evidence_kind="hashes")
-        return self
+    def with_exact(self, exact: bool) -> MinHash:
+        """The same signatures and bands, verified by the true similarity or by the share of equal slots."""
+        return self._copy(exact=exact, evidence_kind=_kind_of_hashes(self.family) if exact else "none")
 
     @property
     def table(self) -> str:
@@ -195,6 +197,16 @@ class MinHash(SetScheme):
         if isinstance(other, MinHash) and self.evidence_kind == other.evidence_kind and self.evidence_kind in _OF_HASHES:
             return True  # the shingle hashes themselves, whatever is made of them
         return super().reads_values_of(other)
+
+    def renewed(self) -> MinHash:
+        return self._copy(evidence_kind=_kind_of_hashes(self.family)) if self.evidence_kind == "hashes" else self
+
+    def converts(self, other: Scheme) -> bool:
+        return isinstance(other, MinHash) and (self.evidence_kind, other.evidence_kind) == ("packed", "hashes")
+
+    def converted(self, value: bytes) -> bytes:
+        digests = np.frombuffer(value, "<u8").astype(">u8").view(np.uint8).reshape(-1, 8)
+        return native.values_of_digests(self.native, [(digests, 0)]).data
 
     def compare(self, a: bytes, b: bytes, evidence_a: bytes | None, evidence_b: bytes | None) -> tuple[float, int | None]:
         if self.evidence_kind == "text":

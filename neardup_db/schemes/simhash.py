@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ..errors import ParameterError
@@ -36,6 +37,7 @@ class SimHash(CodeScheme):
 
     name: ClassVar[str] = "simhash"
     names: ClassVar[tuple[str, ...]] = ("bits", "max_distance", "blocks", "expected")
+    chosen: ClassVar[Mapping[str, tuple[str, ...]]] = {"blocks": ("bits", "max_distance", "expected")}
 
     @records_given(automatic=("bits", "blocks"))
     def __init__(

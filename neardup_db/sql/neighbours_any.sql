@@ -1,12 +1,14 @@
--- The first verified fingerprints that turn up, each with its newest visible document: enough to connect an added document. With
--- a :now before every expiry all documents are visible.
-SELECT d.id, ifnull(d.cluster_id, d.id + {alone}), v.similarity, v.distance, v.fingerprint_id
+-- The verified fingerprints as they turn up, each with its newest visible document, or else the newest of all, and whether that is
+-- visible: the first ones are enough to connect an added document.
+SELECT d.id, ifnull(d.cluster_id, d.id + {alone}), v.similarity, v.distance, v.fingerprint_id, {visible}
 FROM ({verified} LIMIT -1) AS v
 CROSS JOIN {index}_document AS d
 WHERE v.similarity >= :threshold
-    AND d.id = (
+    AND d.id = ifnull((
         SELECT max(x.id) FROM {index}_document AS x
         WHERE x.fingerprint_id = v.fingerprint_id AND x.id < :before_id
             AND {visible}
-    )
-LIMIT +:limit
+    ), (
+        SELECT max(x.id) FROM {index}_document AS x
+        WHERE x.fingerprint_id = v.fingerprint_id AND x.id < :before_id
+    ))

@@ -79,11 +79,9 @@ class StoreReaders:
         log; where SQL of the caller's has begun a transaction, which may be this thread's; and where this thread's `add_many` has
         stored records that only the main connection sees."""
         db = self._db
-        loan = db.turn.take(0)
-        if loan is not None and db.is_task:
-            db.require_open()
+        loan = db.take_now()
+        if loan is not None:
             return loan, self.own
-        db.require_open()
         taken = None if db.is_attended else self._idle()
         if taken is not None:
             return taken

@@ -37,6 +37,15 @@ class Found(NamedTuple):
         return self.expires_at is None or self.expires_at > now
 
 
+class StoredDocument(NamedTuple):
+    """A document as far as fingerprints go."""
+
+    key: Key
+    group: Key | None
+    value: bytes | None
+    token_count: int | None
+
+
 _NO_NUMBER = -(2**63)
 
 
@@ -105,7 +114,7 @@ class Documents:
                 yield None
                 return
             found = Found(*self.require_numbers(row[:4]))
-            yield found, None if found.fingerprint_id is None else self._sound(found.fingerprint_id, row[4:])
+            yield found, None if found.fingerprint_id is None else self.sound(found.fingerprint_id, row[4:])
 
     def read(self, document_id: int) -> Document:
         sql = """SELECT d.key, g.name, d.metadata, d.text, d.token_count, d.added_at, d.last_seen, d.times_seen, d.expires_at
@@ -154,12 +163,32 @@ class Documents:
         sql = "DELETE FROM {index}_group WHERE id NOT IN (SELECT group_id FROM {index}_document)"
         self.db.execute(self.store.sql(sql))
 
+    def kinds(self, name: str, now: int) -> list[str]:
+        """The types in SQLite's words of the keys ('key'), or of the names of groups ('group'), of the visible documents."""
+        sql = {
+            "key": "SELECT DISTINCT typeof(key) FROM {index}_document WHERE {visible}",
+            "group": """SELECT DISTINCT typeof(g.name) FROM {index}_document AS d JOIN {index}_group AS g ON g.id = d.group_id
+                        WHERE {visible}""",
+        }
+        return [kind for (kind,) in self.db.rows(self.store.sql(sql[name]), (now,))]
+
+    def stored(self, now: int) -> Iterator[StoredDocument]:
+        """The visible documents with their fingerprints, in the order of insertion."""
+        sql = """SELECT d.key, g.name, d.token_count, d.fingerprint_id, f.value, f.value_hash
+                 FROM {index}_document AS d LEFT JOIN {index}_group AS g ON g.id = d.group_id
+                     LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
+                 WHERE {visible} ORDER BY d.id"""
+        for key, group, token_count, fingerprint_id, *value in self.db.stream(self.store.sql(sql), (now,)):
+            stored = None if fingerprint_id is None else self.sound(fingerprint_id, tuple(value))
+            yield StoredDocument(key, group, stored, token_count)
+
     def value(self, fingerprint_id: int) -> bytes:
         """A stored value, checked against its hash."""
         sql = self.store.sql("SELECT value, value_hash FROM {index}_fingerprint WHERE id = ?")
-        return self._sound(fingerprint_id, self.db.row(sql, (fingerprint_id,)))
+        return self.sound(fingerprint_id, self.db.row(sql, (fingerprint_id,)))
 
-    def _sound(self, fingerprint_id: int, row: tuple[Any, ...] | None) -> bytes:
+    def sound(self, fingerprint_id: int, row: tuple[Any, ...] | None) -> bytes:
+        """The value of (value, value_hash), if it is the one that was written."""
         if row is None or not self.is_sound(*row):
             raise self._damaged(f"fingerprint {fingerprint_id}", "not the one that was written")
         return bytes(row[0])

@@ -68,7 +68,7 @@ def explain_pair(
     met: tuple[tuple[Any, ...], ...] = ()
     if a.fingerprint_id is not None and b.fingerprint_id is not None:
         first, second = search.stored_sketch(a.id, a.fingerprint_id), search.stored_sketch(b.id, b.fingerprint_id)
-        similarity, distance = store.scheme.compare(first.value or b"", second.value or b"", first.evidence, second.evidence)
+        similarity, distance = search.compared(first, second)
         bound, radius = store.scheme.query_bounds(None, None)
         parameters = {**search.parameters(first, a.group_id, 0), "share": None, "other_id": b.fingerprint_id}
         probes = store.table.probes(parameters)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -168,15 +168,23 @@ class Joins:
 
     def _page(self, after: int, size: int, now: int) -> tuple[list[OtherFingerprint], dict[int, list[Member]]]:
         """Fingerprints with a visible document, in the order of their ids, and these documents."""
-        sql = """SELECT f.id, g.name, f.group_id FROM {index}_fingerprint AS f LEFT JOIN {index}_group AS g ON g.id = f.group_id
+        sql = """SELECT f.id, g.name, f.group_id, f.value, f.value_hash
+                 FROM {index}_fingerprint AS f LEFT JOIN {index}_group AS g ON g.id = f.group_id
                  WHERE f.id > ? AND EXISTS (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id
                      AND {visible}) ORDER BY f.id LIMIT +?"""
-        rows = self.db.page(self.store.sql(sql), after, now, size)
+        rows, held = [], 0
+        with closing(self.db.stream(self.store.sql(sql), (after, now, size))) as read:
+            for row in read:
+                rows.append(row)
+                held += len(self.documents.sound(row[0], row[3:]))
+                if held >= limits.ASKED_BYTES:
+                    break
+        self.db.ordered(rows, after)
         ends = [(rows[0][0], rows[-1][0])] if rows else []
         members = self._members(ends, now, None if len(rows) == 1 else limits.MEMBERS_MOST)
         sought, held = [], 0
-        for number, name, group_id in rows:
-            sketch = self.search.stored_sketch(members[number][0].id, number)
+        for number, name, group_id, value, _ in rows:
+            sketch = self.search.sketch_with(members[number][0].id, value)
             sought.append(OtherFingerprint(number, name if group_id else None, sketch.value, sketch.evidence))
             held += len(sketch.value or b"") + len(sketch.evidence or b"")
             if held >= limits.ASKED_BYTES:

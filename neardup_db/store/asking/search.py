@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from itertools import starmap
 from typing import Any, NamedTuple
 
@@ -11,10 +12,11 @@ import apsw
 from ... import limits
 from ...errors import CorruptIndexError
 from ...values import Key, Match
+from ..database.connection import undecodable
 from ..layout.candidates import MAX_ID
 from ..layout.sketches import Sketch
-from ..layout.state import Store
-from .documents import EVER, Documents
+from ..layout.state import Query, Store
+from .documents import Documents
 from .question import USUAL, Question
 
 
@@ -39,6 +41,12 @@ class MatchRow(NamedTuple):
         return Match(self.key, self.similarity, self.distance)
 
 
+_PLACES = dict.fromkeys(
+    ("fingerprint", "evidence", "group_id", "now", "outlined", "settled", "limit", "except_id", "before_id", "crowd")
+)
+"""Parameters that questions of one rule have different values of."""
+
+
 class Search:
     """Asks the candidate tables; runs inside the store's transactions."""
 
@@ -51,36 +59,44 @@ class Search:
         return self.store.verification if measure is None else self.store.scheme.verification(measure)
 
     def parameters(self, sketch: Sketch, group_id: int, now: int, question: Question = USUAL) -> dict[str, Any]:
-        bounds = self._bounds(question)
-        asked = {"fingerprint": sketch.value, "evidence": sketch.evidence, "group_id": group_id, "now": now}
-        return {**bounds, **asked, "outlined": self.store.outlined, "settled": self.store.settled}
+        store = self.store
+        usual = question.threshold is None and question.max_distance is None and question.measure is None
+        if not usual or (known := store.usual) is None:
+            known = self._bounds(question)
+            if usual:
+                store.usual = known
+        found = known.copy()  # with room for what is set here: no dictionary grows
+        found["fingerprint"], found["evidence"], found["group_id"], found["now"] = sketch.value, sketch.evidence, group_id, now
+        found["outlined"], found["settled"] = store.outlined, store.settled
+        return found
 
     def _bounds(self, question: Question) -> dict[str, Any]:
-        threshold, max_distance, measure = question.threshold, question.max_distance, question.measure
-        usual = threshold is None and max_distance is None and measure is None
-        if usual and self.store.usual is not None:
-            return self.store.usual
+        """The parameters that the rule gives, and a place for each of the others."""
         scheme = self.store.scheme
-        bounds = scheme.query_bounds if measure is None else scheme.containment_bounds
-        bound, radius = bounds(threshold, max_distance)
-        found = {**scheme.query_parameters(), "threshold": bound, "max_distance": radius}
-        if usual:
-            self.store.usual = found
-        return found
+        bounds = scheme.query_bounds if question.measure is None else scheme.containment_bounds
+        threshold, radius = bounds(question.threshold, question.max_distance)
+        return {**_PLACES, **scheme.query_parameters(), "threshold": threshold, "max_distance": radius}
 
     def matches(
         self, sketch: Sketch, group_id: int, now: int, question: Question = USUAL, *, except_id: int = 0
     ) -> list[MatchRow]:
         """Visible documents that answer the question, best first, ties in the order of insertion; the sketch is the
         question's, or that of a stored document."""
+        return list(starmap(MatchRow, self.match_rows(sketch, group_id, now, question, except_id)))
+
+    def match_rows(
+        self, sketch: Sketch, group_id: int, now: int, question: Question, except_id: int = 0
+    ) -> list[tuple[Any, ...]]:
+        """The same as plain tuples (key, similarity, distance, id): most questions need no more."""
         parameters = self.parameters(sketch, group_id, now, question)
         if sketch.value is None:
             return []
         limit = question.limit
         parameters["limit"], parameters["except_id"] = -1 if limit is None else limit, except_id
+        verify = self.store.verification if question.measure is None else self._verify(question.measure)
         frame = "matches_any" if question.any else "matches"
-        query = self.store.query(frame, self._verify(question.measure), limit="" if limit is None else " LIMIT +:limit")
-        return list(starmap(MatchRow, self.rows(query.sql, query.values(parameters))))
+        query = self.store.query(frame, verify, "", "" if limit is None else " LIMIT +:limit")
+        return self.answer(query, parameters)
 
     def neighbours(self, sketch: Sketch, group_id: int, now: int, before_id: int = MAX_ID) -> list[Neighbour]:
         """Each verified fingerprint's newest document before `before_id`, expired or not, best first. Of a crowd only the first
@@ -88,31 +104,49 @@ class Search:
         if sketch.value is None:
             return []
         parameters = self.parameters(sketch, group_id, now)
-        parameters.update(before_id=before_id, limit=limits.FROM_CROWD)
-        if not self.store.crowds:
-            return self._neighbours("neighbours", "", parameters)
-        found = self._neighbours("neighbours", ", 0", parameters)
-        for crowd in self.store.table.crowds(parameters):
-            parameters["crowd"] = crowd
-            some = self._neighbours("neighbours_any", ", :crowd", parameters)
-            if not some:
-                some = self._neighbours("neighbours_any", ", :crowd", {**parameters, "now": EVER, "limit": 1})
-            found += some
-        found.sort(key=lambda neighbour: (-neighbour.similarity, -neighbour.id))
+        parameters["before_id"] = before_id
+        query = self.store.query("neighbours", self._verify(), ", 0" if self.store.crowds else "")
+        found = [Neighbour._make(row[:5]) for row in self.answer(query, parameters)]
+        if self.store.crowds:
+            for crowd in self.store.table.crowds(parameters):
+                found += self._from_crowd({**parameters, "crowd": crowd})
+            found.sort(key=lambda neighbour: (-neighbour.similarity, -neighbour.id))
         return found
 
-    def _neighbours(self, frame: str, crowd: str, parameters: dict[str, Any]) -> list[Neighbour]:
-        query = self.store.query(frame, self._verify(), crowd)
-        return [Neighbour._make(row[:5]) for row in self.rows(query.sql, query.values(parameters))]
+    def _from_crowd(self, parameters: dict[str, Any]) -> list[Neighbour]:
+        """The first ones that turn up in a crowd and are visible, or else one that has expired. The rest is not looked at."""
+        query = self.store.query("neighbours_any", self._verify(), ", :crowd")
+        found: list[Neighbour] = []
+        expired: list[Neighbour] = []
+        with closing(self.stream(query.sql, query.values(parameters))) as rows:
+            for *row, is_visible in rows:
+                if is_visible:
+                    found.append(Neighbour._make(row))
+                    if len(found) == limits.FROM_CROWD:
+                        break
+                elif not expired:
+                    expired.append(Neighbour._make(row))
+        return found or expired
+
+    def answer(self, query: Query, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+        """The rows of a query of sql/. Only damage to the stored rows can make it fail."""
+        if query.statement is None or self.db.connection.exec_trace is not None:
+            return self.rows(query.sql, query.values(parameters))
+        try:
+            return query.statement.rows(query.values(parameters))
+        except apsw.SQLError as error:
+            raise self._damaged(error) from error
+        except UnicodeDecodeError as error:
+            raise undecodable(error) from error
 
     def rows(self, sql: str, parameters: Any) -> list[tuple[Any, ...]]:
-        """The rows of a query of sql/. Only damage to the stored rows can make it fail."""
+        """The rows of another, by apsw."""
         try:
             return self.db.rows(sql, parameters)
         except apsw.SQLError as error:
             raise self._damaged(error) from error
 
-    def stream(self, sql: str, parameters: Any) -> Iterator[tuple[Any, ...]]:
+    def stream(self, sql: str, parameters: Any) -> Generator[tuple[Any, ...], None, None]:
         """The same rows one by one, where there may be too many to hold."""
         try:
             yield from self.db.stream(sql, parameters)
@@ -147,6 +181,12 @@ class Search:
             rows += sorted(tied, key=lambda row: row.id)
             start = end
         return rows[:limit]
+
+    def compared(self, a: Sketch, b: Sketch) -> tuple[float, int | None]:
+        """(similarity, distance) of two texts by the scheme's rule."""
+        if a.value is None or b.value is None:
+            return 0.0, None
+        return self.store.scheme.compare(a.value, b.value, a.evidence, b.evidence)
 
     def stored_sketch(self, document_id: int, fingerprint_id: int) -> Sketch:
         """The sketch of a stored document, for asking again."""

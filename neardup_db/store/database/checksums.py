@@ -17,6 +17,7 @@ import apsw
 
 from ...arrays import np
 from ...errors import FormatError, ParameterError
+from .statements import Connection
 
 VFS = "cksmvfs"
 
@@ -72,16 +73,16 @@ def are_in(path: str) -> bool:
 
 def connect(path: str, flags: int) -> apsw.Connection:
     """A connection to a file that checks its pages where they have checksums."""
-    connection = apsw.Connection(path, flags=flags)
+    connection = Connection(path, flags=flags)
     if connection.reserve_bytes() != RESERVED_BYTES:
         return connection
     connection.close()
-    return apsw.Connection(path, flags=flags, vfs=vfs())
+    return Connection(path, flags=flags, vfs=vfs())
 
 
 def create(path: str) -> apsw.Connection:
     """A connection to an empty file, whose pages are to have checksums unless another process makes it something else."""
-    connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs())
+    connection = Connection(path, flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs())
     connection.reserve_bytes(reserve=RESERVED_BYTES)
     return connection
 

@@ -6,10 +6,10 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 
@@ -20,9 +20,12 @@ from . import forks
 from .errors import lost_transaction, translate, translated, unknown_outcome
 from .log import OF_CHECKPOINT, Log
 from .open import cache_size
+from .statements import Connection, Statement
+
+Done = TypeVar("Done")
 
 
-def _undecodable(error: UnicodeDecodeError) -> CorruptIndexError:
+def undecodable(error: UnicodeDecodeError) -> CorruptIndexError:
     """Text of the file that is not Unicode is damage. Each method that reads rows has an `except` for it, which costs nothing: a
     context manager, entered with every statement, would take part of a query's time."""
     return CorruptIndexError(f"the file holds text that is no Unicode ({error.object[:40]!r}): restore a backup")
@@ -151,6 +154,14 @@ class Database:
         self._recover()
         return loan
 
+    def take_now(self) -> Loan | None:
+        """This thread's turn, if it is free and no other asyncio task of the thread is inside a transaction. Raises as
+        `require_open`."""
+        loan = self.turn.take(0)
+        if self._closed or self._uncertain is not None or os.getpid() != self._process_id:
+            self.require_open()
+        return loan if self._depth == 0 or self.is_task else None
+
     @property
     def is_task(self) -> bool:
         """Whether no other asyncio task of this thread is inside a transaction."""
@@ -241,11 +252,15 @@ class Database:
             cursor.row_trace = _as_it_is
         return cursor
 
+    def prepared(self, sql: str) -> Statement | None:
+        """SQL that stays prepared, for what is asked again and again; None on a connection that is not of our own."""
+        return self.connection.prepared(sql) if isinstance(self.connection, Connection) else None
+
     def rows(self, sql: str, bindings: Any = None) -> list[tuple[Any, ...]]:
         try:
             return self.execute(sql, bindings).fetchall()
         except UnicodeDecodeError as error:
-            raise _undecodable(error) from error
+            raise undecodable(error) from error
 
     def row(self, sql: str, bindings: Any = None) -> tuple[Any, ...] | None:
         """The first row of a query, None where there is none."""
@@ -253,7 +268,7 @@ class Database:
             row: tuple[Any, ...] | None = self.execute(sql, bindings).fetchone()
             return row
         except UnicodeDecodeError as error:
-            raise _undecodable(error) from error
+            raise undecodable(error) from error
 
     @contextmanager
     def held(self, sql: str, bindings: Any = None) -> Iterator[tuple[Any, ...] | None]:
@@ -263,30 +278,33 @@ class Database:
             cursor = self.execute(sql, bindings)
             row: tuple[Any, ...] | None = cursor.fetchone()
         except UnicodeDecodeError as error:
-            raise _undecodable(error) from error
+            raise undecodable(error) from error
         try:
             yield row
         finally:
             cursor.close()
 
-    def stream(self, sql: str, bindings: Any = None) -> Iterator[tuple[Any, ...]]:
+    def stream(self, sql: str, bindings: Any = None) -> Generator[tuple[Any, ...], None, None]:
         """The rows of a query one by one, where there may be too many to hold."""
         try:
             yield from self.execute(sql, bindings)
         except UnicodeDecodeError as error:
-            raise _undecodable(error) from error
+            raise undecodable(error) from error
 
     def rows_of_many(self, sql: str, bindings: Iterable[Any]) -> list[tuple[Any, ...]]:
         try:
             return self.execute_many(sql, bindings).fetchall()
         except UnicodeDecodeError as error:
-            raise _undecodable(error) from error
+            raise undecodable(error) from error
 
     def page(self, sql: str, after_id: int, *more: Any) -> list[tuple[Any, ...]]:
         """Rows of a query whose first column ascends from above `after_id`, its first parameter.
 
         In a damaged file it may not, and a listing that goes on after the last row would never end."""
-        rows = self.rows(sql, (after_id, *more))
+        return self.ordered(self.rows(sql, (after_id, *more)), after_id)
+
+    def ordered(self, rows: list[tuple[Any, ...]], after_id: int) -> list[tuple[Any, ...]]:
+        """The same rows, if they are after that id, as `page` reads them."""
         if rows and rows[-1][0] <= after_id:
             raise CorruptIndexError("the rows of a table are not in the order of their ids: restore a backup")
         return rows
@@ -353,6 +371,43 @@ class Database:
                             self._outermost = None
                     elif level.outermost is self._outermost and self._depth:
                         self._depth -= 1
+
+    def inside(self) -> object | None:
+        """The transaction that was begun here, an object that no other one has, where this thread and task are inside `writing`
+        and have nothing to write before. Then a light change needs no level of its own (`change`)."""
+        if self._depth and self.turn.mine and not self._attending and self.connection.in_transaction and self.is_task:
+            return self.transaction
+        return None
+
+    @property
+    def transaction(self) -> object | None:
+        """The transaction that was begun here, as of `inside`."""
+        begun = self._outermost
+        return None if begun is None or begun() is None else begun
+
+    def change(self, work: Callable[[], Done]) -> Done:
+        """What `work` returns, where this thread is `inside` a transaction: as a light `writing`, without what the transaction
+        has done already."""
+        changes = self.connection.total_changes()
+        try:
+            done = work()
+            if not self.connection.in_transaction:
+                raise lost_transaction()
+            return done
+        except BaseException as error:
+            try:
+                self._undo_light(changes)
+            except BaseException:  # interrupted, perhaps before it did anything
+                self._undo_light(changes)
+                raise
+            if isinstance(error, apsw.Error):
+                raise translate(error, self.name) from error
+            raise
+
+    def _undo_light(self, changes: int) -> None:
+        """End the transaction if rows were changed since there were so many changes: without a savepoint there is no less."""
+        if not self.forked and self.connection.in_transaction and self.connection.total_changes() != changes:
+            self.connection.execute("ROLLBACK")
 
     def _level(self, *, light: bool = False) -> _Level:
         """A new level. After some errors SQLite rolls back all of a transaction, outer levels too: statements that follow inside
@@ -422,8 +477,7 @@ class Database:
         if level.began:
             self.connection.execute("ROLLBACK")
         elif level.savepoint is None:
-            if self.connection.total_changes() != level.changes:
-                self.connection.execute("ROLLBACK")
+            self._undo_light(level.changes)
         else:
             # an error: the savepoint itself could not be set, or was released: nothing of ours is left
             with suppress(apsw.SQLError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -13,6 +14,7 @@ from ... import limits
 from ...errors import ParameterError, ReadOnlyError
 from ...native import EXTENSION
 from . import checksums, forks
+from .statements import Connection
 
 APPLICATION_ID = 0x4E445550
 """Of a file that this package created ("NDUP")."""
@@ -117,10 +119,14 @@ def open_file(target: str, *, read_only: bool, durability: str, timeout: float, 
     return _configured(connection, durability, timeout)
 
 
-def open_scratch(path: str) -> apsw.Connection:
+class Scratch(apsw.Connection):
+    """A connection that an index may use, and close, as its own: unlike a caller's it is used in other threads too."""
+
+
+def open_scratch(path: str) -> Scratch:
     """A connection to a new file that nobody else opens and that is not needed after an end of the program: changes are taken
     back from memory, nothing is forced onto the disk, and pages hold several large values."""
-    connection = apsw.Connection(path)
+    connection = Scratch(path)
     connection.execute(
         "PRAGMA page_size = 32768; PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; "
         f"PRAGMA temp_store = {_temp_store()}; PRAGMA cache_size = -{limits.CACHE_KIB_MANY}"
@@ -128,11 +134,29 @@ def open_scratch(path: str) -> apsw.Connection:
     return connection
 
 
+def remove_unused(path: str) -> None:
+    """Remove a file in which no index ever had a document, unless another connection has it open."""
+    if not os.path.exists(path):
+        return
+    with suppress(apsw.Error):
+        connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            # Only a connection that is alone leaves the log, and nobody else can begin before the file is gone.
+            if connection.pragma("journal_mode", "delete") != "delete":
+                return
+            connection.execute("BEGIN EXCLUSIVE")
+            if connection.execute("SELECT count(*) FROM sqlite_sequence").get == 0:
+                os.unlink(path)
+            connection.execute("ROLLBACK")
+        finally:
+            connection.close()
+
+
 def open_reader(path: str, vfs: str, *, read_only: bool, timeout: float) -> apsw.Connection:
     """One more connection to a file that is open, to read; read_only: as that was opened."""
     if read_only:
         return _configured(_open_read_only(path, timeout), "full", timeout)
-    return _configured(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs), "full", timeout)
+    return _configured(Connection(path, flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs), "full", timeout)
 
 
 def _configured(connection: apsw.Connection, durability: str, timeout: float) -> apsw.Connection:

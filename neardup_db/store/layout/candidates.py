@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import apsw
 
 from ... import native
+from ...arrays import Array
 from ..database.connection import Database
 from ..database.errors import damaged
 from .schema import sql_text
@@ -56,7 +57,7 @@ class CandidateTable(ABC):
 
     # ---- writing -----------------------------------------------------------------------------------------------------
 
-    def file(self, first_id: int, last_id: int, keys: bytes | None = None) -> None:
+    def file(self, first_id: int, last_id: int, keys: bytes | Array | None = None) -> None:
         """Write the rows of fingerprints first_id to last_id, sorted. keys: of each its group and the keys of its value, int64
         little-endian, where they are at hand, so that the values are not read."""
         try:  # not `_running`: every add is here

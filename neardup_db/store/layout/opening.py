@@ -18,7 +18,7 @@ from ..database import checksums
 from ..database.connection import Database
 from ..database.errors import system_error, translate
 from ..database.files import MODE, is_empty, new_file
-from ..database.open import APPLICATION_ID, load, open_file, open_reader
+from ..database.open import APPLICATION_ID, Scratch, load, open_file, open_reader
 from . import definitions, schema
 from .state import Choices, Shared, Store
 
@@ -51,7 +51,8 @@ def open_store(
     path = "" if isinstance(target, apsw.Connection) else check_target(target)
     try:
         if isinstance(target, apsw.Connection):
-            return _open_in(Database(target, owned=False, read_only=read_only, timeout=timeout), choices, name, attach=True)
+            owned = isinstance(target, Scratch)
+            return _open_in(Database(target, owned=owned, read_only=read_only, timeout=timeout), choices, name, attach=True)
         return _open(path, choices, name, _How(read_only, durability, timeout), attach=attach)
     except NearDupError:  # some are an OSError too
         raise

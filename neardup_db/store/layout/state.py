@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -13,17 +13,20 @@ from typing import Any, NamedTuple, TypeVar
 import apsw
 
 from ... import limits
-from ...errors import MismatchError, NearDupError
+from ...errors import MismatchError, NearDupError, ParameterError
 from ...native import lib
+from ...parameters import quoted
 from ...schemes import scheme_from_settings
 from ...schemes.base import Scheme
+from ...schemes.codes import CodeRows
 from ...text import TextRules
 from ..database import checksums
 from ..database.connection import Database
 from ..database.errors import translate
+from ..database.statements import Statement
 from . import schema
 from .candidates import CandidateTable, candidate_table
-from .sketches import Sketch, Sketches
+from .sketches import Sketch, Sketches, StoredValue, plain_sketch
 
 Answer = TypeVar("Answer")
 
@@ -84,6 +87,8 @@ class Query(NamedTuple):
 
     sql: str
     values: Callable[[dict[str, Any]], tuple[Any, ...]]
+    statement: Statement | None
+    """The same, prepared, where it can be."""
 
 
 class Store:
@@ -132,8 +137,14 @@ class Store:
         self._forget()
         self._compared_at = -1
         """State of the file in which its generation was last found to be `generation`; -1 = not known."""
+        self._value_maker: tuple[SketchRules | None, Any] = None, None
+        """What makes the value of a text by these rules; made with the first text that is asked for."""
         self._statements: dict[str, str] = {}
         self._composed: dict[tuple[str, str, str, str], Query] = {}
+        self._followed: tuple[object | None, int] = None, 0
+        """The transaction in which the generation was compared, and how many rows the connection had changed by then."""
+        self._loaded_in: object | None = None
+        """The transaction in which the settings were read: it may go back to others."""
 
     # ---- settings ----------------------------------------------------------------------------------------------------
 
@@ -175,6 +186,7 @@ class Store:
         self.usual = None
         self.generation = settings["generation"]
         self._compared_at = -1
+        self._loaded_in = self.db.transaction
         self._forget()
         if self.db.is_trusted:
             self._look_at_schema()
@@ -283,24 +295,45 @@ class Store:
                     if began:
                         self._settle()
                     yield
+                    self._follow()
             except BaseException:
                 self.shared.choices = choices
                 raise
+
+    def change(self, work: Callable[[], Answer], *, light: bool) -> Answer:
+        """What `work` returns, done as in `writing`; light: see `Database.writing`.
+
+        Inside a transaction that was begun here nobody else can write. The settings that a change before this one has compared
+        hold, unless other hands changed rows since, such as the caller's SQL. A transaction in which the settings were read can
+        go back to other ones, by a savepoint of the caller's: there each change compares them."""
+        if light:
+            inside = self.db.inside()
+            if inside is not None and self._followed == (inside, self.db.connection.total_changes()):
+                done = self.db.change(work)
+                self._followed = inside, self.db.connection.total_changes()
+                return done
+        with self.writing(light=light):
+            return work()
+
+    def _follow(self) -> None:
+        """Note that the settings hold, at the end of a change."""
+        inside = self.db.inside()
+        self._followed = None if inside is self._loaded_in else inside, self.db.connection.total_changes()
 
     def _settle(self) -> None:
         """Now and then, at the beginning of a transaction, see which fingerprints are committed; those stay so."""
         if next(self._begun) % limits.SETTLED_EVERY == 0:
             self.settled = self.db.value("SELECT seq FROM sqlite_sequence WHERE name = ?", (f"{self.name}_fingerprint",)) or 0
 
-    def at_once(self, ask: Callable[[], Answer]) -> Answer:
-        """The answer of `ask`, which sees one state, under the settings of that state. The caller holds the lock.
+    def at_once(self, ask: Callable[..., Answer], *arguments: Any) -> Answer:
+        """The answer of `ask(*arguments)`, which sees one state, under the settings of that state. The caller holds the lock.
 
         One statement, or what is asked while one is `held`, sees one state without a transaction around it, and whether the
         settings belong to it is known afterwards: nothing was written since they were compared, or they are compared now (a
         generation never comes back). Otherwise, or where `ask` fails, it is asked again as in `reading`."""
         if self.db.is_at_rest():
             try:
-                answer = ask()
+                answer = ask(*arguments)
                 if self._settings_hold():
                     return answer
             except (apsw.SQLError, NearDupError):
@@ -308,7 +341,7 @@ class Store:
             except apsw.Error as error:  # the database is busy, or the query was interrupted: no reason to ask again
                 raise translate(error, self.db.name) from error
         with self.reading():
-            return ask()
+            return ask(*arguments)
 
     def _settings_hold(self) -> bool:
         """Whether the settings belong to the state that the last statement saw."""
@@ -340,12 +373,13 @@ class Store:
         if found is None:
             verified = schema.sql_text(f"verify_{verify}").replace("{crowd}", crowd)
             text = self._filled(schema.sql_text(frame).replace("{verified}", verified).replace("{limit}", limit))
-            found = self._composed[frame, verify, crowd, limit] = Query(text, itemgetter(*schema.parameters(text)))
+            found = Query(text, itemgetter(*schema.parameters(text)), self.db.prepared(text))
+            self._composed[frame, verify, crowd, limit] = found
         return found
 
     # ---- sketches ----------------------------------------------------------------------------------------------------
 
-    def sketch_texts(self, texts: list[str | bytes], *, evidence: bool, to_file: bool = False) -> Sketches:
+    def sketch_texts(self, texts: Sequence[str | bytes], *, evidence: bool, to_file: bool = False) -> Sketches:
         """Stored values of texts; with `evidence` also what verification needs of a query, `to_file` what storing many needs.
         No transaction needed: after a rebuild in another thread meanwhile the sketch is one of another epoch."""
         epoch, scheme, rules = self.sketch_rules
@@ -355,10 +389,15 @@ class Store:
 
     def sketch_text(self, text: str | bytes) -> Sketch:
         """A text that is asked for, with what verification needs."""
-        epoch, scheme, rules = self.sketch_rules
-        value, token_count = scheme.value(text, rules)
+        sketch_rules = self.sketch_rules
+        epoch, scheme, rules = sketch_rules
+        made_for, value_of = self._value_maker
+        if made_for is not sketch_rules:
+            value_of = scheme.value_maker(rules)
+            self._value_maker = sketch_rules, value_of
+        value, token_count = value_of(text)
         evidence = scheme.evidence([text], rules)
-        return Sketch(value, None if evidence is None else evidence[0], token_count, epoch)
+        return plain_sketch((value, None if evidence is None else evidence[0], token_count, epoch, None, None))
 
     def sketch_to_store(self, text: str | bytes) -> Sketch:
         """A text that is added alone, with the hash and the keys of its value."""
@@ -370,9 +409,31 @@ class Store:
     def sketch_code(self, code: Any) -> Sketch:
         """The stored value of a code that the application brings."""
         epoch, scheme, _ = self.sketch_rules
-        return Sketch(scheme.code_value(code), None, None, epoch)
+        return plain_sketch((scheme.code_value(code), None, None, epoch, None, None))
 
-    def sketch_codes(self, codes: Iterable[Any]) -> Sketches:
-        """The stored values of several codes."""
+    def sketch_values(self, values: Sequence[StoredValue]) -> Sketches:
+        """Stored values that were made elsewhere, and were checked."""
+        return Sketches([one.value for one in values], None, [one.token_count for one in values], self.sketch_rules.epoch)
+
+    def checked_value(self, value: StoredValue) -> StoredValue:
+        """A stored value that was made elsewhere; ParameterError where the scheme has no such one."""
+        if value.value is not None and not self.scheme.is_value(value.value):
+            raise ParameterError(
+                f"{len(value.value)} bytes are no fingerprint of {self.scheme!r}: the file is damaged, make it anew"
+            )
+        count = value.token_count
+        if count is not None and not (type(count) is int and 0 <= count < 1 << 62):
+            raise ParameterError(f"token_count={quoted(count)}: give an integer, 0 or more, or null")
+        return value
+
+    def sketch_codes(self, rows: Sequence[Any], first: int, end: int) -> Sketches:
+        """The stored values of the codes from one number to before another, of those that the scheme's `code_rows` gave."""
         epoch, scheme, _ = self.sketch_rules
-        return Sketches([scheme.code_value(code) for code in codes], None, None, epoch)
+        codes = rows[first:end]
+        if isinstance(rows, CodeRows):  # are values already
+            return Sketches(codes, None, None, epoch)
+        try:
+            values = [scheme.code_value(code) for code in codes]
+        except ParameterError:  # again, to say which one it is
+            values = [scheme.code_value(code, f"codes[{place}]") for place, code in enumerate(codes, first)]
+        return Sketches(values, None, None, epoch)

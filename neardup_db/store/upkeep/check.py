@@ -1,4 +1,4 @@
-"""The invariants of an index, each with its own message."""
+"""Tests the invariants of an index. Each has its own message."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHOWN = 5
 
 
 class Checker:
-    """Looks at everything that is stored; runs inside the store's transactions."""
+    """Tests everything that is stored. The caller holds a transaction of the store, except for `pages`."""
 
     def __init__(self, store: Store, clusters: Clusters) -> None:
         self.store = store
@@ -30,21 +30,21 @@ class Checker:
         self.joins = clusters.joins
 
     def pages(self) -> CheckReport:
-        """The checksums of all pages, where the file has them; outside of a transaction."""
+        """Tests the checksum of every page, if the file has checksums. No transaction may be open."""
         connection = self.db.connection
         damaged = checksums.damaged_pages(connection.filename) if checksums.has(connection) else []
         return CheckReport(tuple(shown("pages with a wrong checksum (restore a backup)", damaged)))
 
     def run(self) -> CheckReport:
-        """Every invariant, in the order in which later ones rely on earlier ones."""
+        """Tests every invariant. An invariant that others rely on comes before them."""
         problems = [*_reported(self._integrity()), *_reported(self._definitions())]
-        if problems:  # SQLite cannot read the file, so nothing further can be checked
+        if problems:  # the tables cannot be relied on, so no other invariant can be tested
             return CheckReport(tuple(problems))
         damaged = self.damaged()
         problems += shown("fingerprints whose value is damaged", damaged)
         for part in (self._fingerprints, self._documents, self._letters, self._counters, self._crowds):
             problems += _reported(part())
-        if not damaged:  # rows and labels follow from values: with damaged ones there is nothing to compare them with
+        if not damaged:  # candidate rows are computed from values, so damaged values say nothing about them
             problems += _reported(self._candidates())
             problems += _reported(self._texts())
         problems += _reported(self._matches())
@@ -70,7 +70,7 @@ class Checker:
     # ---- one row ------------------------------------------------------------------------------------------------------
 
     def damaged(self) -> list[int]:
-        """Ids of fingerprints whose value is not the one that was written, or cannot be one of the scheme's."""
+        """Ids of fingerprints with a damaged value: its hash is not the stored one, or the scheme makes no such value."""
         damaged: list[int] = []
         last = 0
         sql = self.store.sql("SELECT id, value, value_hash FROM {index}_fingerprint WHERE id > ? ORDER BY id LIMIT ?")
@@ -113,14 +113,14 @@ class Checker:
             )
 
     def _letters(self) -> Iterator[str]:
-        """Every text can be decoded: reading one that is not Unicode raises CorruptIndexError."""
+        """Every key, name and metadata can be decoded: reading bytes that are not Unicode raises CorruptIndexError."""
         for sql in ("SELECT key, metadata FROM {index}_document", "SELECT name FROM {index}_group"):
             for _ in self.db.stream(self.store.sql(sql)):
                 pass
         yield from ()
 
     def _counters(self) -> Iterator[str]:
-        """No id or label can be given a second time, which would join documents that have nothing in common."""
+        """No counter can give an id or a label a second time, which would join documents that have nothing in common."""
         yield from self._few(
             """SELECT name || ' ' || quote(seq) FROM sqlite_sequence WHERE name IN ('{index}_document', '{index}_fingerprint')
                AND (typeof(seq) <> 'integer' OR seq NOT BETWEEN 0 AND :last_id) LIMIT :limit""",
@@ -149,7 +149,7 @@ class Checker:
         )
 
     def _crowds(self) -> Iterator[str]:
-        """A crowd is exactly one cluster: an added document compares with a few documents of it, which stand for all."""
+        """A crowd is exactly one cluster, because an added document is compared with only a few of its documents."""
         yield from self._few(
             """SELECT f.id FROM {index}_fingerprint AS f WHERE f.crowd <> 0 AND (
                    0 = (SELECT value FROM {index}_setting WHERE name = 'crowds')
@@ -184,7 +184,7 @@ class Checker:
             yield from shown(f"fingerprint ids of rows that no fingerprint has in {table.name}", table.excess(SHOWN + 1))
 
     def _texts(self) -> Iterator[str]:
-        """Every stored text is the one that was fingerprinted: rebuild() and exact verification start from it."""
+        """Every stored text has the stored fingerprint, because rebuild() and exact verification compute from the text."""
         if not self.store.store_text:
             return
         changed: list[int] = []
@@ -212,8 +212,7 @@ class Checker:
         )
 
     def _labels(self) -> Iterator[str]:
-        """Recorded edges are real pairs, and the labels are the components of the graph of all pairs, those of expired documents
-        too."""
+        """Every recorded match is a real pair. Labels name the components of the graph of all pairs, expired ones too."""
         recorded = UnionFind()
         for document_id, other_id in self.db.stream(self.store.sql("SELECT document_id, other_id FROM {index}_match")):
             recorded.union(document_id, other_id)
@@ -242,7 +241,7 @@ class Checker:
         yield from shown("documents with a recorded match of another similarity or distance", sorted(unlike))
 
     def _unjoined(self, pairs: RangePairs) -> Iterator[int]:
-        """The earlier document of each pair that has two labels; of equal copies, those before a change of the label."""
+        """Of each pair with two different labels, the earlier document. Equal copies are compared with the next copy only."""
         for members in pairs.members.values():
             yield from (a.id for a, b in pairwise(members) if a.cluster_id != b.cluster_id)
         for fingerprint_id, other_id, *_ in pairs.found:
@@ -250,8 +249,8 @@ class Checker:
                 yield from (min(a, b).id for b in pairs.members.get(other_id, ())[:1] if a.cluster_id != b.cluster_id)
 
     def _recorded(self, first_id: int, last_id: int) -> Iterator[tuple[int, int, int, float, int | None]]:
-        """(document, the lower fingerprint, the higher one, similarity, distance) of recorded matches, the lower fingerprint
-        being of the range."""
+        """Recorded matches whose lower fingerprint id is in the range, as (document, lower fingerprint, higher fingerprint,
+        similarity, distance)."""
         sql = """SELECT m.document_id, a.fingerprint_id, b.fingerprint_id, m.similarity, m.distance FROM {index}_document AS a
                  CROSS JOIN {index}_match AS m CROSS JOIN {index}_document AS b
                  WHERE a.fingerprint_id BETWEEN :first_id AND :last_id
@@ -263,7 +262,7 @@ class Checker:
 
 
 def _reported(problems: Iterator[str]) -> Iterator[str]:
-    """The problems, and last the error of reading that ended the search, if there was one."""
+    """The problems. If reading them raises CorruptIndexError, its message comes last."""
     try:
         yield from problems
     except CorruptIndexError as error:
@@ -271,7 +270,7 @@ def _reported(problems: Iterator[str]) -> Iterator[str]:
 
 
 def shown(message: str, examples: Iterable[object]) -> Iterator[str]:
-    """The message with the first SHOWN examples; nothing where there are none."""
+    """The message with the first SHOWN examples. Without an example there is no message."""
     listed = list(examples)
     if listed:
         yield f"{message}: {', '.join(map(str, listed[:SHOWN]))}{', ...' if len(listed) > SHOWN else ''}"

@@ -1,5 +1,5 @@
-"""Mending an index: SQLite's indexes follow from the tables, fingerprints from stored texts, candidate rows and clusters from
-fingerprints."""
+"""Repairs an index. Each step computes what is damaged from what is sound: SQLite's indexes from the tables, fingerprints from
+stored texts, candidate rows and clusters from fingerprints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .rebuild import fingerprint_of, refile
 
 
 class Repair:
-    """Mends what can be mended; runs inside the store's write transaction."""
+    """Repairs what can be computed again. The caller holds a write transaction of the store."""
 
     def __init__(self, store: Store, clusters: Clusters) -> None:
         self.store = store
@@ -23,9 +23,9 @@ class Repair:
         self.documents = clusters.documents
 
     def run(self, now: int, damaged: Sequence[int]) -> tuple[list[str], list[str]]:
-        """Rebuild what follows from the documents: fingerprints where texts are stored, candidate rows, edges, clusters.
+        """Compute again what the documents determine: fingerprints if texts are stored, candidate rows, matches and clusters.
 
-        damaged: fingerprints that are not to be read. Returns what was done, and what is lost."""
+        damaged: ids of fingerprints whose values must not be read. Returns messages of what was done, and of what is lost."""
         done = self._mend_counters()
         mended, lost = self._repair_fingerprints(set(damaged))
         done += mended
@@ -39,7 +39,7 @@ class Repair:
         return done, lost
 
     def indexes(self) -> list[str]:
-        """Make SQLite's indexes and the views anew, which every other step relies on; returns what was done."""
+        """Make SQLite's indexes and the views again. Every other step relies on them. Returns messages of what was done."""
         done = [f"{name} made again" for name in definitions.restore(self.db, self.store.name, self.store.scheme.table)]
         if any(message != "ok" for (message,) in self.db.rows("PRAGMA integrity_check(1)")):
             for table in ("document", "fingerprint", "match", "group"):
@@ -48,7 +48,7 @@ class Repair:
         return done
 
     def _mend_counters(self) -> list[str]:
-        """Set the counters of ids so that no id in use is given again."""
+        """Set each counter of ids to the highest id in use, so that no id is given again. Returns messages of what was done."""
         done = []
         for table in ("document", "fingerprint"):
             name = f"{self.store.name}_{table}"
@@ -61,8 +61,10 @@ class Repair:
         return done
 
     def _repair_fingerprints(self, damaged: set[int]) -> tuple[list[str], list[str]]:
-        """Give every document a sound fingerprint of its own group, from its text or its old value, or none. Returns what was
-        done, and what is lost."""
+        """Give each document with a damaged or missing fingerprint, or one of another group, a sound one.
+
+        The value comes from the document's text, else from the old fingerprint. Without either the document has no fingerprint.
+        Returns messages of what was done, and of what is lost."""
         unpoint = self.store.sql("UPDATE {index}_document SET fingerprint_id = NULL WHERE fingerprint_id = ?")
         sql = self.store.sql(
             """SELECT d.id, d.key, d.group_id, d.fingerprint_id, f.value FROM {index}_document AS d
@@ -91,7 +93,7 @@ class Repair:
         return done, list(shown(message, map(repr, lost)))
 
     def _merge_doubles(self) -> None:
-        """Let documents with equal values share the first of their fingerprints; the others become orphans."""
+        """Let documents with equal values share the fingerprint with the lowest id. The others become orphans."""
         sql = """UPDATE {index}_document SET fingerprint_id = (
                      SELECT min(b.id) FROM {index}_fingerprint AS a JOIN {index}_fingerprint AS b
                      ON b.group_id = a.group_id AND b.value_hash = a.value_hash AND b.value = a.value

@@ -118,8 +118,10 @@ class Background:
         self.db = db
         self._preparing = Lane(1, 0)
         self._writing = Lane(limits.WAITING_MAX, limits.WAITING_BYTES)
-        for lane in (self._preparing, self._writing):  # an interrupt may come before `_end`
-            weakref.finalize(self, lane.end).atexit = False
+        self._enders = [weakref.finalize(self, lane.end) for lane in (self._preparing, self._writing)]
+        """An interrupt may come before `_end`."""
+        for ender in self._enders:
+            ender.atexit = False
 
     def __enter__(self) -> Background:
         return self
@@ -166,3 +168,5 @@ class Background:
             self.db.connection.interrupt()
         self._preparing.join()
         self._writing.join()
+        for ender in self._enders:  # each holds a lane, whose error holds all that was at work
+            ender.detach()

@@ -7,30 +7,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from ... import clock, limits
 from ...errors import DuplicateKeyError, NearDupError
-from ...parameters import IfExists, OnError, check_record, is_plain_key, storable
-from ...values import MOST_PROBLEMS, AddReport, Key, Skipped
+from ...parameters import IfExists, OnError, check_group, check_key, check_record, is_plain_key, storable
+from ...values import MOST_PROBLEMS, AddReport, Key, Record, Skipped
 from ..asking.documents import Documents
 from ..layout.sketches import Sketches
 from ..layout.state import Store
 from .background import Background, Work
+from .columns import Codes, Row, Rows, Table, size_of
 from .segment import Batch, Segment
 from .short_texts import TokenCounts
 from .writer import Writer
-
-
-class Columns(NamedTuple):
-    """Keys and codes of the same length, for records that have nothing else: those from arrays are not checked one by one."""
-
-    keys: Sequence[Any]
-    codes: Sequence[bytes]
-
-    def batches(self) -> Iterator[tuple[Sequence[Any], Sequence[bytes]]]:
-        for start in range(0, len(self.keys), limits.BATCH_RECORDS):
-            yield self.keys[start : start + limits.BATCH_RECORDS], self.codes[start : start + limits.BATCH_RECORDS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +31,8 @@ class IngestOptions:
     only_new: bool
     commit_every: int | None
     progress: Callable[[int], Any] | None
+    require: Callable[..., None] | None = None
+    """Refuses a scheme and text rules that the records are not of; called inside the transaction."""
 
 
 class Ingest:
@@ -73,7 +65,7 @@ class Ingest:
         """The error of writing earlier records, raised again by the next batch: it was raised first where the index was used,
         inside the records' iterator or `progress`, and these may have caught it."""
 
-    def run(self, records: Iterable[Any]) -> AddReport:
+    def run(self, records: Iterable[Any] | Codes | Table) -> AddReport:
         """Take all records; one transaction, or one for every `commit_every` of them."""
         with self.store.db.attended(self.settle):
             try:
@@ -99,33 +91,54 @@ class Ingest:
 
     # ---- reading the records -----------------------------------------------------------------------------------------
 
-    def _read(self, records: Iterable[Any]) -> None:
+    def _read(self, records: Iterable[Any] | Codes | Table) -> None:
         """Collect checked records in batches: large enough to pay, small enough to bound the memory."""
-        if isinstance(records, Columns):
-            if self.options.commit_every is None and not self.store.store_text:
-                return self._read_columns(records)
-            records = (pair for keys, codes in records.batches() for pair in zip(keys, codes, strict=True))
-        most, most_size = limits.BATCH_RECORDS, limits.BATCH_SIZE
+        if isinstance(records, Table) or (isinstance(records, Codes) and self.options.commit_every is None):
+            return self._read_columns(records)
+        if isinstance(records, Codes):  # the settings may change between two transactions, so each code is checked
+            records = records.pairs()
         for number, record in enumerate(records):
             self._append_checked(record, number)
-            batch = self._batch
-            if len(batch) >= most or len(batch) == self._left or batch.size >= most_size:
-                self._hand_over()
-                self._report()
-                if self._left == 0:
-                    self._commit()
+            self._hand_over_full()
         return None
 
-    def _read_columns(self, columns: Columns) -> None:
-        for keys, codes in columns.batches():
-            batch = self._batch
-            if all(map(is_plain_key, keys)):
-                batch.keys, batch.contents = list(keys), list(codes)
-            else:
-                for i, record in enumerate(zip(keys, codes, strict=True)):
-                    self._append_checked(record, batch.first + i)
+    def _hand_over_full(self) -> None:
+        batch = self._batch
+        if len(batch) >= limits.BATCH_RECORDS or len(batch) == self._left or batch.size >= limits.BATCH_SIZE:
             self._hand_over()
             self._report()
+            if self._left == 0:
+                self._commit()
+
+    def _read_columns(self, columns: Codes | Table) -> None:
+        """`_read` of records that come as columns, many at once."""
+        number = 0
+        for rows in columns.rows():
+            start, end = 0, len(rows.keys)
+            while start < end:
+                batch = self._batch
+                most = limits.BATCH_RECORDS if self._left is None else min(limits.BATCH_RECORDS, self._left)
+                part = rows.some(slice(start, start + most - len(batch))).within(limits.BATCH_SIZE - batch.size)
+                self._append_rows(part, number + start)
+                start += len(part.keys)
+                self._hand_over_full()
+            number += end
+
+    def _append_rows(self, rows: Rows, first: int) -> None:
+        """Put rows into the batch, less those that `on_error` leaves out; `first` is the number of the first record."""
+        batch, store_text = self._batch, self.store.store_text and self.options.content == "text"
+        if not store_text and rows.are_plain():
+            batch.extend(rows.keys, rows.contents, size_of(rows.contents))
+            return
+        texts = list(rows.contents) if store_text else [None] * len(rows.keys)
+        kept = []
+        for place, text in enumerate(texts):
+            count = len(batch)
+            self._append_checked(Row(rows, place, text), first + place)
+            if len(batch) > count:
+                kept.append(place)
+        contents = rows.contents_at(kept)
+        batch.extend([], contents, size_of(contents))
 
     def _append_checked(self, record: Any, number: int) -> None:
         """`_append`, which may skip a wrong record, and names it where it may not."""
@@ -158,6 +171,12 @@ class Ingest:
 
     def _append(self, batch: Batch, record: Any) -> None:
         code = self.options.content == "code"
+        if self.options.content == "value":
+            key, group = check_key(record.key), check_group(record.group)
+            batch.append(key, self.store.checked_value(record.stored))
+            if group is not None:
+                batch.more[len(batch) - 1] = Record(key, None, None, group, None)
+            return
         if type(record) is tuple and len(record) == 2 and not self.store.store_text and is_plain_key(record[0]):
             key, content = record  # nearly every record, so this way is the quickest
             if code:
@@ -165,12 +184,15 @@ class Ingest:
             if type(content) is bytes or type(content) is str:
                 batch.append(key, content)
                 return
+        elif type(record) is Row:
+            batch.add(record.checked())
+            return
         options = self.options
         checked = check_record(record, content=options.content, if_exists=options.if_exists, store_text=self.store.store_text)
         content = self.store.scheme.code_value(checked.content) if code else checked.content
-        batch.append(checked.record.key, content)
-        if any(value is not None for value in checked.record[1:]):
-            batch.more[len(batch) - 1] = checked.record
+        batch.add(checked.record)
+        batch.contents.append(content)
+        batch.size += len(content)
         if checked.if_exists != options.if_exists:
             batch.if_exists[len(batch) - 1] = checked.if_exists
 
@@ -201,6 +223,8 @@ class Ingest:
             )
         with self._at_work():
             background = self._background()
+            if self.options.require is not None:  # here nobody can rebuild the index meanwhile
+                self.options.require(self.store.scheme, self.store.rules)
             if batch.epoch != self.store.epoch:  # the index was rebuilt since the first of its records was checked
                 self._check_again(batch)
             self._batch.epoch = self.store.epoch
@@ -224,6 +248,9 @@ class Ingest:
     def _check_again(self, batch: Batch) -> None:
         if self.options.content == "code":
             batch.contents = [self.store.scheme.code_value(code) for code in batch.contents]
+            return
+        if self.options.content == "value":
+            batch.contents = [self.store.checked_value(value) for value in batch.contents]
             return
         for i, text in enumerate(batch.contents):
             stored = storable(text) if self.store.store_text else None
@@ -284,6 +311,8 @@ class Ingest:
         contents, batch.contents = batch.contents, []
         if self.options.content == "code":
             return Sketches(contents, None, None, self.store.epoch)
+        if self.options.content == "value":
+            return self.store.sketch_values(contents)
         evidence = self.store.record_matches or self.options.only_new
         return self.store.sketch_texts(contents, evidence=evidence, to_file=not self.options.only_new)
 

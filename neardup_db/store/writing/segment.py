@@ -20,8 +20,8 @@ from .known_values import KnownValues
 
 
 class Batch:
-    """Records as columns: keys and contents (texts or codes, until they are fingerprinted), and whole records where there is more
-    to them."""
+    """Records as columns: keys and contents (a list of texts or codes, or LocatedTexts, until they are fingerprinted), and whole
+    records where there is more to them."""
 
     def __init__(self, first: int = 0, epoch: int = -1) -> None:
         self.first = first
@@ -31,7 +31,7 @@ class Batch:
         self.skipped: list[int] = []
         """Places of records that were left out, ascending."""
         self.keys: list[Key] = []
-        self.contents: list[Any] = []
+        self.contents: Any = []
         self.more: dict[int, Record] = {}
         self.if_exists: dict[int, str] = {}
         """The choice of a record of its own."""
@@ -45,6 +45,21 @@ class Batch:
         self.keys.append(key)
         self.contents.append(content)
         self.size += len(content)
+
+    def add(self, record: Record) -> None:
+        """A record whose content follows, by `extend`."""
+        self.keys.append(record.key)
+        if any(value is not None for value in record[1:]):
+            self.more[len(self.keys) - 1] = record
+
+    def extend(self, keys: Sequence[Key], contents: Any, size: int) -> None:
+        """Keys and contents, of the same kind as those before, with the size of the contents."""
+        self.keys += keys
+        if self.contents:
+            self.contents += contents
+        else:
+            self.contents = contents
+        self.size += size
 
     def record(self, i: int) -> Record:
         return self.more.get(i) or Record(self.keys[i], None, None, None, None)
@@ -123,7 +138,9 @@ class Segment:
         unfiled, keys, unconnected = self._unfiled, self._unfiled_keys, self._unconnected
         self._unfiled, self._unfiled_keys, self._unconnected = None, [], []
         if unfiled is not None:
-            self.store.table.file(*unfiled, np.concatenate(keys).astype("<i8").tobytes() if keys else None)
+            joined = np.concatenate(keys).astype("<i8", copy=False) if keys else None
+            del keys  # they are many bytes, as is each copy of them
+            self.store.table.file(*unfiled, joined)
         matched, unsure = self.clusters.connect_many(unconnected, unfiled, now) if unconnected else (set(), set())
         self.db.undo.unfinished = False
         return len(matched) + sum(self._has_match(document_id, now) for document_id in unsure)

@@ -1,0 +1,157 @@
+/* bucket_values.c: the join of buckets over values in memory, for a caller whose candidate table is somewhere else: it hands over
+ * whole buckets with the values in them. */
+#include <stdlib.h>
+
+#include "joins/bucket_run.h"
+#include "joins/joins.h"
+
+typedef struct value_table {
+    const nd_scheme *scheme;
+    const uint8_t *data;
+    const uint64_t *ends;
+    const int64_t *buckets; /* of each row, ascending */
+    const int64_t *items;
+    size_t row_count;
+    ND_LIST(uint64_t) numbers; /* of the value that was read last */
+} value_table;
+
+static size_t first_row(const value_table *table, int64_t bucket)
+{
+    size_t low = 0, high = table->row_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (table->buckets[middle] < bucket)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static int read_bucket(void *context, const nd_filed *probe, nd_bucket_join *join)
+{
+    const value_table *table = context;
+    int status = ND_OK;
+    for (size_t i = first_row(table, probe->low); i < table->row_count && table->buckets[i] == probe->low && status == ND_OK; i++)
+        status = nd_bucket_join_take_id(join, table->items[i]);
+    return status;
+}
+
+/* Packed hashes are compared as numbers. */
+static int read_value(void *context, int64_t id, const uint8_t **bytes, size_t *size)
+{
+    value_table *table = context;
+    const size_t start = id == 0 ? 0 : (size_t)table->ends[id - 1];
+    *bytes = table->data + start;
+    *size = (size_t)table->ends[id] - start;
+    if (table->scheme->evidence != ND_EVIDENCE_PACKED)
+        return nd_scheme_value_check(table->scheme, *bytes, *size);
+    const size_t count = nd_set_count(*size);
+    int status = count == 0 ? ND_ERROR_DAMAGED : ND_ROOM(table->numbers, count);
+    if (status == ND_OK)
+        status = nd_set_read(*bytes, *size, table->numbers.at);
+    *bytes = (const uint8_t *)table->numbers.at;
+    *size = count * sizeof(uint64_t);
+    return status;
+}
+
+static int is_visible(void *context, int64_t id, int *visible)
+{
+    (void)context;
+    (void)id;
+    *visible = 1;
+    return ND_OK;
+}
+
+static int is_stopped(void *context)
+{
+    (void)context;
+    return 0;
+}
+
+static int check_table(const value_table *table, size_t count, const int64_t *known)
+{
+    if (table->scheme->plan != ND_PLAN_BANDS || table->scheme->evidence == ND_EVIDENCE_TEXT)
+        return ND_ERROR_PARAMETER;
+    if (count > UINT32_MAX)
+        return ND_ERROR_CAPACITY;
+    for (size_t i = 0; i < table->row_count; i++)
+        if (table->items[i] < 0 || (uint64_t)table->items[i] >= count || (i > 0 && table->buckets[i] < table->buckets[i - 1]))
+            return ND_ERROR_PARAMETER;
+    for (size_t i = 0; i < count; i++)
+        if ((known != NULL && (known[i] < 0 || (uint64_t)known[i] >= count)) || (i > 0 && table->ends[i] < table->ends[i - 1]))
+            return ND_ERROR_PARAMETER;
+    return ND_OK;
+}
+
+static int join_known(nd_components *components, const int64_t *known, size_t count)
+{
+    int status = ND_OK;
+    for (size_t i = 0; known != NULL && i < count && status == ND_OK; i++)
+        if (known[i] != (int64_t)i)
+            status = nd_components_join(components, (int64_t)i, known[i]);
+    return status;
+}
+
+/* Page after page; every page meets the whole table. */
+static int run(nd_bucket_join *join, const value_table *table, size_t first, size_t count)
+{
+    int status = ND_OK;
+    for (int64_t id = (int64_t)first, next; id < (int64_t)count && status == ND_OK; id = next) {
+        next = (int64_t)count;
+        nd_bucket_join_begin_rows(join, id, (int64_t)count - 1);
+        for (size_t i = 0; i < table->row_count && status == ND_OK; i++)
+            status = nd_bucket_join_add_row(join, 0, table->buckets[i], table->items[i]);
+        if (status == ND_OK)
+            status = nd_bucket_join_end_rows(join, &next);
+        for (size_t i = 0; i < join->items.count; i++)
+            join->items.at[i].matched = 1; /* it may be connected before it is compared */
+        if (status == ND_OK)
+            status = nd_bucket_join_run(join);
+    }
+    return status;
+}
+
+/* Small buckets give all their pairs: those that connect are kept. */
+static int keep_connecting(nd_bucket_join *join, const int64_t *known, size_t count, nd_pairs *pairs)
+{
+    size_t pair_count;
+    nd_bucket_pair *found = nd_bucket_join_pairs(join, &pair_count);
+    nd_components *components = nd_components_new();
+    int status = components == NULL ? ND_ERROR_MEMORY : join_known(components, known, count);
+    for (size_t i = 0; i < pair_count && status == ND_OK; i++) {
+        if (nd_components_find(components, found[i].id) == nd_components_find(components, found[i].other))
+            continue;
+        status = nd_components_join(components, found[i].id, found[i].other);
+        if (status == ND_OK)
+            status = nd_pairs_add(pairs, (uint64_t)found[i].other << 32 | (uint64_t)found[i].id, found[i].similarity);
+    }
+    nd_components_free(components);
+    free(found);
+    return status == ND_OK ? nd_pairs_finish(pairs) : status;
+}
+
+int nd_scheme_connect(const nd_scheme *scheme, const uint8_t *data, const uint64_t *ends, size_t count, size_t first,
+    const int64_t *buckets, const int64_t *items, size_t row_count, const int64_t *known, nd_pairs *pairs)
+{
+    value_table table =
+        {.scheme = scheme, .data = data, .ends = ends, .buckets = buckets, .items = items, .row_count = row_count};
+    const nd_bucket_reader reader = {.context = &table,
+        .read_bucket = read_bucket,
+        .read_value = read_value,
+        .is_visible = is_visible,
+        .is_stopped = is_stopped};
+    nd_pairs_reset(pairs);
+    int status = check_table(&table, count, known);
+    if (status != ND_OK)
+        return status;
+    nd_bucket_join *join = nd_bucket_join_new(scheme, ND_BUCKETS_CONNECT, ND_PAIRS_MAX, &reader);
+    status = join == NULL ? ND_ERROR_MEMORY : join_known(join->components, known, count);
+    if (status == ND_OK)
+        status = run(join, &table, first, count);
+    if (status == ND_OK)
+        status = keep_connecting(join, known, count, pairs);
+    nd_bucket_join_free(join);
+    free(table.numbers.at);
+    return status;
+}

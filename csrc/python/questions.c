@@ -1,0 +1,591 @@
+/* questions.c: the module neardup_db._questions: the two calls in which a question spends most of its time, the fingerprint of a
+ * text, and a statement of SQL that stays prepared and is run from its first row to its last.
+ *
+ * apsw finds a statement again by its text, and gives up Python's lock at every row: two threads that ask short questions spend
+ * their time handing the lock to each other. Here it is given up once for a call, and the rows come back together.
+ *
+ * The file is also an extension of SQLite, by which it gets the functions of apsw's library; it adds nothing to a connection. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+#include <sqlite3ext.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "neardup_abi.h"
+
+SQLITE_EXTENSION_INIT1
+
+#define KEPT_BYTES 65536 /* of a statement's buffers; larger ones are freed after a run */
+
+#define AWAKE_NS 60000   /* for which a thread waits awake for Python's lock: a few times what a question keeps it */
+#define ROOM_SIZE 1200   /* bytes of a piece of SQLite's lookaside memory, as it has by default, */
+#define ROOM_COUNT 120   /* and how many: three times as many */
+
+#if defined(__GNUC__)
+#define EXPORT __attribute__((visibility("default")))
+#else
+#define EXPORT
+#endif
+
+typedef struct state {
+    PyObject *exception_for, *closed_error, *threading_error; /* of apsw; NULL until there is a statement */
+} state;
+
+/* A value of a row. */
+typedef struct cell {
+    int type; /* SQLITE_INTEGER, ... */
+    union {
+        int64_t integer;
+        double real;
+        struct {
+            size_t at, size; /* in the answer's bytes */
+        };
+    };
+} cell;
+
+/* The rows of a run, before they are Python's. */
+typedef struct answer {
+    int columns;
+    cell *cells;
+    size_t cell_count, cell_room;
+    char *bytes;
+    size_t byte_count, byte_room;
+} answer;
+
+typedef struct statement {
+    PyObject_HEAD
+    PyObject *connection; /* which therefore is never freed before the statement is finalized */
+    sqlite3 *db;
+    PyObject *sql;
+    sqlite3_stmt *prepared; /* NULL: not yet, or ended */
+    int is_ended, is_running;
+    long process_id;
+    long long data_version;
+    answer spare;
+    PyObject *weak_references;
+} statement;
+
+/* ---- rows ------------------------------------------------------------------------------------------------------------ */
+
+/* Room for so many more; 0 if memory is out. */
+static int reserve(void **items, size_t *room, size_t count, size_t more, size_t item_size)
+{
+    if (more <= *room - count)
+        return 1;
+    const size_t wanted = count + more + (count >> 1) + 16;
+    void *const grown = sqlite3_realloc64(*items, wanted * item_size);
+    if (grown == NULL)
+        return 0;
+    *items = grown;
+    *room = wanted;
+    return 1;
+}
+
+/* Adds the present row; an SQLite result code. */
+static int take_row(sqlite3_stmt *from, int columns, answer *out)
+{
+    if (!reserve((void **)&out->cells, &out->cell_room, out->cell_count, (size_t)columns, sizeof *out->cells))
+        return SQLITE_NOMEM;
+    for (int i = 0; i < columns; i++) {
+        cell *const this = &out->cells[out->cell_count++];
+        this->type = sqlite3_column_type(from, i);
+        if (this->type == SQLITE_INTEGER) {
+            this->integer = sqlite3_column_int64(from, i);
+        } else if (this->type == SQLITE_FLOAT) {
+            this->real = sqlite3_column_double(from, i);
+        } else if (this->type != SQLITE_NULL) {
+            const void *const data = this->type == SQLITE_TEXT ? (const void *)sqlite3_column_text(from, i) : sqlite3_column_blob(from, i);
+            this->size = (size_t)sqlite3_column_bytes(from, i);
+            this->at = out->byte_count;
+            if ((data == NULL && this->size > 0) ||
+                !reserve((void **)&out->bytes, &out->byte_room, out->byte_count, this->size, 1))
+                return SQLITE_NOMEM;
+            if (this->size > 0)
+                memcpy(out->bytes + this->at, data, this->size);
+            out->byte_count += this->size;
+        }
+    }
+    return SQLITE_OK;
+}
+
+static PyObject *object_of(const cell *this, const char *bytes)
+{
+    switch (this->type) {
+    case SQLITE_INTEGER:
+        return PyLong_FromLongLong(this->integer);
+    case SQLITE_FLOAT:
+        return PyFloat_FromDouble(this->real);
+    case SQLITE_TEXT:
+        return PyUnicode_DecodeUTF8(bytes + this->at, (Py_ssize_t)this->size, NULL);
+    case SQLITE_BLOB:
+        return PyBytes_FromStringAndSize(bytes + this->at, (Py_ssize_t)this->size);
+    default:
+        Py_RETURN_NONE;
+    }
+}
+
+static PyObject *row_of(const cell *cells, int columns, const char *bytes)
+{
+    PyObject *const row = PyTuple_New(columns);
+    for (int i = 0; row != NULL && i < columns; i++) {
+        PyObject *const value = object_of(&cells[i], bytes);
+        if (value == NULL || PyTuple_SetItem(row, i, value) != 0) {
+            Py_DECREF(row);
+            return NULL;
+        }
+    }
+    return row;
+}
+
+static PyObject *rows_of(const answer *from, int columns)
+{
+    const size_t count = columns > 0 ? from->cell_count / (size_t)columns : 0;
+    PyObject *const rows = PyList_New((Py_ssize_t)count);
+    for (size_t i = 0; rows != NULL && i < count; i++) {
+        PyObject *const row = row_of(from->cells + i * (size_t)columns, columns, from->bytes);
+        if (row == NULL || PyList_SetItem(rows, (Py_ssize_t)i, row) != 0) {
+            Py_DECREF(rows);
+            return NULL;
+        }
+    }
+    return rows;
+}
+
+static void free_answer(answer *this)
+{
+    sqlite3_free(this->cells);
+    sqlite3_free(this->bytes);
+    memset(this, 0, sizeof *this);
+}
+
+/* ---- Python's lock ------------------------------------------------------------------------------------------------------ */
+
+/* When a thread came back from a call, in nanoseconds; 0 once it is in the next one. Until then it probably has Python's lock, for
+ * some microseconds. To sleep until it gives the lock up takes longer than to wait awake. */
+static atomic_llong came_back;
+
+static int has_processors; /* more than one: else the thread that has the lock cannot go on meanwhile */
+
+static long long now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (long long)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static PyThreadState *give_up_lock(void)
+{
+    atomic_store_explicit(&came_back, 0, memory_order_relaxed);
+    return PyEval_SaveThread();
+}
+
+static void take_lock(PyThreadState *thread)
+{
+    long long since;
+    while (has_processors && (since = atomic_load_explicit(&came_back, memory_order_relaxed)) != 0 && now_ns() - since < AWAKE_NS)
+        continue;
+    PyEval_RestoreThread(thread);
+    atomic_store_explicit(&came_back, now_ns(), memory_order_relaxed);
+}
+
+/* ---- fingerprints ------------------------------------------------------------------------------------------------------- */
+
+typedef int sketch_text(const nd_scheme *, const nd_rules *, nd_text *, const uint8_t *, size_t, nd_values *, nd_keys *, nd_sketch *);
+
+/* Numbers are addresses: of nd_scheme_sketch_text, and of its arguments. */
+static PyObject *value_of_text(PyObject *module, PyObject *args)
+{
+    unsigned long long function, scheme, rules, work, values, out;
+    const char *text;
+    Py_ssize_t size;
+    PyObject *held;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "KKKKKKs#O:value_of_text", &function, &scheme, &rules, &work, &values, &out, &text, &size, &held))
+        return NULL;
+    nd_sketch *const sketch = (nd_sketch *)(uintptr_t)out;
+    PyThreadState *const thread = give_up_lock();
+    const int status = ((sketch_text *)(uintptr_t)function)((const nd_scheme *)(uintptr_t)scheme, (const nd_rules *)(uintptr_t)rules,
+        (nd_text *)(uintptr_t)work, (const uint8_t *)text, (size_t)size, (nd_values *)(uintptr_t)values, NULL, sketch);
+    take_lock(thread);
+    if (status != ND_OK)
+        return PyLong_FromLong(status);
+    if (sketch->size == 0)
+        return Py_BuildValue("OK", Py_None, (unsigned long long)sketch->token_count);
+    return Py_BuildValue("y#K", (const char *)sketch->value, (Py_ssize_t)sketch->size, (unsigned long long)sketch->token_count);
+}
+
+/* ---- a run ----------------------------------------------------------------------------------------------------------- */
+
+/* Binds a value, whose bytes stay where they are while the statement runs; an SQLite result code, -1 with an exception. */
+static int bind_value(sqlite3_stmt *to, int place, PyObject *value)
+{
+    if (value == Py_None)
+        return sqlite3_bind_null(to, place);
+    if (PyLong_Check(value)) {
+        const long long number = PyLong_AsLongLong(value);
+        return number == -1 && PyErr_Occurred() ? -1 : sqlite3_bind_int64(to, place, number);
+    }
+    if (PyFloat_Check(value))
+        return sqlite3_bind_double(to, place, PyFloat_AsDouble(value));
+    if (PyBytes_Check(value))
+        return sqlite3_bind_blob64(to, place, PyBytes_AsString(value), (sqlite3_uint64)PyBytes_Size(value), SQLITE_STATIC);
+    if (PyUnicode_Check(value)) {
+        Py_ssize_t size;
+        const char *const text = PyUnicode_AsUTF8AndSize(value, &size);
+        return text == NULL ? -1 : sqlite3_bind_text64(to, place, text, (sqlite3_uint64)size, SQLITE_STATIC, SQLITE_UTF8);
+    }
+    PyErr_Format(PyExc_TypeError, "value %d is of type %R: give int, float, str, bytes or None", place, (PyObject *)Py_TYPE(value));
+    return -1;
+}
+
+/* Binds the values by their places. */
+static int bind_values(sqlite3_stmt *to, PyObject *values)
+{
+    const Py_ssize_t count = PyTuple_Size(values);
+    if (count != sqlite3_bind_parameter_count(to)) {
+        PyErr_Format(PyExc_TypeError, "%zd values for %d parameters", count, sqlite3_bind_parameter_count(to));
+        return -1;
+    }
+    int code = SQLITE_OK;
+    for (Py_ssize_t i = 0; i < count && code == SQLITE_OK; i++)
+        code = bind_value(to, (int)i + 1, PyTuple_GetItem(values, i));
+    return code;
+}
+
+static int prepare(statement *self, sqlite3_stmt **out)
+{
+    Py_ssize_t size;
+    const char *const text = PyUnicode_AsUTF8AndSize(self->sql, &size);
+    int code;
+    if (text == NULL)
+        return -1;
+    Py_BEGIN_ALLOW_THREADS
+    code = sqlite3_prepare_v3(self->db, text, (int)size + 1, SQLITE_PREPARE_PERSISTENT, out, NULL);
+    Py_END_ALLOW_THREADS
+    return code;
+}
+
+/* All rows; SQLITE_DONE, or why there are no more. Without Python's lock. */
+static int step_to_the_end(sqlite3_stmt *from, answer *out)
+{
+    int code = sqlite3_step(from);
+    out->columns = sqlite3_column_count(from); /* now: where the schema has changed the first step prepares it again */
+    while (code == SQLITE_ROW) {
+        code = take_row(from, out->columns, out);
+        if (code == SQLITE_OK)
+            code = sqlite3_step(from);
+    }
+    return code;
+}
+
+/* The exception of apsw for the connection's last error. */
+static void raise_error(const state *held, int code, const char *message)
+{
+    PyObject *const error = PyObject_CallFunction(held->exception_for, "i", code);
+    PyObject *const arguments = error == NULL ? NULL : Py_BuildValue("(s)", message);
+    if (arguments != NULL && PyObject_SetAttrString(error, "args", arguments) == 0)
+        PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_XDECREF(arguments);
+    Py_XDECREF(error);
+}
+
+/* Runs a prepared statement while the connection's mutex is held. NULL with an exception. */
+static PyObject *run(const state *held, statement *self, sqlite3_stmt *prepared, PyObject *values, answer *out)
+{
+    char *message = NULL;
+    int code = bind_values(prepared, values);
+    if (code < 0) {
+        sqlite3_clear_bindings(prepared);
+        return NULL;
+    }
+    PyThreadState *const thread = give_up_lock();
+    if (code == SQLITE_OK)
+        code = step_to_the_end(prepared, out);
+    if (code != SQLITE_DONE) {
+        code = code == SQLITE_NOMEM ? code : sqlite3_extended_errcode(self->db);
+        message = sqlite3_mprintf("%s", code == SQLITE_NOMEM ? sqlite3_errstr(code) : sqlite3_errmsg(self->db));
+    }
+    sqlite3_reset(prepared);
+    sqlite3_clear_bindings(prepared);
+    unsigned version = 0;
+    (void)sqlite3_file_control(self->db, "main", SQLITE_FCNTL_DATA_VERSION, &version);
+    self->data_version = version;
+    take_lock(thread);
+    PyObject *rows = NULL;
+    if (PyErr_Occurred() == NULL) { /* one that a function of Python's raised, which SQLite has called */
+        if (code == SQLITE_DONE)
+            rows = rows_of(out, out->columns);
+        else
+            raise_error(held, code, message == NULL ? "out of memory" : message);
+    }
+    sqlite3_free(message);
+    return rows;
+}
+
+/* Runs it, prepared where it is not yet. A run inside of a run, by a function of Python's that SQLite has called, has a statement
+ * of its own. */
+static PyObject *prepare_and_run(const state *held, statement *self, PyObject *values)
+{
+    sqlite3_stmt *prepared = self->is_running ? NULL : self->prepared;
+    const int is_own = self->is_running;
+    answer found = self->spare;
+    memset(&self->spare, 0, sizeof self->spare);
+    found.cell_count = found.byte_count = 0;
+    PyObject *rows = NULL;
+    self->is_running++;
+    int code = prepared == NULL ? prepare(self, &prepared) : SQLITE_OK;
+    if (!is_own)
+        self->prepared = prepared;
+    if (code == SQLITE_OK && prepared == NULL)
+        PyErr_SetString(PyExc_ValueError, "the SQL has no statement");
+    else if (code == SQLITE_OK)
+        rows = run(held, self, prepared, values, &found);
+    else if (PyErr_Occurred() == NULL)
+        raise_error(held, sqlite3_extended_errcode(self->db), sqlite3_errmsg(self->db));
+    self->is_running--;
+    if (is_own)
+        sqlite3_finalize(prepared);
+    if (found.cell_room * sizeof *found.cells + found.byte_room > KEPT_BYTES || self->spare.cells != NULL)
+        free_answer(&found);
+    else
+        self->spare = found;
+    return rows;
+}
+
+static PyObject *statement_rows(PyObject *this, PyObject *values)
+{
+    statement *const self = (statement *)this;
+    const state *const held = PyType_GetModuleState(Py_TYPE(this));
+    if (!PyTuple_Check(values)) {
+        PyErr_SetString(PyExc_TypeError, "give the values as a tuple");
+        return NULL;
+    }
+    if (self->is_ended || (long)getpid() != self->process_id) {
+        PyErr_SetString(held->closed_error, "the connection is closed");
+        return NULL;
+    }
+    /* Python's lock is held from the look at is_ended to here, so the connection is open as long as the mutex is held. */
+    sqlite3_mutex *const mutex = sqlite3_db_mutex(self->db);
+    if (sqlite3_mutex_try(mutex) != SQLITE_OK) {
+        PyErr_SetString(held->threading_error, "Connection is busy in another thread");
+        return NULL;
+    }
+    PyObject *const rows = prepare_and_run(held, self, values);
+    sqlite3_mutex_leave(mutex);
+    return rows;
+}
+
+/* Whether the errors of apsw are at hand; 0 with an exception. */
+static int know_errors(state *held)
+{
+    if (held->threading_error != NULL)
+        return 1;
+    PyObject *const apsw = PyImport_ImportModule("apsw");
+    if (apsw == NULL)
+        return 0;
+    held->exception_for = PyObject_GetAttrString(apsw, "exception_for");
+    held->closed_error = PyObject_GetAttrString(apsw, "ConnectionClosedError");
+    held->threading_error = PyObject_GetAttrString(apsw, "ThreadingViolationError");
+    Py_DECREF(apsw);
+    return held->exception_for != NULL && held->closed_error != NULL && held->threading_error != NULL;
+}
+
+/* ---- its life -------------------------------------------------------------------------------------------------------- */
+
+/* The connection as SQLite knows it; NULL with an exception. */
+static void *database_of(PyObject *connection)
+{
+    if (sqlite3_api == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "this file was not loaded as an extension");
+        return NULL;
+    }
+    PyObject *const pointer = PyObject_CallMethod(connection, "sqlite3_pointer", NULL);
+    void *const db = pointer == NULL ? NULL : PyLong_AsVoidPtr(pointer);
+    Py_XDECREF(pointer);
+    return db;
+}
+
+static PyObject *statement_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    PyObject *connection, *sql;
+    (void)keywords;
+    if (!PyArg_ParseTuple(args, "OU:Statement", &connection, &sql))
+        return NULL;
+    void *const db = database_of(connection);
+    if (db == NULL || !know_errors(PyType_GetModuleState(type)))
+        return NULL;
+    const allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    statement *const self = (statement *)allocate(type, 0);
+    if (self == NULL)
+        return NULL;
+    Py_INCREF(connection);
+    Py_INCREF(sql);
+    self->connection = connection;
+    self->sql = sql;
+    self->db = db;
+    self->process_id = (long)getpid();
+    return (PyObject *)self;
+}
+
+/* 0 with an exception where another thread is running it. */
+static int end(const state *held, statement *self)
+{
+    sqlite3_mutex *mutex;
+    if (self->is_ended || (long)getpid() != self->process_id)
+        return 1;
+    mutex = sqlite3_db_mutex(self->db);
+    if (self->is_running || sqlite3_mutex_try(mutex) != SQLITE_OK) {
+        PyErr_SetString(held->threading_error, "a statement is running");
+        return 0;
+    }
+    self->is_ended = 1;
+    sqlite3_finalize(self->prepared); /* does no more than to free memory: it was reset */
+    self->prepared = NULL;
+    sqlite3_mutex_leave(mutex);
+    return 1;
+}
+
+static PyObject *statement_end(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    if (!end(PyType_GetModuleState(Py_TYPE(self)), (statement *)self))
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static void statement_dealloc(PyObject *this)
+{
+    statement *const self = (statement *)this;
+    PyTypeObject *const type = Py_TYPE(this);
+    if (self->weak_references != NULL)
+        PyObject_ClearWeakRefs(this);
+    if (self->connection != NULL && (long)getpid() == self->process_id) { /* else the parent's, which nothing here frees */
+        if (!self->is_ended) {
+            PyThreadState *const thread = PyEval_SaveThread(); /* another thread may use the connection, and wait for Python */
+            sqlite3_finalize(self->prepared);
+            PyEval_RestoreThread(thread);
+        }
+        Py_DECREF(self->connection);
+    }
+    Py_XDECREF(self->sql);
+    free_answer(&self->spare);
+    const freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(this);
+    Py_DECREF(type);
+}
+
+static PyMethodDef statement_methods[] = {
+    {"rows", statement_rows, METH_O,
+     PyDoc_STR("rows(values)\n--\n\nAll rows, as tuples; values: of all parameters, by place. Raises the errors of apsw.")},
+    {"end", statement_end, METH_NOARGS, PyDoc_STR("end()\n--\n\nFinalize it, before its connection is closed.")},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef statement_members[] = {
+    {"data_version", T_LONGLONG, offsetof(statement, data_version), READONLY, "SQLite's data version of the state that was last seen."},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(statement, weak_references), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot statement_slots[] = {
+    {Py_tp_doc, (void *)PyDoc_STR("Statement(connection, sql)\n--\n\nA statement that stays prepared.")},
+    {Py_tp_new, (void *)statement_new},
+    {Py_tp_dealloc, (void *)statement_dealloc},
+    {Py_tp_methods, statement_methods},
+    {Py_tp_members, statement_members},
+    {0, NULL},
+};
+
+static PyType_Spec statement_spec = {"neardup_db._questions.Statement", sizeof(statement), 0, Py_TPFLAGS_DEFAULT, statement_slots};
+
+/* ---- room ------------------------------------------------------------------------------------------------------------ */
+
+/* The statements that open an index stay in apsw's cache, and in most of the memory from which SQLite takes small pieces without
+ * the lock of all threads. */
+static PyObject *give_room(PyObject *module, PyObject *connection)
+{
+    (void)module;
+    void *const db = database_of(connection);
+    if (db == NULL)
+        return NULL;
+    (void)sqlite3_db_config(db, SQLITE_DBCONFIG_LOOKASIDE, (void *)NULL, ROOM_SIZE, ROOM_COUNT); /* refused where some is in use */
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"value_of_text", value_of_text, METH_VARARGS,
+     PyDoc_STR("value_of_text(function, scheme, rules, work, values, sketch, text, held)\n--\n\n(stored value or None, tokens), or the status of an error. "
+               "All but the text are addresses; the text is ASCII, or bytes.")},
+    {"give_room", give_room, METH_O, PyDoc_STR("give_room(connection)\n--\n\nMore room for small pieces of memory, before anything is done.")},
+    {NULL, NULL, 0, NULL},
+};
+
+/* ---- the module ------------------------------------------------------------------------------------------------------ */
+
+static int execute(PyObject *module)
+{
+    has_processors = sysconf(_SC_NPROCESSORS_ONLN) > 1;
+    PyObject *const type = PyType_FromModuleAndSpec(module, &statement_spec, NULL);
+    const int code = type == NULL ? -1 : PyObject_SetAttrString(module, "Statement", type);
+    Py_XDECREF(type);
+    return code;
+}
+
+static int traverse_state(PyObject *module, visitproc visit, void *arg)
+{
+    const state *const held = PyModule_GetState(module);
+    Py_VISIT(held->exception_for);
+    Py_VISIT(held->closed_error);
+    Py_VISIT(held->threading_error);
+    return 0;
+}
+
+static int clear_state(PyObject *module)
+{
+    state *const held = PyModule_GetState(module);
+    Py_CLEAR(held->exception_for);
+    Py_CLEAR(held->closed_error);
+    Py_CLEAR(held->threading_error);
+    return 0;
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, (void *)execute},
+    {0, NULL},
+};
+
+static PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_questions",
+    .m_doc = "Statements that stay prepared and run without Python's lock.",
+    .m_size = sizeof(state),
+    .m_methods = functions,
+    .m_slots = slots,
+    .m_traverse = traverse_state,
+    .m_clear = clear_state,
+};
+
+PyMODINIT_FUNC PyInit__questions(void);
+
+PyMODINIT_FUNC PyInit__questions(void)
+{
+    return PyModuleDef_Init(&definition);
+}
+
+EXPORT int sqlite3_neardup_questions_init(sqlite3 *db, char **message, const sqlite3_api_routines *api);
+
+/* Takes the functions of the library that loads it, which is apsw's. */
+EXPORT int sqlite3_neardup_questions_init(sqlite3 *db, char **message, const sqlite3_api_routines *api)
+{
+    (void)db;
+    if (sqlite3_api != NULL && sqlite3_api != api) {
+        *message = api->mprintf("neardup: this file serves apsw's SQLite alone");
+        return SQLITE_ERROR;
+    }
+    SQLITE_EXTENSION_INIT2(api);
+    return SQLITE_OK;
+}

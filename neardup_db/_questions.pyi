@@ -1,0 +1,16 @@
+"""What a question runs without Python's lock: the fingerprint of a text, and a statement that stays prepared."""
+
+from typing import Any
+
+import apsw
+
+def value_of_text(
+    function: int, scheme: int, rules: int, work: int, values: int, sketch: int, text: str | bytes, held: Any, /
+) -> tuple[bytes | None, int] | int: ...
+def give_room(connection: apsw.Connection, /) -> None: ...
+
+class Statement:
+    data_version: int
+    def __new__(cls, connection: apsw.Connection, sql: str, /) -> Statement: ...
+    def rows(self, values: tuple[Any, ...], /) -> list[tuple[Any, ...]]: ...
+    def end(self) -> None: ...

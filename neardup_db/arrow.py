@@ -1,0 +1,413 @@
+"""Texts and columns of whatever has Arrow's C data interface: tables, arrays and streams of pyarrow, pandas, polars, DuckDB.
+
+A producer hands over a stream of chunks, each a tree of buffers (`csrc/neardup_arrow.h`). Texts are not copied: what goes on is
+where each stands. Nothing here knows an index.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol
+
+from ._texts import pointer
+from .arrays import Array, np
+from .errors import NearDupError, ParameterError
+from .located import LocatedTexts
+from .native import ffi
+from .parameters import quoted
+
+STREAM, ARRAY = "__arrow_c_stream__", "__arrow_c_array__"
+
+
+class ArrowStream(Protocol):
+    """A table, a stream or an array in chunks."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+class ArrowArray(Protocol):
+    """A record batch or an array."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
+
+def is_arrow(data: Any) -> bool:
+    """Whether data can be read here."""
+    return hasattr(data, STREAM) or hasattr(data, ARRAY)
+
+
+def texts_of(name: str, data: Any, column: str | None, remedy: str) -> LocatedTexts:
+    """All texts of data, an array of strings or a table with a column of them. name: the argument; remedy: how to name a column.
+
+    Raises ParameterError for a null, and where the column is not there or has no strings."""
+    texts = LocatedTexts(np.empty(0, np.uintp), np.empty(0, np.uintp))
+    with Source(name, data) as source:
+        if source.is_table and column is None:
+            raise ParameterError(f"{name} is a table with the columns {source.listed}: {remedy}")
+        number = source.number("text", column, is_string, TEXTS)
+        before = 0
+        for chunk in source.chunks():
+            located, nulls = chunk[number].texts(0, len(chunk[number]))
+            if nulls is not None and nulls.any():
+                row = before + int(np.argmax(nulls))
+                raise ParameterError(f"{name}: row {row} is null: fill the nulls, or leave such rows out")
+            texts += located
+            before += len(located)
+    return texts[:]
+
+
+# ---- types -----------------------------------------------------------------------------------------------------------
+
+_STRINGS = ("u", "U", "vu")
+_BINARY = ("z", "Z", "vz")
+_OFFSETS = {"u": "i4", "z": "i4", "+l": "i4", "U": "i8", "Z": "i8", "+L": "i8"}
+_INTEGERS = {"c": "i1", "C": "u1", "s": "i2", "S": "u2", "i": "i4", "I": "u4", "l": "i8", "L": "u8"}
+_NUMBERS = {**_INTEGERS, "e": "f2", "f": "f4", "g": "f8"}
+_NAMES = {
+    "n": "null", "b": "bool", "c": "int8", "C": "uint8", "s": "int16", "S": "uint16", "i": "int32", "I": "uint32", "l": "int64",
+    "L": "uint64", "e": "float16", "f": "float32", "g": "float64", "z": "binary", "Z": "large_binary", "vz": "binary_view",
+    "u": "string", "U": "large_string", "vu": "string_view", "d": "decimal", "w": "fixed_size_binary", "td": "date", "tt": "time",
+    "ts": "timestamp", "tD": "duration", "ti": "interval", "+l": "list", "+L": "large_list", "+w": "fixed_size_list",
+    "+v": "list_view", "+s": "struct", "+m": "map", "+u": "union", "+r": "run_end_encoded",
+}  # fmt: skip
+_VIEW = [("size", "i4"), ("head", "u4"), ("buffer", "i4"), ("offset", "i4")]
+_INLINE = 12
+"""Bytes up to which a string stands inside its view, behind its size."""
+
+TEXTS = "strings, or cast it to them"
+KEYS = "strings, integers or binary, or cast it"
+METADATA = "what JSON holds: strings, numbers, booleans, and lists and structs of them; cast it, e.g. times to strings"
+"""What a column may be."""
+
+
+class Type(NamedTuple):
+    """The type of a column. `values`: of a dictionary, what its values are; the format is then that of the indices."""
+
+    name: str
+    format: str
+    children: tuple[Type, ...]
+    values: Type | None
+
+    def __str__(self) -> str:
+        if self.values is not None:
+            return f"dictionary of {self.values}"
+        names = (_NAMES[self.format[:size]] for size in (2, 1) if self.format[:size] in _NAMES)
+        return next(names, f"Arrow format {self.format!r}")
+
+
+def is_string(kind: Type) -> bool:
+    """Whether the values are strings, or all of them null."""
+    return kind.format in (*_STRINGS, "n") if kind.values is None else is_string(kind.values)
+
+
+def is_key(kind: Type) -> bool:
+    """Whether the values are what a key may be, or null."""
+    return kind.format in (*_STRINGS, *_BINARY, *_INTEGERS, "n") if kind.values is None else is_key(kind.values)
+
+
+def is_json(kind: Type) -> bool:
+    """Whether JSON holds the values."""
+    if kind.values is not None:
+        return is_json(kind.values)
+    if kind.format in ("+l", "+L", "+s") or kind.format.startswith("+w:"):
+        return all(map(is_json, kind.children))
+    return kind.format in (*_STRINGS, *_NUMBERS, "b", "n")
+
+
+def _type(schema: Any) -> Type:
+    name = "" if schema.name == ffi.NULL else ffi.string(schema.name).decode("utf-8", "replace")
+    children = tuple(_type(schema.children[i]) for i in range(schema.n_children))
+    values = None if schema.dictionary == ffi.NULL else _type(schema.dictionary)
+    return Type(name, ffi.string(schema.format).decode("ascii", "replace"), children, values)
+
+
+# ---- what a producer hands over ----------------------------------------------------------------------------------------
+
+
+def _new(c_type: str) -> Any:
+    """An empty struct to be filled in, which is released at the latest when nothing holds it."""
+    return ffi.gc(ffi.new(c_type), _release)
+
+
+def _release(struct: Any) -> None:
+    if struct.release != ffi.NULL:
+        struct.release(struct)
+
+
+def _capsules(name: str, data: Any, method: str) -> Any:
+    try:
+        return getattr(data, method)()
+    except (TypeError, ValueError, NotImplementedError) as error:  # of pandas, which converts all its columns now
+        why = f"{name} cannot be handed over by Arrow ({quoted(str(error))})"
+        remedy = "give the columns that are needed alone, e.g. df[['id', 'body']], each of one type"
+        raise ParameterError(f"{why}: {remedy}") from error
+
+
+def _moved(name: str, capsule: Any, kind: str) -> Any:
+    """The struct in a capsule as one of our own; the capsule's is left as one that was released."""
+    given = ffi.cast(f"nd_{kind} *", pointer(capsule, kind))
+    if given.release == ffi.NULL:
+        raise ParameterError(f"{name} was read already: give the data, or a new stream of it")
+    mine = _new(f"nd_{kind} *")
+    mine[0] = given[0]
+    given.release = ffi.NULL
+    return mine
+
+
+class Source:
+    """The chunks of Arrow data. It is a context manager: at its end the producer can let go of what it holds.
+
+    types: of the columns; one without a name where the data is an array and no table."""
+
+    def __init__(self, name: str, data: Any) -> None:
+        self._name = name
+        self._stream = self._array = None
+        if hasattr(data, STREAM):
+            self._stream = _moved(name, _capsules(name, data, STREAM), "arrow_array_stream")
+            schema = _new("nd_arrow_schema *")
+            self._check(self._stream.get_schema(self._stream, schema))
+        else:
+            schema, self._array = map(_moved, (name, name), _capsules(name, data, ARRAY), ("arrow_schema", "arrow_array"))
+        whole = _type(schema)
+        self.is_table = whole.format == "+s"
+        self.types = whole.children if self.is_table else (whole._replace(name=""),)
+
+    def __enter__(self) -> Source:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._stream is not None:
+            _release(self._stream)
+        self._array = None
+
+    @property
+    def listed(self) -> str:
+        """The names of the columns as a message has them."""
+        return ", ".join(repr(one.name) for one in self.types) or "(none)"
+
+    def number(self, role: str, column: Any, holds: Callable[[Type], bool], kinds: str) -> int:
+        """The place of the column that an argument, `role`, names; of data that is no table the only one, and it is None.
+        ParameterError where `holds` of its type is not so; `kinds` says what it may be."""
+        if not self.is_table:
+            if column is not None:
+                what = f"{self._name} is an array of {self.types[0]}, no table"
+                raise ParameterError(f"{role}={quoted(column)}: {what}: leave {role}= out")
+            number = 0
+        else:
+            names = [one.name for one in self.types]
+            if names.count(column) != 1:
+                problem = "are several columns" if column in names else "is no column"
+                raise ParameterError(f"{role}={quoted(column)} {problem} of {self._name}, which has {self.listed}")
+            number = names.index(column)
+        if not holds(self.types[number]):
+            called, what = (f"{role}={column!r}", "a column") if self.is_table else (self._name, "an array")
+            raise ParameterError(f"{called} is {what} of {self.types[number]}: give one of {kinds}")
+        return number
+
+    def chunks(self) -> Iterator[list[Column]]:
+        """The columns of each chunk. NearDupError, with the producer's message, where it fails."""
+        if self._stream is None:
+            array, self._array = self._array, None
+            yield self._columns(array)
+            return
+        while True:
+            array = _new("nd_arrow_array *")
+            self._check(self._stream.get_next(self._stream, array))
+            if array.release == ffi.NULL:
+                return
+            yield self._columns(array)
+
+    def _columns(self, array: Any) -> list[Column]:
+        if not self.is_table:
+            return [Column(self.types[0], array, 0, array.length, None, array)]
+        if array.n_children != len(self.types):
+            raise NearDupError(f"{self._name}: the producer's chunk has {array.n_children} columns, its type {len(self.types)}")
+        nulls = _nulls("+s", array, array.offset, array.length)
+        columns = zip(self.types, (array.children[i] for i in range(array.n_children)), strict=True)
+        return [Column(kind, child, array.offset, array.length, nulls, array) for kind, child in columns]
+
+    def _check(self, status: int) -> None:
+        if status == 0:
+            return
+        said = ffi.NULL if self._stream is None else self._stream.get_last_error(self._stream)
+        message = os.strerror(status) if said == ffi.NULL else ffi.string(said).decode("utf-8", "replace")
+        raise NearDupError(f"{self._name}: its producer failed: {message}")
+
+
+# ---- columns of a chunk ------------------------------------------------------------------------------------------------
+
+
+def _buffer(array: Any, number: int, dtype: Any, start: int, count: int) -> Array:
+    """Elements of a buffer, where they stand."""
+    kind = np.dtype(dtype)
+    if not count:
+        return np.empty(0, kind)
+    if number >= array.n_buffers or array.buffers[number] == ffi.NULL:
+        raise NearDupError(f"the producer's array of {count} rows lacks its buffer {number}")
+    data = ffi.cast("char *", array.buffers[number]) + start * kind.itemsize
+    return np.frombuffer(ffi.buffer(data, count * kind.itemsize), kind)
+
+
+def _address(array: Any, number: int) -> int:
+    return int(ffi.cast("uintptr_t", array.buffers[number]))
+
+
+def _bits(array: Any, number: int, start: int, count: int) -> Array:
+    """bool[count] of a buffer of bits."""
+    first = start // 8
+    packed = _buffer(array, number, np.uint8, first, (start + count + 7) // 8 - first if count else 0)
+    return np.unpackbits(packed, bitorder="little")[start % 8 : start % 8 + count].view(np.bool_)
+
+
+def _nulls(layout: str, array: Any, start: int, count: int) -> Array | None:
+    """Which rows are null, bool[count]; None where the producer says that none is."""
+    if layout == "n":
+        return np.ones(count, np.bool_)
+    if array.null_count == 0 or not array.n_buffers or array.buffers[0] == ffi.NULL:
+        return None
+    return ~_bits(array, 0, start, count)
+
+
+def _either(a: Array | None, b: Array | None) -> Array | None:
+    return b if a is None else a if b is None else a | b
+
+
+class Column:
+    """Rows of an array: `length` of them from `first` on, counted from the array's own offset. above: null rows of the table."""
+
+    def __init__(self, kind: Type, array: Any, first: int, length: int, above: Array | None, owner: Any) -> None:
+        if array.length < first + length:
+            raise NearDupError(f"the producer's column {kind.name!r} has {array.length} rows, its table {first + length}")
+        self.kind, self._array, self._first, self._length, self._above, self._owner = kind, array, first, length, above, owner
+        values = kind.values
+        self._dictionary = None if values is None else Column(values, array.dictionary, 0, array.dictionary.length, None, owner)
+        self._listed: list[Any] | None = None
+        self._located: tuple[Array, Array, Array] | None = None
+        """The values of the dictionary as Python has them, and where they stand, when they were asked for."""
+
+    def __len__(self) -> int:
+        return self._length
+
+    def texts(self, start: int, count: int) -> tuple[LocatedTexts, Array | None]:
+        """Where strings, or other bytes, stand, and which of them are null (bool[count]; None = none): those are empty."""
+        addresses, sizes, nulls = self._strings(start, count)
+        return LocatedTexts(addresses, sizes, (self._owner,)), nulls
+
+    def values(self, start: int, count: int) -> list[Any]:
+        """Rows as Python has them: str, bytes, int, float, bool, list, dict, None for null. UTF-8 that is none stays bytes."""
+        kind, nulls = self.kind, self._nulls(start, count)
+        at = self._array.offset + self._first + start
+        made: list[Any]
+        if self._dictionary is not None:
+            if self._listed is None:
+                self._listed = [*self._dictionary.values(0, len(self._dictionary)), None]
+            made = [self._listed[i] for i in self._indices(start, count, nulls).tolist()]
+        elif kind.format in (*_STRINGS, *_BINARY):
+            made = self.texts(start, count)[0].listed(as_bytes=kind.format in _BINARY)
+        elif kind.format in _NUMBERS:
+            made = _buffer(self._array, 1, _NUMBERS[kind.format], at, count).tolist()
+        elif kind.format == "b":
+            made = _bits(self._array, 1, at, count).tolist()
+        elif kind.format == "n":
+            made = [None] * count
+        else:
+            made = self._nested(at, count)
+        return made if nulls is None else [None if null else one for one, null in zip(made, nulls.tolist(), strict=True)]
+
+    def _nested(self, at: int, count: int) -> list[Any]:
+        """Structs as dictionaries, lists as lists; `at` counts with the array's offset."""
+        kind, array = self.kind, self._array
+        if kind.format == "+s":
+            if not kind.children:  # zip of no columns has no rows
+                return [{} for _ in range(count)]
+            columns = [Column(one, array.children[i], at, count, None, self._owner) for i, one in enumerate(kind.children)]
+            rows = zip(*(column.values(0, count) for column in columns), strict=True)
+            return [dict(zip((one.name for one in kind.children), row, strict=True)) for row in rows]
+        if kind.format in _OFFSETS:
+            ends = _buffer(array, 1, _OFFSETS[kind.format], at, count + 1 if count else 0).tolist() or [0]
+        else:
+            size = int(kind.format.removeprefix("+w:"))
+            ends = list(range(at * size, (at + count) * size + 1, size)) if size else [0] * (count + 1)
+        first, length = ends[0], ends[-1] - ends[0]
+        items = Column(kind.children[0], array.children[0], first, length, None, self._owner).values(0, length)
+        return [items[a - first : b - first] for a, b in zip(ends, ends[1:], strict=False)]
+
+    def _nulls(self, start: int, count: int) -> Array | None:
+        own = _nulls(self.kind.format, self._array, self._array.offset + self._first + start, count)
+        return _either(own, None if self._above is None else self._above[start : start + count])
+
+    def _indices(self, start: int, count: int, nulls: Array | None) -> Array:
+        """The places of the values in the dictionary; of a null row one beyond them."""
+        at, beyond = self._array.offset + self._first + start, self._array.dictionary.length
+        indices = _buffer(self._array, 1, _INTEGERS[self.kind.format], at, count).astype(np.int64)
+        if nulls is not None:
+            indices[nulls] = beyond
+        outside = (indices < 0) | (indices > beyond) | ((indices == beyond) if nulls is None else (indices == beyond) & ~nulls)
+        if outside.any():
+            raise NearDupError(f"the producer's column {self.kind.name!r} has indices outside of its dictionary")
+        return indices
+
+    def _strings(self, start: int, count: int) -> tuple[Array, Array, Array | None]:
+        """Addresses and sizes, uintp[count], and which rows are null."""
+        nulls = self._nulls(start, count)
+        if self._dictionary is not None:
+            if self._located is None:
+                self._located = self._dictionary._with_nothing()
+            places = self._indices(start, count, nulls)
+            addresses, sizes, absent = (array[places] for array in self._located)
+            return addresses, sizes, absent if absent.any() else None
+        if self.kind.format == "n":
+            return np.zeros(count, np.uintp), np.zeros(count, np.uintp), nulls
+        at = self._array.offset + self._first + start
+        addresses, sizes = (_viewed if self.kind.format.startswith("v") else _cut)(self._array, self.kind, at, count, nulls)
+        if nulls is not None:
+            sizes[nulls] = 0
+        return addresses, sizes, nulls
+
+    def _with_nothing(self) -> tuple[Array, Array, Array]:
+        """All strings, and behind them one that is null."""
+        addresses, sizes, nulls = self._strings(0, self._length)
+        absent = np.zeros(self._length, np.bool_) if nulls is None else nulls
+        nothing = np.zeros(1, np.uintp)
+        return np.append(addresses, nothing), np.append(sizes, nothing), np.append(absent, True)
+
+
+def _cut(array: Any, kind: Type, at: int, count: int, nulls: Array | None) -> tuple[Array, Array]:
+    """Strings one behind another in a buffer, by where each ends."""
+    offsets = _buffer(array, 1, _OFFSETS[kind.format], at, count + 1 if count else 0).astype(np.int64)
+    if not count:
+        return np.empty(0, np.uintp), np.empty(0, np.uintp)
+    sizes = np.diff(offsets)
+    if offsets[0] < 0 or (sizes < 0).any():
+        raise NearDupError(f"the producer's column {kind.name!r} has strings that end before they begin")
+    base = _address(array, 2)
+    if not base:
+        if sizes.any():
+            raise NearDupError(f"the producer's column {kind.name!r} lacks the bytes of its strings")
+        base = _address(array, 1)  # of nothing, but an address
+    return offsets[:-1].view(np.uintp) + np.uintp(base), sizes.view(np.uintp)
+
+
+def _viewed(array: Any, kind: Type, at: int, count: int, nulls: Array | None) -> tuple[Array, Array]:
+    """Strings by views of 16 bytes: short ones stand inside, behind the size; of others a view says the buffer and the place."""
+    views = _buffer(array, 1, _VIEW, at, count)
+    sizes = views["size"].astype(np.int64)
+    if nulls is not None:
+        sizes[nulls] = 0
+    if not count:
+        return np.empty(0, np.uintp), np.empty(0, np.uintp)
+    if (sizes < 0).any():
+        raise NearDupError(f"the producer's column {kind.name!r} has strings of a negative size")
+    addresses = np.uintp(_address(array, 1) + 16 * at + 4) + np.arange(0, 16 * count, 16, dtype=np.uintp)
+    long = np.flatnonzero(sizes > _INLINE)
+    if len(long):
+        spaces = array.n_buffers - 3
+        lengths = _buffer(array, array.n_buffers - 1, np.int64, 0, spaces)
+        begins = np.array([_address(array, 2 + i) for i in range(spaces)], np.uintp)
+        which, offsets = views["buffer"][long], views["offset"][long].astype(np.int64)
+        inside = (which >= 0) & (which < spaces) & (offsets >= 0)
+        if not inside.all() or (offsets + sizes[long] > lengths[which]).any():
+            raise NearDupError(f"the producer's column {kind.name!r} has strings outside of its buffers")
+        addresses[long] = begins[which] + offsets.view(np.uintp)
+    return addresses, sizes.view(np.uintp)

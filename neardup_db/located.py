@@ -1,0 +1,72 @@
+"""Texts that stand in memory as UTF-8 and are read there by the C core, without a Python object for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+from ._texts import listed
+from .arrays import Array, np
+
+
+class LocatedTexts(Sequence[str | bytes]):
+    """Texts by where they begin and how many bytes they have, uintp[n] both. `owners` keep that memory alive.
+
+    It serves where a list of texts does; as Python objects they are str, or bytes where they are no UTF-8."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, addresses: Array, sizes: Array, owners: Sequence[Any] = ()) -> None:
+        self._parts: list[tuple[Array, Array, Sequence[Any]]] = [(addresses, sizes, owners)]
+
+    def __iadd__(self, others: LocatedTexts) -> LocatedTexts:
+        self._parts += others._parts
+        return self
+
+    @property
+    def _whole(self) -> tuple[Array, Array, Sequence[Any]]:
+        if len(self._parts) > 1:
+            addresses, sizes = (np.concatenate(arrays) for arrays in list(zip(*self._parts, strict=True))[:2])
+            self._parts = [(addresses, sizes, [owner for part in self._parts for owner in part[2]])]
+        return self._parts[0]
+
+    @property
+    def sizes(self) -> Array:
+        """Bytes of each text, uintp[n]."""
+        return self._whole[1]
+
+    def __len__(self) -> int:
+        return len(self._whole[0])
+
+    @overload
+    def __getitem__(self, place: int) -> str | bytes: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> LocatedTexts: ...
+
+    def __getitem__(self, place: int | slice) -> str | bytes | LocatedTexts:
+        return self.some(place) if isinstance(place, slice) else self.some([place]).listed()[0]
+
+    def some(self, places: Any) -> LocatedTexts:
+        """Those at a slice, a list or an array of places."""
+        addresses, sizes, owners = self._whole
+        return LocatedTexts(addresses[places], sizes[places], owners)
+
+    def __iter__(self) -> Iterator[str | bytes]:
+        return iter(self.listed())
+
+    def listed(self, *, as_bytes: bool = False) -> list[str | bytes]:
+        """The texts as Python objects, all of them as bytes where that is asked for."""
+        addresses, sizes, _ = self._whole
+        return listed(addresses.tobytes(), sizes.tobytes(), as_bytes)
+
+    def located(self, start: int, most_bytes: int) -> tuple[Array, Array, Sequence[Any]]:
+        """Addresses, sizes and owners of those from `start` on, up to the one with which they have most_bytes or more."""
+        addresses, sizes, owners = self._whole
+        end = start + fitting(sizes[start:], most_bytes)
+        return addresses[start:end], sizes[start:end], owners
+
+
+def fitting(sizes: Array, most_bytes: int) -> int:
+    """How many of the sizes come before most_bytes is reached, the one that reaches it too."""
+    return min(len(sizes), int(np.searchsorted(np.cumsum(sizes), max(most_bytes, 1))) + 1)

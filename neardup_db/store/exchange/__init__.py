@@ -1,0 +1,1 @@
+"""Fingerprints out of an index and into one, as Parquet."""

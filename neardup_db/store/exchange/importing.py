@@ -1,0 +1,124 @@
+"""Parquet files of fingerprints as records of `add_many`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from ... import fingerprint_files, limits
+from ...errors import FormatError, ParameterError
+from ...parameters import check_many, check_path
+from ...schemes import Scheme, scheme_from_settings
+from ...text import TextRules
+from ..layout.sketches import StoredValue
+
+_TYPES = {"key": "a string, an integer or binary", "value": "binary"}
+
+
+class Imported(NamedTuple):
+    """A record as a file has it, not checked yet."""
+
+    key: Any
+    group: Any
+    stored: StoredValue
+
+
+class FingerprintFiles:
+    """The files under some paths, in the order of their names.
+
+    Raises ParameterError where there are none, FormatError where one has no fingerprints."""
+
+    def __init__(self, paths: Any) -> None:
+        given = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else check_many("paths", paths)
+        self._pyarrow = fingerprint_files.pyarrow()
+        self._paths = [path for one in given for path in _listed(os.fspath(one))]
+        if not self._paths:
+            raise ParameterError("paths=[]: give the path of a Parquet file, or of a folder of them")
+        self._settings: dict[str, dict[str, Any]] = {}
+        self._required: tuple[Scheme, TextRules] | None = None
+        for path in self._paths:
+            with self._opened(path) as file:
+                self._check_columns(file.schema_arrow, path)
+                self._settings[path] = fingerprint_files.settings_in(file.schema_arrow, path)
+
+    @property
+    def scheme(self) -> Scheme:
+        """That of the first file."""
+        return scheme_from_settings(self._settings[self._paths[0]])
+
+    @property
+    def rules(self) -> TextRules:
+        """Those of the first file. Raises MismatchError where they name functions of the caller's own."""
+        return TextRules.from_settings(self._settings[self._paths[0]])
+
+    def require(self, scheme: Scheme, rules: TextRules) -> None:
+        """MismatchError where the fingerprints of a file were made with other settings. Each batch asks: an answer is kept."""
+        if self._required is not None and self._required[0] is scheme and self._required[1] is rules:
+            return
+        for path, settings in self._settings.items():
+            fingerprint_files.require_values(settings, scheme, rules, path)
+        self._required = scheme, rules
+
+    def _check_columns(self, schema: Any, path: str) -> None:
+        types = self._pyarrow.types
+        for name, kind in _TYPES.items():
+            if name not in schema.names:
+                raise FormatError(f"{path} has no column {name!r}: give files of fingerprints")
+            found = schema.field(name).type
+            is_key = name == "key" and (types.is_string(found) or types.is_large_string(found) or types.is_integer(found))
+            if not (is_key or types.is_binary(found) or types.is_large_binary(found)):
+                raise FormatError(f"{path}: the column {name!r} is {found}, but must be {kind}")
+
+    def records(self) -> Iterator[Imported]:
+        """The records, some batches of bounded size at a time."""
+        for path in self._paths:
+            with self._opened(path) as file:
+                names = [name for name in ("key", "value", "token_count", "group") if name in file.schema_arrow.names]
+                for batch in self._batches(path, file, names):
+                    columns = {name: batch.column(name).to_pylist() for name in names}
+                    none = [None] * len(batch)
+                    stored = map(StoredValue, columns["value"], columns.get("token_count", none))
+                    yield from map(Imported, columns["key"], columns.get("group", none), stored)
+
+    def _opened(self, path: str) -> Any:
+        with self._readable(path):
+            return self._pyarrow.parquet.ParquetFile(path)
+
+    def _batches(self, path: str, file: Any, names: list[str]) -> Iterator[Any]:
+        batches = file.iter_batches(_rows_at_once(file), columns=names)
+        while True:
+            with self._readable(path):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield batch
+
+    @contextmanager
+    def _readable(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except (self._pyarrow.ArrowException, OSError) as error:
+            raise FormatError(f"{path!r} cannot be read as Parquet: {error}") from error
+
+
+def _listed(given: str | bytes) -> Iterable[str]:
+    """A file, or the Parquet files in a folder and those below it; what begins with a dot or an underscore is no data."""
+    path = os.fsdecode(given)
+    if not os.path.isdir(path):
+        return [check_path(given)]
+    found = []
+    for folder, folders, names in os.walk(path):
+        folders[:] = [name for name in folders if name[0] not in "._"]
+        found += [os.path.join(folder, name) for name in names if name.endswith(".parquet") and name[0] not in "._"]
+    if not found:
+        raise ParameterError(f"{path!r} has no file *.parquet: give the folder that fingerprints were written to")
+    return sorted(found)
+
+
+def _rows_at_once(file: Any) -> int:
+    """Rows that take the bytes of a batch, by the mean of the largest row group."""
+    groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
+    mean = max((group.total_byte_size / max(group.num_rows, 1) for group in groups), default=1)
+    return max(1, min(limits.BATCH_RECORDS, int(limits.IMPORTED_BYTES / max(mean, 1))))

@@ -1,0 +1,127 @@
+"""Records that come as columns: codes from arrays, and tables of Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from ... import limits
+from ...arrays import Array
+from ...arrow import KEYS, METADATA, TEXTS, Column, Source, is_json, is_key, is_string
+from ...errors import ParameterError
+from ...located import LocatedTexts, fitting
+from ...parameters import check_group, check_key, check_metadata, is_plain_key, quoted, storable
+from ...values import Record
+
+
+class Rows(NamedTuple):
+    """Some records; all columns have one length. What is None, none of them has."""
+
+    keys: list[Any]
+    contents: Sequence[Any]
+    """Texts or codes."""
+    nulls: Array | None = None
+    """bool[n]: records without a text."""
+    groups: list[Any] | None = None
+    metadata: list[dict[str, Any]] | None = None
+
+    def some(self, part: slice) -> Rows:
+        columns: list[Any] = [None if column is None else column[part] for column in self]
+        return Rows(*columns)
+
+    def within(self, most_size: int) -> Rows:
+        """The first ones, up to that with which they have so many bytes of text."""
+        contents = self.contents
+        return self.some(slice(fitting(contents.sizes, most_size))) if isinstance(contents, LocatedTexts) else self
+
+    def contents_at(self, places: list[int]) -> Sequence[Any]:
+        contents = self.contents
+        return contents.some(places) if isinstance(contents, LocatedTexts) else [contents[place] for place in places]
+
+    def are_plain(self) -> bool:
+        """Whether there is nothing to check, and nothing but keys and contents to store."""
+        has_more = self.groups is not None or self.metadata is not None or (self.nulls is not None and bool(self.nulls.any()))
+        return not has_more and all(map(is_plain_key, self.keys))
+
+
+class Row(NamedTuple):
+    """The record at one place of some rows. text: as it is to be stored, None = not at all."""
+
+    rows: Rows
+    place: int
+    text: str | bytes | None
+
+    def checked(self) -> Record:
+        """Raises ParameterError for what no record may have."""
+        rows, place = self.rows, self.place
+        for name, is_null in (("key", rows.keys[place] is None), ("text", rows.nulls is not None and rows.nulls[place])):
+            if is_null:
+                raise ParameterError(f"{name} is null: fill it or leave such rows out, as on_error='skip' does")
+        return Record(
+            check_key(rows.keys[place]),
+            None if self.text is None else storable(self.text),
+            None if rows.metadata is None else check_metadata(rows.metadata[place]),
+            None if rows.groups is None else check_group(rows.groups[place]),
+            None,
+        )
+
+
+class Codes(NamedTuple):
+    """Keys and codes of the same length, for records that have nothing else: codes from arrays are not checked one by one."""
+
+    keys: Sequence[Any]
+    codes: Sequence[bytes]
+
+    def pairs(self) -> Iterator[tuple[Any, bytes]]:
+        return (pair for rows in self.rows() for pair in zip(rows.keys, rows.contents, strict=True))
+
+    def rows(self) -> Iterator[Rows]:
+        for start in range(0, len(self.keys), limits.BATCH_RECORDS):
+            part = slice(start, start + limits.BATCH_RECORDS)
+            yield Rows(list(self.keys[part]), list(self.codes[part]))
+
+
+class Table:
+    """Records from a table of Arrow: which of its columns are key, text, group, and make up the metadata.
+
+    It is a context manager, as `Source`. Raises ParameterError where a column is not there, or of a type that does not serve."""
+
+    def __init__(self, data: Any, key: Any, text: Any, group: Any, metadata: Any) -> None:
+        self._source = source = Source("records", data)
+        if not source.is_table:
+            raise ParameterError(f"records is an array of {source.types[0]}: give a table with a column of keys and one of texts")
+        if key is None or text is None:
+            how = "say which hold the keys and the texts, as in add_many(table, key='id', text='body')"
+            raise ParameterError(f"records is a table with the columns {source.listed}: {how}")
+        if isinstance(metadata, str) or not isinstance(metadata, Sequence | None):
+            raise ParameterError(f"metadata={quoted(metadata)}: give a list of the names of columns")
+        self._key = source.number("key", key, is_key, KEYS)
+        self._text = source.number("text", text, is_string, TEXTS)
+        self._group = None if group is None else source.number("group", group, is_key, KEYS)
+        self._metadata = {name: source.number("metadata", name, is_json, METADATA) for name in metadata or ()}
+
+    def __enter__(self) -> Table:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._source.__exit__(*error)
+
+    def rows(self) -> Iterator[Rows]:
+        for columns in self._source.chunks():
+            length = len(columns[self._key])
+            for start in range(0, length, limits.BATCH_RECORDS):
+                yield self._rows(columns, start, min(limits.BATCH_RECORDS, length - start))
+
+    def _rows(self, columns: list[Column], start: int, count: int) -> Rows:
+        texts, nulls = columns[self._text].texts(start, count)
+        groups = None if self._group is None else columns[self._group].values(start, count)
+        metadata = None
+        if self._metadata:
+            values = [columns[number].values(start, count) for number in self._metadata.values()]
+            metadata = [dict(zip(self._metadata, row, strict=True)) for row in zip(*values, strict=True)]
+        return Rows(columns[self._key].values(start, count), texts, nulls, groups, metadata)
+
+
+def size_of(contents: Sequence[Any]) -> int:
+    """Bytes of texts or codes."""
+    return int(contents.sizes.sum()) if isinstance(contents, LocatedTexts) else sum(map(len, contents))

@@ -1,0 +1,460 @@
+"""What has Arrow's C interface is taken as lists of the same records are, whatever its layout, its slices and its chunks."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas
+import polars
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support import SETS, WORDS
+
+from neardup_db import AddReport, Index, MinHash, NearDupError, ParameterError, SimHash, TextRules
+
+TEXTS = [
+    "a b c d", "a b c d e", "", "日本語のテキストの例", "x y z", "x y z und ein längerer Text, der nirgends hineinpasst", "x y z",
+    "one\0two three", "a b c", "😀 x y z", "and a text that is longer than twelve bytes", "?!",
+]  # fmt: skip
+KEYS = list(range(10, 10 + len(TEXTS)))
+TABLE = pa.table({"id": pa.array(KEYS), "body": pa.array(TEXTS)})
+
+
+def cast(kind: pa.DataType) -> pa.Table:
+    return TABLE.set_column(1, "body", TABLE["body"].cast(kind))
+
+
+def encoded(indices: pa.DataType, values: pa.DataType) -> pa.Table:
+    """Texts by a dictionary with something before them that is not used."""
+    words = pa.array(["unused", *dict.fromkeys(TEXTS)], values)
+    places = [words.to_pylist().index(text) for text in TEXTS]
+    return TABLE.set_column(1, "body", pa.DictionaryArray.from_arrays(pa.array(places, indices), words))
+
+
+def sliced() -> pa.Array:
+    """Structs with an offset, whose columns have offsets of their own."""
+    bodies = pa.array(["before", "before", *TEXTS, "behind"])[1:]
+    return pa.StructArray.from_arrays([pa.array([0, *KEYS, 0]), bodies], ["id", "body"])[1:-1]
+
+
+class Given:
+    """Data with one of the two methods alone."""
+
+    def __init__(self, data: Any, method: str) -> None:
+        setattr(type(self), method, lambda self, requested_schema=None: getattr(data, method)())
+
+
+def only(data: Any, method: str) -> Any:
+    return type("Only", (Given,), {})(data, method)
+
+
+LAYOUTS: dict[str, Callable[[], Any]] = {
+    "table": lambda: TABLE,
+    "large strings": lambda: cast(pa.large_string()),
+    "string views": lambda: cast(pa.string_view()),
+    "dictionary, 8 bits": lambda: encoded(pa.int8(), pa.string()),
+    "dictionary, 64 bits without sign": lambda: encoded(pa.uint64(), pa.large_string()),
+    "dictionary of views": lambda: encoded(pa.uint16(), pa.string_view()),
+    "reader": lambda: TABLE.to_reader(2),
+    "record batch": lambda: TABLE.to_batches()[0],
+    "array of structs": sliced,
+    "array of structs alone": lambda: only(sliced(), "__arrow_c_array__"),
+    "chunks of none and one": lambda: pa.concat_tables([TABLE[:0], TABLE[:1], TABLE[1:1], TABLE[1:5], TABLE[5:]]),
+    "pandas": lambda: TABLE.to_pandas(),
+    "pandas of Arrow": lambda: TABLE.to_pandas(types_mapper=pandas.ArrowDtype),
+    "pandas of objects": lambda: pandas.DataFrame({"id": KEYS, "body": np.array(TEXTS, object)}),
+    "pandas of categories": lambda: TABLE.to_pandas().astype({"body": "category"}),
+    "polars": lambda: polars.DataFrame({"id": KEYS, "body": TEXTS}),
+    "polars of categories": lambda: polars.DataFrame({"id": KEYS, "body": TEXTS}, schema_overrides={"body": polars.Categorical}),
+    "polars in chunks": lambda: polars.concat([polars.from_arrow(TABLE[:3]), polars.from_arrow(TABLE[3:])], rechunk=False),
+    "duckdb": lambda: duckdb.connect().from_arrow(TABLE),
+}
+
+
+def state(index: Index) -> Any:
+    """All that an index answers about its documents."""
+    documents = [(one.key, one.group, one.metadata, one.text) for one in index.get_many(list(index)) if one is not None]
+    return documents, sorted(index.pairs(), key=str), index.clusters()
+
+
+@pytest.mark.parametrize("store_text", [False, True])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_is_read_as_a_list(layout: str, store_text: bool) -> None:
+    """The index of a table is that of the list of its rows, and answers to its texts as to the list of them."""
+    with (
+        Index(":memory:", SETS, text=WORDS, store_text=store_text) as index,
+        Index(":memory:", SETS, text=WORDS, store_text=store_text) as plain,
+    ):
+        report = index.add_many(LAYOUTS[layout](), key="id", text="body")
+        assert report == plain.add_many(zip(KEYS, TEXTS, strict=True))
+        assert state(index) == state(plain)
+        assert index.query_many(LAYOUTS[layout](), text="body") == plain.query_many(TEXTS)
+        assert index.check().ok
+
+
+@pytest.mark.parametrize("scheme", [MinHash(), SimHash()], ids=repr)
+def test_arrays_of_strings_have_the_fingerprints_of_the_list(scheme: Any) -> None:
+    """fingerprints and query_many take an array of strings as it is."""
+    wanted = scheme.fingerprints(TEXTS)
+    column = TABLE["body"]
+    kinds = [column, column.combine_chunks(), column.cast(pa.string_view()), column.dictionary_encode(), *frames_of_texts()]
+    with Index(":memory:", SETS, text=WORDS) as index:
+        index.add_many(zip(KEYS, TEXTS, strict=True))
+        for texts in kinds:
+            assert np.array_equal(scheme.fingerprints(texts), wanted)
+            assert index.query_many(texts) == index.query_many(TEXTS)
+            assert index.query_many(texts[2:9][1:]) == index.query_many(TEXTS[3:9])
+    rules = TextRules(tokens=str.split)
+    assert np.array_equal(scheme.fingerprints(column, rules), scheme.fingerprints(TEXTS, rules))
+
+
+def frames_of_texts() -> list[Any]:
+    return [pandas.Series(TEXTS), polars.Series(TEXTS), polars.Series(TEXTS, dtype=polars.Categorical)]
+
+
+@given(data=st.data())
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_random_tables_are_read_as_lists(small_limits: None, data: st.DataObject) -> None:
+    """Any rows, in any layout, cut into any chunks, with nulls left out: report and index are those of the list."""
+    texts = data.draw(st.lists(st.none() | st.text("ab é日", max_size=15), max_size=14))
+    some_keys = st.none() | st.text("xyé", max_size=3)
+    keys = data.draw(st.lists(some_keys, min_size=len(texts), max_size=len(texts)))
+    groups = data.draw(st.lists(st.sampled_from([None, "g", "h"]), min_size=len(texts), max_size=len(texts)))
+    kind = data.draw(st.sampled_from([pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int16(), pa.string())]))
+    table = pa.table({"k": pa.array(keys, pa.string()), "g": pa.array(groups, pa.string()), "n": list(range(len(texts)))})
+    table = table.append_column("t", pa.array(texts, kind))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(texts)), max_size=4)))
+    pieces = [table[a:b] for a, b in pairwise([0, *cuts, len(texts)])]
+    pieces = [piece.combine_chunks() if data.draw(st.booleans()) else piece for piece in pieces]
+    options: dict[str, Any] = {
+        "on_error": "skip",
+        "if_exists": data.draw(st.sampled_from(["error", "ignore", "replace"])),
+        "commit_every": data.draw(st.none() | st.integers(1, 4)),
+    }
+    named = {"group": "g"} if data.draw(st.booleans()) else {}
+    named |= {"metadata": ["n"]} if data.draw(st.booleans()) else {}
+    store_text = data.draw(st.booleans())
+    rows = [{"key": key, "text": text} for key, text in zip(keys, texts, strict=True)]
+    for number, row in enumerate(rows):
+        row |= {"group": groups[number]} if "group" in named else {}
+        row |= {"metadata": {"n": number}} if "metadata" in named else {}
+    with (
+        Index(":memory:", SETS, text=WORDS, store_text=store_text) as index,
+        Index(":memory:", SETS, text=WORDS, store_text=store_text) as plain,
+    ):
+        report = index.add_many(pa.concat_tables(pieces), key="k", text="t", **named, **options)
+        wanted = plain.add_many(rows, **options)
+        assert counts(report) == counts(wanted)
+        assert state(index) == state(plain)
+        assert index.check().ok
+
+
+def counts(report: AddReport) -> Any:
+    problems = [one.record for one in report.problems]
+    return report.added, report.replaced, report.ignored, report.skipped, report.matched, problems
+
+
+# ---- nulls -------------------------------------------------------------------------------------------------------------
+
+
+def table(**columns: Any) -> pa.Table:
+    return pa.table(columns)
+
+
+NULLS = {
+    "text": (table(id=[1, 2, 3], body=["a b", "a b", None]), "record 2: text is null"),
+    "text of a slice": (table(id=[0, 1, 2], body=["a b", "a b", None])[1:], "record 1: text is null"),
+    "text of a view": (table(id=[1, 2], body=pa.array(["a b", None], pa.string_view())), "record 1: text is null"),
+    "index of a dictionary": (table(id=[1, 2], body=pa.array(["a b", None]).dictionary_encode()), "record 1: text is null"),
+    "value of a dictionary": (
+        table(id=[1, 2], body=pa.DictionaryArray.from_arrays(pa.array([1, 0]), pa.array([None, "a b"]))),
+        "record 1: text is null",
+    ),
+    "dictionary of nothing": (
+        table(id=[1], body=pa.DictionaryArray.from_arrays(pa.array([None], pa.int8()), pa.array([], pa.string()))),
+        "record 0: text is null",
+    ),
+    "column of nulls": (table(id=[1], body=pa.array([None])), "record 0: text is null"),
+    "key": (table(id=[1, None], body=["a b", "c d"]), "record 1: key is null"),
+    "whole row": (pa.array([{"id": 0, "body": "x"}, {"id": 1, "body": "a b"}, None])[1:], "record 1: key is null"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NULLS)
+def test_nulls_are_wrong_records(case: str) -> None:
+    """A null text or key is refused with the number of its record, as None is, and nothing is stored; or left out and counted."""
+    data, message = NULLS[case]
+    with Index(":memory:", SETS, text=WORDS) as index:
+        with pytest.raises(ParameterError, match=message + ".*on_error='skip'"):
+            index.add_many(data, key="id", text="body")
+        assert len(index) == 0
+        report = index.add_many(data, key="id", text="body", on_error="skip")
+        assert (report.added, report.skipped) == (len(data) - 1, 1)
+        assert [f"record {one.record}: {one.reason}".startswith(message) for one in report.problems] == [True]
+
+
+def test_questions_have_no_nulls() -> None:
+    """A null among questions, or among texts to fingerprint, is refused with its row."""
+    texts = pa.chunked_array([["a"], ["b", None]])
+    with Index(":memory:", SETS, text=WORDS) as index, pytest.raises(ParameterError, match="texts: row 2 is null"):
+        index.query_many(texts)
+    with pytest.raises(ParameterError, match="texts: row 2 is null"):
+        MinHash().fingerprints(texts)
+
+
+@pytest.mark.parametrize("empty", [TABLE[:0], TABLE[:0].to_pandas(), TABLE[:0].to_reader()], ids=lambda one: type(one).__name__)
+def test_no_rows(empty: Any) -> None:
+    """A table without rows adds nothing."""
+    with Index(":memory:", SETS, text=WORDS) as index:
+        assert index.add_many(empty, key="id", text="body").added == 0
+        assert index.query_many(pa.array([], pa.string())) == []
+    assert MinHash().fingerprints(pa.array([], pa.string_view())).shape == (0, 128)
+
+
+# ---- keys, groups, metadata ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pa.array([-1, 2**63 - 1]), pa.array([1, 255], pa.uint8()), pa.array([b"\xff", b""]),
+        pa.array(["1", "é"], pa.string_view()), pa.array(["a", "b"]).dictionary_encode(),
+        pa.array([7, -7], pa.int16()).dictionary_encode(),
+    ],
+    ids=lambda keys: str(keys.type),
+)  # fmt: skip
+def test_keys(keys: pa.Array) -> None:
+    """Keys are those that `add` takes, of every type that has them."""
+    with Index(":memory:", SETS, text=WORDS) as index:
+        index.add_many(table(id=keys, body=["a b", "a b"]), key="id", text="body")
+        assert list(index) == keys.to_pylist()
+
+
+def test_keys_that_do_not_fit() -> None:
+    """A number beyond 64 bits with a sign is refused with its record."""
+    keys = pa.array([1, 2**64 - 1], pa.uint64())
+    with Index(":memory:", SETS, text=WORDS) as index, pytest.raises(ParameterError, match="record 1: key=18446744073709551615 "):
+        index.add_many(table(id=keys, body=["a", "b"]), key="id", text="body")
+
+
+def test_metadata_and_groups() -> None:
+    """Metadata is what Python has of the rows, each by the names of its columns; a null group is none."""
+    metadata = {
+        "lang": pa.array(["en", None, "de"]).dictionary_encode(), "tags": pa.array([["a", None], [], None]),
+        "many": pa.array([[1], None, [2, 3]], pa.large_list(pa.int8())), "ok": [True, None, False], "score": [0.5, None, -1e300],
+        "two": pa.array([[1, 2], [3, 4], None], pa.list_(pa.int32(), 2)), "half": pa.array(np.array([0.5, 1, 2], np.float16)),
+        "who": pa.array([{"x": 1, "y": "é"}, {"x": None, "y": ""}, None]), "nothing": pa.nulls(3),
+        "big": pa.array([2**64 - 1, 0, None], pa.uint64()),
+    }  # fmt: skip
+    whole = table(id=["a", "b", "c"], body=["x y"] * 3, g=["g", None, "g"], **metadata)
+    for data in (whole, pa.concat_tables([whole, whole])[2:5].take([1, 2, 0]), pa.concat_tables([whole[:1], whole[1:]])):
+        with Index(":memory:", SETS, text=WORDS) as index:
+            index.add_many(data, key="id", text="body", group="g", metadata=list(metadata))
+            documents = [(one.key, one.group, one.metadata) for one in index.get_many(list(index)) if one is not None]
+            rows = data.to_pylist()
+            assert documents == [(row["id"], row["g"], {name: row[name] for name in metadata}) for row in rows]
+            assert len(index.clusters()) == 1
+
+
+def test_metadata_that_json_does_not_hold() -> None:
+    """A number that is none is a wrong record, as in a dictionary; a column of times is refused before anything is read."""
+    data = polars.DataFrame({"id": [1, 2], "body": ["a", "b"], "x": [1.0, float("nan")]})
+    with Index(":memory:", SETS, text=WORDS) as index:
+        with pytest.raises(ParameterError, match="record 1: metadata cannot be written as JSON"):
+            index.add_many(data, key="id", text="body", metadata=["x"])
+        assert index.add_many(data, key="id", text="body", metadata=["x"], on_error="skip").skipped == 1
+
+
+# ---- what is refused -----------------------------------------------------------------------------------------------------
+
+TIMES = pa.array([0], pa.timestamp("us", "UTC"))
+WIDE = table(id=[1], body=["a"], n=[1], b=[b"a"], t=TIMES, f=[1.0], d=pa.array([1]).dictionary_encode(), l=pa.array([[TIMES[0]]]))
+REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "objects of all kinds": (
+        pandas.DataFrame({"id": [1, 2], "body": ["a", "b"], "x": ["a", 1]}),
+        {"key": "id", "text": "body"},
+        r"records cannot be handed over by Arrow \(.*\): give the columns that are needed alone",
+    ),
+    "no names": (TABLE, {}, r"the columns 'id', 'body': say which .* add_many\(table, key='id', text='body'\)"),
+    "pandas without names": (TABLE.to_pandas(), {}, "the columns 'id', 'body': say which"),
+    "no text": (TABLE, {"key": "id"}, "say which hold the keys and the texts"),
+    "no such column": (TABLE, {"key": "id", "text": "txt"}, "text='txt' is no column of records, which has 'id', 'body'"),
+    "no name": (TABLE, {"key": 0, "text": "body"}, "key=0 is no column"),
+    "no such metadata": (TABLE, {"key": "id", "text": "body", "metadata": ["x"]}, "metadata='x' is no column"),
+    "one name as metadata": (TABLE, {"key": "id", "text": "body", "metadata": "id"}, "metadata='id': give a list"),
+    "two columns of one name": (
+        pa.Table.from_arrays([pa.array([1]), pa.array(["a"]), pa.array(["b"])], ["id", "body", "body"]),
+        {"key": "id", "text": "body"},
+        "text='body' are several columns",
+    ),
+    "numbers": (WIDE, {"key": "id", "text": "n"}, "text='n' is a column of int64: give one of strings, or cast it"),
+    "binary": (WIDE, {"key": "id", "text": "b"}, "text='b' is a column of binary: give one of strings"),
+    "dictionary of numbers": (WIDE, {"key": "id", "text": "d"}, "text='d' is a column of dictionary of int64"),
+    "keys with fractions": (WIDE, {"key": "f", "text": "body"}, "key='f' is a column of float64: give one of strings, integers"),
+    "keys that are times": (WIDE, {"key": "t", "text": "body"}, "key='t' is a column of timestamp"),
+    "groups that are lists": (WIDE, {"key": "id", "text": "body", "group": "l"}, "group='l' is a column of list"),
+    "times": (WIDE, {"key": "id", "text": "body", "metadata": ["t"]}, "metadata='t' is a column of timestamp: .* cast it"),
+    "lists of times": (WIDE, {"key": "id", "text": "body", "metadata": ["l"]}, "metadata='l' is a column of list"),
+    "array": (TABLE["body"], {"key": "id", "text": "body"}, "records is an array of string: give a table"),
+    "lazy frame": (polars.LazyFrame({"a": [1]}), {"key": "a", "text": "a"}, "records is a polars.LazyFrame, .* collect"),
+    "names and no table": ([(1, "a")], {"text": "body"}, "text='body' names a column of a data frame, and records is none"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused(case: str) -> None:
+    """What cannot be meant is refused with the remedy, and nothing is stored."""
+    data, options, message = REFUSED[case]
+    with Index(":memory:", SETS, text=WORDS) as index:
+        with pytest.raises(ParameterError, match=message):
+            index.add_many(data, **options)
+        assert len(index) == 0
+
+
+def test_questions_that_are_refused() -> None:
+    """A table of questions needs the name of its column, an array none, and neither may hold anything but strings."""
+    with Index(":memory:", SETS, text=WORDS) as index:
+        for data, options, message in (
+            (TABLE, {}, r"texts is a table with the columns 'id', 'body': say which .* query_many\(table, text='body'\)"),
+            (TABLE, {"text": "id"}, "text='id' is a column of int64"),
+            (TABLE["body"], {"text": "body"}, "text='body': texts is an array of string, no table"),
+            (TABLE["id"], {}, "texts is an array of int64: give one of strings"),
+            (["a"], {"text": "body"}, "text='body' names a column of a data frame, and texts is none"),
+            (polars.LazyFrame({"a": [1]}), {"text": "a"}, "texts is a polars.LazyFrame"),
+        ):
+            with pytest.raises(ParameterError, match=message):
+                index.query_many(data, **options)
+    with pytest.raises(ParameterError, match=r"the columns 'id', 'body': give one of them"):
+        MinHash().fingerprints(TABLE)
+
+
+# ---- producers -----------------------------------------------------------------------------------------------------------
+
+
+def failing(rows: int) -> pa.RecordBatchReader:
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield TABLE[:rows].to_batches()[0]
+        raise ValueError("the disk is on fire")
+
+    return pa.RecordBatchReader.from_batches(TABLE.schema, batches())
+
+
+def test_a_producer_that_fails(small_limits: None) -> None:
+    """Its message is kept; nothing is stored, or with commit_every what was committed before."""
+    for commit_every, stored in ((None, 0), (2, 4)):
+        with Index(":memory:", SETS, text=WORDS) as index:
+            with pytest.raises(NearDupError, match="its producer failed: .*the disk is on fire"):
+                index.add_many(failing(5), key="id", text="body", commit_every=commit_every)
+            assert len(index) == stored and index.check().ok
+            assert index.add("next", "a b c") is not None
+
+
+def test_a_stream_is_read_once() -> None:
+    """A stream that was released is refused."""
+    capsule = TABLE.__arrow_c_stream__()
+    once = type("Once", (), {"__arrow_c_stream__": lambda self, requested_schema=None: capsule})()
+    with Index(":memory:", SETS, text=WORDS) as index:
+        assert index.add_many(once, key="id", text="body").added == len(TABLE)
+        with pytest.raises(ParameterError, match="records was read already"):
+            index.add_many(once, key="id", text="body")
+
+
+def test_rows_of_a_database_driver() -> None:
+    """What has columns and no types of them is no data frame, but an iterable of rows."""
+
+    class Result(list[tuple[int, str]]):
+        def columns(self) -> None: ...
+
+    with Index(":memory:", SETS, text=WORDS) as index:
+        assert index.add_many(Result(zip(KEYS, TEXTS, strict=True))).added == len(TEXTS)
+
+
+def test_what_is_no_capsule() -> None:
+    """A capsule of another name is not opened."""
+    wrong = type("Wrong", (), {"__arrow_c_stream__": lambda self: TABLE.schema.__arrow_c_schema__()})()
+    with Index(":memory:", SETS, text=WORDS) as index, pytest.raises(ValueError, match="PyCapsule"):
+        index.add_many(wrong, key="id", text="body")
+
+
+def test_nothing_is_kept(small_limits: None) -> None:
+    """What the producer allocated is released when it was read, after an error too."""
+    with Index(":memory:", SETS, text=WORDS) as index:
+        gc.collect()
+        before = pa.total_allocated_bytes()
+        for number in range(3):
+            batch = pa.table({"id": [number, number + 10], "body": [f"a {number} " * 50, "b " * 100]})
+            index.add_many(batch, key="id", text="body")
+            index.query_many(batch, text="body")
+            with pytest.raises(ParameterError):
+                index.add_many(batch, key="id", text="id")
+            with pytest.raises(NearDupError):
+                index.add_many(batch, key="id", text="body")
+        del batch
+        gc.collect()
+        assert pa.total_allocated_bytes() == before
+
+
+def test_a_producer_may_use_the_index(small_limits: None) -> None:
+    """What makes the batches finds the rows of those before, and what it adds stands between two of them."""
+    seen = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in TABLE.to_batches(2):
+            seen.append(len(index))
+            yield batch
+        index.add("last", "a b c")
+
+    with Index(":memory:", SETS, text=WORDS) as index:
+        index.add_many(pa.RecordBatchReader.from_batches(TABLE.schema, batches()), key="id", text="body")
+        assert seen == list(range(0, len(TABLE), 2)) and list(index) == [*KEYS, "last"]
+
+
+def buffer(values: list[int], kind: str) -> pa.Buffer:
+    return pa.py_buffer(np.array(values, kind).tobytes())
+
+
+BROKEN: dict[str, Callable[[], pa.Array]] = {
+    "index beyond the dictionary": lambda: pa.DictionaryArray.from_arrays(pa.array([0, 5]), pa.array(["a"]), safe=False),
+    "index below 0": lambda: pa.DictionaryArray.from_arrays(pa.array([0, -1]), pa.array(["a"]), safe=False),
+    "ends before begins": lambda: pa.Array.from_buffers(pa.string(), 2, [None, buffer([0, 3, 1], "i4"), pa.py_buffer(b"abc")]),
+    "view of no buffer": lambda: pa.Array.from_buffers(
+        pa.string_view(), 2, [None, buffer([20, 0, 1, 0, 0, 0, 0, 0], "i4"), pa.py_buffer(b"a" * 40)]
+    ),
+    "view beyond its buffer": lambda: pa.Array.from_buffers(
+        pa.string_view(), 2, [None, buffer([20, 0, 0, 21, 0, 0, 0, 0], "i4"), pa.py_buffer(b"a" * 40)]
+    ),
+    "view of a negative size": lambda: pa.Array.from_buffers(
+        pa.string_view(), 2, [None, buffer([-1, 0, 0, 0, 0, 0, 0, 0], "i4"), pa.py_buffer(b"a" * 40)]
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_broken_arrays_are_refused(case: str) -> None:
+    """Places outside of the buffers are an error and are not read, as far as a consumer can know."""
+    with Index(":memory:", SETS, text=WORDS) as index, pytest.raises(NearDupError, match="the producer's column"):
+        index.query_many(BROKEN[case]())
+
+
+def test_what_is_no_utf_8_is_read_as_bytes_are() -> None:
+    """Bytes that are no UTF-8 in a column of strings count as they do in bytes."""
+    broken = pa.Array.from_buffers(pa.string(), 1, [None, buffer([0, 7], "i4"), pa.py_buffer(b"a b\xff c ")])
+    assert np.array_equal(MinHash().fingerprints(broken), MinHash().fingerprints([b"a b\xff c "]))
+    with Index(":memory:", SETS, text=WORDS, store_text=True) as index:
+        index.add_many(pa.table({"id": [1], "body": broken}), key="id", text="body")
+        assert index.get(1).text == "a b\ufffd c "
+
+
+def test_a_struct_without_fields() -> None:
+    """Each row has an empty one."""
+    table = pa.table({"id": ["a", "b"], "body": ["one two three", "four five six"], "m": pa.array([{}, {}], pa.struct([]))})
+    with Index(":memory:", MinHash()) as index:
+        index.add_many(table, key="id", text="body", metadata=["m"])
+        assert index.get("b").metadata == {"m": {}}

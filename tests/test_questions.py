@@ -1,0 +1,203 @@
+"""Statements that stay prepared and run without Python's lock, beside the same SQL run by apsw."""
+
+from __future__ import annotations
+
+import gc
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from support import CASES, Case
+
+from neardup_db import BinaryCode, CorruptIndexError, Index, MinHash, NearDupError
+from neardup_db.store.database.statements import Connection
+
+OPTIONS: list[dict[str, Any]] = [
+    {}, {"limit": 0}, {"limit": 2}, {"limit": 2, "any": True}, {"any": True}, {"group": "g"}, {"group": "never seen"},
+]
+
+
+def by_apsw(index: Index, ask: Any) -> Any:
+    """The answer where somebody traces what is run, which leaves every statement to apsw."""
+    seen: list[str] = []
+    index.connection.exec_trace = lambda cursor, sql, bindings: seen.append(sql) or True  # type: ignore[func-returns-value]
+    try:
+        return ask()
+    finally:
+        index.connection.exec_trace = None
+        assert seen
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_answers_are_those_of_the_sql(case: Case, options: dict[str, Any]) -> None:
+    """For every scheme, plan and option: the same matches in the same order, of keys of every type."""
+    source = random.Random(11)
+    with Index(":memory:", case.scheme, text=None if case.codes else case.rules, store_text=case.store_text) as index:
+        asked: list[Any] = []
+        for number in range(40):
+            key = (number, f"k\0é{number}", b"\0\xff%d" % number)[number % 3]
+            group = source.choice([None, None, "g"])
+            if case.codes:
+                asked.append(source.choice([0, 1]) << 40 | 1 << source.randrange(case.scheme.bits - 1))
+                index.add_code(key, asked[-1], group=group)
+            else:
+                asked.append(" ".join(source.choices("abcdefgh", k=6)))
+                index.add(key, asked[-1], group=group)
+        for content in asked[:15]:
+            ask = index.query_code if case.codes else index.query
+            assert ask(content, **options) == by_apsw(index, lambda ask=ask, content=content: ask(content, **options))
+        for key in (0, "k\0é1", b"\0\xff2"):
+            assert index.matches(key) == by_apsw(index, lambda key=key: index.matches(key))
+
+
+def rows_of(connection: Connection, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+    return connection.prepared(sql).rows(values)
+
+
+def test_values_of_every_type_come_back() -> None:
+    """Numbers at their limits, text with NUL, empty text and bytes, NULL; no rows at all."""
+    connection = Connection(":memory:")
+    values = (2**63 - 1, -(2**63), 0.1, "a\0é𝄞", "", b"", b"\0\xff", None, True)
+    places = ", ".join(f"?{place}" for place in range(1, len(values) + 1))
+    statement = connection.prepared(f"SELECT {places}")
+    for _ in range(2):
+        assert statement.rows(values) == [values]
+    assert rows_of(connection, "SELECT 1 WHERE 0") == []
+    many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 5000) SELECT i, 'x' || i FROM n"
+    assert rows_of(connection, many) == [(number, f"x{number}") for number in range(1, 5001)]
+
+
+def test_wrong_values_are_errors_and_leave_the_statement_as_it_was() -> None:
+    """Too few values, a type that SQLite lacks, a number that is too large, text that is no Unicode."""
+    connection = Connection(":memory:")
+    statement = connection.prepared("SELECT ?1")
+    wrong = [((), TypeError), ((1, 2), TypeError), (([],), TypeError), ((2**63,), OverflowError), (("\ud800",), UnicodeError)]
+    for values, error in wrong:
+        with pytest.raises(error):
+            statement.rows(values)
+        assert statement.rows((1,)) == [(1,)]
+    with pytest.raises(UnicodeDecodeError):
+        rows_of(connection, "SELECT CAST(x'ff' AS TEXT)")
+
+
+def test_errors_are_those_of_apsw() -> None:
+    """The class, the codes and the message; what a function of Python's raises comes out as it is."""
+    connection = Connection(":memory:")
+    for sql in ("SELECT * FROM missing", "SELECT abs(-9223372036854775808)", "SELECT zeroblob(1000000001)"):
+        with pytest.raises(apsw.Error) as theirs:
+            connection.execute(sql).fetchall()
+        with pytest.raises(apsw.Error) as ours:
+            rows_of(connection, sql)
+        assert type(ours.value) is type(theirs.value) and str(ours.value) == str(theirs.value)
+        assert ours.value.extendedresult == theirs.value.extendedresult
+    statement = connection.prepared("SELECT value FROM json_each('[1, 2, 3]')")
+    for handler, error in ((lambda: True, apsw.InterruptError), (lambda: 1 // 0, ZeroDivisionError)):
+        connection.set_progress_handler(handler, 1)
+        with pytest.raises(error):
+            statement.rows(())
+        connection.set_progress_handler(None)
+        assert statement.rows(()) == [(1,), (2,), (3,)]
+
+
+def test_a_statement_runs_inside_of_itself() -> None:
+    """By a function of Python's that SQLite calls meanwhile."""
+    connection = Connection(":memory:")
+    statement = connection.prepared("WITH RECURSIVE n(i) AS (SELECT ?1 UNION ALL SELECT i + 1 FROM n LIMIT 2) SELECT i FROM n")
+    inner: list[Any] = []
+
+    def ask() -> bool:
+        if not inner:
+            inner.append(None)
+            inner.append(statement.rows((4,)))
+        return False
+
+    connection.set_progress_handler(ask, 1)
+    assert statement.rows((1,)) == [(1,), (2,)]
+    assert inner[1] == [(4,), (5,)]
+
+
+def test_a_changed_schema_is_followed() -> None:
+    connection = Connection(":memory:")
+    connection.execute("CREATE TABLE t(a); INSERT INTO t VALUES (1)")
+    statement = connection.prepared("SELECT * FROM t")
+    assert statement.rows(()) == [(1,)]
+    connection.execute("ALTER TABLE t ADD COLUMN b DEFAULT 2")
+    assert statement.rows(()) == [(1, 2)]
+    connection.execute("DROP TABLE t")  # no statement is in its way
+    with pytest.raises(apsw.SQLError, match="no such table"):
+        statement.rows(())
+
+
+def test_closing_ends_what_is_prepared(tmp_path: Path) -> None:
+    """The log goes with the connection, whichever way that is closed; a statement then says that it is closed."""
+    for close in (Connection.close, lambda connection: None):
+        path = tmp_path / "a.db"
+        connection = Connection(str(path))
+        connection.pragma("journal_mode", "wal")
+        connection.execute("CREATE TABLE IF NOT EXISTS t(a)")
+        statement = connection.prepared("SELECT * FROM t")
+        statement.rows(())
+        assert path.with_name("a.db-wal").exists()
+        close(connection)
+        if close is Connection.close:
+            with pytest.raises(apsw.ConnectionClosedError):
+                statement.rows(())
+        del connection, statement
+        gc.collect()
+        assert not path.with_name("a.db-wal").exists()
+
+
+def test_an_index_whose_connection_was_closed_says_so(tmp_path: Path) -> None:
+    with Index(tmp_path / "a.db", BinaryCode(64, 3)) as index:
+        index.add_code("a", 1)
+        assert index.query_code(1)
+        index.connection.close()
+        with pytest.raises((NearDupError, apsw.ConnectionClosedError)):
+            index.query_code(1)
+
+
+def test_damage_is_told_as_before(tmp_path: Path) -> None:
+    """A stored value that does not fit its hash is an error of the question, and the next one is asked as usual."""
+    with Index(tmp_path / "a.db", MinHash(threshold=0.5)) as index:
+        index.add("a", "one two three four")
+        index.connection.execute("UPDATE neardup_fingerprint SET value_hash = value_hash + 1")
+        for _ in range(2):
+            with pytest.raises(CorruptIndexError):
+                index.query("one two three four")
+        index.connection.execute("UPDATE neardup_fingerprint SET value_hash = value_hash - 1")
+        assert index.query("one two three four")
+
+
+AT_THE_END = """
+import threading, time
+from neardup_db import Index, MinHash
+index = Index(":memory:", MinHash())
+text = " ".join(f"word{number}" for number in range(3000))
+def ask():
+    while True:
+        index._store.sketch_text(text)
+for _ in range(4):
+    threading.Thread(target=ask, daemon=True).start()
+time.sleep(0.1)
+"""
+
+
+def test_python_may_end_while_threads_ask() -> None:
+    """What a thread works with outlives the thread's own state, which Python's end takes away."""
+    for _ in range(6):
+        ended = subprocess.run([sys.executable, "-I", "-c", AT_THE_END], capture_output=True, text=True, timeout=60, check=False)
+        assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_sql_without_a_statement() -> None:
+    """A comment is refused."""
+    connection = Connection(":memory:")
+    for sql in ("", "-- nothing"):
+        with pytest.raises(ValueError, match="no statement"):
+            connection.prepared(sql).rows(())
+    connection.close()
