@@ -1,0 +1,416 @@
+"""Near-duplicates of data frames: of pandas, polars (lazy ones too), pyarrow and DuckDB, through narwhals (the extra `frames`).
+
+What comes in goes out: the same type with the same columns, in the same order. A lazy frame, or a relation, is collected once.
+
+A row is a near-duplicate of another one by the true Jaccard similarity of their texts, unless a scheme is given. Rows are in a
+cluster where they are near-duplicates, or a chain of near-duplicates connects them. A null, and a text without a word, is no
+near-duplicate of anything.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+try:
+    import narwhals as nw
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("neardup_db.frames needs narwhals: pip install 'neardup-db[frames]'") from error
+
+from .arrays import np
+from .errors import ParameterError
+from .index import Index
+from .parameters import check_choice, check_kind, quoted
+from .reader import Reader
+from .schemes.base import Scheme, SetScheme
+from .schemes.minhash import MinHash
+from .store.database.open import open_scratch
+from .tables import Columns, columns
+from .text import TextRules
+from .values import Cluster, Pair
+
+Keep = Literal["first", "last", "longest"]
+Backend = Literal["pandas", "polars", "pyarrow"]
+
+THRESHOLD = 0.8
+_MARKS = ("cluster", "duplicate_of", "similarity")
+_OF_KEYS = {"key", "key_a", "key_b", "representative"}
+_TYPES: dict[str, Any] = {"cluster": nw.Int64, "size": nw.Int64, "similarity": nw.Float64, "distance": nw.Int64}
+
+
+def drop_near_duplicates(
+    frame: Any,
+    text: str,
+    threshold: float = THRESHOLD,
+    *,
+    keep: Keep = "first",
+    order_by: str | Sequence[str] | None = None,
+    against: Any = None,
+    scheme: Scheme | None = None,
+    rules: TextRules | None = None,
+) -> Any:
+    """A data frame less its near-duplicates: of each cluster of rows with similar texts one is kept.
+
+    text: the column. threshold: the least similarity, above 0 and at most 1. keep: "first" or "last", in the order of the rows or
+    of the columns `order_by` (a null comes behind, whichever is kept); or "longest", by characters, of equal ones the first.
+    against: an index, or a data frame with a column of the same name; a row that is a near-duplicate of anything in it is dropped
+    before the others are compared. scheme: in the place of `MinHash(threshold, exact=True)`. rules: None for `TextRules()`.
+
+    Raises ParameterError for a column that is not there or has no strings, and for what is no data frame.
+
+    >>> import polars
+    >>> from neardup_db.frames import drop_near_duplicates
+    >>> stories = polars.DataFrame({"id": [1, 2, 3], "body": ["The quick brown fox!", "the quick brown fox", None]})
+    >>> drop_near_duplicates(stories, "body")["id"].to_list()
+    [1, 3]
+    """
+    opened = _Opened("frame", frame)
+    rule = _Rule(threshold, scheme, rules)
+    order = _Order(opened, text, keep, order_by)
+    kept = np.ones(len(opened.frame), np.bool_)
+    if against is not None:
+        kept[_like(opened, text, against, rule)] = False
+    with _indexed(opened, text, rule, kept) as index:
+        for rows in _clusters(index):
+            kept[rows] = False
+            kept[order.kept(rows)] = True
+    return opened.give(_filtered(opened.frame, kept))
+
+
+def mark_near_duplicates(
+    frame: Any,
+    text: str,
+    threshold: float = THRESHOLD,
+    *,
+    keep: Keep = "first",
+    order_by: str | Sequence[str] | None = None,
+    key: str | None = None,
+    scheme: Scheme | None = None,
+    rules: TextRules | None = None,
+) -> Any:
+    """A data frame with three more columns that say what is a near-duplicate of what.
+
+    cluster: a number from 0 on, in the order of their first rows; null where a row is alone. duplicate_of: the row that
+    `drop_near_duplicates` would keep in the place of this one, by its number from 0 on, or by its value of the column `key`; null
+    where it is kept. similarity: that of the two texts; below the threshold where only a chain connects them. The other arguments
+    are those of `drop_near_duplicates`. Raises ParameterError where one of the columns is there already.
+
+    >>> import polars
+    >>> from neardup_db.frames import mark_near_duplicates
+    >>> stories = polars.DataFrame({"body": ["The quick brown fox!", "the quick brown fox", None]})
+    >>> mark_near_duplicates(stories, "body").rows()[1]
+    ('the quick brown fox', 0, 0, 1.0)
+    """
+    opened = _Opened("frame", frame)
+    for name in _MARKS:
+        if name in opened.frame.columns:
+            raise ParameterError(f"the frame has a column {name!r} already, which would be overwritten: rename or drop it")
+    rule, order, names = _Rule(threshold, scheme, rules), _Order(opened, text, keep, order_by), opened.names(key)
+    marks: dict[str, list[Any]] = {name: [None] * len(opened.frame) for name in _MARKS}
+    with _indexed(opened, text, rule) as index:
+        pairs: list[tuple[Any, Any]] = []
+        for number, rows in enumerate(sorted(_clusters(index))):
+            kept = order.kept(rows)
+            for row in rows:
+                marks["cluster"][row] = number
+            pairs += [(row, kept) for row in rows if row != kept]
+        for (row, kept), similarity in zip(pairs, index._similarities(pairs), strict=True):
+            marks["duplicate_of"][row], marks["similarity"][row] = names(kept), similarity
+    return opened.give(opened.frame.with_columns(*(opened.series(name, marks[name], key) for name in _MARKS)))
+
+
+def pairs_frame(
+    source: Any,
+    text: str | None = None,
+    threshold: float | None = None,
+    *,
+    key: str | None = None,
+    scheme: Scheme | None = None,
+    rules: TextRules | None = None,
+    backend: Backend | None = None,
+) -> Any:
+    """All pairs of near-duplicates of an index, or of the rows of a data frame, as a data frame.
+
+    Columns key_a (the earlier one), key_b, similarity, and distance, null where the scheme has none. Of a data frame they are the
+    numbers of rows from 0 on, or the values of the column `key`. threshold: of an index stricter than its own; of a data frame
+    0.8 unless given. backend: "pandas", "polars" or "pyarrow"; unless given, of an index pandas, of a data frame its own type.
+
+    >>> from neardup_db import Index, MinHash
+    >>> from neardup_db.frames import pairs_frame
+    >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
+    ...     report = index.add_many([("a", "the quick brown fox"), ("b", "The quick brown fox!")])
+    ...     pairs_frame(index, backend="polars").rows()
+    [('a', 'b', 1.0, None)]
+    """
+
+    def pairs(index: Reader, least: float | None) -> Columns:
+        return columns(index.pairs(least), Pair)
+
+    return _listing(source, text, threshold, (key, scheme, rules, backend), pairs)
+
+
+def clusters_frame(
+    source: Any,
+    text: str | None = None,
+    threshold: float | None = None,
+    *,
+    key: str | None = None,
+    scheme: Scheme | None = None,
+    rules: TextRules | None = None,
+    backend: Backend | None = None,
+    min_size: int = 2,
+) -> Any:
+    """The clusters of an index, or of the rows of a data frame, as a data frame with a row for each document.
+
+    Columns cluster (from 0 on, the largest first), size, representative (the earliest) and key. min_size: documents of a cluster
+    at least. The other arguments are those of `pairs_frame`, but an index has no other threshold for clusters than its own.
+
+    >>> import polars
+    >>> from neardup_db.frames import clusters_frame
+    >>> stories = polars.DataFrame({"id": ["x", "y", "z"], "body": ["The quick brown fox!", "a dog", "the quick brown fox"]})
+    >>> clusters_frame(stories, "body", key="id").rows()
+    [(0, 2, 'x', 'x'), (0, 2, 'x', 'z')]
+    """
+
+    def clusters(index: Reader, least: float | None) -> Columns:
+        if least is not None:
+            raise ParameterError(f"threshold={quoted(least)}: an index has the clusters of its own threshold; leave it out")
+        return columns(index.clusters(min_size), Cluster)
+
+    return _listing(source, text, threshold, (key, scheme, rules, backend), clusters)
+
+
+def _listing(
+    source: Any,
+    text: str | None,
+    threshold: float | None,
+    more: tuple[str | None, Scheme | None, TextRules | None, Backend | None],
+    listed: Callable[[Reader, float | None], Columns],
+) -> Any:
+    """What `listed` has of an index, or of the rows of a data frame, as a data frame."""
+    key, scheme, rules, backend = more
+    check_choice("backend", backend, (None, *get_args(Backend)))
+    if isinstance(source, Reader):
+        for name, value in (("text", text), ("key", key), ("scheme", scheme), ("rules", rules)):
+            if value is not None:
+                raise ParameterError(f"{name}={quoted(value)} is for a data frame, and source is an index: leave {name}= out")
+        return _frame_of(listed(source, threshold), nw.Implementation.from_backend(backend or "pandas"), None).to_native()
+    opened = _Opened("source", source)
+    if text is None:
+        raise ParameterError("source is a data frame: name the column of texts, as in pairs_frame(frame, 'body')")
+    rule, names = _Rule(THRESHOLD if threshold is None else threshold, scheme, rules), opened.names(key)
+    with _indexed(opened, text, rule) as index:
+        table = listed(index, None)
+    for name in table.keys() & _OF_KEYS:
+        table[name] = [names(row) for row in table[name]]
+    dtype = nw.Int64 if key is None else opened.frame.schema[key]
+    if backend is not None:
+        return _frame_of(table, nw.Implementation.from_backend(backend), dtype).to_native()
+    return opened.give(_frame_of(table, opened.frame.implementation, dtype))
+
+
+# ---- what is compared ----------------------------------------------------------------------------------------------------
+
+
+class _Rule:
+    """What makes two texts near-duplicates."""
+
+    def __init__(self, threshold: float, scheme: Scheme | None, rules: TextRules | None) -> None:
+        check_kind("scheme", scheme, Scheme, "a scheme, e.g. MinHash(threshold=0.8)")
+        check_kind("rules", rules, TextRules, "a TextRules, e.g. TextRules.words(shingle=3)")
+        if scheme is not None and threshold != THRESHOLD:
+            raise ParameterError(f"threshold={threshold} goes without a scheme: give it to the scheme, which is {scheme!r}")
+        if scheme is not None and not scheme.takes_text:
+            raise ParameterError(f"scheme={scheme!r} takes codes: give one that takes texts, e.g. MinHash(threshold=0.8)")
+        self.scheme = MinHash(threshold=threshold, exact=True) if scheme is None else scheme
+        self.rules = rules
+
+
+class _Order:
+    """Which row of a cluster is kept."""
+
+    def __init__(self, opened: _Opened, text: str, keep: Keep, order_by: str | Sequence[str] | None) -> None:
+        check_choice("keep", keep, get_args(Keep))
+        column = opened.column(text)
+        self._keep = keep
+        self._ranks: Sequence[int] | None = None
+        by = [order_by] if isinstance(order_by, str) else list(order_by or ())
+        if by:
+            for name in by:
+                opened.column(name, "order_by")
+            number = _name_beside(by)
+            rows = opened.frame.select(*by).with_row_index(number).sort(*by, number, nulls_last=keep != "last")
+            ranks = np.empty(len(rows), np.int64)
+            ranks[rows.get_column(number).to_numpy()] = np.arange(len(rows))
+            self._ranks = ranks.tolist()
+        if keep == "longest":
+            self._lengths = (column if column.dtype == nw.String else column.cast(nw.String)).str.len_chars().to_list()
+
+    def kept(self, rows: Sequence[int]) -> int:
+        """The one of some rows that is kept."""
+
+        def rank(row: int) -> int:
+            return row if self._ranks is None else self._ranks[row]
+
+        if self._keep == "last":
+            return max(rows, key=rank)
+        return min(rows, key=rank if self._keep == "first" else lambda row: (-self._lengths[row], rank(row)))
+
+
+@contextmanager
+def _indexed(opened: _Opened, text: str, rule: _Rule, chosen: Any = True) -> Iterator[Index]:
+    """A temporary index of the chosen rows (bool[n]), under their numbers."""
+    rows, number = opened.numbered(text, chosen)
+    with (
+        tempfile.TemporaryDirectory(prefix="neardup-") as folder,
+        closing(open_scratch(str(Path(folder) / "index.db"))) as connection,
+        Index(connection, rule.scheme, text=rule.rules, record_matches=False) as index,
+    ):
+        if isinstance(rows, list):
+            index.add_many(rows)
+        else:
+            index.add_many(rows, key=number, text=text)
+        yield index
+
+
+def _clusters(index: Index) -> list[list[int]]:
+    """The numbers of the rows of each cluster, ascending."""
+    return [sorted(map(int, cluster.keys)) for cluster in index.clusters()]
+
+
+def _like(opened: _Opened, text: str, against: Any, rule: _Rule) -> list[int]:
+    """The numbers of the rows that are near-duplicates of something in an index or in another frame."""
+    rows, number = opened.numbered(text)
+    if isinstance(rows, list):
+        numbers, asked = [row[0] for row in rows], partial(Reader.query_many, texts=[row[1] for row in rows], limit=1)
+    else:
+        numbers, asked = rows.get_column(number).to_list(), partial(Reader.query_many, texts=rows, text=text, limit=1)
+    if isinstance(against, Reader):
+        both = isinstance(against.scheme, SetScheme) and isinstance(rule.scheme, SetScheme)
+        found = asked(against, threshold=rule.scheme.threshold if both else None)  # type: ignore[attr-defined]
+    else:
+        with _indexed(_Opened("against", against), text, rule) as index:
+            found = asked(index)
+    return [row for row, matches in zip(numbers, found, strict=True) if matches]
+
+
+# ---- data frames in and out --------------------------------------------------------------------------------------------
+
+
+class _Opened:
+    """A data frame in memory. `give` makes of one like it what callers get: the type that was given.
+
+    Raises ParameterError for what is no data frame, and for a lazy one that cannot be made again."""
+
+    def __init__(self, name: str, given: Any) -> None:
+        try:
+            opened: Any = nw.from_native(given)
+        except TypeError as error:
+            kind = type(given).__name__
+            raise ParameterError(f"{name} is of type {kind}: give a data frame of pandas, polars, pyarrow or DuckDB") from error
+        self._name = name
+        self._is_native = not isinstance(given, (nw.DataFrame, nw.LazyFrame))
+        self._back: Callable[[Any], Any] = lambda frame: frame
+        if isinstance(opened, nw.LazyFrame):
+            made_by = opened.implementation
+            if made_by.is_polars():
+                self._back = lambda frame: frame.lazy()
+            elif made_by.is_duckdb():
+                self._back = partial(_relation, like=opened.to_native())
+            else:
+                raise ParameterError(f"{name} is a lazy frame of {made_by.value}: collect it into pandas, polars or pyarrow")
+            opened = opened.collect()
+        self.frame: nw.DataFrame[Any] = opened
+
+    def give(self, frame: Any) -> Any:
+        back = self._back(frame)
+        return back.to_native() if self._is_native else back
+
+    def column(self, name: str, role: str = "text") -> Any:
+        """A column; ParameterError where there is none of that name."""
+        if not isinstance(name, str):
+            raise ParameterError(f"{role}={quoted(name)} is of type {type(name).__name__}: give the name of a column, a str")
+        if name not in self.frame.columns:
+            listed = ", ".join(map(repr, self.frame.columns)) or "none"
+            raise ParameterError(f"{role}={quoted(name)} is no column of {self._name}, which has {listed}")
+        return self.frame.get_column(name)
+
+    def numbered(self, text: str, chosen: Any = True) -> tuple[Any, str]:
+        """Two columns, the number of the row and its text, of the chosen rows that have one, and the name of the first column. A
+        list of pairs where nothing reads the frame by Arrow."""
+        present = ~np.asarray(self.column(text).is_null().to_list(), np.bool_) & chosen
+        number = _name_beside([text])
+        rows = _filtered(self.frame.select(text).with_row_index(number), present)
+        if not len(rows) or (rows.implementation.is_pandas_like() and importlib.util.find_spec("pyarrow") is None):
+            return list(rows.iter_rows()), number
+        return rows, number
+
+    def names(self, key: str | None) -> Callable[[Any], Any]:
+        """What a row is called, by its number."""
+        return int if key is None else self.column(key, "key").to_list().__getitem__
+
+    def series(self, name: str, values: list[Any], key: str | None) -> Any:
+        """A new column of the frame: numbers, or values of the column `key`; None is null."""
+        dtype = _TYPES.get(name) or (nw.Int64 if key is None else self.frame.schema[key])
+        native = self.frame.to_native() if self.frame.implementation.is_pandas_like() else None
+        return _series(name, values, dtype, self.frame.implementation, None if native is None else native.index)
+
+
+def _filtered(frame: Any, rows: Any) -> Any:
+    """The rows of a frame that are chosen (bool[n])."""
+    return frame.filter(rows.tolist()) if len(rows) else frame
+
+
+def _name_beside(names: Sequence[str]) -> str:
+    """A name that is none of these."""
+    return next(name for name in ("row", *(f"row_{i}" for i in range(len(names)))) if name not in names)
+
+
+def _frame_of(table: dict[str, Any], backend: Any, key_type: Any) -> Any:
+    """A new frame of columns as `tables.columns` makes them; key_type: of the keys, None where an index has them."""
+    made = {}
+    for name, values in table.items():
+        values = list(values)
+        dtype = _TYPES.get(name) or key_type or _type_of_keys(values, backend)
+        made[name] = _series(name, values, dtype, backend, None)
+    return nw.from_dict(made)
+
+
+def _type_of_keys(keys: list[Any], backend: Any) -> Any:
+    kinds = {type(key) for key in keys}
+    if len(kinds) > 1:
+        if backend.is_pandas():
+            return nw.Object
+        names = " and ".join(sorted(kind.__name__ for kind in kinds))
+        raise ParameterError(f"the keys are {names}, and a column of {backend.value} holds one type: give backend='pandas'")
+    return {int: nw.Int64, bytes: nw.Binary}.get(kinds.pop() if kinds else str, nw.String)
+
+
+def _series(name: str, values: list[Any], dtype: Any, backend: Any, index: Any) -> Any:
+    """A series of values with None for null; index: of pandas' rows, where it is to stand beside columns that are there."""
+    if not backend.is_pandas_like():
+        return nw.new_series(name, values, dtype, backend=backend)
+    kinds = {nw.Float64: "float64", nw.Int64: "Int64", nw.Boolean: "boolean"}  # pandas' own integers cannot be null
+    kind = next((native for one, native in kinds.items() if dtype == one), "Int64" if dtype.is_integer() else None)
+    if index is None and kind == "Int64" and None not in values:
+        kind = "int64"
+    native = backend.to_native_namespace().Series(values, index=index, name=name, dtype=kind)
+    return nw.from_native(native, series_only=True)
+
+
+def _relation(frame: Any, like: Any) -> Any:
+    """Rows as a relation on the connection of another one, whose columns have the types that they have there."""
+    types = dict(zip(like.columns, map(str, like.types), strict=True))
+
+    def column(name: str) -> str:
+        quoted_name = '"' + name.replace('"', '""') + '"'
+        return f"CAST({quoted_name} AS {types[name]}) AS {quoted_name}" if name in types else quoted_name
+
+    neardup_db_rows = frame.to_native()  # noqa: F841 (DuckDB finds the table by the name of this variable)
+    made = like.query("neardup_db_like", f"SELECT {', '.join(map(column, frame.columns))} FROM neardup_db_rows")
+    return nw.from_native(made)

@@ -1,0 +1,326 @@
+"""Data frames less their near-duplicates, or with marks: what comes in goes out, and brute force chooses the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import duckdb
+import narwhals as nw
+import pandas
+import polars
+import polars.testing
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import SETS, WORDS
+
+from neardup_db import BinaryCode, BitSampling, Index, MinHash, ParameterError, TextRules
+from neardup_db.frames import clusters_frame, drop_near_duplicates, mark_near_duplicates, pairs_frame
+
+STORY = "the ferry to the northern islands was cancelled on monday because of a storm that closed the harbour for two days"
+BODIES = ["a dog", STORY, None, STORY.upper() + "!", "a cat", STORY + " and nights", "", "a dog?", None, ""]
+IDS = list("abcdefghij")
+PLACES = [1, 2, 3, 4, 5, 6, 7, 8, 9, 0]
+FRAME = polars.DataFrame({"id": IDS, "body": BODIES, "place": PLACES})
+
+KINDS: dict[str, Callable[[], Any]] = {
+    "polars": lambda: FRAME,
+    "lazy": lambda: FRAME.lazy(),
+    "categories": lambda: FRAME.with_columns(polars.col("body").cast(polars.Categorical)),
+    "pyarrow": lambda: FRAME.to_arrow(),
+    "dictionary": lambda: FRAME.to_arrow().set_column(1, "body", pa.array(BODIES).dictionary_encode()),
+    "chunks": lambda: pa.concat_tables([FRAME.to_arrow()[:3], FRAME.to_arrow()[3:]]),
+    "pandas": lambda: FRAME.to_pandas(),
+    "pandas of objects": lambda: pandas.DataFrame({"id": IDS, "body": pandas.Series(BODIES, dtype=object), "place": PLACES}),
+    "pandas of Arrow": lambda: FRAME.to_pandas(use_pyarrow_extension_array=True),
+    "pandas with names": lambda: FRAME.to_pandas().set_index(pandas.Index([7, 7, 3, 2, 1, 0, 9, 9, 9, 5], name="n")),
+    "narwhals": lambda: nw.from_native(FRAME.to_pandas()),
+    "duckdb": lambda: duckdb.connect(config={"threads": 2}).from_arrow(FRAME.to_arrow()),
+}
+
+
+def rows(frame: Any) -> list[tuple[Any, ...]]:
+    """The rows of any data frame, null as None."""
+    opened: Any = nw.from_native(frame, pass_through=False)
+    collected = opened.collect() if isinstance(opened, nw.LazyFrame) else opened
+    if collected.implementation.is_pandas():
+        native = collected.to_native().astype(object)
+        return list(native.where(native.notna(), None).itertuples(index=False, name=None))
+    return list(collected.iter_rows())
+
+
+# ---- dropping ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_comes_in_goes_out(kind: str) -> None:
+    """The frame has its type, its columns with their types and its order; nulls and texts without a word stay."""
+    given = KINDS[kind]()
+    made = drop_near_duplicates(given, "body")
+    assert type(made) is type(given)
+    assert [row[0] for row in rows(made)] == ["a", "b", "c", "e", "g", "i", "j"]
+    if isinstance(given, pandas.DataFrame):
+        pandas.testing.assert_frame_equal(made, given.iloc[[0, 1, 2, 4, 6, 8, 9]])
+    elif isinstance(given, pa.Table):
+        assert made.equals(given.take([0, 1, 2, 4, 6, 8, 9]))
+    elif isinstance(given, polars.DataFrame):
+        polars.testing.assert_frame_equal(made, given[[0, 1, 2, 4, 6, 8, 9]])
+
+
+def test_a_relation_has_its_types_and_its_connection() -> None:
+    """What Arrow has no type for is again what it was, and the relation can be joined with others of its connection."""
+    connection = duckdb.connect()
+    kinds = """n HUGEINT, "a ""b" VARCHAR, u UUID, e ENUM('x', 'y'), s STRUCT(a INTEGER, b VARCHAR[])"""
+    connection.execute(f"CREATE TABLE t ({kinds})")
+    connection.execute("INSERT INTO t SELECT i, 'a b c d', uuid(), 'y', {a: 1, b: ['z']} FROM range(3) AS r(i)")
+    given = connection.table("t")
+    made = drop_near_duplicates(given, 'a "b')
+    assert (made.columns, made.types) == (given.columns, given.types)
+    assert made.fetchall() == given.fetchall()[:1]
+    assert made.join(given.set_alias("g"), "n").aggregate("count(*)").fetchall() == [(1,)]
+    marked = mark_near_duplicates(given, 'a "b')
+    assert marked.types[:5] == given.types
+    assert [row[5:] for row in marked.fetchall()] == [(0, None, None), (0, 0, 1.0), (0, 0, 1.0)]
+    assert connection.execute("SHOW TABLES").fetchall() == [("t",)]
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        ({}, "abcegij"), ({"keep": "last"}, "cefghij"), ({"keep": "longest"}, "cefghij"),
+        ({"order_by": "place", "keep": "last"}, "cefghij"), ({"order_by": ["place", "id"]}, "abcegij"),
+        ({"threshold": 0.99}, "abcefgij"), ({"threshold": 0.1}, "abcegij"),
+        ({"scheme": BitSampling(threshold=0.7), "rules": TextRules.chars()}, "abcegij"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["polars", "pandas", "pyarrow", "duckdb"])
+def test_which_row_is_kept(kind: str, options: dict[str, Any], kept: str) -> None:
+    """The first or the last, in the order of the rows or of columns, or the longest."""
+    assert "".join(row[0] for row in rows(drop_near_duplicates(KINDS[kind](), "body", **options))) == kept
+
+
+def test_nulls_in_the_order_are_behind() -> None:
+    """A row whose place is null is kept only where none of its cluster has one."""
+    frame = polars.DataFrame({"body": ["a b"] * 3 + ["c d"] * 2, "at": [None, 2, 1, None, None], "n": range(5)})
+    assert drop_near_duplicates(frame, "body", order_by="at")["n"].to_list() == [2, 3]
+    assert drop_near_duplicates(frame, "body", order_by="at", keep="last")["n"].to_list() == [1, 4]
+    assert drop_near_duplicates(frame.reverse(), "body", order_by=["at", "n"], keep="longest")["n"].to_list() == [3, 2]
+
+
+def test_against_an_index_or_a_frame() -> None:
+    """Rows that are near-duplicates of anything in the other one go, all of them; it stays as it is."""
+    other = pandas.DataFrame({"body": ["a dog", None, "something else"]})
+    for kind in ("polars", "pandas", "duckdb"):
+        assert "".join(row[0] for row in rows(drop_near_duplicates(KINDS[kind](), "body", against=other))) == "bcegij"
+    with Index(":memory:", MinHash(threshold=0.5, exact=True)) as index:
+        index.add("x", STORY)
+        assert drop_near_duplicates(FRAME, "body", against=index)["id"].to_list() == list("aceg" + "ij")
+        assert drop_near_duplicates(FRAME, "body", 0.99, against=index)["id"].to_list() == list("acefgij")
+        assert len(index) == 1
+        with pytest.raises(ParameterError, match=r"threshold=0.4 is below 0.5"):
+            drop_near_duplicates(FRAME, "body", 0.4, against=index)
+
+
+def test_a_dropped_row_stands_for_nothing() -> None:
+    """A row that is like a dropped one only, and not like what that was dropped for, is kept."""
+    frame = polars.DataFrame({"body": ["b c d e", "c d e f"]})
+    options: dict[str, Any] = {"scheme": SETS, "rules": WORDS}
+    assert len(drop_near_duplicates(frame, "body", **options)) == 1
+    other = polars.DataFrame({"body": ["a b c d"]})
+    assert drop_near_duplicates(frame, "body", against=other, **options)["body"].to_list() == ["c d e f"]
+
+
+# ---- marking -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_marks(kind: str) -> None:
+    """Three columns say the cluster, the row that stands for this one and how similar they are; the others are as they were."""
+    given = KINDS[kind]()
+    made = mark_near_duplicates(given, "body")
+    assert type(made) is type(given)
+    assert [row[:3] for row in rows(made)] == rows(given)
+    marks = [row[3:] for row in rows(made)]
+    assert [mark[:2] for mark in marks] == [
+        (0, None), (1, None), (None, None), (1, 1), (None, None), (1, 1), (None, None), (0, 0), (None, None), (None, None),
+    ]  # fmt: skip
+    similarities = [mark[2] for mark in marks if mark[2] is not None]
+    assert similarities == [1.0, 19 / 21, 1.0]
+    if isinstance(given, pandas.DataFrame):
+        assert (made["cluster"].dtype, made["duplicate_of"].dtype) == ("Int64", "Int64")
+        assert made.index.equals(given.index) and list(made.columns) == [*given.columns, "cluster", "duplicate_of", "similarity"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_marks_name_rows_by_a_column(kind: str) -> None:
+    """With key= the row that stands for another one is named by its value there, with its type."""
+    made = mark_near_duplicates(KINDS[kind](), "body", keep="last", key="id")
+    assert [row[4] for row in rows(made)] == ["h", "f", None, "f", None, None, None, None, None, None]
+    made = mark_near_duplicates(KINDS[kind](), "body", key="place")
+    assert [row[4] for row in rows(made)] == [None, None, None, 2, None, 2, None, 1, None, None]
+
+
+def test_a_chain_is_one_cluster() -> None:
+    """Rows that only a chain connects are in one cluster; the similarity is the true one, below the threshold."""
+    frame = polars.DataFrame({"body": ["a b c d", "b c d e", "c d e f"]})
+    made = mark_near_duplicates(frame, "body", scheme=SETS, rules=WORDS)
+    assert made["cluster"].to_list() == [0, 0, 0] and made["duplicate_of"].to_list() == [None, 0, 0]
+    assert made["similarity"].to_list() == [None, 3 / 5, 2 / 6]
+
+
+def similar(a: str | None, b: str | None) -> float:
+    """The share of words in common."""
+    sets = [set((text or "").split()) for text in (a, b)]
+    return len(sets[0] & sets[1]) / len(sets[0] | sets[1]) if sets[0] and sets[1] else 0.0
+
+
+def components(texts: Sequence[str | None]) -> list[list[int]]:
+    """Rows connected by near-duplicates, by brute force."""
+    parts = [{i} for i in range(len(texts))]
+    for i in range(len(texts)):
+        for j in range(i):
+            if similar(texts[i], texts[j]) >= 0.5:
+                a, b = (next(part for part in parts if k in part) for k in (i, j))
+                if a is not b:
+                    parts.remove(b)
+                    a |= b
+    return sorted(sorted(part) for part in parts)
+
+
+@given(
+    texts=st.lists(st.none() | st.lists(st.sampled_from("abcdefg"), max_size=4).map(" ".join), max_size=12),
+    kind=st.sampled_from(["pandas", "polars", "pyarrow"]),
+    keep=st.sampled_from(["first", "last", "longest"]),
+    data=st.data(),
+)
+@settings(deadline=None, max_examples=40)
+def test_brute_force(texts: list[str | None], kind: str, keep: Any, data: st.DataObject) -> None:
+    """Which rows are kept, the clusters, and the pairs are those of brute force."""
+    count = len(texts)
+    places = data.draw(st.lists(st.integers(0, 3), min_size=count, max_size=count))
+    ordered = data.draw(st.booleans())
+    schema = {"n": polars.Int64, "t": polars.String, "p": polars.Int64}
+    frame: Any = polars.DataFrame({"n": range(count), "t": texts, "p": places}, schema=schema)
+    frame = {"pandas": frame.to_pandas, "polars": lambda: frame, "pyarrow": frame.to_arrow}[kind]()
+
+    def rank(row: int) -> Any:
+        place = (places[row], row) if ordered else row
+        return (-len(texts[row] or ""), place) if keep == "longest" else place
+
+    parts = components(texts)
+    wanted = sorted((max if keep == "last" else min)(part, key=rank) for part in parts)
+    options: dict[str, Any] = {"scheme": SETS, "rules": WORDS}
+    choice = {"keep": keep, "order_by": "p" if ordered else None, **options}
+    assert [row[0] for row in rows(drop_near_duplicates(frame, "t", **choice))] == wanted
+    marks = rows(mark_near_duplicates(frame, "t", **choice))
+    many = [part for part in parts if len(part) > 1]
+    assert [row[3] for row in marks] == [next((i for i, part in enumerate(many) if row in part), None) for row in range(count)]
+    for row, mark in enumerate(marks):
+        kept = next((one for part in many if row in part for one in part if one in wanted), row)
+        assert mark[4:] == ((None, None) if kept == row else (kept, similar(texts[row], texts[kept])))
+    pairs = [(i, j, similar(texts[i], texts[j])) for j in range(count) for i in range(j) if similar(texts[i], texts[j]) >= 0.5]
+    assert sorted(row[:3] for row in rows(pairs_frame(frame, "t", **options))) == sorted(pairs)
+    listed = rows(clusters_frame(frame, "t", **options))
+    assert sorted(sorted(row[3] for row in listed if row[0] == number) for number in {row[0] for row in listed}) == many
+
+
+# ---- pairs and clusters ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pairs_and_clusters_of_a_frame(kind: str) -> None:
+    """They have the frame's type, and name rows by number or by a column."""
+    given = KINDS[kind]()
+    pairs, clusters = pairs_frame(given, "body", key="id"), clusters_frame(given, "body")
+    assert type(pairs) is type(clusters) is type(given)
+    assert sorted(row[:2] for row in rows(pairs)) == [("a", "h"), ("b", "d"), ("b", "f"), ("d", "f")]
+    assert {row[3] for row in rows(pairs)} == {None}
+    assert rows(clusters) == [(0, 3, 1, 1), (0, 3, 1, 3), (0, 3, 1, 5), (1, 2, 0, 0), (1, 2, 0, 7)]
+    assert isinstance(pairs_frame(given, "body", backend="pyarrow"), pa.Table)
+    assert len(rows(pairs_frame(given, "body", 0.99))) == 2
+
+
+@pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
+def test_pairs_and_clusters_of_an_index(backend: Any) -> None:
+    """An index gives its own, with null for a distance that there is not; an empty one gives the columns."""
+    with Index(":memory:", SETS, text=WORDS) as index:
+        assert rows(pairs_frame(index, backend=backend)) == rows(clusters_frame(index, backend=backend)) == []
+        index.add_many([("a", "w x y z"), ("b", "w x y v"), ("c", "w x y z v")])
+        assert rows(pairs_frame(index, backend=backend)) == [("a", "b", 0.6, None), ("a", "c", 0.8, None), ("b", "c", 0.8, None)]
+        assert rows(pairs_frame(index, threshold=0.7, backend=backend))[0] == ("a", "c", 0.8, None)
+        assert rows(clusters_frame(index, backend=backend)) == [(0, 3, "a", key) for key in "abc"]
+        assert rows(clusters_frame(index, backend=backend, min_size=4)) == []
+    with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as codes:
+        codes.add_codes([1, 2], [0, 1])
+        assert rows(pairs_frame(codes, backend=backend)) == [(1, 2, 1 - 1 / 64, 1)]
+
+
+def test_keys_of_several_types() -> None:
+    """pandas holds them; other libraries cannot, and say so."""
+    with Index(":memory:", SETS, text=WORDS) as index:
+        index.add_many([(1, "a b"), ("1", "a b")])
+        assert rows(pairs_frame(index)) == [(1, "1", 1.0, None)]
+        with pytest.raises(ParameterError, match="the keys are int and str, .* backend='pandas'"):
+            clusters_frame(index, backend="polars")
+
+
+@pytest.mark.parametrize("kind", ["polars", "lazy", "pyarrow", "pandas", "duckdb"])
+def test_no_rows(kind: str) -> None:
+    """A frame without rows has no near-duplicates, and one of nulls neither."""
+    given: Any = KINDS[kind]()
+    empty = given.filter("id = 'none'") if kind == "duckdb" else given[:0] if kind != "lazy" else given.limit(0)
+    assert rows(drop_near_duplicates(empty, "body", against=given)) == rows(mark_near_duplicates(empty, "body")) == []
+    assert rows(pairs_frame(empty, "body")) == rows(clusters_frame(empty, "body")) == []
+    nulls = pa.table({"body": pa.nulls(3), "n": [1, 2, 3]})
+    assert drop_near_duplicates(nulls, "body").equals(nulls)
+
+
+# ---- what is refused -----------------------------------------------------------------------------------------------------
+
+WRONG: list[tuple[Callable[[], Any], str]] = [
+    (lambda: drop_near_duplicates([1], "body"), "frame is of type list: give a data frame of pandas, polars, pyarrow or DuckDB"),
+    (lambda: drop_near_duplicates(FRAME["body"], "body"), "frame is of type Series"),
+    (lambda: drop_near_duplicates(FRAME, "txt"), "text='txt' is no column of frame, which has 'id', 'body', 'place'"),
+    (lambda: drop_near_duplicates(pandas.DataFrame([["a"]]), 0), "text=0 is of type int: give the name of a column"),  # type: ignore[arg-type]
+    (lambda: drop_near_duplicates(pandas.DataFrame({"x": ["a", 1]}), "x"), "cannot be handed over by Arrow"),
+    (lambda: drop_near_duplicates(FRAME, "place"), "text='place' is a column of int64: give one of strings"),
+    (lambda: drop_near_duplicates(FRAME, "body", order_by="x"), "order_by='x' is no column"),
+    (lambda: drop_near_duplicates(FRAME, "body", keep="best"), "keep='best': give 'first', 'last' or 'longest'"),  # type: ignore[arg-type]
+    (lambda: drop_near_duplicates(FRAME, "body", 1.5), "threshold=1.5: give a number above 0"),
+    (lambda: drop_near_duplicates(FRAME, "body", 0.5, scheme=SETS), "threshold=0.5 goes without a scheme"),
+    (lambda: drop_near_duplicates(FRAME, "body", scheme=BinaryCode()), "takes codes: give one that takes texts"),
+    (lambda: drop_near_duplicates(FRAME, "body", scheme="MinHash"), "scheme='MinHash': give a scheme"),  # type: ignore[arg-type]
+    (lambda: drop_near_duplicates(FRAME, "body", rules="words"), "rules='words': give a TextRules"),  # type: ignore[arg-type]
+    (lambda: drop_near_duplicates(FRAME, "body", against=polars.DataFrame({"x": [1]})), "text='body' is no column of against"),
+    (lambda: drop_near_duplicates(FRAME, "body", against=5), "against is of type int"),
+    (lambda: mark_near_duplicates(FRAME.rename({"place": "similarity"}), "body"), "has a column 'similarity' already, .* rename"),
+    (lambda: mark_near_duplicates(FRAME, "body", key="x"), "key='x' is no column"),
+    (lambda: pairs_frame(FRAME), r"name the column of texts, as in pairs_frame\(frame, 'body'\)"),
+    (lambda: pairs_frame(FRAME, "body", backend="numpy"), "backend='numpy': give None, 'pandas', 'polars' or 'pyarrow'"),  # type: ignore[arg-type]
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "message"), WRONG, ids=[message for _, message in WRONG])
+def test_what_is_refused(call: Callable[[], Any], message: str) -> None:
+    """What cannot be meant is refused with the remedy."""
+    with pytest.raises(ParameterError, match=message):
+        call()
+
+
+def test_what_is_refused_of_an_index() -> None:
+    """An index has its own texts, keys and rule."""
+    with Index(":memory:", SETS, text=WORDS) as index:
+        for options in ({"text": "body"}, {"key": "id"}, {"scheme": SETS}, {"rules": WORDS}):
+            with pytest.raises(ParameterError, match="is for a data frame, and source is an index: leave"):
+                pairs_frame(index, **options)
+        with pytest.raises(ParameterError, match="the clusters of its own threshold"):
+            clusters_frame(index, threshold=0.9)
+
+
+def test_a_frame_that_arrow_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pandas without pyarrow is read row by row."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    given = KINDS["pandas of objects"]()
+    assert "".join(row[0] for row in rows(drop_near_duplicates(given, "body", against=given[:1]))) == "bcegij"
