@@ -1,0 +1,156 @@
+"""Near-duplicates of more texts than one machine holds, on Spark (the extra "spark").
+
+Fingerprints, buckets and verdicts are those of an index with the same settings, to the bit: the same C core makes them, on the
+executors. docs/spark.md says how it works, when it pays and what it costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from ..errors import ParameterError
+from ..parameters import check_choice, check_flag, check_integer, check_kind
+from ..schemes import MinHash
+from ..text import TextRules
+from .near import (
+    KEEPS,
+    Settings,
+    all_days,
+    batches_by_bytes,
+    clusters,
+    content_key,
+    documents_of,
+    matches,
+    require_distinct,
+    saved,
+    sketched,
+)
+from .sql import F, sql
+from .tables import Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Keep = Literal["first", "last", "longest"]
+
+MAX_ROUNDS = 100
+
+__all__ = ["Keep", "deduplicate", "near_duplicates"]
+
+
+def near_duplicates(
+    df: DataFrame,
+    key: str | None,
+    text: str,
+    scheme: MinHash | None = None,
+    rules: TextRules | None = None,
+    exact: bool = True,
+    *,
+    keep: Keep = "first",
+    earlier: Sequence[str] = (),
+    save: str | None = None,
+    work_dir: str | None = None,
+    max_rounds: int = MAX_ROUNDS,
+) -> DataFrame:
+    """The cluster of each row: a frame of `key`, `cluster`, `representative` and `similarity` to that, one row for each row of
+    df.
+
+    key: a column of strings or integers, each value once; integers come back as long. None: the SHA-256 of the text is the key,
+    so that rows of equal texts are one document, and rows without a text are left out. text: a column of strings. A row whose
+    text is null or has no shingle is alone. scheme: a MinHash, `MinHash()` for None. rules: TextRules, `TextRules()` for None.
+    exact: pairs are verified by their true similarity, as in an index of `MinHash(exact=True)`, else by the share of equal slots.
+
+    cluster: the smallest key of the cluster, null for a row that is alone; then the two columns after it are null too.
+    representative: the row of the cluster that is to stay, by keep: "first" (the smallest key), "last" (the largest) or "longest"
+    (the most tokens; the smallest key among equals). similarity: between the two, which may be below the threshold where rows
+    between them connect them. Clusters are those of `Index.clusters`, whatever the number of executors and partitions.
+
+    save: a folder for fingerprints/, matches/ and clusters/ as Parquet, which must not exist; `Index.import_fingerprints` and
+    `neardup import` load fingerprints/. earlier: such folders of the days before, the earliest first: df is a new day then, whose
+    keys are new. Only its texts are fingerprinted and only its rows come back, but clusters are those of all days, and a
+    representative is a row of the earliest day in the cluster. work_dir: where the steps are written in between, a folder that
+    all executors reach; None: the session's checkpoint folder, or with a local Spark a temporary one. The frame that comes back
+    is read from a file in save or work_dir, which has to stay so long. max_rounds: of the components.
+
+    The work is done when the call comes back. Raises ParameterError, DuplicateKeyError for a repeated key, MismatchError where
+    earlier days have other settings, and NearDupError where a step gives other rows than it should or rounds are not enough.
+    """
+    settings, texts = _checked(scheme, rules, exact, keep, earlier, max_rounds), documents_of(df, key, text)
+    spark, today = df.sparkSession, len(earlier)
+    tables = Tables(spark, work_dir)
+    days = [saved(spark, folder, settings) for folder in earlier]
+    paths = {name: None if save is None else f"{save.rstrip('/')}/{name}" for name in ("fingerprints", "matches", "clusters")}
+    with batches_by_bytes(spark):
+        new = sketched(tables, texts, settings.scheme, settings.rules, paths["fingerprints"], distinct=key is None)
+        documents = all_days([*(fingerprints for fingerprints, _ in days), new])
+        require_distinct(documents.select("key"))
+        before = spark.createDataFrame([], _matches_schema(new))
+        for _, pairs in days:
+            before = before.unionByName(pairs)
+        found = matches(tables, documents, before, today, settings)
+        tables.write(found.pairs, "matches", path=paths["matches"])
+        answer = clusters(tables, documents, found.edges, today, settings, paths["clusters"], new.count())
+    tables.drop_all_but("clusters")
+    return answer
+
+
+def deduplicate(
+    df: DataFrame,
+    key: str | None,
+    text: str,
+    scheme: MinHash | None = None,
+    rules: TextRules | None = None,
+    exact: bool = True,
+    *,
+    keep: Keep = "first",
+    earlier: Sequence[str] = (),
+    save: str | None = None,
+    work_dir: str | None = None,
+    max_rounds: int = MAX_ROUNDS,
+) -> DataFrame:
+    """The rows of df that are alone or the representative of their cluster, all columns as they are. Arguments as of
+    `near_duplicates`.
+
+    df is read twice, now and when the answer is read, so both times it has to give the same rows.
+
+    key=None: of rows of equal texts one stays, the first in the order of their JSON; rows without a text stay all.
+    """
+    found = near_duplicates(
+        df, key, text, scheme, rules, exact, keep=keep, earlier=earlier, save=save, work_dir=work_dir, max_rounds=max_rounds
+    )
+    gone = found.where(F.col("representative") != F.col("key")).select(F.col("key").alias(_KEY))
+    keyed = df.withColumn(_KEY, content_key(text) if key is None else F.col(f"`{key}`"))
+    stays = keyed.join(gone, _KEY, "left_anti")
+    return (stays if key is not None else _one_of_each(stays, df.columns)).drop(_KEY)
+
+
+_KEY, _PLACE = "__neardup_key", "__neardup_place"
+
+
+def _one_of_each(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+    order = sql.Window.partitionBy(_KEY).orderBy(F.to_json(F.struct(*(F.col(f"`{name}`") for name in columns))))
+    placed = rows.withColumn(_PLACE, F.row_number().over(order))
+    return placed.where((F.col(_PLACE) == 1) | F.col(_KEY).isNull()).drop(_PLACE)
+
+
+def _matches_schema(fingerprints: DataFrame) -> str:
+    kind = fingerprints.schema["key"].dataType.simpleString()
+    return f"key_a {kind}, key_b {kind}, similarity double"
+
+
+def _checked(
+    scheme: MinHash | None, rules: TextRules | None, exact: bool, keep: str, earlier: Sequence[str], max_rounds: int
+) -> Settings:
+    check_flag("exact", exact)
+    if isinstance(earlier, str):
+        raise ParameterError(f"earlier={earlier!r}: give a list of folders")
+    check_choice("keep", keep, KEEPS)
+    check_integer("max_rounds", max_rounds, 1)
+    check_kind("rules", rules, TextRules, "TextRules, or None")
+    check_kind("scheme", scheme, MinHash, "a MinHash, e.g. MinHash(threshold=0.8)")
+    scheme, rules = scheme or MinHash(), rules or TextRules()
+    if scheme.given.get("exact", exact) != exact:
+        raise ParameterError(f"exact={exact}, but the scheme is {scheme!r}: say it once, or the same")
+    rules.settings()  # ParameterError for functions that executors cannot import
+    return Settings(scheme.with_exact(exact), rules, keep, max_rounds)

@@ -1,0 +1,89 @@
+"""Connected components of a graph of any size: large-star and small-star in turns (Kiveris, Lattanzi, Mirrokni, Rastogi and
+Vassilvitskii, "Connected Components in MapReduce and Beyond", 2014).
+
+An edge has the larger key first. Large-star hangs the larger neighbours of each vertex on the smallest one of its neighbourhood,
+small-star the smaller ones and the vertex itself. Neither connects or parts anything, neither loses a vertex; when all edges make
+stars, the smallest key of each component is the centre of its star.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..errors import NearDupError
+from .sql import F
+from .tables import Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+LARGER, SMALLER = "larger", "smaller"
+
+
+class Shape(NamedTuple):
+    """vertices: how many there are; loose: those that are no end of a star, nor its centre, or hang on two of them."""
+
+    vertices: int
+    loose: int
+
+
+def components(tables: Tables, pairs: DataFrame, name: str, most_rounds: int) -> DataFrame:
+    """(larger, smaller) of each vertex but the smallest of its component, which is `smaller`.
+
+    pairs: two columns of keys. NearDupError where so many rounds are not enough, and where a round loses a vertex."""
+    a, b = (F.col(f"`{column}`") for column in pairs.columns)
+    edges = (
+        pairs.select(F.greatest(a, b).alias(LARGER), F.least(a, b).alias(SMALLER))
+        .where(F.col(LARGER) != F.col(SMALLER))
+        .distinct()
+    )
+    edges, _ = tables.write(edges, f"{name}-0")
+    shape = shape_of(edges)
+    vertices = shape.vertices
+    for number in range(1, most_rounds + 1):
+        if not shape.loose:
+            return edges
+        edges, _ = tables.write(small_star(large_star(edges)), f"{name}-{number}")
+        shape = shape_of(edges)
+        if shape.vertices != vertices:
+            raise NearDupError(
+                f"round {number} of the components has {shape.vertices:,} vertices, the edges had {vertices:,}: a table was "
+                "lost or changed between two steps. Run again with work_dir= on a reliable file system; no result was given"
+            )
+        tables.drop(f"{name}-{number - 1}")
+    if not shape.loose:
+        return edges
+    raise NearDupError(
+        f"after {most_rounds} rounds {shape.loose:,} of {vertices:,} vertices are not connected with the smallest key of their "
+        "component: give a higher max_rounds; no result was given"
+    )
+
+
+def large_star(edges: DataFrame) -> DataFrame:
+    """Each neighbour that is larger than a vertex, with the smallest of the vertex and all its neighbours."""
+    both = edges.select(F.col(LARGER).alias("vertex"), F.col(SMALLER).alias("other")).union(
+        edges.select(F.col(SMALLER).alias("vertex"), F.col(LARGER).alias("other"))
+    )
+    smallest = both.groupBy("vertex").agg(F.least(F.col("vertex"), F.min("other")).alias("centre"))
+    upwards = both.where(F.col("other") > F.col("vertex"))
+    return upwards.join(smallest, "vertex").select(F.col("other").alias(LARGER), F.col("centre").alias(SMALLER)).distinct()
+
+
+def small_star(edges: DataFrame) -> DataFrame:
+    """A vertex, and each neighbour that is smaller, with the smallest of these."""
+    smallest = edges.groupBy(LARGER).agg(F.min(SMALLER).alias("centre"))
+    others = edges.join(smallest, LARGER).where(F.col(SMALLER) != F.col("centre"))
+    hung = others.select(F.col(SMALLER).alias(LARGER), F.col("centre").alias(SMALLER))
+    return hung.union(smallest.select(LARGER, F.col("centre").alias(SMALLER))).distinct()
+
+
+def shape_of(edges: DataFrame) -> Shape:
+    """One look at all edges: how many vertices they have, and how far they are from stars."""
+    ends = edges.select(F.col(LARGER).alias("vertex"), F.lit(1).alias("up"), F.lit(0).alias("down")).union(
+        edges.select(F.col(SMALLER).alias("vertex"), F.lit(0).alias("up"), F.lit(1).alias("down"))
+    )
+    vertices = ends.groupBy("vertex").agg(F.sum("up").alias("up"), F.max("down").alias("down"))
+    is_loose = (F.col("up") > 1) | ((F.col("up") > 0) & (F.col("down") > 0))
+    row = vertices.agg(F.count(F.lit(1)), F.count(F.when(is_loose, True))).first()
+    assert row is not None
+    return Shape(int(row[0]), int(row[1]))

@@ -1,0 +1,103 @@
+"""Which documents meet: bands joined by bucket, buckets that many share cut into slices, and what is left between the slices.
+
+A group is what one call of the core connects. Documents that alone share buckets make a group a set, not a bucket: near-copies
+share most of their buckets, so the same few meet again and again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .. import limits
+from .sql import F, sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_WHOLE = -1
+"""The slice of a bucket that is one group."""
+
+
+def leaders(documents: DataFrame) -> DataFrame:
+    """Documents that have a fingerprint, with the first of those with an equal one as `leader`: the earliest day, the smallest
+    key."""
+    equal = sql.Window.partitionBy("digest")
+    first = F.min(F.struct("day", "key")).over(equal)
+    return documents.where(F.col("digest").isNotNull()).withColumn("leader", first["key"])
+
+
+def met(documents: DataFrame, today: int) -> DataFrame:
+    """(bucket, key, day, met) of each bucket that several documents share, one of them of today; met: how many they are."""
+    rows = documents.select("key", "day", F.explode(F.array_distinct("buckets")).alias("bucket"))
+    if today > 0:
+        rows = rows.join(rows.where(F.col("day") == today).select("bucket").distinct(), "bucket", "left_semi")
+    return rows.withColumn("met", F.count(F.lit(1)).over(sql.Window.partitionBy("bucket"))).where("met > 1")
+
+
+def groups(rows: DataFrame, today: int) -> DataFrame:
+    """Groups of documents to be compared: (bucket, slice, size, asks, known, key).
+
+    A bucket of many is cut twice, by two hashes of key and bucket, into slices of a group's size: what is alike is connected
+    through slices that overlap, without a square of the bucket."""
+    asks = F.col("day") == today
+    few = (
+        rows.where(F.col("met") <= limits.SPARK_GROUP)
+        .groupBy("bucket")
+        .agg(F.sort_array(F.collect_list(F.struct(asks.alias("asks"), F.col("key")))).alias("members"))
+        .groupBy("members")
+        .agg(F.min("bucket").alias("bucket"))
+        .select("bucket", F.lit(_WHOLE).alias("slice"), F.size("members").alias("size"), F.explode("members").alias("member"))
+        .select("bucket", F.col("slice").cast("long"), F.col("size").cast("long"), "member.asks", "member.key")
+    )
+    slices = F.ceil(2 * F.col("met") / limits.SPARK_GROUP)
+    cuts = [F.lit(cut) * slices + F.pmod(F.xxhash64("key", "bucket", F.lit(cut)), slices) for cut in (0, 1)]
+    many = rows.where(F.col("met") > limits.SPARK_GROUP).select(
+        "bucket", "key", asks.alias("asks"), F.explode(F.array(*cuts)).alias("slice")
+    )
+    return few.unionByName(_sized(many)).withColumn("known", _none(rows))
+
+
+def _sized(rows: DataFrame) -> DataFrame:
+    """Groups of several documents, of which one asks at least."""
+    group = sql.Window.partitionBy("bucket", "slice")
+    sized = rows.withColumn("slice", F.col("slice").cast("long")).withColumn("size", F.count(F.lit(1)).over(group))
+    return sized.withColumn("any", F.max("asks").over(group)).where("size > 1 AND any").drop("any")
+
+
+def _none(rows: DataFrame) -> Column:
+    return F.lit(None).cast(rows.schema["key"].dataType)
+
+
+def rest(rows: DataFrame, labels: DataFrame, today: int) -> DataFrame:
+    """What is left to compare in buckets that were cut: pairs of two parts that are not connected by now.
+
+    rows: as of `met`, of such buckets. labels: (key, label) of all that is connected; what is alone has none. The largest part of
+    a bucket asks nothing, or, where those are fewer, only what is of today asks. Both sides are cut into blocks, and each block
+    of those that ask meets each block of all."""
+    bucket = sql.Window.partitionBy("bucket")
+    labelled = rows.join(labels, "key", "left").withColumn("label", F.coalesce("label", "key"))
+    sizes = labelled.groupBy("bucket", "label").agg(F.count(F.lit(1)).alias("n"))
+    largest = sizes.groupBy("bucket").agg(
+        F.max(F.struct("n", "label"))["label"].alias("largest"), F.count(F.lit(1)).alias("parts")
+    )
+    placed = labelled.join(largest.where("parts > 1"), "bucket")
+    apart, new = F.col("label") != F.col("largest"), F.col("day") == today
+    placed = placed.withColumn("apart", F.sum(apart.cast("long")).over(bucket)).withColumn(
+        "new", F.sum(new.cast("long")).over(bucket)
+    )
+    placed = placed.withColumn("asks", F.when(F.col("new") < F.col("apart"), new).otherwise(apart))
+    placed = placed.withColumn("asking", F.least("new", "apart"))
+    blocks_asking, blocks = (F.ceil(F.col(name) / limits.SPARK_BLOCK) for name in ("asking", "met"))
+    place = F.xxhash64("key", "bucket")
+    of_asked = F.transform(_below(blocks_asking), lambda i: i * blocks + F.pmod(place, blocks))
+    of_asking = F.transform(_below(blocks), lambda i: F.pmod(place, blocks_asking) * blocks + i)
+    columns = "bucket", "key", F.col("label").alias("known")
+    asked = placed.select(*columns, F.lit(False).alias("asks"), F.explode(of_asked).alias("slice"))
+    asks = placed.where("asks").select(*columns, F.lit(True).alias("asks"), F.explode(of_asking).alias("slice"))
+    both = asked.union(asks).groupBy("bucket", "slice", "key").agg(F.max("asks").alias("asks"), F.first("known").alias("known"))
+    return _sized(both)
+
+
+def _below(count: Column) -> Column:
+    """0, 1, ... below a count of at least 1."""
+    return F.sequence(F.lit(0).cast("long"), count - 1)

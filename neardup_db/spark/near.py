@@ -1,0 +1,233 @@
+"""The steps from texts to clusters, each written to Parquet before the next one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from .. import limits
+from ..errors import DuplicateKeyError, NearDupError, ParameterError
+from ..fingerprint_files import SETTINGS, parsed_settings, require_buckets, settings_of
+from ..schemes import MinHash
+from ..text import TextRules
+from . import meeting
+from .components import LARGER, SMALLER, components
+from .sketching import sketcher
+from .sql import F, T
+from .tables import Tables, read
+from .verifying import GROUP, comparer, connector
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+KEEPS = ("first", "last", "longest")
+
+_FINGERPRINTS = "value binary, token_count long, buckets array<long>, digest binary"
+
+
+class Settings(NamedTuple):
+    """What decides the answer."""
+
+    scheme: MinHash
+    rules: TextRules
+    keep: str
+    max_rounds: int
+
+
+# ---- fingerprints --------------------------------------------------------------------------------------------------------
+
+
+def documents_of(df: DataFrame, key: str | None, text: str) -> DataFrame:
+    """(key, text) of a frame. ParameterError for columns that are not there, or of another type."""
+    for role, name in (("key", key), ("text", text)):
+        if name is not None and name not in df.columns:
+            raise ParameterError(f"{role}={name!r} is no column of the frame, which has {', '.join(map(repr, df.columns))}")
+    kind = df.schema[text].dataType
+    if not isinstance(kind, T.StringType):
+        raise ParameterError(f"text={text!r} is a column of {kind.simpleString()}: give one of strings, or cast it")
+    column = F.col(f"`{text}`").cast("string")
+    if key is None:
+        return df.where(column.isNotNull()).select(content_key(text).alias("key"), column.alias("text"))
+    kind = df.schema[key].dataType
+    integers = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+    if not isinstance(kind, (T.StringType, *integers)):
+        raise ParameterError(f"key={key!r} is a column of {kind.simpleString()}: give one of strings or integers, or cast it")
+    stored = "long" if isinstance(kind, integers) else "string"
+    return df.select(F.col(f"`{key}`").cast(stored).alias("key"), column.alias("text"))
+
+
+def content_key(text: str) -> Column:
+    """The key of a text that has none: its SHA-256 in hex."""
+    return F.sha2(F.col(f"`{text}`").cast("binary"), 256)
+
+
+def sketched(
+    tables: Tables, documents: DataFrame, scheme: MinHash, rules: TextRules, path: str | None, distinct: bool
+) -> DataFrame:
+    """The fingerprints of documents, written. ParameterError for null keys."""
+    kind = documents.schema["key"].dataType.simpleString()
+    settings = {SETTINGS: json.dumps(settings_of(scheme, rules))}
+    made = documents.mapInArrow(sketcher(scheme, rules), f"key {kind}, {_FINGERPRINTS}")
+    if distinct:  # equal texts without keys of their own are one document
+        made = made.dropDuplicates(["key"])
+    made = made.withColumn("value", F.col("value").alias("value", metadata=settings))
+    frame, figures = tables.write(made, "fingerprints", path=path, nulls=F.count(F.when(F.col("key").isNull(), True)))
+    if figures["nulls"]:
+        raise ParameterError(f"{figures['nulls']:,} rows have no key: fill the nulls, leave such rows out, or give key=None")
+    return frame
+
+
+@contextmanager
+def batches_by_bytes(spark: SparkSession) -> Iterator[None]:
+    """Batches of Arrow of bounded bytes: by rows alone some long texts would be gigabytes. Where Spark cannot, fewer rows."""
+    wanted = {
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(limits.SPARK_BATCH_ROWS),
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(limits.SPARK_TEXT_BYTES),
+    }
+    before = {name: spark.conf.get(name, None) for name in wanted}
+    try:
+        for name, value in wanted.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
+
+
+def saved(spark: SparkSession, folder: str, settings: Settings) -> tuple[DataFrame, DataFrame]:
+    """(fingerprints, matches) of an earlier day. MismatchError where it was made with other settings."""
+    path = f"{folder.rstrip('/')}/fingerprints"
+    fingerprints, matches = read(spark, path), read(spark, f"{folder.rstrip('/')}/matches")
+    metadata = fingerprints.schema["value"].metadata if "value" in fingerprints.columns else {}
+    require_buckets(parsed_settings(metadata.get(SETTINGS), path), settings.scheme, settings.rules, path)
+    return fingerprints, matches
+
+
+def require_distinct(keys: DataFrame) -> None:
+    """DuplicateKeyError where a key is there twice: one shuffle of the keys alone."""
+    repeated = keys.groupBy("key").agg(F.count(F.lit(1)).alias("n")).where("n > 1").limit(3).collect()
+    if repeated:
+        named = ", ".join(f"{row['key']!r} ({row['n']} times)" for row in repeated)
+        raise DuplicateKeyError(
+            f"keys are repeated: {named}. Give each row a key of its own, or key=None to make keys of the texts"
+        )
+
+
+# ---- matches --------------------------------------------------------------------------------------------------------------
+
+
+class Matches(NamedTuple):
+    """pairs: (key_a, key_b, similarity) of today, verified, which with those of earlier days connect all that matches. edges: two
+    columns of keys, which connect the same, those of earlier days too."""
+
+    pairs: DataFrame
+    edges: DataFrame
+
+
+def matches(tables: Tables, documents: DataFrame, earlier: DataFrame, today: int, settings: Settings) -> Matches:
+    """documents: (key, value, buckets, digest, day) of all days. earlier: the pairs of the days before."""
+    led, _ = tables.write(meeting.leaders(documents.select("key", "day", "digest", "buckets")).drop("digest"), "leaders")
+    copies = led.where((F.col("leader") != F.col("key")) & (F.col("day") == today))
+    found = copies.select(F.col("key").alias("key_a"), F.col("leader").alias("key_b"), F.lit(1.0).alias("similarity"))
+    rows, figures = tables.write(
+        meeting.met(led.where(F.col("leader") == F.col("key")), today),
+        "met",
+        many=F.count(F.when(F.col("met") > limits.SPARK_GROUP, True)),
+    )
+    values = documents.select("key", "value")
+    verified, _ = tables.write(_verified(meeting.groups(rows, today), values, settings.scheme), "verified")
+    found = found.union(verified)
+    edges = found.union(earlier).select("key_a", "key_b")
+    if figures["many"]:
+        stars = components(tables, edges, "between", settings.max_rounds)
+        many = rows.where(F.col("met") > limits.SPARK_GROUP)
+        left = meeting.rest(many, _labels(stars), today)
+        more, _ = tables.write(_verified(left, values, settings.scheme), "verified-rest")
+        found, edges = found.union(more), stars.union(more.select("key_a", "key_b"))
+    return Matches(found, edges)
+
+
+def _verified(groups: DataFrame, values: DataFrame, scheme: MinHash) -> DataFrame:
+    """The matching pairs of groups that connect what matches in each."""
+    rows = groups.join(values, "key").select(*GROUP)
+    together = rows.repartition("bucket", "slice").sortWithinPartitions("bucket", "slice", "asks", "key")
+    kind = groups.schema["key"].dataType.simpleString()
+    return together.mapInArrow(
+        connector(scheme, {"bigint": "int64"}.get(kind, kind)), f"key_a {kind}, key_b {kind}, similarity double"
+    )
+
+
+def _labels(stars: DataFrame) -> DataFrame:
+    """(key, label) of all in a component, the smallest too."""
+    return stars.select(F.col(LARGER).alias("key"), F.col(SMALLER).alias("label")).union(
+        stars.select(F.col(SMALLER).alias("key"), F.col(SMALLER).alias("label")).distinct()
+    )
+
+
+# ---- clusters ---------------------------------------------------------------------------------------------------------------
+
+
+def clusters(
+    tables: Tables, documents: DataFrame, edges: DataFrame, today: int, settings: Settings, path: str | None, expected: int
+) -> DataFrame:
+    """(key, cluster, representative, similarity) of the documents of today, written."""
+    stars = components(tables, edges, "components", settings.max_rounds)
+    labels = _labels(stars)
+    members = documents.select("key", "day", "token_count").join(labels, "key")
+    best = _representatives(members, settings.keep)
+    placed = members.where(F.col("day") == today).join(best, "label").select("key", "label", "representative", "salts")
+    placed, figures = tables.write(placed, "members")
+    similarity = _similarities(placed, documents.select("key", "value"), settings.scheme)
+    marked = placed.select("key", F.col("label").alias("cluster"), "representative").join(similarity, "key", "left")
+    answer = documents.where(F.col("day") == today).select("key").join(marked, "key", "left")
+    answer = answer.select("key", "cluster", "representative", "similarity")
+    measured = F.count(F.col("similarity"))
+    frame, counts = tables.write(answer, "clusters", path=path, clustered=F.count(F.col("cluster")), measured=measured)
+    if counts != {"rows": expected, "clustered": figures["rows"], "measured": figures["rows"]}:
+        raise NearDupError(
+            f"{expected:,} documents came in and {counts['rows']:,} went out, {counts['clustered']:,} of {figures['rows']:,} in "
+            f"clusters and {counts['measured']:,} compared: a table was lost or changed between two steps; no result was given"
+        )
+    return frame
+
+
+def _representatives(members: DataFrame, keep: str) -> DataFrame:
+    """(label, representative, salts); documents of earlier days go before later ones. salts: in how many parts a cluster is
+    compared with it."""
+    order = {
+        "first": F.min(F.struct("day", "key")),
+        "last": F.max(F.struct(-F.col("day"), F.col("key"))),
+        "longest": F.min(F.struct(F.col("day"), -F.col("token_count"), F.col("key"))),
+    }
+    salts = F.ceil(F.count(F.lit(1)) / limits.SPARK_BLOCK).cast("int")
+    return members.groupBy("label").agg(order[keep]["key"].alias("representative"), salts.alias("salts"))
+
+
+def _similarities(placed: DataFrame, values: DataFrame, scheme: MinHash) -> DataFrame:
+    """(key, similarity) of each document in a cluster, to its representative. A large cluster meets it in several parts."""
+    salt = F.pmod(F.xxhash64("key"), F.col("salts")).cast("int")
+    mine = placed.join(values, "key").select("key", "value", "representative", salt.alias("salt"))
+    theirs = placed.select("representative", "salts").distinct()
+    theirs = theirs.join(values.withColumnRenamed("key", "representative").withColumnRenamed("value", "other"), "representative")
+    salted = theirs.select("representative", "other", F.explode(F.sequence(F.lit(0), F.col("salts") - 1)).alias("salt"))
+    both = mine.join(salted, ["representative", "salt"]).select("key", "value", "other")
+    kind = placed.schema["key"].dataType.simpleString()
+    return both.mapInArrow(comparer(scheme), f"key {kind}, similarity double")
+
+
+def all_days(frames: Sequence[DataFrame]) -> DataFrame:
+    """The fingerprints of several days, each with the number of its day. ParameterError where keys are of different types."""
+    kinds = {frame.schema["key"].dataType.simpleString() for frame in frames}
+    if len(kinds) > 1:
+        raise ParameterError(f"the keys of some days are {' and '.join(sorted(kinds))}: give keys of one type")
+    wanted = ("key", "value", "token_count", "buckets", "digest")
+    days = [frame.select(*wanted, F.lit(day).alias("day")) for day, frame in enumerate(frames)]
+    whole = days[0]
+    for frame in days[1:]:
+        whole = whole.unionByName(frame)
+    return whole

@@ -1,0 +1,33 @@
+"""The only door to pyspark, which is imported when one of its names is first used: the package can be imported without it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ParameterError
+
+if TYPE_CHECKING:
+    from pyspark import errors, sql
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+else:
+
+    class _Later:
+        """A module that is imported when a name of it is asked for."""
+
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        def __getattr__(self, attribute: str) -> Any:
+            try:
+                return getattr(import_module(self._name), attribute)
+            except ImportError as error:
+                raise ParameterError(
+                    "neardup_db.spark needs Spark: pip install 'neardup-db[spark]', and Java 17 or later"
+                ) from error
+
+    errors, sql = _Later("pyspark.errors"), _Later("pyspark.sql")
+    F, T = _Later("pyspark.sql.functions"), _Later("pyspark.sql.types")
+
+__all__ = ["F", "T", "errors", "sql"]

@@ -1,0 +1,397 @@
+"""Spark against the index: the same fingerprints, buckets and clusters, however the work is cut; and what must fail."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from neardup_db import DuplicateKeyError, Index, MinHash, MismatchError, NearDupError, ParameterError, TextRules, demo, limits
+
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::FutureWarning")]
+
+SCHEME = MinHash(threshold=0.7)
+
+LOOSE = MinHash(threshold=0.7, bands=30, rows=2)
+"""Bands in which texts meet by the hundred that do not match."""
+
+OPTIONS = {
+    "spark.sql.shuffle.partitions": "3",
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "1g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""A Spark of two workers that loses no time on small tables."""
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A session, for all tests: it takes longer to begin than a test takes."""
+    from pyspark.sql import SparkSession
+
+    folder, before = tmp_path_factory.mktemp("spark"), Path.cwd()
+    builder = SparkSession.builder.master("local[2]").config("spark.local.dir", str(folder))
+    for name, value in OPTIONS.items():
+        builder = builder.config(name, value)
+    os.chdir(folder)  # Python's workers begin here, and import what is installed, not what lies about
+    try:
+        session = builder.getOrCreate()
+    finally:
+        os.chdir(before)
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+def frame(spark: Any, records: Iterable[tuple[Any, Any]], key: str = "long") -> Any:
+    return spark.createDataFrame(list(records), f"id {key}, body string")
+
+
+def edited(words: list[str], rng: random.Random, count: int) -> str:
+    text = list(words)
+    for place in rng.sample(range(len(text)), count):
+        text[place] = f"e{rng.randrange(10**9)}"
+    return " ".join(text)
+
+
+def synthetic(count: int, seed: int = 1, words: int = 60) -> list[str]:
+    """Texts of which many are edits of each other, nearer and further than the threshold, and some are equal."""
+    rng = random.Random(seed)
+    texts: list[str] = []
+    while len(texts) < count:
+        base = [f"w{rng.randrange(5000)}" for _ in range(words)]
+        texts.append(" ".join(base))
+        texts += [edited(base, rng, rng.randrange(0, 8)) for _ in range(rng.choice((0, 0, 1, 4)))]
+    rng.shuffle(texts)
+    return texts[:count]
+
+
+def clusters_of(rows: Iterable[Any]) -> set[tuple[Any, ...]]:
+    """The clusters of what came back, each by its keys; each has its smallest key as label, and what is alone has none."""
+    found: dict[Any, list[Any]] = {}
+    for row in rows:
+        assert (row.cluster is None) == (row.representative is None) == (row.similarity is None)
+        if row.cluster is not None:
+            found.setdefault(row.cluster, []).append(row.key)
+    assert all(min(keys) == label for label, keys in found.items())
+    return {tuple(sorted(keys)) for keys in found.values()}
+
+
+def indexed(records: Iterable[tuple[Any, Any]], scheme: MinHash = SCHEME, rules: TextRules | None = None) -> Index:
+    index = Index(":memory:", scheme.with_exact(True), text=rules)
+    index.add_many((key, text) for key, text in records if text is not None)
+    return index
+
+
+def clusters_in(index: Index) -> set[tuple[Any, ...]]:
+    return {tuple(sorted(cluster.keys)) for cluster in index.clusters()}  # type: ignore[type-var]
+
+
+# ---- the same as the index -------------------------------------------------------------------------------------------------
+
+
+def test_real_texts_have_the_fingerprints_buckets_and_clusters_of_the_index(spark: Any, tmp_path: Path) -> None:
+    """Values and band rows are the index's to the bit, the clusters are its clusters, and an index imports what was saved."""
+    from neardup_db.spark import near_duplicates
+
+    records = demo.documents()
+    folder = f"file:{tmp_path}/day"
+    rows = near_duplicates(frame(spark, records, "string"), "id", "body", SCHEME, save=folder).collect()
+    assert len(rows) == len(records)
+    with indexed(records) as index, Index(":memory:", SCHEME.with_exact(True)) as other:
+        assert clusters_of(rows) == clusters_in(index)
+        sql = "SELECT d.key, f.value FROM neardup_document d JOIN neardup_fingerprint f ON f.id = d.fingerprint_id"
+        stored = spark.read.parquet(f"{folder}/fingerprints").collect()
+        assert {row.key: bytes(row.value) for row in stored} == dict(index.connection.execute(sql))
+        sql = "SELECT d.key, b.bucket FROM neardup_document d JOIN neardup_minhash_band b USING (fingerprint_id)"
+        assert sorted((row.key, bucket) for row in stored for bucket in row.buckets) == sorted(index.connection.execute(sql))
+        assert other.import_fingerprints(tmp_path / "day" / "fingerprints").added == len(records)
+        assert clusters_in(other) == clusters_in(index)
+        for row in rows:
+            if row.cluster is not None and row.key != row.representative:
+                texts = dict(records)
+                explained = index.explain_match(
+                    row.key, row.representative, text_a=texts[row.key], text_b=texts[row.representative]
+                )
+                assert row.similarity == pytest.approx(explained.jaccard, abs=1e-12)
+
+
+def test_output_does_not_depend_on_how_the_work_is_cut(spark: Any) -> None:
+    """Partitions of the input, of shuffles, adaptive plans and other limits change nothing, not a label, not a similarity."""
+    from neardup_db.spark import near_duplicates
+
+    texts = synthetic(1200)
+    df = frame(spark, enumerate(texts))
+    answers = []
+    plans = [("true", "3", 1), ("false", "5", 7), ("true", "1", 3)]
+    for adaptive, shuffles, partitions in plans:
+        spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+        spark.conf.set("spark.sql.shuffle.partitions", shuffles)
+        try:
+            answers.append(
+                sorted(near_duplicates(df.repartition(partitions), "id", "body", SCHEME).collect(), key=lambda row: row.key)
+            )
+        finally:
+            spark.conf.set("spark.sql.adaptive.enabled", "true")
+            spark.conf.set("spark.sql.shuffle.partitions", OPTIONS["spark.sql.shuffle.partitions"])
+    assert answers[1:] == answers[:-1]
+    with indexed(enumerate(texts)) as index:
+        assert clusters_of(answers[0]) == clusters_in(index)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_template_of_thousands_of_edits(spark: Any, exact: bool) -> None:
+    """A bucket that thousands share is cut, and still connected as the index connects it; so are edits that meet and do not
+    match."""
+    from neardup_db.spark import near_duplicates
+
+    rng = random.Random(3)
+    base = [f"w{i}" for i in range(50)]
+    texts = [edited(base, rng, rng.choice((0, 1, 2, 3))) for _ in range(2500)] + [edited(base, rng, 9) for _ in range(300)]
+    rng.shuffle(texts)
+    rows = near_duplicates(frame(spark, enumerate(texts)), "id", "body", LOOSE, exact=exact).collect()
+    with Index(":memory:", LOOSE.with_exact(exact)) as index:
+        index.add_many(enumerate(texts))
+        assert clusters_of(rows) == clusters_in(index)
+
+
+def test_parts_of_a_cut_bucket_that_slices_have_not_connected(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With slices of three documents and blocks of two, what meets in a bucket is compared all the same."""
+    from neardup_db.spark import near_duplicates
+
+    monkeypatch.setattr(limits, "SPARK_GROUP", 3)
+    monkeypatch.setattr(limits, "SPARK_BLOCK", 2)
+    texts, rules = synthetic(60, 5, words=12), TextRules(shingle=1)
+    scheme = MinHash(threshold=0.5, bands=15, rows=1)
+    rows = near_duplicates(frame(spark, enumerate(texts)), "id", "body", scheme, rules).collect()
+    with indexed(enumerate(texts), scheme, rules) as index:
+        assert clusters_of(rows) == clusters_in(index)
+
+
+# ---- rows that have nothing to compare ---------------------------------------------------------------------------------------
+
+
+def test_nulls_short_and_equal_texts(spark: Any) -> None:
+    """Rows without a text, or without a word, are alone; short texts share no signature; equal ones are one cluster."""
+    from neardup_db.spark import near_duplicates
+
+    records = [
+        (1, None),
+        (2, None),
+        (3, ""),
+        (4, "  "),
+        (5, "!!"),
+        (6, "a"),
+        (7, "b"),
+        (8, "a b"),
+        (9, "c d"),
+        (10, "x y z w"),
+        (11, "x y z w"),
+    ]
+    rows = near_duplicates(frame(spark, records), "id", "body").collect()
+    assert len(rows) == len(records)
+    assert clusters_of(rows) == {(10, 11)}
+    drop = near_duplicates(frame(spark, records), "id", "body", rules=TextRules(short="drop", shingle=5)).collect()
+    assert clusters_of(drop) == set()
+
+
+def test_frames_without_rows_or_pairs(spark: Any) -> None:
+    """A frame without rows gives one without rows."""
+    from neardup_db.spark import near_duplicates
+
+    assert near_duplicates(frame(spark, []), "id", "body").collect() == []
+
+
+def test_deduplicate_keeps_one_of_each_cluster_and_all_columns(spark: Any) -> None:
+    """The row that stays is the first, the last or the longest; keys made from content keep one of equal rows."""
+    from neardup_db.spark import deduplicate
+
+    words = [f"w{i}" for i in range(40)]
+    texts = {
+        "a": " ".join(words),
+        "b": " ".join([*words, "more", "words"]),
+        "c": " ".join(words[:-1]),
+        "z": "something else",
+        "n": None,
+    }
+    df = spark.createDataFrame([(key, text, len(key)) for key, text in texts.items()], "id string, body string, n int")
+    for keep, stays in (("last", "c"), ("longest", "b")):
+        kept = deduplicate(df, "id", "body", keep=keep)
+        assert kept.schema == df.schema
+        assert sorted(row.id for row in kept.collect()) == sorted([stays, "n", "z"])
+    twice = df.union(df)
+    kept = [row.id for row in deduplicate(twice, None, "body").collect()]
+    assert len(kept) == 4
+    assert sorted(kept)[1:] == ["n", "n", "z"]
+
+
+def test_keys_that_are_none(spark: Any) -> None:
+    """A null key, a repeated key, and columns that are not there or of another type, are refused by name."""
+    from neardup_db.spark import near_duplicates
+
+    with pytest.raises(ParameterError, match="1 rows have no key"):
+        near_duplicates(frame(spark, [(1, "a"), (None, "b")]), "id", "body")
+    with pytest.raises(DuplicateKeyError, match=r"1 \(2 times\)"):
+        near_duplicates(frame(spark, [(1, "a"), (1, "b"), (2, "c")]), "id", "body")
+    df = frame(spark, [(1, "a")])
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"key": "no", "text": "body"}, "'no' is no column"),
+        ({"key": "id", "text": "id"}, "column of bigint"),
+        ({"key": "id", "text": "body", "keep": "any"}, "keep"),
+        ({"key": "id", "text": "body", "scheme": MinHash(exact=False)}, "exact=True, but the scheme"),
+        ({"key": "id", "text": "body", "rules": TextRules(tokens=lambda text: text.split())}, "has no name"),
+    ]
+    for arguments, message in wrong:
+        with pytest.raises(ParameterError, match=message):
+            near_duplicates(df, **arguments)
+    with pytest.raises(ParameterError, match="column of double"):
+        near_duplicates(spark.createDataFrame([(1.0, "a")], "id double, body string"), "id", "body")
+
+
+# ---- day after day -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_new_day_joins_the_clusters_of_the_days_before(spark: Any, tmp_path: Path) -> None:
+    """Three days one by one give the clusters of all at once; a representative is of the earliest day; a day's keys are new."""
+    from neardup_db.spark import deduplicate, near_duplicates
+
+    records = list(enumerate(synthetic(600, 7)))
+    parts = [records[200:400], records[400:], records[:200]]
+    folders = [f"file:{tmp_path}/day{i}" for i in range(3)]
+    rows = [
+        near_duplicates(frame(spark, part), "id", "body", SCHEME, earlier=folders[:i], save=folders[i]).collect()
+        for i, part in enumerate(parts)
+    ]
+    assert [len(part) for part in rows] == [200, 200, 200]
+    with indexed(records) as index:
+        expected = {key: cluster for cluster in clusters_in(index) for key in cluster}
+    last = {row.key: row for row in rows[2]}
+    day_of = {key: day for day, part in enumerate(parts) for key, _ in part}
+    for key, row in last.items():
+        cluster = expected.get(key)
+        assert row.cluster == (None if cluster is None else min(cluster))
+        if cluster is not None:
+            assert row.representative == min(cluster, key=lambda other: (day_of[other], other))
+    with pytest.raises(ParameterError, match="exists: give save="):
+        near_duplicates(frame(spark, parts[0]), "id", "body", SCHEME, save=folders[0])
+    kept = deduplicate(frame(spark, [(9000, records[250][1])]), "id", "body", SCHEME, earlier=folders[:1]).collect()
+    assert kept == []
+    with pytest.raises(DuplicateKeyError):
+        near_duplicates(frame(spark, parts[0][:2]), "id", "body", SCHEME, earlier=folders[:1])
+    with pytest.raises(MismatchError, match="instead of"):
+        near_duplicates(frame(spark, [(9000, "a")]), "id", "body", MinHash(threshold=0.5), earlier=folders[:1])
+    with pytest.raises(ParameterError, match="one type"):
+        near_duplicates(frame(spark, [("k", "a")], "string"), "id", "body", SCHEME, earlier=folders[:1])
+
+
+def test_an_index_and_spark_read_each_other(spark: Any, tmp_path: Path) -> None:
+    """What an index exports is a day before, when its matches, none, stand beside it."""
+    from neardup_db.spark import near_duplicates
+
+    text = " ".join(f"w{i}" for i in range(30))
+    day = tmp_path / "day"
+    (day / "fingerprints").mkdir(parents=True)
+    with indexed([("old", text)]) as index:
+        index.export_fingerprints(day / "fingerprints" / "part.parquet")
+    spark.createDataFrame([], "key_a string, key_b string, similarity double").write.parquet(f"file:{day}/matches")
+    rows = near_duplicates(frame(spark, [("new", text)], "string"), "id", "body", SCHEME, earlier=[f"file:{day}"]).collect()
+    assert [(row.key, row.cluster, row.representative, row.similarity) for row in rows] == [("new", "new", "old", 1.0)]
+
+
+# ---- components -----------------------------------------------------------------------------------------------------------
+
+
+def tables_of(spark: Any, folder: Path) -> Any:
+    from neardup_db.spark.tables import Tables
+
+    return Tables(spark, f"file:{folder}")
+
+
+def labels_by_union(edges: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """The smallest member of the component of each vertex that has an edge to another one."""
+    parent: dict[int, int] = {}
+
+    def find(vertex: int) -> int:
+        while parent.setdefault(vertex, vertex) != vertex:
+            vertex = parent[vertex]
+        return vertex
+
+    for a, b in edges:
+        if a != b:
+            low, high = sorted((find(a), find(b)))
+            parent[high] = low
+    return {vertex: find(vertex) for vertex in parent}
+
+
+GRAPHS = st.lists(st.lists(st.tuples(st.integers(0, 14), st.integers(0, 14)), max_size=25), min_size=10, max_size=25)
+
+
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(graphs=GRAPHS)
+def test_components_are_those_of_union_and_find(spark: Any, tmp_path: Path, graphs: list[list[tuple[int, int]]]) -> None:
+    """Random graphs, side by side in one: each vertex hangs on the smallest of its component, and no other edge is left."""
+    from neardup_db.spark.components import components
+
+    edges = [(100 * number + a, 100 * number + b) for number, graph in enumerate(graphs) for a, b in graph]
+    edges += [(9000 + i, 9001 + i) for i in range(20)] + [(9500, 9500 + i) for i in range(40)]  # a path, a star
+    found = components(tables_of(spark, tmp_path), spark.createDataFrame(edges, "a long, b long"), "random", 100)
+    expected = {vertex: label for vertex, label in labels_by_union(edges).items() if vertex != label}
+    assert sorted((row.larger, row.smaller) for row in found.collect()) == sorted(expected.items())
+
+
+def test_a_cap_that_is_reached_is_an_error(spark: Any, tmp_path: Path) -> None:
+    """A path takes more rounds than one: no half-made clusters come back."""
+    from neardup_db.spark.components import components
+
+    path = spark.createDataFrame([(i, i + 1) for i in range(64)], "a long, b long")
+    with pytest.raises(NearDupError, match="after 1 rounds"):
+        components(tables_of(spark, tmp_path), path, "path", 1)
+
+
+def test_a_table_that_lost_a_file_is_an_error(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is gone when a step is read again, or between two rounds, ends the run."""
+    from neardup_db.spark import components, tables
+
+    path = spark.createDataFrame([(i, i + 1) for i in range(64)], "a long, b long")
+
+    def lose(folder: str) -> None:
+        parts = sorted(Path(folder.removeprefix("file:")).glob("part-*"), key=os.path.getsize)
+        parts[-1].unlink()
+
+    read, shape_of = tables.read, components.shape_of
+
+    def lossy(session: Any, folder: str, schema: Any) -> Any:
+        lose(folder)
+        return read(session, folder, schema)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tables, "read", lossy)
+        with pytest.raises(NearDupError, match="rows were written"):
+            components.components(tables_of(spark, tmp_path), path, "path", 100)
+
+    def forgetful(edges: Any) -> Any:
+        found = shape_of(edges)
+        lose(os.path.dirname(edges.inputFiles()[0]).replace("file://", "file:"))
+        return found
+
+    spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(components, "shape_of", forgetful)
+            with pytest.raises(Exception, match="(?i)not exist|vertices|FILE_NOT_EXIST"):
+                components.components(tables_of(spark, tmp_path), path, "path", 100)
+    finally:
+        spark.conf.unset("spark.sql.files.ignoreMissingFiles")
+    shutil.rmtree(tmp_path, ignore_errors=True)
