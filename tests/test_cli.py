@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import csv
+import errno
 import functools
 import gzip
 import io
@@ -22,21 +23,24 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import zstandard
 from click.testing import CliRunner, Result
 from rich.table import Table
 
 import neardup_db
-from neardup_db import AddReport, Index, MinHash, SimHash, Skipped, TextRules, limits
-from neardup_db.cli import main
+from neardup_db import AddReport, BitSampling, BottomK, DiskFullError, Index, MinHash, SimHash, Skipped, TextRules, limits
+from neardup_db.cli import dedup, main, records
 from neardup_db.cli.app import load
+from neardup_db.cli.numbers import Numbers
 from neardup_db.cli.output import GuardedStream
 from neardup_db.cli.screen import Meter, Screen
 from neardup_db.cli.wording import worded
 from neardup_db.compute import shingles
 from neardup_db.demo import documents
 from neardup_db.show.theory import binomial, chances_of
+from neardup_db.store.database.open import remove_unused
 
 ROOT = Path(__file__).parent.parent
 FOX = "the quick brown fox jumps over the lazy dog and runs away into the dark wood"
@@ -116,6 +120,47 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
         assert program.stderr.read() == b""
     assert program.returncode == 0
     assert list(tmp_path.iterdir()) == [source]
+    assert left_by_its_reader(tmp_path, "demo") == (0, "")
+
+
+def left_by_its_reader(folder: Path, *arguments: object) -> tuple[int, str]:
+    """Exit code and standard error of a command, of whose standard output only the first bytes are read."""
+    command = [*PROGRAM, *map(str, arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder) as program:
+        assert program.stdout is not None and program.stderr is not None
+        assert program.stdout.read(1)
+        program.stdout.close()
+        told = program.stderr.read().decode()
+    return program.returncode, told
+
+
+@pytest.mark.parametrize("printed", ["-o", "--pairs", "--clusters"])
+def test_other_outputs_are_written_where_a_reader_leaves(tmp_path: Path, printed: str) -> None:
+    """`neardup dedup ... | head` writes its other outputs, as it does without `head`."""
+    made = [{"id": f"{number}", "text": " ".join(f"w{number // 2}-{word}" for word in range(20))} for number in range(4000)]
+    lines(tmp_path / "in.jsonl", made)
+    for folder in ("all", "left"):
+        (tmp_path / folder).mkdir()
+    outputs = {"-o": "o.jsonl", "--pairs": "p.csv", "--clusters": "c.jsonl", "--index": "k.db"}
+    arguments = [word for option, name in outputs.items() if option != printed for word in (option, name)]
+    good("dedup", tmp_path / "in.jsonl", *[f"{tmp_path}/all/{word}" if "." in word else word for word in arguments], printed,
+         tmp_path / "all" / "printed.jsonl")  # fmt: skip
+    code, told = left_by_its_reader(tmp_path / "left", "dedup", "../in.jsonl", *arguments, printed, "-")
+    assert code == 0 and "4,000 records: 2,000 kept" in told and "rror" not in told
+    for option, name in outputs.items():
+        if option != printed:
+            written, expected = (tmp_path / folder / name for folder in ("left", "all"))
+            assert len(Index(written)) == 4000 if option == "--index" else written.read_bytes() == expected.read_bytes()
+
+
+def test_statements_that_write_run_to_their_end(index: Path, tmp_path: Path) -> None:
+    """`neardup sql --write ... | head` leaves out no statement; without --write the first one may end it."""
+    many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50000) SELECT i, 'row' FROM n"
+    for options in ((), ("--json",)):
+        change = f"CREATE TABLE t{len(options)} (x)"
+        assert left_by_its_reader(tmp_path, "sql", index, "--write", *options, f"{many}; {change}") == (0, "")
+        assert left_by_its_reader(tmp_path, "sql", index, *options, f"{many}; SELECT nothing") == (0, "")
+    assert good("sql", index, "SELECT count(*) FROM sqlite_schema WHERE name IN ('t0', 't1')").split()[-1] == "2"
 
 
 def test_without_a_command_the_help_is_printed() -> None:
@@ -312,6 +357,18 @@ def test_an_option_given_twice_is_an_error(tmp_path: Path, source: Path) -> None
             if option.param_type_name == "option" and not option.is_flag and option.opts[0].startswith("--"):  # type: ignore[attr-defined]
                 assert f"{option.opts[0]} is given 3 times" in refused(str(command.name), *[f"{option.opts[0]}=1"] * 3)
     good("add", tmp_path / "i.db", source, "--metadata", "--metadata")
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "1e300", "-1"])
+def test_a_number_out_of_range_is_one_sentence(tmp_path: Path, source: Path, value: str) -> None:
+    """An option for a number refuses what is none, or too large, by name; nothing is written."""
+    for command in ("dedup", "add", "curve"):
+        for option in load(command).params:
+            if isinstance(option.type, click.FloatRange):
+                places = {"dedup": (source, "-o", tmp_path / "o.jsonl"), "add": (tmp_path / "i.db", source), "curve": ()}
+                told = refused(command, *places[command], f"{option.opts[0]}={value}")
+                assert f"{option.opts[0]}': {float(value)} is not" in told, told
+    assert list(tmp_path.iterdir()) == [source]
 
 
 # ---- the end of a program ------------------------------------------------------------------------------------------------
@@ -511,7 +568,38 @@ def test_transactions_hold_exactly_as_many_records_as_told(tmp_path: Path, monke
     told = refused("add", path, source, "--commit-every", every, "--if-exists", "ignore", "--on-error", "raise")
     assert "the same command again goes on" in told
     assert "nothing was added" in refused("add", tmp_path / "all.db", source, "--commit-every", every, "--one-transaction")
-    assert keys_of(tmp_path / "all.db") == []
+    assert not (tmp_path / "all.db").exists()
+
+
+@pytest.mark.parametrize("bad", ['{"id": "a"}', '{"id": "a", "text": 3}', "no JSON"])
+def test_a_first_add_that_fails_leaves_no_file(tmp_path: Path, bad: str) -> None:
+    """Where there was nothing there is nothing; an index that was there stays, with what was committed."""
+    bad_lines = tmp_path / "bad.jsonl"
+    bad_lines.write_text(bad + "\n")
+    refused("add", tmp_path / "new.db", bad_lines)
+    refused("add", tmp_path / "new.db", bad_lines, "--scheme", "binarycode", "--group", "g")
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.jsonl"]
+    Index(tmp_path / "old.db", MinHash()).close()
+    refused("add", tmp_path / "old.db", bad_lines)
+    with Index(tmp_path / "old.db") as index:
+        assert len(index) == 0
+    bad_lines.write_text('{"id": "good", "text": "one two three"}\n' + bad + "\n")
+    refused("add", tmp_path / "some.db", bad_lines, "--commit-every", 1)
+    assert keys_of(tmp_path / "some.db") == ["good"]
+
+
+def test_a_new_index_that_another_connection_has_open_stays(tmp_path: Path, source: Path) -> None:
+    """A first add that fails does not take the file away from those who opened it meanwhile."""
+    path = tmp_path / "shared.db"
+    with Index(path, MinHash()) as index:
+        remove_unused(str(path))
+        index.add("a", FOX)
+    remove_unused(str(path))
+    assert keys_of(path) == ["a"]
+    with Index(path) as index:
+        index.delete("a")
+    remove_unused(str(path))
+    assert path.exists()
 
 
 def test_an_interrupted_add_says_how_to_go_on(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -667,6 +755,40 @@ def test_rebuild_changes_what_an_error_says_it_can(index: Path, tmp_path: Path) 
         assert made.get("new").text is None and len(made) == 5 and made.check().ok and isinstance(made.scheme, SimHash)
     assert "5 documents have no stored text" in refused("rebuild", index, "--store-text")
     good("rebuild", index, "--record-matches")
+
+
+def test_rebuild_keeps_what_no_option_says(tmp_path: Path, source: Path) -> None:
+    """Scheme and text rules are those of the index but for what is given; tables chosen by it are chosen again."""
+    path = tmp_path / "i.db"
+    good("add", path, source, "--exact", "--store-text", "--num-perm", 256, "--tokens", "chars", "--strip-accents")
+    rules = TextRules.chars(strip_accents=True)
+
+    def rebuilt(*options: object) -> tuple[Any, TextRules]:
+        good("rebuild", path, *options)
+        with Index(path) as made:
+            assert made.check().ok and len(made) == 4
+            return made.scheme, made.text_rules
+
+    def exact(threshold: float, **more: Any) -> Any:
+        return MinHash(threshold=threshold, num_perm=256, exact=True, **more).for_index(rules, True)
+
+    assert rebuilt("--threshold", 0.7) == (exact(0.7), rules)
+    assert rebuilt("--shingle", 4, "--case", "none") == (exact(0.7), rules.changed(shingle=4, case=None))
+    assert rebuilt("--tokens", "words")[1] == TextRules.words(strip_accents=True, case=None)
+    assert rebuilt("--no-strip-accents")[1] == TextRules.words(case=None)
+    assert "does not go with --scheme minhash" in refused("rebuild", path, "--max-distance", 3)
+    with Index(path) as made:
+        made.rebuild(MinHash(threshold=0.6, bands=16, rows=2, recall=0.9, seed=7))
+    seven = {"recall": 0.9, "seed": 7, "exact": True}
+    assert rebuilt("--exact")[0] == MinHash(threshold=0.6, bands=16, rows=2, **seven).for_index(rules, True)
+    assert rebuilt("--threshold", 0.8)[0] == MinHash(threshold=0.8, **seven).for_index(rules, True)
+    assert rebuilt("--scheme", "simhash", "--max-distance", 5)[0].max_distance == 5
+    assert rebuilt("--bits", 32)[0] == SimHash(bits=32, max_distance=5)
+    assert rebuilt("--scheme", "bitsampling")[0] == BitSampling()
+    assert rebuilt("--threshold", 0.9)[0] == BitSampling(threshold=0.9)
+    assert rebuilt("--max-distance", 20)[0] == BitSampling(threshold=0.9, max_distance=20)
+    assert rebuilt("--scheme", "bottomk", "--containment")[0] == BottomK(containment=True)
+    assert rebuilt("--k", 64)[0] == BottomK(k=64, containment=True)
 
 
 def test_check_finds_damage_and_repairs_it(index: Path) -> None:
@@ -977,6 +1099,84 @@ def test_an_index_in_use_is_not_replaced(tmp_path: Path, source: Path) -> None:
         made.add("a", "x")
         told = refused("dedup", source, "-o", tmp_path / "o.jsonl", "--index", tmp_path / "used.db", "--force")
         assert "is in use" in told
+
+
+@pytest.mark.parametrize("link", [False, True])
+@pytest.mark.parametrize("option", ["--pairs", "--clusters", "--index"])
+def test_no_output_replaces_a_file_of_the_input(tmp_path: Path, option: str, link: bool) -> None:
+    """A shard, or a text of a folder, stays even with --force, behind a link too; so does a folder that holds one."""
+    kept, name = RECORDS, tmp_path / "link.jsonl"
+    for folder, made in (("in", "a.jsonl"), ("texts", "a.txt")):
+        (tmp_path / folder).mkdir()
+        shard = lines(tmp_path / folder / made, kept)
+        lines(tmp_path / folder / made.replace("a", "b"), [])
+        name.unlink(missing_ok=True)
+        name.symlink_to(shard)
+        out = tmp_path / ("out.jsonl" if folder == "in" else "out")
+        told = refused("dedup", shard.parent, "-o", out, option, name if link else shard, "--force")
+        assert "is the input" in told and "name another output" in told
+        assert [json.loads(line) for line in shard.read_text().splitlines()] == kept and not out.exists()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "c.txt").write_text("kept")
+    (tmp_path / "texts" / "c.txt").symlink_to(tmp_path / "out" / "c.txt")
+    assert "holds the input" in refused("dedup", tmp_path / "texts", "-o", tmp_path / "out", "--force")
+    assert (tmp_path / "out" / "c.txt").read_text() == "kept"
+
+
+@pytest.mark.parametrize("failing", ["p.csv", "o.jsonl"])
+def test_an_output_that_cannot_be_put_in_place_is_named(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    """All outputs are complete before the first is replaced, the records last; the error names what is in place already."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("o.jsonl", "p.csv"):
+        Path(name).write_text("old")
+    real, put = os.replace, []
+
+    def replace(new: Path, old: Path) -> None:
+        assert put or len([*tmp_path.glob(".neardup-*/new-*")]) == 3
+        put.append(old.name)
+        if old.name == failing:
+            raise OSError(errno.EBUSY, "Device or resource busy", str(new), None, str(old))
+        real(new, old)
+
+    monkeypatch.setattr(os, "replace", replace)
+    told = refused("dedup", source, "-o", "o.jsonl", "--pairs", "p.csv", "--index", "k.db", "--force")
+    assert f"neardup: {failing}: cannot be put in place (Device or resource busy)" in told
+    last = failing == "o.jsonl"
+    assert ("p.csv and k.db are in place already" in told) == last and put == ["p.csv", "k.db", "o.jsonl"][: 3 if last else 1]
+    assert (Path("p.csv").read_text() != "old") == Path("k.db").exists() == last and Path("o.jsonl").read_text() == "old"
+    assert not [*tmp_path.glob(".neardup-*")]
+
+
+def test_a_full_disk_is_named_with_the_remedy(tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever finds no room, the message has its folder, and --tmp where temporary files are in it; no output is left."""
+    for name in ("tmp", "out", "kept"):
+        (tmp_path / name).mkdir()
+    command = ("dedup", source, "-o", tmp_path / "out" / "o.jsonl", "--tmp", tmp_path / "tmp")
+    kept = ("--index", tmp_path / "kept" / "k.db")
+
+    def full(*arguments: Any, **named: Any) -> Any:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def full_database(*arguments: Any, **named: Any) -> Any:
+        raise DiskFullError("the disk is full: go on with the same object")
+
+    for place, broken, arguments, folder, remedy in (
+        (Numbers, ("extend", full), (), "tmp", "--tmp"),
+        (Index, ("add_many", full_database), (), "tmp", "--tmp"),
+        (Index, ("add_many", full_database), kept, "kept", "name an output"),
+        (dedup, ("copy_records", full), (), "out", "name an output"),
+        (dedup, ("_write_pairs", full), ("--pairs", tmp_path / "kept" / "p.csv"), "kept", "name an output"),
+        (records, ("spool", full), (), "tmp", "--tmp"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, *broken)
+            stdin = ("-", "--format", "jsonl") if broken[0] == "spool" else (source,)
+            told = refused("dedup", *stdin, *command[2:], *arguments, stdin=source.read_bytes())
+        assert f"neardup: {tmp_path / folder}: no room is left: make room on its disk, or name a" in told
+        assert remedy in told and ("--tmp" in told) == (remedy == "--tmp")
+        assert not [path for name in ("tmp", "out", "kept") for path in (tmp_path / name).iterdir()]
 
 
 def test_short_texts_are_a_note(tmp_path: Path) -> None:

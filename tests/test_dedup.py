@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import gzip
 import io
 import itertools
@@ -18,9 +19,10 @@ import pytest
 import zstandard
 from click.testing import CliRunner, Result
 
-from neardup_db import Index, MinHash, TextRules, limits
+from neardup_db import Index, MinHash, TextRules, limits, native
 from neardup_db.cli import dedup, main
 from neardup_db.cli.buckets import Buckets
+from neardup_db.cli.numbers import Numbers
 from neardup_db.cli.places import Places
 from neardup_db.cli.records import ReadOptions, RecordSource
 from neardup_db.store.database.open import open_scratch
@@ -104,13 +106,13 @@ def held(path: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("threshold", [0.2, 0.8, 1.0])
 @pytest.mark.parametrize("cut", ["usual", "tiny"])
 def test_texts_that_share_a_bucket_are_those_of_an_exact_index(
-    threshold: float, cut: str, request: pytest.FixtureRequest
+    tmp_path: Path, threshold: float, cut: str, request: pytest.FixtureRequest
 ) -> None:
     """`Buckets` names the texts that stand in a bucket of the candidate table with another one, and no others."""
     if cut == "tiny":
         request.getfixturevalue("small_limits")
     made, scheme = texts(120), MinHash(threshold=threshold, exact=True)
-    buckets = Buckets(scheme, TextRules())
+    buckets = Buckets(scheme, TextRules(), tmp_path)
     for first in range(0, len(made), 50):
         buckets.add(made[first : first + 50])
     sql = """SELECT d.key FROM neardup_document d JOIN neardup_minhash_band b USING (fingerprint_id) WHERE (
@@ -148,17 +150,39 @@ def test_a_part_of_the_texts_gives_what_all_of_them_give(
     assert made[0] == made[1] and made[0][0]["duplicates"] > 5
 
 
+@pytest.mark.parametrize("scheme", [MinHash(), MinHash(threshold=0.5, exact=True)])
+def test_buckets_of_many_texts_are_those_of_their_values(scheme: MinHash) -> None:
+    """One call for a list of texts gives the keys that an index files, and the tokens; a text without a word has zeros."""
+    made = [*texts(50), "\ud800 lone", "x " * 5000]
+    rules = TextRules()
+    values = native.values_of_texts(scheme.native, rules.native, made)
+    keys, tokens = native.text_buckets(scheme.native, rules.native, made)
+    assert keys.tolist() == native.band_keys(scheme.native, values).tolist() and not keys[1].any()
+    assert tokens.tolist() == values.tokens.tolist() and tokens[1] == 0
+    assert [array.shape for array in native.text_buckets(scheme.native, rules.native, [])] == [(0, scheme.bands), (0,)]
+
+
+def test_a_long_list_of_numbers_is_read_in_parts(tmp_path: Path, small_limits: None) -> None:
+    """Any part of the list comes back, whether it is in memory, in the file or in both; the file has no name."""
+    numbers, expected = Numbers(tmp_path), list(range(2**64 - 20, 2**64))
+    numbers.extend(expected[:2])
+    assert len(numbers) == 2 and numbers.read(0, 2).tolist() == expected[:2]
+    numbers.extend(expected[2:9])
+    numbers.extend_by_array(np.array(expected[9:12], np.uint64))
+    numbers.extend_by_array(np.array([], np.uint64))
+    numbers.extend(expected[12:14])
+    assert len(numbers) == 14 and not list(tmp_path.iterdir())
+    for first, end in itertools.combinations_with_replacement(range(15), 2):
+        assert numbers.read(first, end).tolist() == expected[first:end]
+    numbers.close()
+
+
 def test_only_texts_that_share_a_bucket_come_into_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a hundred different texts and one copy the index has two."""
     made = [" ".join(random.Random(seed).choices("abcdefghijklmnopqrstuvwxyz", k=80)) for seed in range(100)]
     source = a_file(tmp_path / "in.jsonl", json_lines([*made, made[7]]))
-    sizes, choose = [], dedup._choose
-
-    def counted(records: Any, index: Index, summary: Any) -> Any:
-        sizes.append(len(index))
-        return choose(records, index, summary)
-
-    monkeypatch.setattr(dedup, "_choose", counted)
+    sizes, clusters = [], Index.clusters
+    monkeypatch.setattr(Index, "clusters", lambda index: sizes.append(len(index)) or clusters(index))
     assert run(source, "-o", tmp_path / "out.jsonl").exit_code == 0
     assert sizes == [2] and (tmp_path / "out.jsonl").read_bytes() == json_lines(made)
 
@@ -203,12 +227,38 @@ def test_records_are_read_again_as_they_were(tmp_path: Path, kind: str, cut: str
     source = RecordSource(INPUTS[kind](tmp_path, texts(40)), ReadOptions(one_header=True))
     if cut == "tiny":
         request.getfixturevalue("small_limits")
-    records, places = list(source), Places(source)
+    records, places = list(source), Places(source, tmp_path)
     for first in range(0, len(records), 7):
         places.extend(records[first : first + 7])
     for chosen in ([True] * 40, [False] * 40, [bool(i % 3) for i in range(40)], [i == 39 for i in range(40)]):
         wanted = np.array(chosen[: len(records)])
         assert list(places.records(wanted)) == [record for record, take in zip(records, wanted, strict=True) if take]
+
+
+@pytest.mark.parametrize("kind", [".jsonl", ".csv", "shards.jsonl", "shards.csv"])
+@pytest.mark.parametrize("cut", ["usual", "tiny"])
+def test_bytes_copied_by_the_system_are_those_that_are_read_and_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, cut: str, request: pytest.FixtureRequest
+) -> None:
+    """Where the system cannot copy between two files, or stops in between, the output is the same."""
+    if cut == "tiny":
+        request.getfixturevalue("small_limits")
+    source = INPUTS[kind](tmp_path, texts(60))
+    real, calls, made = os.copy_file_range, [], []
+
+    def refused(*arguments: Any) -> int:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    def every_third(source: int, target: int, count: int, start: int) -> int:
+        calls.append(count)
+        return 0 if len(calls) % 3 == 0 else real(source, target, (count + 1) // 2, start)
+
+    for name, copy in (("system", real), ("refused", refused), ("parts", every_third)):
+        monkeypatch.setattr(os, "copy_file_range", copy)
+        output = tmp_path / (name + kind.removeprefix("shards"))
+        assert run(source, "-o", output).exit_code == 0
+        made.append(output.read_bytes())
+    assert made[0] == made[1] == made[2] and calls
 
 
 # ---- inputs that change ------------------------------------------------------------------------------------------------------
@@ -260,6 +310,33 @@ def test_an_input_that_changes_is_an_error(
     assert result.stderr.count("\n") == 1
     assert output.read_text() == "old" if kind else not output.exists()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".neardup")]
+
+
+def test_an_error_after_writing_to_a_stream_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was written to standard output cannot be taken back, so the message does not say that nothing was written."""
+    source = a_file(tmp_path / "in.jsonl", json_lines(texts(60)))
+    real = dedup.copy_records
+
+    def then_change(*arguments: Any) -> None:
+        real(*arguments)
+        append(source)
+
+    monkeypatch.setattr(dedup, "copy_records", then_change)
+    result = run(source, "-o", "-")
+    assert result.exit_code == 2 and "standard output may have a part of the output" in result.stderr
+    assert "nothing was written" not in result.stderr and result.stderr.count("\n") == 1
+    monkeypatch.undo()
+    monkeypatch.setattr(Index, "clusters", lambda *arguments: append(source) or [])
+    assert "standard output may have" in run(source, "-o", "-").stderr
+
+
+def test_clusters_are_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--clusters` writes the clusters by which records were chosen."""
+    real, calls = Index.clusters, []
+    monkeypatch.setattr(Index, "clusters", lambda index: calls.append(index) or real(index))
+    source = a_file(tmp_path / "in.jsonl", json_lines(texts(60)))
+    assert run(source, "-o", tmp_path / "out.jsonl", "--clusters", tmp_path / "c.csv").exit_code == 0
+    assert len(calls) == 1 and (tmp_path / "c.csv").read_text().count("\n") > 5
 
 
 def test_pieces_of_texts_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

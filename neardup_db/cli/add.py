@@ -16,13 +16,16 @@ from ..schemes import MinHash
 from ..values import AddReport
 from .command import command
 from .feed import feed, warnings_as_notes
+from .files import room_in
 from .options import (
     index_argument,
     input_options,
+    is_new,
     json_option,
     name_option,
     parse_duration,
     read_options,
+    removed_if_unused,
     scheme_of,
     scheme_options,
     text_options,
@@ -85,23 +88,22 @@ def add(index_path: Path, source: Path, as_json: bool, **options: Any) -> None:
     scheme, rules, reading = scheme_of(options), text_rules(options), read_options(options, options["key_type"])
     lifetime_s = parse_duration("--expires-in", options["expires_in"]) if options["expires_in"] else None
     with contextlib.ExitStack() as stack:
-        opened = open_source(source, reading, Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="neardup-"))))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="neardup-")))
+        with room_in(folder.parent, "name a folder for temporary files on another one with the variable TMPDIR"):
+            opened = open_source(source, reading, folder)
         known: dict[str, Any] = {"store_text": True} if options["store_text"] else {}
         if options["no_record_matches"]:
             known["record_matches"] = False
-        if scheme is None and _is_new(index_path):
+        if scheme is None and is_new(index_path):
             scheme = MinHash()
         stack.enter_context(about(index_path))
+        stack.enter_context(removed_if_unused(index_path))
         index = stack.enter_context(Index(index_path, scheme, text=rules, name=options["name"], **known))
         stack.enter_context(warnings_as_notes())
         meter = stack.enter_context(Meter("Add", opened.size_bytes))
         report, wordless = _add(index, opened, meter, options, lifetime_s)
     seconds = time.monotonic() - started
     _report(report, wordless, opened, meter.records, seconds, as_json)
-
-
-def _is_new(path: Path) -> bool:
-    return not path.exists() or path.stat().st_size == 0
 
 
 def _add(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from importlib import import_module
+from keyword import iskeyword
 from typing import Any
 
 import apsw
@@ -16,7 +16,7 @@ import click
 
 from .. import __version__
 from ..errors import NearDupError
-from .output import afterword, emit, fail
+from .output import afterword, emit, fail, leave_stdout
 
 ERROR, INTERRUPTED = 2, 130
 
@@ -24,6 +24,8 @@ COMMANDS = {
     "demo": ("demo", "Show what an index does, on bundled real text."),
     "dedup": ("dedup", "Copy the records of IN without near-duplicates."),
     "add": ("add", "Add the records of IN to INDEX."),
+    "import": ("exchange", "Add documents to INDEX by fingerprints that were computed elsewhere."),
+    "export": ("exchange", "Write the fingerprints of INDEX to OUT, a new Parquet file."),
     "query": ("look", "Print the near-duplicates of TEXT, best first."),
     "delete": ("change", "Delete documents by their keys, in one transaction."),
     "pairs": ("look", "Print all pairs of near-duplicates."),
@@ -43,7 +45,8 @@ COMMANDS = {
 
 def load(name: str) -> click.Command:
     """The command of that name, its module imported."""
-    command: click.Command = getattr(import_module(f".{COMMANDS[name][0]}", __package__), name)
+    function = f"{name}_" if iskeyword(name) else name
+    command: click.Command = getattr(import_module(f".{COMMANDS[name][0]}", __package__), function)
     return command
 
 
@@ -81,12 +84,13 @@ class Program(click.Group):
         sys.exit(code or 0)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command. If the reader of its output has left, as `| head` does, it ends without an error."""
+        """Runs the command. If the reader of its output has left, as `| head` does, it ends without an error: a command that has
+        more to do than to print goes on by itself."""
         try:
             code = super().invoke(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            leave_stdout()
             return 0
         return code
 

@@ -1,12 +1,16 @@
 """Which records can have a near-duplicate at all: those that are in a bucket of the band table with another one.
 
-Of a record nothing is kept but its bucket of each band, 4 bytes each, so that most texts never come into an index.
+Of a record nothing is kept but its bucket of each band, so that most texts never come into an index. The buckets are sorted in
+runs; long inputs have many runs, which go into a temporary file and are merged in the end.
 """
 
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
+from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from .. import limits, native
@@ -15,39 +19,87 @@ from ..schemes import MinHash
 from ..schemes.base import native_scheme
 from ..store.writing.short_texts import TokenCounts
 from ..text import TextRules
+from .numbers import Numbers
 
 
 class Buckets:
-    """The buckets of texts under the bands of a scheme. `wordless` holds the places of those without a word, from 0 on."""
+    """The buckets of texts under the bands of a scheme. `wordless` holds the places of those without a word, from 0 on.
 
-    def __init__(self, scheme: MinHash, rules: TextRules) -> None:
+    An entry is a uint64, its upper half the bucket and its lower half the place of the text.
+    """
+
+    def __init__(self, scheme: MinHash, rules: TextRules, folder: Path) -> None:
         self.token_counts = TokenCounts()
         self.wordless: list[int] = []
         self._rules = rules
         self._bands = scheme.bands
-        self._keys = array("i")
+        self._texts = 0
+        self._keys = array("I")
+        """Of the last texts: those that are in no run yet."""
+        self._runs = Numbers(folder)
+        self._bounds: list[Any] = []
+        """Of each run where each of the SORTED_RANGES ranges of buckets begins in `_runs`, and where the last one ends."""
         # The buckets are those of the signature, of which the bands use the first slots, whether it is stored or not.
         self._native = native_scheme({**scheme.settings(), "num_perm": scheme.bands * scheme.rows, "evidence": "none"})
 
     def add(self, texts: list[str]) -> None:
         """Takes further texts; most of the time without the interpreter's lock."""
-        values = native.values_of_texts(self._native, self._rules.native, texts)
-        first = len(self._keys) // self._bands
-        self.wordless += (first + np.flatnonzero(values.tokens == 0)).tolist()
-        self.token_counts.take(values.tokens.tolist(), self._rules)
-        self._keys.frombytes(native.band_keys(self._native, values).astype(np.int32).tobytes())
+        keys, tokens = native.text_buckets(self._native, self._rules.native, texts)
+        token_counts = tokens.tolist()
+        if 0 in token_counts:
+            self.wordless += [place for place, count in enumerate(token_counts, self._texts) if not count]
+        self.token_counts.take(token_counts, self._rules)
+        self._keys.frombytes(keys.tobytes())
+        self._texts += len(texts)
+        if len(self._keys) >= limits.SORTED_KEYS:
+            self._store_run()
 
     def shared(self) -> Any:
         """Of each text whether it has a bucket in common with another one: bool[n]."""
-        keys = np.frombuffer(self._keys, np.uint32)
-        shared = np.zeros(len(keys) // self._bands, bool)
-        parts = 1 + len(keys) // limits.SORTED_KEYS
-        bounds = [(part << 32) // parts for part in range(parts + 1)]
-        for low, high in pairwise(bounds):
-            places = np.flatnonzero((keys >= np.uint32(low)) & (keys <= np.uint32(high - 1)))
-            held = np.sort(keys[places].astype(np.uint64) << np.uint64(32) | (places // self._bands).astype(np.uint64))
-            met = np.flatnonzero((held[1:] ^ held[:-1]) >> np.uint64(32) == 0)
+        shared = np.zeros(self._texts, bool)
+        if self._bounds:
+            self._store_run()
+        for entries in self._ranges() if self._bounds else (self._entries(),):
+            differing = entries[1:] ^ entries[:-1]
+            met = np.flatnonzero((differing != 0) & (differing >> np.uint64(32) == 0))
             for place in (met, met + 1):
-                shared[held[place] & np.uint64(0xFFFFFFFF)] = True
-        shared[self.wordless] = False
+                shared[entries[place] & np.uint64(0xFFFFFFFF)] = True
         return shared
+
+    def close(self) -> None:
+        """Removes the temporary file."""
+        self._runs.close()
+
+    def _entries(self) -> Any:
+        """The entries of the last texts, sorted: uint64[n]. Texts without a word have none."""
+        keys = np.frombuffer(self._keys, np.uint32).reshape(-1, self._bands)
+        places = np.arange(self._texts - len(keys), self._texts, dtype=np.uint64)
+        has_words = np.ones(len(keys), bool)
+        first = self._texts - len(keys)
+        has_words[[place - first for place in self.wordless[bisect_left(self.wordless, first) :]]] = False
+        entries = (keys.astype(np.uint64) << np.uint64(32) | places[:, None])[has_words].ravel()
+        entries.sort()
+        return entries
+
+    def _store_run(self) -> None:
+        entries = self._entries()
+        firsts = [(number << 64) // limits.SORTED_RANGES for number in range(limits.SORTED_RANGES)]
+        bounds = np.append(np.searchsorted(entries, np.array(firsts, np.uint64)), len(entries))
+        self._bounds.append(bounds + len(self._runs))
+        self._runs.extend_by_array(entries)
+        self._keys = array("I")
+
+    def _ranges(self) -> Iterator[Any]:
+        """All entries in sorted parts, each of as many ranges of buckets as have SORTED_KEYS entries, or of one range."""
+        bounds = np.array(self._bounds)
+        sizes = np.diff(bounds, axis=1).sum(axis=0)
+        cuts, size = [0], 0
+        for number, more in enumerate(sizes.tolist()):
+            if size and size + more > limits.SORTED_KEYS:
+                cuts.append(number)
+                size = 0
+            size += more
+        for low, high in pairwise([*cuts, limits.SORTED_RANGES]):
+            part = np.concatenate([self._runs.read(run[low], run[high]) for run in bounds.tolist()])
+            part.sort()
+            yield part

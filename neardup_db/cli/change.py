@@ -91,14 +91,16 @@ def rebuild(index_path: Path, name: str, compact: bool, as_json: bool, **options
     """Rebuild the tables of INDEX.
 
     Options give INDEX another scheme or other text rules, or change whether it stores texts and records matches; without
-    options the same tables are made again. New fingerprints are made from the texts, so they need an index made with
-    --store-text.
+    options the same tables are made again. What no option says stays as it is in INDEX; only another --scheme begins with its
+    own defaults, and other --tokens with theirs for --shingle. New fingerprints are made from the texts, so they need an index
+    made with --store-text.
 
     \b
-    neardup rebuild articles.db --scheme minhash --threshold 0.9 --compact
+    neardup rebuild articles.db --threshold 0.9 --compact
+    neardup rebuild articles.db --scheme simhash --max-distance 5
     """
     with open_index(index_path, name, write=True) as index:
-        index.rebuild(scheme=scheme_of(options), text=text_rules(options), **options)
+        index.rebuild(scheme=scheme_of(options, index.scheme), text=text_rules(options, index.text_rules), **options)
         if compact:
             index.compact()
         documents = len(index)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,7 +26,7 @@ def copy_records(places: Places, kept: Any, output: Path, target: Path, meter: M
 
 def _copy_files(places: Places, kept: Any, output: Path, meter: Meter) -> None:
     output.mkdir()
-    for path, ((_, size_bytes),) in places.runs(kept):
+    for path, ((_, size_bytes),) in places.runs(kept):  # a file is one record
         copied = output / path.relative_to(places.source.path)
         copied.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copied)
@@ -40,25 +39,33 @@ def _copy_runs(places: Places, kept: Any, output: IO[bytes], meter: Meter) -> No
     output.write(last)
     for path, runs in places.runs(kept):
         with source.opened(path) as file:
+            if last and not last.endswith(b"\n"):  # a shard may end without the end of its last line
+                output.write(b"\n")
             for start, end in runs:
-                if last and not last.endswith(b"\n"):  # a shard may end without the end of its last line
-                    output.write(b"\n")
-                for data in _bytes_of_run(file, start, end, is_later):
-                    output.write(data)
-                    last, is_later = data, True
+                if is_later and start == 0:
+                    start = _copy_head(file, end, output)
+                last = _copy_run(file, start, end, output)
+                is_later = True
                 meter.advance(source.position)
+            last = last or file.read_at(end - 1, 1)
 
 
-def _bytes_of_run(file: InputFile, start: int, end: int, is_later: bool) -> Iterator[bytes]:
-    """The bytes from start to end; is_later: without the mark at the head of the file."""
-    if is_later and start == 0:
-        head = file.read_at(0, min(end, len(BOM)))
-        start = len(head)
-        if head != BOM:
-            yield head
+def _copy_head(file: InputFile, end: int, output: IO[bytes]) -> int:
+    """Copies the first bytes of a file unless they are the mark. Returns how many they are."""
+    head = file.read_at(0, min(end, len(BOM)))
+    if head != BOM:
+        output.write(head)
+    return len(head)
+
+
+def _copy_run(file: InputFile, start: int, end: int, output: IO[bytes]) -> bytes:
+    """Copies the bytes from start to end. Returns the last of them, or b"" where they did not come into memory."""
+    data = b""
+    start += file.copy_to(output, start, end)
     while start < end:
         data = file.read_at(start, min(end - start, limits.COPIED_BYTES))
         if not data:
-            raise ChangedError(f"{file.name} became shorter while it was read; nothing was written")
-        yield data
+            raise ChangedError(f"{file.name} became shorter while it was read")
+        output.write(data)
         start += len(data)
+    return data

@@ -9,40 +9,54 @@ so there one pass takes the place of the first two.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import csv
-import io
 import os
 import tempfile
 import time
 import warnings
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import apsw
 import click
 
 from .. import limits
 from ..arrays import np
-from ..errors import ParameterError, ShortTextsWarning
+from ..errors import DiskFullError, ParameterError, ShortTextsWarning
 from ..index import Index
+from ..native import trim_memory
 from ..schemes import MinHash
 from ..store.database.open import open_scratch
 from ..text import TextRules
+from ..values import Cluster
 from .buckets import Buckets
 from .command import command
 from .copies import copy_records
 from .feed import feed, pieces, warnings_as_notes
-from .files import STDOUT, check_kind, check_output, is_stream, open_output, packing_of, replacing
+from .files import (
+    ANOTHER_OUTPUT,
+    STDOUT,
+    check_apart,
+    check_kind,
+    check_output,
+    is_stream,
+    open_output,
+    packing_of,
+    replacing,
+    room_in,
+)
 from .lines import Problem
-from .options import input_options, json_option, read_options, text_options, text_rules
-from .output import bytes_text, counted, emit, emit_json, json_line, note, note_problems, plain
+from .options import NumberRange, input_options, json_option, read_options, text_options, text_rules
+from .output import add_afterword, bytes_text, counted, emit, emit_json, json_line, leave_stdout, note, note_problems, plain
 from .places import Places
-from .records import InputRecord, RecordSource, format_of, open_source
+from .records import ChangedError, InputRecord, RecordSource, format_of, open_source
 from .screen import Meter
 
 
@@ -61,6 +75,11 @@ class Plan:
     pairs: Path | None = None
     clusters: Path | None = None
     index: Path | None = None
+
+    @property
+    def outputs(self) -> list[Path]:
+        """All of them. The records come last, so that they are in place only if the others are."""
+        return [path for path in (self.pairs, self.clusters, self.index, self.output) if path is not None]
 
     @property
     def names_wanted(self) -> bool:
@@ -89,30 +108,60 @@ class Summary:
 
 
 def deduplicate(plan: Plan) -> Summary:
-    """Carries out the plan. Outputs appear only if every step succeeds."""
+    """Carries out the plan. Outputs are put in place after every step has succeeded, but for those that are streams."""
     started = time.monotonic()
     summary = Summary()
-    with contextlib.ExitStack() as stack:
-
-        def place(path: Path | None) -> Path | None:
-            return None if path is None else stack.enter_context(replacing(path))
-
-        output = stack.enter_context(replacing(plan.output))
-        pairs, clusters, index_path = place(plan.pairs), place(plan.clusters), place(plan.index)
+    with _told_what_was_written() as begun, replacing(*plan.outputs) as new, contextlib.ExitStack() as stack:
+        places = dict(zip(plan.outputs, new, strict=True))
         records = Records(plan)
-        index = stack.enter_context(_compared(records, summary) if index_path is None else _filed(records, index_path, summary))
-        removed = _choose(records, index, summary)
-        with Meter("Write", plan.source.size_bytes) as meter:
-            copy_records(records.places, ~removed, output, plan.output, meter)
-        if pairs is not None:
-            _write_pairs(index, pairs, plan.pairs)
-        if clusters is not None:
-            _write_clusters(index, clusters, plan.clusters, removed)
+        stack.callback(records.places.close)
+        index = stack.enter_context(_compared(records, summary) if plan.index is None else _filed(records, places, summary))
+        found = index.clusters()
+        removed = _choose(records, found, summary)
+        with _writing(plan, plan.output, begun), Meter("Write", plan.source.size_bytes) as meter:
+            copy_records(records.places, ~removed, places[plan.output], plan.output, meter)
+        if plan.pairs is not None:
+            with _writing(plan, plan.pairs, begun):
+                _write_pairs(index, places[plan.pairs], plan.pairs)
+        if plan.clusters is not None:
+            with _writing(plan, plan.clusters, begun):
+                _write_clusters(index, found, places[plan.clusters], plan.clusters, removed)
         plan.source.require_unchanged()
     summary.seconds = time.monotonic() - started
     summary.records_per_second = summary.records / max(summary.seconds, 1e-9)
     summary.mb_per_second = summary.input_bytes / 1e6 / max(summary.seconds, 1e-9)
     return summary
+
+
+@contextlib.contextmanager
+def _told_what_was_written() -> Iterator[list[Path]]:
+    """A list for the outputs that the block begins to write. An error says which of them has a part of its content: a stream
+    cannot be taken back."""
+    begun: list[Path] = []
+    try:
+        yield begun
+    except BaseException as error:
+        streams = ["standard output" if path == STDOUT else str(path) for path in begun if path == STDOUT or is_stream(path)]
+        if streams:
+            add_afterword(error, f"{' and '.join(streams)} may have a part of the output already: do not use it")
+        elif isinstance(error, ChangedError):
+            add_afterword(error, "nothing was written")
+        raise
+
+
+@contextlib.contextmanager
+def _writing(plan: Plan, path: Path, begun: list[Path]) -> Iterator[None]:
+    """The block writes an output. If the reader of a pipe has left, as `| head` does, the other outputs are still written."""
+    begun.append(path)
+    place = "standard output" if path == STDOUT else path.absolute().parent
+    try:
+        with room_in(place, ANOTHER_OUTPUT):
+            yield
+    except BrokenPipeError:
+        if len(plan.outputs) == 1:
+            raise
+        if path == STDOUT:
+            leave_stdout()
 
 
 class Records:
@@ -123,7 +172,7 @@ class Records:
         self.plan = plan
         self.scheme = MinHash(threshold=plan.threshold, recall=plan.recall, exact=True)
         self.rules = TextRules() if plan.rules is None else plan.rules
-        self.places = Places(plan.source)
+        self.places = Places(plan.source, plan.folder)
         self.lengths = array("Q")
         self.wordless: list[int] = []
 
@@ -142,20 +191,33 @@ class Records:
 def _compared(records: Records, summary: Summary) -> Iterator[Index]:
     """A temporary index of the records that may have a near-duplicate."""
     shared = _first_pass(records, summary)
+    trim_memory()
     connection = open_scratch(str(records.plan.folder / "index.db"))
     try:
         with Index(connection, records.scheme, text=records.rules, record_matches=False) as index:
             with Meter("Verify", records.plan.source.size_bytes) as meter, warnings.catch_warnings():
                 warnings.simplefilter("ignore", ShortTextsWarning)  # these texts are not all of them
                 index.add_many(_candidates(records, shared, meter))
+            trim_memory()
             yield index
     finally:
         connection.close()
 
 
 def _first_pass(records: Records, summary: Summary) -> Any:
-    """Of each record whether its text shares a bucket with another one: bool[n]. A second thread computes the buckets."""
-    source, buckets = records.plan.source, Buckets(records.scheme, records.rules)
+    """Of each record whether its text shares a bucket with another one: bool[n]."""
+    with contextlib.closing(Buckets(records.scheme, records.rules, records.plan.folder)) as buckets:
+        _fill(buckets, records, summary)
+        records.wordless = buckets.wordless
+        warning = buckets.token_counts.warning(records.rules.shingle)
+        if warning is not None:
+            warnings.warn(warning, ShortTextsWarning, stacklevel=1)
+        return buckets.shared()
+
+
+def _fill(buckets: Buckets, records: Records, summary: Summary) -> None:
+    """Reads all records. A second thread computes the buckets of one piece while the next is read."""
+    source = records.plan.source
     with Meter("Compare", source.size_bytes) as meter, ThreadPoolExecutor(1) as thread:
         waiting: deque[Future[None]] = deque()
         for piece in pieces(source, limits.SKETCHED_RECORDS):
@@ -168,11 +230,6 @@ def _first_pass(records: Records, summary: Summary) -> Any:
         for future in waiting:
             future.result()
     _count(summary, source, meter)
-    records.wordless = buckets.wordless
-    warning = buckets.token_counts.warning(records.rules.shingle)
-    if warning is not None:
-        warnings.warn(warning, ShortTextsWarning, stacklevel=1)
-    return buckets.shared()
 
 
 def _candidates(records: Records, shared: Any, meter: Meter) -> Iterator[Any]:
@@ -183,16 +240,18 @@ def _candidates(records: Records, shared: Any, meter: Meter) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def _filed(records: Records, path: Path, summary: Summary) -> Iterator[Index]:
-    """The index of all records that is to stay."""
+def _filed(records: Records, places: Mapping[Path, Path], summary: Summary) -> Iterator[Index]:
+    """The index of all records that is to stay; `places` are the temporary paths of the outputs."""
 
     def arguments(record: InputRecord) -> dict[str, Any]:
         records.extend((record,))
         return records.arguments(record)
 
-    source = records.plan.source
+    source, target = records.plan.source, cast(Path, records.plan.index)
+    path = places[target]
     path.touch()  # with the mode of any new file
-    with Index(path, records.scheme, text=records.rules, durability="normal") as index:
+    full = room_in(target.absolute().parent, ANOTHER_OUTPUT, OF_DATABASE)
+    with full, Index(path, records.scheme, text=records.rules, durability="normal") as index:
         with Meter("Compare", source.size_bytes) as meter:
             feed(index, source, meter, arguments, commit_every=limits.DEDUP_COMMIT_EVERY)
         _count(summary, source, meter)
@@ -206,11 +265,11 @@ def _count(summary: Summary, source: RecordSource, meter: Meter) -> None:
     summary.skipped, summary.problems, summary.invalid_utf8 = source.skipped, source.problems, source.replaced
 
 
-def _choose(records: Records, index: Index, summary: Summary) -> Any:
+def _choose(records: Records, clusters: Sequence[Cluster], summary: Summary) -> Any:
     """Chooses a record of each cluster. Returns which ones are removed, bool[n]; the number of a record is its place + 1."""
     removed = np.zeros(summary.records, bool)
     lengths = records.lengths
-    for cluster in index.clusters():
+    for cluster in clusters:
         numbers = sorted(int(key) for key in cluster.keys)
         kept = numbers[0] if not lengths else max(numbers, key=lambda number: (lengths[number - 1], -number))
         for number in numbers:
@@ -240,7 +299,7 @@ def _table_writer(path: Path, target: Path) -> Iterator[Callable[[dict[str, Any]
     """A function that writes one row, as JSON lines or as CSV or TSV with a header, by the target's name."""
     kind = format_of(target)
     with open_output(path, packing_of(target)) as raw:
-        file = io.TextIOWrapper(raw, encoding="utf-8", newline="")
+        file = codecs.getwriter("utf-8")(raw)  # which does not close it: standard output stays open
         writer = csv.writer(file, delimiter="\t" if kind == "tsv" else ",", lineterminator="\n")
         header_due = True
 
@@ -255,7 +314,6 @@ def _table_writer(path: Path, target: Path) -> Iterator[Callable[[dict[str, Any]
             writer.writerow(row.values())
 
         yield write
-        file.detach()  # after writing what it holds: standard output stays open
 
 
 def _write_pairs(index: Index, path: Path, target: Path | None) -> None:
@@ -266,9 +324,9 @@ def _write_pairs(index: Index, path: Path, target: Path | None) -> None:
             write({"id_a": id_a, "id_b": id_b, "similarity": pair.similarity, "line_a": line_a, "line_b": line_b})
 
 
-def _write_clusters(index: Index, path: Path, target: Path | None, removed: Any) -> None:
+def _write_clusters(index: Index, clusters: Sequence[Cluster], path: Path, target: Path | None, removed: Any) -> None:
     with _table_writer(path, target or path) as write:
-        for number, cluster in enumerate(index.clusters(), 1):
+        for number, cluster in enumerate(clusters, 1):
             for key in cluster.keys:
                 name, line = _names(index, int(key))
                 write({"cluster": number, "id": name, "kept": int(not removed[int(key) - 1]), "line": line})
@@ -276,11 +334,14 @@ def _write_clusters(index: Index, path: Path, target: Path | None, removed: Any)
 
 # ---- the command -------------------------------------------------------------------------------------------------------
 
+OF_DATABASE = (DiskFullError, apsw.FullError)
+"""Errors of an index for whose file there is no room."""
+
 _path = click.Path(path_type=Path)
 _place = click.Path(path_type=Path, allow_dash=True)
 _folder = click.Path(path_type=Path, exists=True, file_okay=False)
-_above_0 = click.FloatRange(0, 1, min_open=True)
-_between = click.FloatRange(0, 1, min_open=True, max_open=True)
+_above_0 = NumberRange(0, 1, min_open=True)
+_between = NumberRange(0, 1, min_open=True, max_open=True)
 
 
 @command()
@@ -332,8 +393,11 @@ def dedup(
     if index_path is not None:
         _check_index(index_path)
     beside = tmp or (Path.cwd() if output == STDOUT or is_stream(output) else output.absolute().parent)
-    with tempfile.TemporaryDirectory(prefix=".neardup-", dir=beside) as folder:
+    full = room_in(beside, "name a folder for temporary files on another one with --tmp", (OSError, *OF_DATABASE))
+    with full, tempfile.TemporaryDirectory(prefix=".neardup-", dir=beside) as folder:
         opened = open_source(source, reading, Path(folder))
+        for path in files:
+            check_apart(path, opened.files)
         _check_kinds(opened, output)
         with warnings_as_notes():
             summary = deduplicate(Plan(opened, output, Path(folder), rules=rules, index=index_path, **options))

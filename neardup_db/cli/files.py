@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import io
 import os
@@ -16,7 +17,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import IO, Any, BinaryIO, cast
 
-from ..errors import ParameterError
+from .. import limits
+from ..errors import NearDupError, ParameterError
+from .output import add_afterword
 
 PACKED_SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
 """Packings by the end of a file's name."""
@@ -25,6 +28,9 @@ STDIN = STDOUT = Path("-")
 """How the command line names standard input and standard output."""
 
 _BUFFER_BYTES = 1 << 18
+
+_NOT_COPIED = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF, errno.ETXTBSY}
+"""Errors of copying by the system of which reading and writing may know nothing: of two file systems, of pipes."""
 
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
@@ -116,6 +122,25 @@ class InputFile:
                 pass
         return self.read(size)
 
+    def copy_to(self, output: IO[bytes], start: int, end: int) -> int:
+        """Has the system copy bytes from `start` to `end` to the end of another file. Returns how many it copied: none where a
+        file is packed or no file of the system's, and fewer where the file is shorter."""
+        if self._stream is not self._raw or not hasattr(os, "copy_file_range") or not isinstance(output, io.BufferedWriter):
+            return 0
+        copied = 0
+        output.flush()
+        try:
+            while more := min(end - start - copied, limits.COPIED_BYTES):
+                done = os.copy_file_range(self._raw.fileno(), output.fileno(), more, start + copied)
+                if not done:
+                    break
+                copied += done
+        except OSError as error:
+            if error.errno not in _NOT_COPIED:
+                raise
+        self._raw.seek(start + copied)
+        return copied
+
     def _raise_damage(self, error: Exception) -> None:
         """An InputError where the error says that the packing is damaged."""
         if isinstance(error, gzip.BadGzipFile):
@@ -175,8 +200,7 @@ def check_output(path: Path, force: bool, inputs: Iterable[Path] = ()) -> None:
     """Refuses an output that is one of the inputs, that exists (unless `force`) or whose folder does not. A stream is written to,
     not replaced, so it needs no `force`."""
     if path.exists():
-        if any(other.exists() and path.samefile(other) for other in inputs):
-            raise ParameterError(f"{path} is the input: name another output")
+        check_apart(path, inputs)
         if is_stream(path):
             return
         if not (path.is_dir() or path.is_file()):
@@ -185,6 +209,18 @@ def check_output(path: Path, force: bool, inputs: Iterable[Path] = ()) -> None:
             raise ParameterError(f"{path} exists already: name another output, or add --force to replace it")
     if not path.absolute().parent.is_dir():
         raise ParameterError(f"{path}: the folder {path.absolute().parent} does not exist; create it first")
+
+
+def check_apart(path: Path, inputs: Iterable[Path]) -> None:
+    """Refuses an output that is one of the inputs, or a folder that holds one."""
+    if not path.exists():
+        return
+    status, folder = path.stat(), path.resolve() if path.is_dir() else None
+    for other in filter(Path.exists, inputs):
+        if os.path.samestat(status, other.stat()):
+            raise ParameterError(f"{path} is the input{'' if other == path else f' {other}'}: name another output")
+        if folder is not None and folder in other.resolve().parents:
+            raise ParameterError(f"{path} holds the input {other}: name another output")
 
 
 def check_kind(path: Path, folder: bool) -> None:
@@ -203,30 +239,71 @@ def is_stream(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path`, which replaces `path` if the block succeeds and is removed if it fails.
+def replacing(*paths: Path) -> Iterator[list[Path]]:
+    """A temporary path beside each path. If the block succeeds they replace the paths, one after another; if it fails they are
+    removed. An error while they replace names the path, and those that are replaced already.
 
-    The block may create a file or a folder there. The new file gets the mode and, where the system allows it, the owner of the
-    old one. Behind a symbolic link the target is replaced. A stream or standard output is not replaced: the path is `path`.
+    The block creates a file or a folder at each. A new file gets the mode and, where the system allows it, the owner of the old
+    one. Behind a symbolic link the target is replaced. A stream or standard output is not replaced: its path is given as it is.
     """
-    if path == STDOUT or is_stream(path):
-        yield path
-        return
-    target = Path(os.path.realpath(path)) if path.is_symlink() else path
-    scratch = Path(tempfile.mkdtemp(prefix=".neardup-", dir=target.absolute().parent))
-    replaced = scratch / "replaced"
+    outputs = [None if path == STDOUT or is_stream(path) else _Output(path) for path in paths]
+    made = [output for output in outputs if output is not None]
+    replaced: list[Path] = []
+    with contextlib.ExitStack() as stack:
+        for output in made:
+            stack.enter_context(output)
+        yield [path if output is None else output.new for path, output in zip(paths, outputs, strict=True)]
+        for output in made:
+            with _named(output.path):
+                output.prepare()
+        try:
+            for output in made:
+                with _named(output.path):
+                    output.put()
+                replaced.append(output.path)
+        except BaseException as error:
+            if replaced:
+                are = "is" if len(replaced) == 1 else "are"
+                add_afterword(error, f"{' and '.join(map(str, replaced))} {are} in place already")
+            raise
+
+
+class _Output:
+    """A file or folder that is made in a folder of its own beside the path, which exists inside `with`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._target = Path(os.path.realpath(path)) if path.is_symlink() else path
+
+    def __enter__(self) -> None:
+        self._scratch = Path(tempfile.mkdtemp(prefix=".neardup-", dir=self._target.absolute().parent))
+        self._old = self._scratch / "replaced"
+        self.new = self._scratch / f"new-{self._target.name}"
+
+    def prepare(self) -> None:
+        """Does all that may fail before the path is replaced."""
+        if self._target.exists():
+            _take_mode(self._target, self.new)
+
+    def put(self) -> None:
+        """Replaces the path."""
+        if self._target.is_dir():
+            os.rename(self._target, self._old)
+        os.replace(self.new, self._target)
+
+    def __exit__(self, *error: object) -> None:
+        if self._old.exists() and not self._target.exists():  # ended between the two steps
+            os.rename(self._old, self._target)
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Errors of the system name the output instead of a temporary path."""
     try:
-        new = scratch / f"new-{target.name}"
-        yield new
-        if target.exists():
-            _take_mode(target, new)
-        if target.is_dir():
-            os.rename(target, replaced)
-        os.replace(new, target)
-    finally:
-        if replaced.exists() and not target.exists():  # ended between the two steps
-            os.rename(replaced, target)
-        shutil.rmtree(scratch, ignore_errors=True)
+        yield
+    except OSError as error:
+        raise OSError(error.errno, f"cannot be put in place ({error.strerror})", str(path)) from error
 
 
 def _take_mode(old: Path, new: Path) -> None:
@@ -244,8 +321,26 @@ def write_text(path: Path, text: str) -> None:
     if path == STDOUT:
         sys.stdout.write(text)
         return
-    with replacing(path) as new:
+    with replacing(path) as (new,), room_in(path.absolute().parent, ANOTHER_OUTPUT):
         new.write_text(text, encoding="utf-8")
+
+
+ANOTHER_OUTPUT = "name an output on another one"
+"""The remedy of `room_in` for outputs."""
+
+
+@contextlib.contextmanager
+def room_in(place: Path | str, remedy: str, errors: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
+    """Errors of a full disk name the folder, or what else is written to, and the remedy."""
+    try:
+        yield
+    except errors as error:
+        if isinstance(error, OSError):
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            if error.filename is not None:
+                place = Path(os.fsdecode(error.filename)).absolute().parent
+        raise NearDupError(f"{place}: no room is left: make room on its disk, or {remedy}") from error
 
 
 def spool(source: Path, folder: Path) -> Path:

@@ -106,4 +106,5 @@ class Rows:
 
 
 def too_long(limit: int) -> str:
+    """Why a record of more than `limit` bytes is left out, and what to do."""
     return f"longer than {limit:,} bytes; raise the limit with --max-record-mb"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +16,7 @@ from ..errors import ParameterError
 from ..index import Index
 from ..schemes import BinaryCode, BitSampling, BottomK, MinHash, SimHash
 from ..schemes.base import Scheme
+from ..store.database.open import remove_unused
 from ..text import TextRules
 from ..values import Key
 from .records import FORMATS, ReadOptions
@@ -30,6 +32,17 @@ SCHEMES: Mapping[str, tuple[type[Scheme], tuple[str, ...]]] = {
     "binarycode": (BinaryCode, ("bits", "max_distance")),
 }
 """Schemes by their name on the command line, with the parameters that can be given there."""
+
+class NumberRange(click.FloatRange):
+    """A range of numbers that nan is not in. click looks for numbers beyond the bounds, and nan is beyond none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number that the option gives."""
+        number: float = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value} is not a number.", param, ctx)
+        return number
+
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
@@ -81,7 +94,7 @@ input_options = _all(
     ),
     click.option(
         "--max-record-mb",
-        type=click.FloatRange(min=0.001),
+        type=NumberRange(0.001, 1000),
         default=64.0,
         show_default=True,
         help="Longest record; a longer one is an error.",
@@ -94,7 +107,7 @@ text_options = _all(
     click.option("--shingle", type=click.IntRange(1, 1000), help="Consecutive tokens in a shingle.  [default: 3 words]"),
     click.option("--normalize", type=click.Choice(["NFC", "NFKC", "none"]), help="Unicode normal form.  [default: NFKC]"),
     click.option("--case", type=click.Choice(["fold", "lower", "none"]), help="Treatment of upper case.  [default: fold]"),
-    click.option("--strip-accents", is_flag=True, help="Ignore accents."),
+    click.option("--strip-accents/--no-strip-accents", default=None, help="Ignore accents, or not.  [default: not]"),
 )
 """Text rules; `text_rules` makes a TextRules of them."""
 
@@ -125,31 +138,37 @@ def take(options: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     return {name: options.pop(name) for name in names}
 
 
-def text_rules(options: dict[str, Any]) -> TextRules | None:
-    """The text rules that the options ask for, None where none was given; takes its options out."""
-    given = {name: value for name, value in take(options, _TEXT_NAMES).items() if value is not None and value is not False}
+def text_rules(options: dict[str, Any], present: TextRules | None = None) -> TextRules | None:
+    """The text rules that the options ask for, None where none was given; takes its options out. What no option says is as in the
+    present rules of an index, but for the length of a shingle of other tokens."""
+    given = {name: value for name, value in take(options, _TEXT_NAMES).items() if value is not None}
     if not given:
         return None
     for name in ("normalize", "case"):
         if given.get(name) == "none":
             given[name] = None
+    tokens = given.pop("tokens", "words" if present is None else present.tokens)
     with in_options():
-        return TextRules.chars(**given) if given.pop("tokens", "words") == "chars" else TextRules.words(**given)
+        if present is not None and tokens == present.tokens:
+            return present.changed(**given)
+        rules = TextRules.chars(**given) if tokens == "chars" else TextRules.words(**given)
+        return rules if present is None else present.changed(**rules.given)
 
 
-def scheme_of(options: dict[str, Any]) -> Scheme | None:
-    """The scheme that the options ask for, None where none was given; takes its options out."""
+def scheme_of(options: dict[str, Any], present: Scheme | None = None) -> Scheme | None:
+    """The scheme that the options ask for, None where none was given; takes its options out. What no option says is as in the
+    present scheme of an index, unless another scheme is named."""
     given = {name: value for name, value in take(options, _SCHEME_NAMES).items() if value is not None}
     if not given:
         return None
-    name = given.pop("scheme", "minhash")
+    name = given.pop("scheme", "minhash" if present is None else present.name)
     kind, allowed = SCHEMES[name]
     for parameter in given:
         if parameter not in allowed:
             known = ", ".join("--" + other.replace("_", "-") for other in allowed)
             raise ParameterError(f"--{parameter.replace('_', '-')} does not go with --scheme {name}, which has {known}")
     with in_options():
-        return kind(**given)
+        return present.changed(**given) if present is not None and name == present.name else kind(**given)
 
 
 def read_options(options: dict[str, Any], key_type: str = "text") -> ReadOptions:
@@ -179,6 +198,23 @@ def open_index(path: Path, name: str, *, write: bool = False) -> Iterator[Index]
     writable = os.access(path, os.W_OK) and os.access(path.resolve().parent, os.W_OK)
     with about(path), Index(path, name=name, read_only=not (write or writable)) as index:
         yield index
+
+
+def is_new(path: Path) -> bool:
+    """Whether an index would be created there."""
+    return not path.exists() or path.stat().st_size == 0
+
+
+@contextlib.contextmanager
+def removed_if_unused(path: Path) -> Iterator[None]:
+    """Leaves no file where there was none, if the block fails before an index in it has got a document."""
+    was_there = path.exists()
+    try:
+        yield
+    except BaseException:
+        if not was_there:
+            remove_unused(os.path.realpath(path))
+        raise
 
 
 def parse_key(text: str, key_type: str) -> Key:

@@ -8,6 +8,7 @@ Records and pages that a command copies to standard output are data and pass unc
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -45,6 +46,13 @@ def note(line: str) -> None:
     click.echo(f"neardup: {harmless(line)}", err=True)
 
 
+def leave_stdout() -> None:
+    """Sends the rest of standard output nowhere: its reader has left."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
 def fail(message: str, code: int) -> NoReturn:
     """Ends the program with one sentence on standard error."""
     note(message)
@@ -53,11 +61,12 @@ def fail(message: str, code: int) -> NoReturn:
 
 def add_afterword(error: BaseException, text: str) -> None:
     """Adds a sentence to the message that the program ends with if this error ends it."""
-    error.neardup_afterword = text  # type: ignore[attr-defined]
+    before = getattr(error, "neardup_afterword", None)
+    error.neardup_afterword = f"{before}; {text}" if before else text  # type: ignore[attr-defined]
 
 
 def afterword(error: BaseException | None) -> str:
-    """The sentence that `add_afterword` added, to follow the one about the error."""
+    """The sentences that `add_afterword` added, to follow the one about the error."""
     text = getattr(error, "neardup_afterword", None)
     return f"; {text}" if text else ""
 

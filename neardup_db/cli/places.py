@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from .. import limits
 from ..arrays import np
 from .files import InputFile
 from .lines import RecordError
+from .numbers import Numbers
 from .records import ChangedError, InputRecord, Place, RecordSource
 
 
 class Places:
-    """The places of a source's records in the order of their numbers: 24 bytes of each."""
+    """The places of a source's records in the order of their numbers: 24 bytes of each, most of them in files in `folder`."""
 
-    def __init__(self, source: RecordSource) -> None:
+    def __init__(self, source: RecordSource, folder: Path) -> None:
         self.source = source
-        self._lines, self._starts, self._sizes = array("Q"), array("Q"), array("Q")
+        self._lines, self._starts, self._sizes = Numbers(folder), Numbers(folder), Numbers(folder)
         self._files: list[Path | None] = [None]
         self._first = [0]
         """Of each file that has records, the place of its first one; of None there are none."""
@@ -28,10 +29,11 @@ class Places:
 
     def extend(self, records: Sequence[InputRecord]) -> None:
         """Takes the places of the next records."""
-        for i, record in enumerate(records, len(self)):
-            if record.path is not self._files[-1]:
-                self._files.append(record.path)
-                self._first.append(i)
+        if records and not records[0].path is records[-1].path is self._files[-1]:
+            for i, record in enumerate(records, len(self)):
+                if record.path is not self._files[-1]:
+                    self._files.append(record.path)
+                    self._first.append(i)
         self._lines.extend([record.line for record in records])
         self._starts.extend([record.start for record in records])
         self._sizes.extend([len(record.raw) for record in records])
@@ -40,30 +42,61 @@ class Places:
         """The records that bool[n] chooses, read again. ChangedError where there is no longer a record."""
         source = self.source
         source.start_again()
-        for path, places in self._of_files(wanted):
+        for path, first, end in self._of_files(wanted):
             with source.opened(path) as file:
-                for i in places.tolist():
-                    yield self._read_again(file, i)
+                for places in self._chosen(wanted, first, end):
+                    columns = [column.read(places[0], places[-1] + 1)[places - places[0]].tolist() for column in self._columns]
+                    for i, line, start, size in zip(places.tolist(), *columns, strict=True):
+                        yield self._read_again(file, i, Place(line, start), size)
 
-    def _read_again(self, file: InputFile, i: int) -> InputRecord:
-        place = Place(self._lines[i], self._starts[i])
+    def _read_again(self, file: InputFile, i: int, place: Place, size: int) -> InputRecord:
         try:
-            return self.source.read_again(file, i + 1, place, self._sizes[i])
+            return self.source.read_again(file, i + 1, place, size)
         except RecordError as error:
-            raise ChangedError(f"{error}; it was read before, so the input has changed: nothing was written") from error
+            raise ChangedError(f"{error}; it was read before, so the input has changed") from error
 
-    def runs(self, wanted: Any) -> Iterator[tuple[Path, list[tuple[int, int]]]]:
+    def runs(self, wanted: Any) -> Iterator[tuple[Path, Iterator[tuple[int, int]]]]:
         """For each file the records that bool[n] chooses as (start, end) of the bytes that stand together."""
-        starts, sizes = np.frombuffer(self._starts, np.uint64), np.frombuffer(self._sizes, np.uint64)
-        for path, places in self._of_files(wanted):
-            first, end = starts[places], starts[places] + sizes[places]
-            apart = np.flatnonzero(first[1:] != end[:-1])
-            heads, tails = first[np.append(0, apart + 1)], end[np.append(apart, len(end) - 1)]
-            yield path, list(zip(heads.tolist(), tails.tolist(), strict=True))
+        for path, first, end in self._of_files(wanted):
+            yield path, self._runs(wanted, first, end)
 
-    def _of_files(self, wanted: Any) -> Iterator[tuple[Path, Any]]:
-        """Each file that holds records that are wanted, and the places of these."""
+    def _runs(self, wanted: Any, first: int, end: int) -> Iterator[tuple[int, int]]:
+        begun: int | None = None
+        ended = 0
+        for places in self._chosen(wanted, first, end):
+            starts, sizes = (column.read(places[0], places[-1] + 1)[places - places[0]] for column in self._columns[1:])
+            ends = starts + sizes
+            apart = np.flatnonzero(starts[1:] != ends[:-1])
+            heads, tails = starts[np.append(0, apart + 1)].tolist(), ends[np.append(apart, len(ends) - 1)].tolist()
+            for head, tail in zip(heads, tails, strict=True):
+                if begun is None:
+                    begun = head
+                elif head != ended:
+                    yield begun, ended
+                    begun = head
+                ended = tail
+        if begun is not None:
+            yield begun, ended
+
+    @property
+    def _columns(self) -> tuple[Numbers, Numbers, Numbers]:
+        return self._lines, self._starts, self._sizes
+
+    def _of_files(self, wanted: Any) -> Iterator[tuple[Path, int, int]]:
+        """Each file that holds records that are wanted, the place of its first record and the one behind its last."""
         for path, first, end in zip(self._files, self._first, [*self._first[1:], len(self)], strict=True):
-            places = first + np.flatnonzero(wanted[first:end])
-            if path is not None and len(places):
-                yield path, places
+            if path is not None and wanted[first:end].any():
+                yield path, first, end
+
+    @staticmethod
+    def _chosen(wanted: Any, first: int, end: int) -> Iterator[Any]:
+        """The places from first to end that are wanted, some at a time: int64[n], n > 0."""
+        for low in range(first, end, limits.PLACES_AT_ONCE):
+            places = low + np.flatnonzero(wanted[low : min(end, low + limits.PLACES_AT_ONCE)])
+            if len(places):
+                yield places
+
+    def close(self) -> None:
+        """Removes the files."""
+        for column in self._columns:
+            column.close()

@@ -10,7 +10,7 @@ import click
 from ..show.theory import chances_of
 from ..text import TextRules
 from .command import command
-from .options import json_option, name_option, open_index, scheme_of, scheme_options
+from .options import NumberRange, json_option, name_option, open_index, scheme_of, scheme_options
 from .output import emit, emit_json
 
 BAR = 40
@@ -20,8 +20,8 @@ BAR = 40
 @click.argument("index_path", metavar="[INDEX]", required=False, type=click.Path(path_type=Path))
 @name_option
 @scheme_options
-@click.option("--from", "low", type=click.FloatRange(0, 1), default=0.4, show_default=True, help="First similarity.")
-@click.option("--step", type=click.FloatRange(0, 1, min_open=True), default=0.05, show_default=True, help="Step to the next.")
+@click.option("--from", "low", type=NumberRange(0, 1), default=0.4, show_default=True, help="First similarity.")
+@click.option("--step", type=NumberRange(0, 1, min_open=True), default=0.05, show_default=True, help="Step to the next.")
 @json_option
 def curve(index_path: Path | None, name: str, low: float, step: float, as_json: bool, **options: Any) -> None:
     """Show which share of similar pairs is found.

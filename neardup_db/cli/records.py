@@ -185,8 +185,7 @@ class RecordSource:
     def _require_state(self, path: Path, state: tuple[int, int]) -> None:
         if self._states.setdefault(path, state) != state:
             raise ChangedError(
-                f"{path if self._is_folder else self.name} changed while it was read; nothing was written. Run it again when "
-                "nobody writes to it"
+                f"{path if self._is_folder else self.name} changed while it was read: run it again when nobody writes to it"
             )
 
     def require_unchanged(self) -> None:

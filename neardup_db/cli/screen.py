@@ -21,6 +21,11 @@ class Screen(Console):
             yield segment if segment.control else segment._replace(text=harmless(segment.text, "\n\t"))
 
 
+    def on_broken_pipe(self) -> None:
+        """Leaves the reader that has left to `app`, as for lines that rich does not print."""
+        raise  # noqa: PLE0704 (rich calls this where it handles the error)
+
+
 class Meter:
     """A progress bar with rates on standard error; silent if that is not a terminal.
 
@@ -45,11 +50,13 @@ class Meter:
         self.record_bytes = 0
 
     def __enter__(self) -> Meter:
-        self._progress.start()
+        if not self._progress.disable:
+            self._progress.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._progress.stop()
+        if not self._progress.disable:  # rich 13 ends with an empty line even where nothing was drawn
+            self._progress.stop()
 
     def advance(self, position_bytes: int, records: int = 1, duplicates: int | None = None) -> None:
         """Counts further records; the input was read up to `position_bytes`."""

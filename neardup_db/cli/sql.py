@@ -14,7 +14,7 @@ import click
 from ..errors import ReadOnlyError
 from .command import command
 from .options import index_argument, json_option, name_option, open_index
-from .output import GuardedStream, emit, emit_coloured, emit_json, harmless, plain, shown
+from .output import GuardedStream, emit, emit_coloured, emit_json, harmless, leave_stdout, plain, shown
 
 
 @command()
@@ -47,11 +47,23 @@ def sql(index_path: Path, statement: str | None, name: str, write: bool, as_json
             apsw.shell.Shell(stdin=sys.stdin, stdout=stdout, stderr=stderr, db=connection).cmdloop()  # type: ignore[no-untyped-call]
         elif as_json:
             for names, row in _rows(connection, statement):
-                emit_json(dict(zip(names, map(plain, row), strict=True)))
+                with _going_on(write):
+                    emit_json(dict(zip(names, map(plain, row), strict=True)))
         elif sys.stdout.isatty():
             _table(connection, statement)
         else:
-            _lines(connection, statement)
+            _lines(connection, statement, write)
+
+
+@contextlib.contextmanager
+def _going_on(write: bool) -> Iterator[None]:
+    """Statements that may write run to their end, also where the reader of the rows has left."""
+    try:
+        yield
+    except BrokenPipeError:
+        if not write:
+            raise
+        leave_stdout()
 
 
 def _guarded(stream: TextIO) -> Any:
@@ -88,11 +100,12 @@ def _table(connection: Any, statement: str) -> None:
     emit_coloured(table.rstrip())
 
 
-def _lines(connection: Any, statement: str) -> None:
+def _lines(connection: Any, statement: str, write: bool) -> None:
     """Columns separated by tabs, their names first; NULL is empty."""
     last: list[str] | None = None
     for names, row in _rows(connection, statement):
-        if names != last:
-            emit("\t".join(map(shown, names)))
-            last = names
-        emit("\t".join("" if value is None else shown(value) for value in row))
+        with _going_on(write):
+            if names != last:
+                emit("\t".join(map(shown, names)))
+                last = names
+            emit("\t".join("" if value is None else shown(value) for value in row))

@@ -1,0 +1,98 @@
+"""`neardup import` and `neardup export`: fingerprints as Parquet."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..index import Index
+from ..store.exchange.importing import FingerprintFiles
+from .command import command
+from .feed import warnings_as_notes
+from .options import index_argument, is_new, json_option, name_option, open_index, removed_if_unused
+from .output import counted, emit, emit_json, note_problems, plain
+from .wording import about
+
+
+@command("import")
+@index_argument
+@click.argument("sources", metavar="IN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@name_option
+@click.option(
+    "--if-exists",
+    type=click.Choice(["error", "replace", "ignore"]),
+    default="error",
+    show_default=True,
+    help="What to do with a document whose key is in the index.",
+)
+@click.option("--no-record-matches", is_flag=True, help="Look for no matches while adding: faster; clusters finds them later.")
+@click.option("--on-error", type=click.Choice(["raise", "skip"]), default="raise", show_default=True, help="A damaged row.")
+@click.option("--commit-every", type=click.IntRange(min=1), help="Rows in a transaction.  [default: one transaction]")
+@json_option
+def import_(
+    index_path: Path,
+    sources: tuple[Path, ...],
+    name: str,
+    if_exists: str,
+    no_record_matches: bool,
+    on_error: str,
+    commit_every: int | None,
+    as_json: bool,
+) -> None:
+    """Add documents to INDEX by fingerprints that were computed elsewhere.
+
+    IN is a Parquet file of `neardup export`, or the folder of fingerprints that neardup_db.spark wrote. INDEX is created if it
+    does not exist, with the settings of the first file; else the settings of all files must be those of INDEX. Needs pyarrow.
+
+    \b
+    neardup import articles.db fingerprints/
+    neardup import crawl.db monday/fingerprints tuesday/fingerprints --if-exists ignore
+    """
+    started = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        scheme = rules = None
+        known: dict[str, Any] = {"record_matches": False} if no_record_matches else {}
+        files = FingerprintFiles(sources)
+        if is_new(index_path):
+            scheme, rules = files.scheme, files.rules
+        stack.enter_context(about(index_path))
+        stack.enter_context(removed_if_unused(index_path))
+        index = stack.enter_context(Index(index_path, scheme, text=rules, name=name, **known))
+        stack.enter_context(warnings_as_notes())
+        options = {"if_exists": if_exists, "on_error": on_error, "commit_every": commit_every}
+        report = index.import_fingerprints(sources, **options)  # type: ignore[arg-type]
+    seconds = time.monotonic() - started
+    note_problems(", ".join(map(str, sources)), 0, report.skipped, ())
+    if as_json:
+        emit_json({**asdict(report), "problems": plain(report.problems), "seconds": seconds})
+        return
+    emit(
+        f"{counted(report.added, 'document')} added, {report.replaced:,} replaced, {report.ignored:,} ignored, "
+        f"{report.skipped:,} left out; {report.matched:,} with a near-duplicate among the earlier ones; {seconds:.1f} s"
+    )
+
+
+@command()
+@index_argument
+@click.argument("out", metavar="OUT", type=click.Path(path_type=Path))
+@name_option
+@json_option
+def export(index_path: Path, out: Path, name: str, as_json: bool) -> None:
+    """Write the fingerprints of INDEX to OUT, a new Parquet file.
+
+    `neardup import` and neardup_db.spark read it. Texts, metadata and expiry stay behind. Needs pyarrow.
+
+    \b
+    neardup export articles.db articles.parquet
+    """
+    with open_index(index_path, name) as index:
+        count = index.export_fingerprints(out)
+    if as_json:
+        emit_json({"exported": count})
+    else:
+        emit(f"{counted(count, 'document')} exported")
