@@ -1,13 +1,15 @@
-"""Growth with the size of an index: a load, one query, a batch of queries and one add, each with the exponent fitted to it.
+"""Growth with the size of an index: a load, one query, a batch of queries, all clusters, all pairs and one add, in time and in
+memory, each with the exponent fitted to it.
 
     pip install "neardup-db[bench]"
-    python benchmarks/growth.py [--texts 10000 100000 1000000] [--codes 10000 100000 1000000] [--folder DIR] [--plot FILE.png]
-        [--json FILE] > RESULT.md
+    python benchmarks/growth.py [--texts 10000 100000 1000000] [--exact 10000 100000 1000000] [--codes 10000 100000 1000000]
+        [--folder DIR] [--plot FILE.png] [--json FILE] > RESULT.md
 
 Texts are synthetic and short, so that ten million of them fit everywhere: 60 words drawn evenly from 50,000, one text in ten a
-copy of the one before with one other word; `MinHash()`, matches recorded. Codes have 64 bits, one in a hundred a copy of another
-with a few bits flipped; `BinaryCode(64, 3)`, matches not recorded. Each step runs in a process of its own, whose peak memory is
-its own. Every question is a different one and is asked once; half of them are edits of what is stored, in all parts of the index.
+copy of the one before with one other word; `MinHash()`, matches recorded, and `MinHash(exact=True)`, matches not recorded, so
+that `clusters()` joins the whole index. Codes have 64 bits, one in a hundred a copy of another with a few bits flipped;
+`BinaryCode(64, 3)`, matches not recorded. Each step runs in a process of its own, whose peak memory is its own. Every question
+is a different one and is asked once; half of them are edits of what is stored, in all parts of the index.
 --folder: where the indexes are written; it should be on a disk.
 """
 
@@ -59,6 +61,8 @@ COLUMNS = {
     "query_p99_us": "p99",
     "batch_us": "batch, us each",
     "batch_cpu_us": "its CPU",
+    "clusters_us": "clusters, us a document",
+    "pairs_us": "pairs, us a document",
     "add_us": "one add, us",
     "add_p99_us": "p99",
 }
@@ -69,12 +73,15 @@ FITTED = {
     "query_p99_us": "query, p99",
     "batch_us": "batch",
     "batch_cpu_us": "batch, CPU",
+    "clusters_us": "clusters",
+    "pairs_us": "pairs",
     "add_us": "one add",
     "add_p99_us": "one add, p99",
     "bytes": "bytes each",
-    "load_mb": "memory of the load",
 }
-MEMORY = {"load_mb": "load", "query_mb": "query", "batch_mb": "batch", "add_mb": "add"}
+MEMORY = {
+    "load_mb": "load", "query_mb": "query", "batch_mb": "batch", "clusters_mb": "clusters", "pairs_mb": "pairs", "add_mb": "add",
+}  # fmt: skip
 
 
 # ---- texts and codes ---------------------------------------------------------------------------------------------------
@@ -120,11 +127,20 @@ def _each(name: str, clock: Clock, many: int) -> Row:
 
 def load_texts(size: int, database: str) -> Row:
     """One `add_many`, which makes the texts too; what making them takes alone; bytes of the file."""
+    return _load(size, database, MinHash(expected=size), record_matches=True)
+
+
+def load_exact(size: int, database: str) -> Row:
+    """The same of an exact index, without looking for matches."""
+    return _load(size, database, MinHash(exact=True, expected=size), record_matches=False)
+
+
+def _load(size: int, database: str, scheme: MinHash, *, record_matches: bool) -> Row:
     few = min(size, 100_000)
     with Clock() as making:
         for _ in documents(few):
             pass
-    with Index(database, MinHash(expected=size)) as index, Clock() as clock:
+    with Index(database, scheme, record_matches=record_matches) as index, Clock() as clock:
         index.add_many(documents(size))
     made = making.seconds * 1e6 / few
     return {**_each("load", clock, size), "making_us": made, "bytes": Path(database).stat().st_size / size}
@@ -176,6 +192,21 @@ def batch_codes(size: int, database: str) -> Row:
     return _each("batch", clock, len(asked)) if ask is not None else dict.fromkeys(("batch_us", "batch_cpu_us"), float("nan"))
 
 
+def all_clusters(size: int, database: str) -> Row:
+    """One `clusters()`, whose answer is a list of them."""
+    with Index(database) as index, Clock() as clock:
+        index.clusters()
+    return _each("clusters", clock, size)
+
+
+def all_pairs(size: int, database: str) -> Row:
+    """One `pairs()`, counted."""
+    with Index(database) as index, Clock() as clock:
+        for _ in index.pairs():
+            pass
+    return _each("pairs", clock, size)
+
+
 def add_texts(size: int, database: str) -> Row:
     """Single adds, durability "normal"."""
     new = new_texts(ADDS)
@@ -199,10 +230,14 @@ def asked_codes(database: str, first: int, many: int) -> list[int]:
 
 
 Step = Callable[[int, str], Row]
-KINDS: dict[str, tuple[Step, Step, Step, Step]] = {
-    "texts of 60 words, MinHash(), matches recorded": (load_texts, query_texts, batch_texts, add_texts),
-    "64-bit codes within 3 bits, matches not recorded": (load_codes, query_codes, batch_codes, add_codes),
-}
+OF_TEXTS = query_texts, batch_texts, all_clusters, all_pairs, add_texts
+KINDS: dict[str, tuple[Step, ...]] = {
+    "texts of 60 words, MinHash(), matches recorded": (load_texts, *OF_TEXTS),
+    "texts of 60 words, MinHash(exact=True), matches not recorded": (load_exact, *OF_TEXTS),
+    "64-bit codes within 3 bits, matches not recorded": (
+        load_codes, query_codes, batch_codes, all_clusters, all_pairs, add_codes,
+    ),
+}  # fmt: skip
 
 
 def measured(step: Step, name: str, size: int, database: str) -> Row:
@@ -250,8 +285,11 @@ def plot(results: dict[str, list[Row]], file: Path) -> None:
     figure, axes = pyplot.subplots(2, len(results), figsize=(6 * len(results), 8.5), sharex="col", sharey="row", squeeze=False)
     for place, (name, rows) in enumerate(results.items()):
         sizes = [row["size"] for row in rows]
-        times = {"load_us": "load, each", "query_us": "query, p50", "query_p99_us": "query, p99", "batch_us": "batch, each"}
-        for axis, columns in ((axes[0][place], {**times, "add_us": "one add, p50"}), (axes[1][place], MEMORY)):
+        times = {
+            "load_us": "load, each", "query_us": "query, p50", "query_p99_us": "query, p99", "batch_us": "batch, each",
+            "clusters_us": "clusters, each", "pairs_us": "pairs, each", "add_us": "one add, p50",
+        }  # fmt: skip
+        for axis, columns in ((axes[0][place], times), (axes[1][place], MEMORY)):
             for number, (column, label) in enumerate(columns.items()):
                 if rows[0][column] > 0:
                     line = f"C{number}o{':' if 'p99' in column else '-'}"
@@ -280,6 +318,7 @@ def markdown(results: dict[str, list[Row]], info: dict[str, Any], picture: str) 
             f"Growth: {grown}.",
             f"Peak memory of each step's process in MB, of which {rows[0]['before_mb']:.0f} are Python and what is imported:",
             table(("documents", *MEMORY.values()), memory),
+            f"Growth: {', '.join(f'{label} {fitted(rows, column)}' for column, label in MEMORY.items())}.",
         ]
         if "found" in rows[0]:
             shares = ", ".join(f"{row['found']:.4f}" for row in rows)
@@ -297,6 +336,7 @@ def main() -> None:
     parser.add_argument(
         "--texts", type=int, nargs="*", default=sizes, help="sizes, at least 10,000; ten million take 10 GB of disk"
     )
+    parser.add_argument("--exact", type=int, nargs="*", default=sizes)
     parser.add_argument("--codes", type=int, nargs="*", default=sizes)
     parser.add_argument("--folder", type=Path)
     folder = Path(__file__).parent / "results"
@@ -305,7 +345,7 @@ def main() -> None:
     options = parser.parse_args()
     one_thread()
     info = machine()
-    asked = zip(KINDS.items(), (options.texts, options.codes), strict=True)
+    asked = zip(KINDS.items(), (options.texts, options.exact, options.codes), strict=True)
     results = {name: grow(steps, sizes, options.folder) for (name, steps), sizes in asked if sizes}
     if results:
         plot(results, options.plot)

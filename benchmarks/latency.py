@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -69,7 +70,8 @@ def asker(folder: Path, what: str, count: int, kind: str, questions: Sequence[An
 
     codes = np.load(folder / f"codes{count}.npy")
     place = folder / f"by_hand{count}"
-    place.mkdir(exist_ok=True)
+    shutil.rmtree(place, ignore_errors=True)  # of a run before
+    place.mkdir()
     if kind == "sqlite3":
         other: Any = SqliteByHand(64, 3, place)
     else:
@@ -157,10 +159,13 @@ def section(folder: Path, what: str, count: int, questions: int, names: dict[str
     """A row for each index: once p50, p99, warm p50, p99, and what two threads do beside one."""
     from measure import note, percentiles
 
+    with (folder / f"{what}{count}.db").open("rb") as file:  # from the system's cache for all: the first one would read the disk
+        while file.read(1 << 24):
+            pass
     asked = {name: Asked(python, str(folder), what, str(count), kind) for name, (python, kind) in names.items()}
     note(f"{count:,} {what}: all are loaded")
     for start in range(0, questions, SLICE):
-        for each in asked.values():
+        for each in list(asked.values())[:: 1 if start // SLICE % 2 else -1]:
             each.once += each.told(f"{start} {min(start + SLICE, questions)}")
     rows = []
     for name, each in asked.items():

@@ -1,4 +1,4 @@
-"""Two versions of the package side by side, in turns: single adds, queries and `add_many`.
+"""Two versions of the package side by side, in turns: single adds, adds in transactions of 100, queries and `add_many`.
 
     python benchmarks/versions.py FOLDER BEFORE AFTER [--rounds 5] [--documents 20000] [--adds 6000] [--instructions]
 
@@ -24,6 +24,9 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+TOGETHER = 100
+"""Adds of a transaction."""
+
 FEW, MANY = 100, 800
 """Calls in two runs whose instructions are counted; their difference is that of the calls."""
 
@@ -39,8 +42,8 @@ def times(folder: str, durability: str, documents: int, adds: int) -> dict[str, 
     """Of one run, by the version that is installed: milliseconds of all of `add_many`, microseconds of a call else."""
     from neardup_db import Index, MinHash
 
-    made = texts(documents + adds, 250)
-    first, more = list(enumerate(made[:documents])), list(enumerate(made[documents:], documents))
+    made = texts(documents + 2 * adds, 250)
+    first, more, last = list(enumerate(made[:documents])), list(enumerate(made[documents:-adds], documents)), made[-adds:]
 
     def each(calls: Any) -> list[float]:
         taken = []
@@ -57,9 +60,21 @@ def times(folder: str, durability: str, documents: int, adds: int) -> dict[str, 
         cpu = time.process_time()
         added = each((lambda pair=pair: index.add(*pair)) for pair in more)
         cpu = (time.process_time() - cpu) / adds * 1e6
+        start, together = time.perf_counter(), time.process_time()
+        in_transactions(index, list(enumerate(last, documents + adds)))
+        together, wall = time.process_time() - together, time.perf_counter() - start
         asked = each((lambda text=text: index.query(text)) for _, text in first[:5000])
     of_add = {"add, mean": sum(added) / adds, "add, CPU": cpu, "add, p50": added[adds // 2], "add, p99": added[adds * 99 // 100]}
-    return {"add_many, ms": bulk, **of_add, "add, most": added[-1], "query, p50": asked[len(asked) // 2]}
+    of_transactions = {"of 100 add_if_new": wall / adds * 1e6, "of 100 add_if_new, CPU": together / adds * 1e6}
+    return {"add_many, ms": bulk, **of_add, "add, most": added[-1], **of_transactions, "query, p50": asked[len(asked) // 2]}
+
+
+def in_transactions(index: Any, pairs: list[tuple[int, str]]) -> None:
+    """Adds what is new, 100 to a transaction."""
+    for first in range(0, len(pairs), TOGETHER):
+        with index.transaction():
+            for pair in pairs[first : first + TOGETHER]:
+                index.add_if_new(*pair)
 
 
 def calls(folder: str, what: str, count: int) -> None:
@@ -76,6 +91,9 @@ def calls(folder: str, what: str, count: int) -> None:
         made = texts(500 + MANY, 100)
         with Index(f"{place}/a.db", MinHash(), durability="normal") as index:
             index.add_many(enumerate(made[:500]))
+            if what == "add_if_new in transactions of 100":
+                in_transactions(index, list(enumerate(made[500 : 500 + count], 1000)))
+                return
             for number, text in enumerate(made[500 : 500 + count], 1000):
                 index.query(text) if what == "query" else index.add(number, text)
 
@@ -114,7 +132,7 @@ def main() -> None:
     measured: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     versions = {"before": given.before, "after": given.after}
     if given.instructions:
-        for what in ("query", "query_code", "add"):
+        for what in ("query", "query_code", "add", "add_if_new in transactions of 100"):
             for version, python in versions.items():
                 measured[f"{what}, instructions"][version].append(instructions(python, str(given.folder), what))
     else:
