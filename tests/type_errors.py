@@ -12,6 +12,7 @@ from pathlib import Path
 
 import apsw
 import numpy as np
+import polars
 
 from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, Pair, SimHash, TextRules, compute
 from neardup_db.tables import columns
@@ -27,6 +28,8 @@ def right(index: Index, folder: os.PathLike[bytes], codes: Index) -> list[Pair]:
     index.add_if_new(1, "text", expires_at=5.5, on_match="touch")
     index.add_many([("a", "text"), ("b", "text")], if_exists="ignore", on_error="skip")
     index.add_many(({"key": number, "text": "text"} for number in range(5)), progress=print)
+    index.add_many(polars.DataFrame({"id": [1], "body": ["text"]}), key="id", text="body", group="id", metadata=["id"])
+    index.query_many(polars.Series(["text"]))
     index.query("text", measure="containment", threshold=0.9, limit=5, any=True)
     codes.add_code("a", np.uint64(5))
     codes.add_codes(range(2), np.zeros((2, 8), np.uint8))
