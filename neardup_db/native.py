@@ -478,7 +478,7 @@ def band_keys(scheme: Any, values: Values) -> Array:
     return out
 
 
-def text_buckets(scheme: Any, rules: Any, texts: list[str]) -> tuple[Array, Array]:
+def text_buckets(scheme: Any, rules: Any, texts: list[Any] | LocatedTexts) -> tuple[Array, Array]:
     """The buckets of texts in a plan of bands, int32[n, bands] as `band_keys` has them, and their tokens, uint64[n].
 
     Nearly all of it is one call into C: a thread that needs the interpreter's lock again and again waits each time."""

@@ -31,9 +31,10 @@ from rich.table import Table
 
 import neardup_db
 from neardup_db import AddReport, BitSampling, BottomK, DiskFullError, Index, MinHash, SimHash, Skipped, TextRules, limits
-from neardup_db.cli import dedup, main, records
+from neardup_db.cli import dedup, main
 from neardup_db.cli.app import load
-from neardup_db.cli.numbers import Numbers
+from neardup_db.cli.inputs import passes, records
+from neardup_db.cli.inputs.numbers import Numbers
 from neardup_db.cli.output import GuardedStream
 from neardup_db.cli.screen import Meter, Screen
 from neardup_db.cli.wording import worded
@@ -1166,7 +1167,7 @@ def test_a_full_disk_is_named_with_the_remedy(tmp_path: Path, source: Path, monk
         (Numbers, ("extend", full), (), "tmp", "--tmp"),
         (Index, ("add_many", full_database), (), "tmp", "--tmp"),
         (Index, ("add_many", full_database), kept, "kept", "name an output"),
-        (dedup, ("copy_records", full), (), "out", "name an output"),
+        (passes, ("copy_records", full), (), "out", "name an output"),
         (dedup, ("_write_pairs", full), ("--pairs", tmp_path / "kept" / "p.csv"), "kept", "name an output"),
         (records, ("spool", full), (), "tmp", "--tmp"),
     ):

@@ -20,11 +20,12 @@ import zstandard
 from click.testing import CliRunner, Result
 
 from neardup_db import Index, MinHash, TextRules, limits, native
-from neardup_db.cli import dedup, main
+from neardup_db.cli import main
 from neardup_db.cli.buckets import Buckets
-from neardup_db.cli.numbers import Numbers
-from neardup_db.cli.places import Places
-from neardup_db.cli.records import ReadOptions, RecordSource
+from neardup_db.cli.inputs import passes
+from neardup_db.cli.inputs.numbers import Numbers
+from neardup_db.cli.inputs.places import Places
+from neardup_db.cli.inputs.records import ReadOptions, RecordSource
 from neardup_db.store.database.open import open_scratch
 
 BOM = b"\xef\xbb\xbf"
@@ -315,13 +316,13 @@ def test_an_input_that_changes_is_an_error(
 def test_an_error_after_writing_to_a_stream_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was written to standard output cannot be taken back, so the message does not say that nothing was written."""
     source = a_file(tmp_path / "in.jsonl", json_lines(texts(60)))
-    real = dedup.copy_records
+    real = passes.copy_records
 
     def then_change(*arguments: Any) -> None:
         real(*arguments)
         append(source)
 
-    monkeypatch.setattr(dedup, "copy_records", then_change)
+    monkeypatch.setattr(passes, "copy_records", then_change)
     result = run(source, "-o", "-")
     assert result.exit_code == 2 and "standard output may have a part of the output" in result.stderr
     assert "nothing was written" not in result.stderr and result.stderr.count("\n") == 1

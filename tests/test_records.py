@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from neardup_db.cli.files import InputError, check_output, replacing
-from neardup_db.cli.lines import RecordError
-from neardup_db.cli.records import ReadOptions, RecordSource, format_of
+from neardup_db.cli.inputs.files import InputError
+from neardup_db.cli.inputs.lines import RecordError
+from neardup_db.cli.inputs.records import ReadOptions, RecordSource, format_of
+from neardup_db.cli.outputs import check_output, replacing
 from neardup_db.errors import ParameterError
 
 

@@ -30,7 +30,7 @@ NEVER = ("asyncio", "hashlib", "importlib.resources", "numpy", "rich", "sqlite3"
     [
         (IMPORT, (*NEVER, "click", "pathlib", "subprocess", "urllib.parse")),
         (ONE_TEXT, (*NEVER, "click", "pathlib", "subprocess", "urllib.parse")),
-        (HELP, (*NEVER, "csv", "neardup_db.cli.add", "neardup_db.cli.look", "neardup_db.cli.records")),
+        (HELP, (*NEVER, "csv", "neardup_db.cli.add", "neardup_db.cli.look", "neardup_db.cli.inputs.records")),
     ],
     ids=["import", "one text", "help"],
 )

@@ -16,7 +16,8 @@ from ..schemes import MinHash
 from ..values import AddReport
 from .command import command
 from .feed import feed, warnings_as_notes
-from .files import room_in
+from .inputs.records import InputRecord, open_source
+from .inputs.source import Source
 from .options import (
     index_argument,
     input_options,
@@ -32,7 +33,7 @@ from .options import (
     text_rules,
 )
 from .output import add_afterword, counted, emit, emit_json, note_problems, plain
-from .records import InputRecord, RecordSource, open_source
+from .outputs import room_in
 from .screen import Meter
 from .wording import about
 
@@ -107,7 +108,7 @@ def add(index_path: Path, source: Path, as_json: bool, **options: Any) -> None:
 
 
 def _add(
-    index: Index, source: RecordSource, meter: Meter, options: dict[str, Any], lifetime_s: float | None
+    index: Index, source: Source, meter: Meter, options: dict[str, Any], lifetime_s: float | None
 ) -> tuple[AddReport, int]:
     """Adds the records; returns the report, and how many of the new documents have no word."""
     common: dict[str, Any] = {}
@@ -145,7 +146,7 @@ def _how_to_go_on(committed: int, if_exists: str) -> str:
     return f"{counted(committed, 'record')} {'is' if committed == 1 else 'are'} committed, and {again}"
 
 
-def _report(report: AddReport, wordless: int, source: RecordSource, records: int, seconds: float, as_json: bool) -> None:
+def _report(report: AddReport, wordless: int, source: Source, records: int, seconds: float, as_json: bool) -> None:
     skipped = report.skipped + source.skipped
     note_problems(source.name, source.replaced, skipped, source.problems)
     if as_json:

@@ -15,11 +15,12 @@ from typing import Any
 
 from .. import limits, native
 from ..arrays import np
+from ..located import LocatedTexts
 from ..schemes import MinHash
 from ..schemes.base import native_scheme
 from ..store.writing.short_texts import TokenCounts
 from ..text import TextRules
-from .numbers import Numbers
+from .inputs.numbers import Numbers
 
 
 class Buckets:
@@ -42,7 +43,7 @@ class Buckets:
         # The buckets are those of the signature, of which the bands use the first slots, whether it is stored or not.
         self._native = native_scheme({**scheme.settings(), "num_perm": scheme.bands * scheme.rows, "evidence": "none"})
 
-    def add(self, texts: list[str]) -> None:
+    def add(self, texts: list[str] | LocatedTexts) -> None:
         """Takes further texts; most of the time without the interpreter's lock."""
         keys, tokens = native.text_buckets(self._native, self._rules.native, texts)
         token_counts = tokens.tolist()

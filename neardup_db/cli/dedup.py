@@ -16,7 +16,6 @@ import os
 import tempfile
 import time
 import warnings
-from array import array
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -38,25 +37,15 @@ from ..text import TextRules
 from ..values import Cluster
 from .buckets import Buckets
 from .command import command
-from .copies import copy_records
-from .feed import feed, pieces, warnings_as_notes
-from .files import (
-    ANOTHER_OUTPUT,
-    STDOUT,
-    check_apart,
-    check_kind,
-    check_output,
-    is_stream,
-    open_output,
-    packing_of,
-    replacing,
-    room_in,
-)
-from .lines import Problem
+from .feed import feed, warnings_as_notes
+from .inputs.files import STDOUT, is_stream, packing_of
+from .inputs.lines import Problem
+from .inputs.passes import Passes, TextPasses
+from .inputs.records import ChangedError, InputRecord, RecordSource, format_of, open_source
+from .inputs.source import Source
 from .options import NumberRange, input_options, json_option, read_options, text_options, text_rules
 from .output import add_afterword, bytes_text, counted, emit, emit_json, json_line, leave_stdout, note, note_problems, plain
-from .places import Places
-from .records import ChangedError, InputRecord, RecordSource, format_of, open_source
+from .outputs import ANOTHER_OUTPUT, check_apart, check_kind, check_output, open_output, replacing, room_in
 from .screen import Meter
 
 
@@ -64,7 +53,7 @@ from .screen import Meter
 class Plan:
     """The arguments of `deduplicate`. One of the outputs may be - for standard output; `folder` holds the temporary files."""
 
-    source: RecordSource
+    passes: Passes
     output: Path
     folder: Path
     threshold: float = 0.8
@@ -114,19 +103,19 @@ def deduplicate(plan: Plan) -> Summary:
     with _told_what_was_written() as begun, replacing(*plan.outputs) as new, contextlib.ExitStack() as stack:
         places = dict(zip(plan.outputs, new, strict=True))
         records = Records(plan)
-        stack.callback(records.places.close)
+        stack.callback(plan.passes.close)
         index = stack.enter_context(_compared(records, summary) if plan.index is None else _filed(records, places, summary))
         found = index.clusters()
         removed = _choose(records, found, summary)
-        with _writing(plan, plan.output, begun), Meter("Write", plan.source.size_bytes) as meter:
-            copy_records(records.places, ~removed, places[plan.output], plan.output, meter)
+        with _writing(plan, plan.output, begun), Meter("Write", plan.passes.source.size_bytes) as meter:
+            plan.passes.write(~removed, places[plan.output], plan.output, meter)
         if plan.pairs is not None:
             with _writing(plan, plan.pairs, begun):
                 _write_pairs(index, places[plan.pairs], plan.pairs)
         if plan.clusters is not None:
             with _writing(plan, plan.clusters, begun):
                 _write_clusters(index, found, places[plan.clusters], plan.clusters, removed)
-        plan.source.require_unchanged()
+        plan.passes.source.require_unchanged()
     summary.seconds = time.monotonic() - started
     summary.records_per_second = summary.records / max(summary.seconds, 1e-9)
     summary.mb_per_second = summary.input_bytes / 1e6 / max(summary.seconds, 1e-9)
@@ -165,26 +154,25 @@ def _writing(plan: Plan, path: Path, begun: list[Path]) -> Iterator[None]:
 
 
 class Records:
-    """What is known of the records of the input: their places, which have no word, the lengths of their texts in characters
-    if the longest of a cluster is kept."""
+    """What is known of the records of the input: which have no word and, if the longest of a cluster is kept, the lengths of
+    the texts that are in the index, in characters."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.scheme = MinHash(threshold=plan.threshold, recall=plan.recall, exact=True)
         self.rules = TextRules() if plan.rules is None else plan.rules
-        self.places = Places(plan.source, plan.folder)
-        self.lengths = array("Q")
+        self.lengths: dict[int, int] = {}
         self.wordless: list[int] = []
-
-    def extend(self, records: Sequence[InputRecord]) -> None:
-        """Takes the next records."""
-        self.places.extend(records)
-        if self.plan.keep == "longest":
-            self.lengths.extend([len(record.text) for record in records])
 
     def arguments(self, record: InputRecord) -> dict[str, Any]:
         """What an index is to know of a record that is named by its id."""
+        self.note(record)
         return {"key": record.number, "text": record.text, "metadata": {"id": record.key, "line": record.line}}
+
+    def note(self, record: InputRecord) -> None:
+        """Takes what the choice of the record that stays needs."""
+        if self.plan.keep == "longest":
+            self.lengths[record.number] = len(record.text)
 
 
 @contextlib.contextmanager
@@ -195,7 +183,7 @@ def _compared(records: Records, summary: Summary) -> Iterator[Index]:
     connection = open_scratch(str(records.plan.folder / "index.db"))
     try:
         with Index(connection, records.scheme, text=records.rules, record_matches=False) as index:
-            with Meter("Verify", records.plan.source.size_bytes) as meter, warnings.catch_warnings():
+            with Meter("Verify", records.plan.passes.source.size_bytes) as meter, warnings.catch_warnings():
                 warnings.simplefilter("ignore", ShortTextsWarning)  # these texts are not all of them
                 index.add_many(_candidates(records, shared, meter))
             trim_memory()
@@ -217,14 +205,13 @@ def _first_pass(records: Records, summary: Summary) -> Any:
 
 def _fill(buckets: Buckets, records: Records, summary: Summary) -> None:
     """Reads all records. A second thread computes the buckets of one piece while the next is read."""
-    source = records.plan.source
+    source = records.plan.passes.source
     with Meter("Compare", source.size_bytes) as meter, ThreadPoolExecutor(1) as thread:
         waiting: deque[Future[None]] = deque()
-        for piece in pieces(source, limits.SKETCHED_RECORDS):
-            waiting.append(thread.submit(buckets.add, [record.text for record in piece]))
-            records.extend(piece)
-            meter.record_bytes += sum(len(record.raw) for record in piece)
-            meter.advance(source.position, len(piece))
+        for piece in records.plan.passes.pieces():
+            waiting.append(thread.submit(buckets.add, piece.texts))
+            meter.record_bytes += piece.size_bytes
+            meter.advance(source.position, len(piece.texts))
             if len(waiting) > limits.PIECES_WAITING:
                 waiting.popleft().result()
         for future in waiting:
@@ -234,9 +221,14 @@ def _fill(buckets: Buckets, records: Records, summary: Summary) -> None:
 
 def _candidates(records: Records, shared: Any, meter: Meter) -> Iterator[Any]:
     """The records that share a bucket, as `Index.add_many` takes them."""
-    for record in records.places.records(shared):
-        meter.advance(records.plan.source.position)
-        yield records.arguments(record) if records.plan.names_wanted else (record.number, record.text)
+    passes = records.plan.passes
+    for record in passes.chosen(shared):
+        meter.advance(passes.source.position)
+        if records.plan.names_wanted:
+            yield records.arguments(record)
+        else:
+            records.note(record)
+            yield record.number, record.text
 
 
 @contextlib.contextmanager
@@ -244,10 +236,11 @@ def _filed(records: Records, places: Mapping[Path, Path], summary: Summary) -> I
     """The index of all records that is to stay; `places` are the temporary paths of the outputs."""
 
     def arguments(record: InputRecord) -> dict[str, Any]:
-        records.extend((record,))
+        passes.note(record)
         return records.arguments(record)
 
-    source, target = records.plan.source, cast(Path, records.plan.index)
+    passes, target = records.plan.passes, cast(Path, records.plan.index)
+    source = passes.source
     path = places[target]
     path.touch()  # with the mode of any new file
     full = room_in(target.absolute().parent, ANOTHER_OUTPUT, OF_DATABASE)
@@ -260,7 +253,7 @@ def _filed(records: Records, places: Mapping[Path, Path], summary: Summary) -> I
         yield index
 
 
-def _count(summary: Summary, source: RecordSource, meter: Meter) -> None:
+def _count(summary: Summary, source: Source, meter: Meter) -> None:
     summary.records, summary.input_bytes = meter.records, meter.record_bytes
     summary.skipped, summary.problems, summary.invalid_utf8 = source.skipped, source.problems, source.replaced
 
@@ -271,7 +264,7 @@ def _choose(records: Records, clusters: Sequence[Cluster], summary: Summary) -> 
     lengths = records.lengths
     for cluster in clusters:
         numbers = sorted(int(key) for key in cluster.keys)
-        kept = numbers[0] if not lengths else max(numbers, key=lambda number: (lengths[number - 1], -number))
+        kept = numbers[0] if not lengths else max(numbers, key=lambda number: (lengths[number], -number))
         for number in numbers:
             removed[number - 1] = number != kept
         summary.clusters += 1
@@ -400,7 +393,8 @@ def dedup(
             check_apart(path, opened.files)
         _check_kinds(opened, output)
         with warnings_as_notes():
-            summary = deduplicate(Plan(opened, output, Path(folder), rules=rules, index=index_path, **options))
+            passes = TextPasses(opened, Path(folder))
+            summary = deduplicate(Plan(passes, output, Path(folder), rules=rules, index=index_path, **options))
     _report(summary, opened, as_json, to_stdout)
 
 
@@ -435,7 +429,7 @@ def _check_kinds(source: RecordSource, output: Path) -> None:
         raise ParameterError(f"{output}: records are copied as they are, so its name must end in .{source.format}")
 
 
-def _report(summary: Summary, source: RecordSource, as_json: bool, to_stdout: bool) -> None:
+def _report(summary: Summary, source: Source, as_json: bool, to_stdout: bool) -> None:
     note_problems(source.name, summary.invalid_utf8, summary.skipped, summary.problems)
     if as_json:
         emit_json(plain(summary))

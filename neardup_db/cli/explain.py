@@ -15,7 +15,7 @@ from ..show.explanation import verdict, where_met
 from ..values import Explanation, MatchExplanation, flat_rows
 from .command import command
 from .difference import ADDED, REMOVED, has_colours, mark, show_side_by_side
-from .files import STDOUT
+from .inputs.files import STDOUT
 from .options import index_argument, json_option, key_type_option, measure_option, name_option, open_index, parse_key
 from .output import columns, counted, emit, emit_json, plain, shown
 from .report import write_page

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
@@ -14,25 +14,13 @@ from .. import limits
 from ..errors import DuplicateKeyError, NearDupError, ShortTextsWarning
 from ..index import Index
 from ..values import MOST_PROBLEMS, AddReport, Key
-from .lines import RecordError
+from .inputs.lines import RecordError
+from .inputs.passes import in_pieces
+from .inputs.records import InputRecord
+from .inputs.source import Source
 from .output import note
-from .records import InputRecord, RecordSource
 from .screen import Meter
 from .wording import worded
-
-
-def pieces(records: Iterable[InputRecord], most: int) -> Iterator[list[InputRecord]]:
-    """The records in lists of at most `most` and, but for the last record, `limits.PIECE_BYTES`."""
-    piece: list[InputRecord] = []
-    size_bytes = 0
-    for record in records:
-        piece.append(record)
-        size_bytes += len(record.raw)
-        if len(piece) >= most or size_bytes >= limits.PIECE_BYTES:
-            yield piece
-            piece, size_bytes = [], 0
-    if piece:
-        yield piece
 
 
 def added(first: AddReport, second: AddReport, before: int) -> AddReport:
@@ -50,7 +38,7 @@ def added(first: AddReport, second: AddReport, before: int) -> AddReport:
 
 def feed(
     index: Index,
-    source: RecordSource,
+    source: Source,
     meter: Meter,
     arguments: Callable[[InputRecord], dict[str, Any]],
     *,
@@ -70,7 +58,7 @@ def feed(
     for first in records:  # outside of a transaction: reading the next record may take long, or fail
         taken = size_bytes = 0
         with index.transaction():
-            for piece in pieces(chain([first], islice(records, commit_every - 1)), limits.PIECE_RECORDS):
+            for piece in in_pieces(chain([first], islice(records, commit_every - 1)), limits.PIECE_RECORDS):
                 told = _add(index, source, piece, [arguments(record) for record in piece], options)
                 report = added(report, told, meter.records)
                 taken += len(piece)
@@ -100,7 +88,7 @@ _PLACE = re.compile(r"record (\d+): ")
 
 
 def _add(
-    index: Index, source: RecordSource, piece: list[InputRecord], records: list[dict[str, Any]], options: dict[str, Any]
+    index: Index, source: Source, piece: list[InputRecord], records: list[dict[str, Any]], options: dict[str, Any]
 ) -> AddReport:
     """Adds a piece. Errors and skipped records are named by file and line."""
     try:

@@ -19,7 +19,7 @@ from ..schemes.base import Scheme
 from ..store.database.open import remove_unused
 from ..text import TextRules
 from ..values import Key
-from .records import FORMATS, ReadOptions
+from .inputs.records import FORMATS, ReadOptions
 from .wording import about, in_options
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -10,9 +10,10 @@ from ..errors import ParameterError
 from ..show.charts import charts
 from ..show.report import figures_of, report_page
 from .command import command
-from .files import STDOUT, write_text
+from .inputs.files import STDOUT
 from .options import index_argument, name_option, open_index
 from .output import note
+from .outputs import write_text
 
 
 @command()

@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 
 from ..errors import NearDupError
-from .files import InputError
+from .inputs.files import InputError
 
 _PHRASES = (
     ("give if_exists='replace' or 'ignore'", "add --if-exists replace or --if-exists ignore"),

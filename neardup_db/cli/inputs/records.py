@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..values import MOST_PROBLEMS
+from ...values import MOST_PROBLEMS
 from .files import STDIN, InputError, InputFile, is_stream, packing_by_content, spool, state_of
 from .lines import END, Lines, Problem, RecordError, Rows, too_long
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import limits
-from ..arrays import np
+from ... import limits
+from ...arrays import np
 from .files import InputFile
 from .lines import RecordError
 from .numbers import Numbers

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .. import limits
-from ..values import Key
+from ... import limits
+from ...values import Key
 from .files import InputError, InputFile
 
 END = object()

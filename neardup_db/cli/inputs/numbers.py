@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
-from .. import limits
-from ..arrays import np
+from ... import limits
+from ...arrays import np
 
 
 class Numbers:

@@ -6,11 +6,12 @@ import shutil
 from pathlib import Path
 from typing import IO, Any
 
-from .. import limits
-from .files import InputFile, open_output, packing_of
+from ... import limits
+from ..outputs import open_output
+from ..screen import Meter
+from .files import InputFile, packing_of
 from .places import Places
 from .records import BOM, ChangedError
-from .screen import Meter
 
 
 def copy_records(places: Places, kept: Any, output: Path, target: Path, meter: Meter) -> None:

@@ -1,0 +1,1 @@
+"""Records that commands read: text in lines, rows and files."""

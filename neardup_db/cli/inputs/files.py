@@ -1,0 +1,183 @@
+"""Files that commands read: packed or not, and streams, which are copied first."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gzip
+import io
+import os
+import shutil
+import stat
+import sys
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import IO, Any, BinaryIO, cast
+
+from ... import limits
+from ...errors import ParameterError
+
+PACKED_SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
+"""Packings by the end of a file's name."""
+
+STDIN = STDOUT = Path("-")
+"""How the command line names standard input and standard output."""
+
+_BUFFER_BYTES = 1 << 18
+
+_NOT_COPIED = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF, errno.ETXTBSY}
+"""Errors of copying by the system of which reading and writing may know nothing: of two file systems, of pipes."""
+
+_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+
+
+class InputError(ParameterError):
+    """An input file cannot be read; the message names the file and, where there is one, the line."""
+
+
+def packing_of(path: Path) -> str | None:
+    """'gzip', 'zstd' or None, by the end of the name."""
+    return PACKED_SUFFIXES.get(path.suffix.lower())
+
+
+def packing_by_content(path: Path) -> str | None:
+    """'gzip', 'zstd' or None, by the first bytes."""
+    with open(path, "rb") as file:
+        head = file.read(4)
+    return next((packing for magic, packing in _MAGIC.items() if head.startswith(magic)), None)
+
+
+def zstandard_for(path: Path) -> ModuleType:
+    try:
+        import zstandard
+    except ImportError as error:
+        raise InputError(
+            f"{path}: .zst files need the package zstandard; install it with: pip install 'neardup-db[zstd]'"
+        ) from error
+    return zstandard
+
+
+class InputFile:
+    """A file opened for reading, unpacked on the way.
+
+    `path` is its path, `name` its name in messages, `size_bytes` its size on disk, `state` its size and time of change when it
+    was opened, and `position` how much of it on disk has been read.
+    """
+
+    def __init__(self, path: Path, name: str | None = None, packing: str | None = None) -> None:
+        self.path = path
+        self.name = name or str(path)
+        self._raw: BinaryIO = open(path, "rb", buffering=_BUFFER_BYTES)  # noqa: SIM115 (closed by __exit__)
+        self.state = state_of(os.fstat(self._raw.fileno()))
+        self.size_bytes = self.state[0]
+        self._stream: Any = self._raw
+        self._read_bytes = 0
+        packing = packing or packing_of(path)
+        try:
+            if packing == "gzip":
+                packed = gzip.GzipFile(fileobj=self._raw, mode="rb")
+                self._stream = io.BufferedReader(cast(io.RawIOBase, packed), _BUFFER_BYTES)
+            elif packing == "zstd":
+                reader = zstandard_for(path).ZstdDecompressor().stream_reader(self._raw, read_across_frames=True)
+                self._stream = io.BufferedReader(reader, _BUFFER_BYTES)
+        except BaseException:
+            self._raw.close()
+            raise
+        self._readline: Callable[[int], bytes] = self._stream.readline
+
+    @property
+    def position(self) -> int:
+        """Bytes of the file on disk that were read so far."""
+        return 0 if self._raw.closed else self._raw.tell()
+
+    def readline(self, limit: int) -> bytes:
+        """The next line with its end, at most `limit` bytes of it; b"" at the end of the file."""
+        try:
+            return self._readline(limit)
+        except Exception as error:
+            self._raise_damage(error)
+            raise
+
+    def read(self, size: int) -> bytes:
+        """At most `size` bytes; b"" at the end of the file."""
+        try:
+            data = cast(bytes, self._stream.read(size))
+        except Exception as error:
+            self._raise_damage(error)
+            raise
+        self._read_bytes += len(data)
+        return data
+
+    def read_at(self, start: int, size: int) -> bytes:
+        """At most `size` bytes from `start` on, which is not before the end of the last read: what is packed is only read
+        onwards."""
+        if self._stream is self._raw:
+            self._raw.seek(start)
+        else:
+            while self._read_bytes < start and self.read(min(start - self._read_bytes, _BUFFER_BYTES)):
+                pass
+        return self.read(size)
+
+    def copy_to(self, output: IO[bytes], start: int, end: int) -> int:
+        """Has the system copy bytes from `start` to `end` to the end of another file. Returns how many it copied: none where a
+        file is packed or no file of the system's, and fewer where the file is shorter."""
+        if self._stream is not self._raw or not hasattr(os, "copy_file_range") or not isinstance(output, io.BufferedWriter):
+            return 0
+        copied = 0
+        output.flush()
+        try:
+            while more := min(end - start - copied, limits.COPIED_BYTES):
+                done = os.copy_file_range(self._raw.fileno(), output.fileno(), more, start + copied)
+                if not done:
+                    break
+                copied += done
+        except OSError as error:
+            if error.errno not in _NOT_COPIED:
+                raise
+        self._raw.seek(start + copied)
+        return copied
+
+    def _raise_damage(self, error: Exception) -> None:
+        """An InputError where the error says that the packing is damaged."""
+        if isinstance(error, gzip.BadGzipFile):
+            raise InputError(f"{self.name}: no gzip data ({error}); unpack it or give it the right name") from error
+        if isinstance(error, (EOFError, zlib.error)):
+            raise InputError(f"{self.name}: the packed data is damaged or ends early ({error}); copy the file again") from error
+        if type(error).__module__.partition(".")[0] in ("zstandard", "zstd"):
+            raise InputError(f"{self.name}: no zstd data, or damaged ({error}); unpack it or copy the file again") from error
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._stream.close()
+        self._raw.close()
+
+    def __enter__(self) -> InputFile:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def state_of(status: os.stat_result) -> tuple[int, int]:
+    """What changes when somebody writes to a file: its size and its time of change."""
+    return status.st_size, status.st_mtime_ns
+
+
+def is_stream(path: Path) -> bool:
+    """Whether a path leads to a character device or a pipe: those are written to, not replaced, and cannot be read twice."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
+
+
+def spool(source: Path, folder: Path) -> Path:
+    """Copies standard input (-) or another stream to a file in `folder`: commands read an input twice or look at its packing."""
+    path = folder / "input"
+    with contextlib.ExitStack() as stack:
+        stream = sys.stdin.buffer if source == STDIN else stack.enter_context(open(source, "rb"))
+        shutil.copyfileobj(stream, stack.enter_context(open(path, "wb")), 1 << 20)
+    return path

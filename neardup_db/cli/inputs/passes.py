@@ -1,0 +1,102 @@
+"""What `neardup dedup` asks of an input: its texts, some of its records again, and a copy of those that stay."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ... import limits
+from ...located import LocatedTexts
+from ...values import Key
+from ..screen import Meter
+from .copies import copy_records
+from .places import Places
+from .records import InputRecord, RecordSource
+from .source import Source
+
+
+class Piece(NamedTuple):
+    """Some records in a row. texts: a list, or `LocatedTexts`; size_bytes: of their records."""
+
+    texts: list[str] | LocatedTexts
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What --mark writes beside each of n records. cluster: its number from 1 on, 0 where the record is alone, int64[n];
+    duplicate_of: the number of the record that stays in the place of this one, 0 where this one stays, int64[n]; names: the
+    ids of records by their numbers."""
+
+    cluster: Any
+    duplicate_of: Any
+    names: Callable[[Sequence[int]], list[Key]]
+
+
+class Passes(ABC):
+    """A source that is read three times, with the same records each time. Records have the numbers 1, 2, ... in its order."""
+
+    source: Source
+
+    @abstractmethod
+    def pieces(self) -> Iterator[Piece]:
+        """All records, some at a time: the first pass."""
+
+    @abstractmethod
+    def note(self, record: InputRecord) -> None:
+        """Takes the place of the next record, where an iteration over `source` is the first pass."""
+
+    @abstractmethod
+    def chosen(self, wanted: Any) -> Iterator[InputRecord]:
+        """The records that bool[n] chooses, read again. ChangedError where there is no longer a record."""
+
+    @abstractmethod
+    def write(self, kept: Any, output: Path, target: Path, meter: Meter, marks: Marks | None = None) -> None:
+        """Writes the records that bool[n] chooses to `output`, packed as the name of `target` says; each with its marks if there
+        are any."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Removes what was noted in temporary files."""
+
+
+class TextPasses(Passes):
+    """A source of text: the place of each record is noted, so that its bytes are copied as they are."""
+
+    def __init__(self, source: RecordSource, folder: Path) -> None:
+        self.source: RecordSource = source
+        self._places = Places(source, folder)
+
+    def pieces(self) -> Iterator[Piece]:
+        for piece in in_pieces(self.source, limits.SKETCHED_RECORDS):
+            self._places.extend(piece)
+            yield Piece([record.text for record in piece], sum(len(record.raw) for record in piece))
+
+    def note(self, record: InputRecord) -> None:
+        self._places.extend((record,))
+
+    def chosen(self, wanted: Any) -> Iterator[InputRecord]:
+        return self._places.records(wanted)
+
+    def write(self, kept: Any, output: Path, target: Path, meter: Meter, marks: Marks | None = None) -> None:
+        copy_records(self._places, kept, output, target, meter)
+
+    def close(self) -> None:
+        self._places.close()
+
+
+def in_pieces(records: Iterable[InputRecord], most: int) -> Iterator[list[InputRecord]]:
+    """The records in lists of at most `most` and, but for the last record, `limits.PIECE_BYTES`."""
+    piece: list[InputRecord] = []
+    size_bytes = 0
+    for record in records:
+        piece.append(record)
+        size_bytes += len(record.raw)
+        if len(piece) >= most or size_bytes >= limits.PIECE_BYTES:
+            yield piece
+            piece, size_bytes = [], 0
+    if piece:
+        yield piece
