@@ -1,12 +1,14 @@
 """`neardup dedup` of two installed versions, beside gaoya in memory and a bare pass of JSON.
 
     python benchmarks/dedup.py FOLDER BEFORE AFTER [--documents 100000 1000000] [--jobs before after gaoya json] [--rounds 1]
+        [--median 420] [--reckon DOCUMENTS]
 
 BEFORE and AFTER are the Python programs of two environments, each with one version installed; AFTER also has gaoya. The corpora
 (`corpus.py`, 2.5 KB a document) are made in FOLDER unless they are there; a million documents need 8 GB of disk. Every job runs
 in a process of its own, in turns, and its whole time counts, the start of Python included. Only gaoya's reading of the file is
 left out. gaoya holds all texts and is slow, so it runs up to --gaoya-most documents. Prints the medians as a Markdown table and
-whether the two versions wrote the same bytes; ends with an error if they did not.
+whether the two versions wrote the same bytes; ends with an error if they did not. --reckon: time and memory for so many
+documents, from the growth over the sizes.
 """
 
 from __future__ import annotations
@@ -20,7 +22,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 JOBS = {
     "before": "`neardup dedup`, the version before",
@@ -101,13 +102,13 @@ def require_equal(*outputs: Path) -> None:
         output.unlink()
 
 
-def rows(options: argparse.Namespace, count: int) -> list[list[Any]]:
-    """A row a job."""
+def medians(options: argparse.Namespace, count: int) -> dict[str, dict[str, float]]:
+    """Of each job the median of each column."""
     from corpus import write
 
-    source = options.folder / f"dedup-{count}.jsonl"
+    source = options.folder / f"dedup-{count}-{options.median}.jsonl"
     if not source.exists():
-        write(source, count)
+        write(source, count, median_words=options.median)
     jobs = [name for name in options.jobs if name != "gaoya" or count <= options.gaoya_most]
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in jobs}
     for _ in range(options.rounds):
@@ -115,10 +116,19 @@ def rows(options: argparse.Namespace, count: int) -> list[list[Any]]:
             runs[name].append(measured(options.before if name == "before" else options.after, name, source))
         if {"before", "after"} <= runs.keys():
             require_equal(*(source.with_suffix(f".{name}.jsonl") for name in ("before", "after")))
-    return [
-        [f"{count:,}", JOBS[name], *(statistics.median(run[column] for run in taken) for column in COLUMNS)]
-        for name, taken in runs.items()
-    ]
+    return {name: {column: statistics.median(run[column] for run in taken) for column in COLUMNS} for name, taken in runs.items()}
+
+
+def reckoned(made: dict[int, dict[str, dict[str, float]]], name: str, count: int) -> str:
+    """The figures of a job for more documents than were measured, by the growth from the fewest to the most."""
+    from measure import exponent
+
+    told, sizes = [], sorted(made)
+    for column, unit in (("seconds", "s"), ("cpu", "s of CPU"), ("memory", "MB")):
+        values = [made[size][name][column] for size in sizes]
+        grown = exponent(sizes, values)
+        told.append(f"{values[-1] * (count / sizes[-1]) ** grown:,.0f} {unit} (n^{grown:.2f})")
+    return f"Reckoned for {count:,} documents, {JOBS[name]}: {', '.join(told)}."
 
 
 def main() -> None:
@@ -132,12 +142,18 @@ def main() -> None:
     parser.add_argument("--documents", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--jobs", choices=list(JOBS), nargs="+", default=list(JOBS))
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--median", type=int, default=420, help="words of a document")
+    parser.add_argument("--reckon", type=int, metavar="DOCUMENTS")
     parser.add_argument("--gaoya-most", type=int, default=100_000, help="documents up to which gaoya runs")
     options = parser.parse_args()
     info = machine()
-    made = [row for count in options.documents for row in rows(options, count)]
+    made = {count: medians(options, count) for count in options.documents}
+    rows = [[f"{count:,}", JOBS[name], *of.values()] for count, jobs in made.items() for name, of in jobs.items()]
     print(f"# Files without near-duplicates\n\n{machine_lines(info)}\n")
-    print(table(["documents", "", *COLUMNS.values()], made))
+    print(table(["documents", "", *COLUMNS.values()], rows))
+    if options.reckon:
+        in_all = [name for name in options.jobs if all(name in jobs for jobs in made.values())]
+        print("", *(reckoned(made, name, options.reckon) for name in in_all), sep="\n")
     if {"before", "after"} <= set(options.jobs):
         print("\nBoth versions wrote the same bytes in every round.")
 
