@@ -257,7 +257,7 @@ class Index(Reader):
         if is_arrow(records):
             with Table(records, key, text, group, metadata) as table:
                 return self._ingest("text", table, if_exists, on_error, only_new, commit_every, progress)
-        records = check_many("records", records)
+        records = check_many("records", records, "give pairs (key, text), mappings, or a table that Arrow reads")
         for name, column in (("key", key), ("text", text), ("group", group), ("metadata", metadata)):
             if column is not None:
                 what = f"{name}={quoted(column)} names a column of a data frame"

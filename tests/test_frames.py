@@ -294,7 +294,7 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: drop_near_duplicates(FRAME, "body", scheme="MinHash"), "scheme='MinHash': give a scheme"),  # type: ignore[arg-type]
     (lambda: drop_near_duplicates(FRAME, "body", rules="words"), "rules='words': give a TextRules"),  # type: ignore[arg-type]
     (lambda: drop_near_duplicates(FRAME, "body", against=polars.DataFrame({"x": [1]})), "text='body' is no column of against"),
-    (lambda: drop_near_duplicates(FRAME, "body", against=5), "against is of type int"),
+    (lambda: drop_near_duplicates(FRAME, "body", against=5), "against is of type int: give an Index, or a data frame"),
     (lambda: mark_near_duplicates(FRAME.rename({"place": "similarity"}), "body"), "has a column 'similarity' already, .* rename"),
     (lambda: mark_near_duplicates(FRAME, "body", key="x"), "key='x' is no column"),
     (lambda: pairs_frame(FRAME), r"name the column of texts, as in pairs_frame\(frame, 'body'\)"),

@@ -19,7 +19,7 @@ from ..errors import CorruptIndexError, ParameterError
 from ..immutable import Immutable, differences, restore
 from ..native import Sketch as NativeSketch
 from ..native import Values as NativeValues
-from ..parameters import check_fraction, quoted
+from ..parameters import check_fraction, check_texts, quoted
 from ..settings import StoredSettings
 from ..text import TextRules
 
@@ -362,13 +362,13 @@ def list_of_texts(texts: Any) -> Sequence[Any]:
     if isinstance(texts, np.ndarray):
         if texts.ndim != 1:
             raise ParameterError(f"texts is an array of shape {texts.shape}: give a one-dimensional one")
-        return list(texts.tolist())
+        texts = texts.tolist()
     for method in ("to_pylist", "to_list"):  # of arrays without Arrow's interface, such as those of older pandas
         if hasattr(texts, method):
-            return list(getattr(texts, method)())
+            texts = getattr(texts, method)()
     if not isinstance(texts, Iterable):
         raise ParameterError(f"texts={quoted(texts)}: give a list of texts, a numpy array or an Arrow array")
-    return list(texts)
+    return check_texts("texts", texts, (str, bytes, bytearray, memoryview))
 
 
 def rules_of(rules: Any) -> TextRules:
