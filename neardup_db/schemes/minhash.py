@@ -13,7 +13,17 @@ from ..parameters import SEED_LIMIT, check_choice, check_flag, check_fraction, c
 from ..settings import StoredSettings
 from ..text import TextRules
 from . import plans
-from .base import EVIDENCES, EXPECTED_MAX, FAMILIES, Family, Scheme, SetScheme, native_scheme, values_of
+from .base import (
+    EVIDENCES,
+    EXPECTED_MAX,
+    FAMILIES,
+    Family,
+    Scheme,
+    SetScheme,
+    fingerprint_array,
+    native_scheme,
+    values_of,
+)
 
 _NUM_PERM_MAX: int = native.lib.ND_NUM_PERM_MAX
 _DEFAULT_RECALL = 0.99
@@ -222,7 +232,7 @@ class MinHash(SetScheme):
         return np.frombuffer(value, f"<u{self.slot_bits // 8}").astype(self._dtype)
 
     def encoded(self, name: str, fingerprint: Any) -> bytes:
-        array = np.asarray(fingerprint)
+        array = fingerprint_array(name, fingerprint)
         if array.dtype != self._dtype or array.shape != (self.num_perm,):
             raise ParameterError(
                 f"{name} is {array.dtype}{list(array.shape)}: give {self._dtype}[{self.num_perm}], a fingerprint of this scheme"
