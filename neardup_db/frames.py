@@ -312,7 +312,9 @@ class _Opened:
             opened: Any = nw.from_native(given)
         except TypeError as error:
             kind = type(given).__name__
-            raise ParameterError(f"{name} is of type {kind}: give a data frame of pandas, polars, pyarrow or DuckDB") from error
+            index = "an Index, or " if name != "frame" else ""
+            what = f"{name} is of type {kind}"
+            raise ParameterError(f"{what}: give {index}a data frame of pandas, polars, pyarrow or DuckDB") from error
         self._name = name
         self._is_native = not isinstance(given, (nw.DataFrame, nw.LazyFrame))
         self._back: Callable[[Any], Any] = lambda frame: frame

@@ -68,16 +68,16 @@ class Index(Reader):
 
     target: a path, `":memory:"`, or an open `apsw.Connection` whose transactions stay the caller's. A missing or empty file
     is created when `scheme` is given; afterwards the file knows its parameters, and those given again are compared with it.
-    text: the TextRules, `TextRules()` unless given; for texts of fewer than about 50 words `TextRules.chars()`. name: several
-    indexes, and tables of your own, may share a database. store_text: keep the texts in the file (default False).
+    text: the TextRules, `TextRules()` unless given; for texts of fewer than about 50 words `TextRules.chars(shingle=3)`. name:
+    several indexes, and tables of your own, may share a database. store_text: keep the texts in the file (default False).
     record_matches: look for matches on every add, record them and keep clusters (default True). checksums: True makes a file
     with a checksum in every page, so that each damaged byte of it is an error (default False; decided when the file is
     created). durability: "full" (an acknowledged write survives a power cut) or "normal" (it survives a crash of the program).
-    attach: allow an index inside another program's database. timeout: seconds to wait for another writer, or for another
-    thread that uses this object.
+    read_only: every write is a ReadOnlyError (default False). attach: allow an index inside another program's database.
+    timeout: seconds to wait for another writer, or for another thread that uses this object.
 
-    An Index may be shared by threads: they write in turns, and ask at the same time, by connections of their own (in memory, and
-    on a connection that was given, in turns too). A forked process opens its own. Raises ParameterError, FormatError,
+    Threads may share an Index: they write in turns and read at the same time, each by its own connection (in memory, and on a
+    connection that was given, they read in turns too). A forked process opens its own. Raises ParameterError, FormatError,
     MismatchError, BusyError.
 
     >>> from neardup_db import Index, MinHash
@@ -257,7 +257,7 @@ class Index(Reader):
         if is_arrow(records):
             with Table(records, key, text, group, metadata) as table:
                 return self._ingest("text", table, if_exists, on_error, only_new, commit_every, progress)
-        records = check_many("records", records)
+        records = check_many("records", records, "give pairs (key, text), mappings, or a table that Arrow reads")
         for name, column in (("key", key), ("text", text), ("group", group), ("metadata", metadata)):
             if column is not None:
                 what = f"{name}={quoted(column)} names a column of a data frame"

@@ -37,8 +37,10 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 def quoted(value: Any) -> str:
-    """A value as a message has it: as it is written in source code, or the beginning of that."""
+    """A value as a message has it: as it is written in source code, on one line, or the beginning of that."""
     text = repr(value)
+    if "\n" in text:  # of data frames and arrays
+        text = " ".join(text.split())
     return text if len(text) <= 80 else text[:77] + "..."
 
 
@@ -104,14 +106,14 @@ def check_kind(name: str, value: Any, kind: type, remedy: str) -> Any:
     return value
 
 
-def check_many(name: str, values: Any) -> Iterable[Any]:
+def check_many(name: str, values: Any, remedy: str = "give a list, or another iterable") -> Iterable[Any]:
     """Several of something: no single text, whose letters would be taken for them, and no array of no dimension, which is one."""
     if hasattr(type(values), "columns") and (hasattr(type(values), "dtypes") or hasattr(type(values), "schema")):
         kind = f"{type(values).__module__.partition('.')[0]}.{type(values).__name__}"
-        remedy = "collect a lazy frame first, give a table of pyarrow, pandas 2.2 or polars, or zip its columns"
-        raise ParameterError(f"{name} is a {kind}, and not readable by Arrow's C interface: {remedy}")
+        collect = "collect a lazy frame first, give a table of pyarrow, pandas 2.2 or polars, or zip its columns"
+        raise ParameterError(f"{name} is a {kind}, and not readable by Arrow's C interface: {collect}")
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0:
-        raise ParameterError(f"{name}={quoted(values)} is of type {type(values).__name__}: give a list, or another iterable")
+        raise ParameterError(f"{name}={quoted(values)} is of type {type(values).__name__}: {remedy}")
     return values
 
 
@@ -224,10 +226,19 @@ def check_group(group: Any) -> Key | None:
     return None if group is None else check_key(group, "group")
 
 
-def check_text(text: Any) -> str | bytes:
+def check_text(text: Any, name: str = "text") -> str | bytes:
     if isinstance(text, (str, bytes)):
         return text
-    raise ParameterError(f"text={quoted(text)} is of type {type(text).__name__}: give str, or bytes in UTF-8")
+    raise ParameterError(f"{name}={quoted(text)} is of type {type(text).__name__}: give str, or bytes in UTF-8")
+
+
+def check_texts(name: str, texts: Iterable[Any], kinds: tuple[type, ...] = (str, bytes)) -> list[Any]:
+    """Texts as a list; what is none is named by its place."""
+    checked = list(texts)
+    for place, text in enumerate(checked):
+        if not isinstance(text, kinds):
+            check_text(text, f"{name}[{place}]")
+    return checked
 
 
 def storable(text: str | bytes) -> str:

@@ -24,6 +24,7 @@ from .parameters import (
     check_many,
     check_measure,
     check_text,
+    check_texts,
     quoted,
     storable,
 )
@@ -451,10 +452,10 @@ def _texts(texts: Any, column: str | None) -> Sequence[str | bytes]:
     """The texts of many questions, checked."""
     if is_arrow(texts):
         return texts_of("texts", texts, column, "say which holds the texts, as in query_many(table, text='body')")
-    given = check_many("texts", texts)
+    given = check_many("texts", texts, "give a list of texts, or an array or table that Arrow reads")
     if column is not None:
         raise ParameterError(f"text={quoted(column)} names a column of a data frame, and texts is none: leave text= out")
-    return [check_text(text) for text in given]
+    return check_texts("texts", given)
 
 
 def _few_sketched(texts: Sequence[str | bytes], store: Store) -> Sketches | None:

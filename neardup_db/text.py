@@ -47,7 +47,7 @@ class TextRules(Immutable):
     bytes, always as many. hash_seed: 0 to 2^63 - 1, of "xxh3_64" only; "random" draws one.
 
     Shingles of three words do badly below about 50 words, where one changed word changes too many of them: take
-    `TextRules.chars()` for short texts. Raises ParameterError for a value that is none of these.
+    `TextRules.chars(shingle=3)` for short texts. Raises ParameterError for a value that is none of these.
 
     >>> TextRules(shingle=5)
     TextRules(shingle=5)
@@ -121,8 +121,8 @@ class TextRules(Immutable):
     def chars(cls, **changes: Any) -> TextRules:
         """Rules for short texts, names, typing errors and mixed languages: shingles of five graphemes.
 
-        Five is what "Mining of Massive Datasets" (section 3.2.2) advises for texts of an e-mail's length; with fewer, unrelated
-        texts of one language share many shingles. `changes` are parameters of `TextRules`.
+        Five is what "Mining of Massive Datasets" (section 3.2.2) advises for e-mails. For texts of fewer than about 50 words take
+        `shingle=3` and a threshold of 0.6. `changes` are parameters of `TextRules`.
 
         >>> TextRules.chars().shingle
         5

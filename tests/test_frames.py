@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import SETS, WORDS
 
-from neardup_db import BinaryCode, BitSampling, Index, MinHash, ParameterError, TextRules
+from neardup_db import BinaryCode, BitSampling, Index, MinHash, ParameterError, ShortTextsWarning, TextRules
 from neardup_db.frames import clusters_frame, drop_near_duplicates, mark_near_duplicates, pairs_frame
 
 STORY = "the ferry to the northern islands was cancelled on monday because of a storm that closed the harbour for two days"
@@ -294,7 +295,7 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: drop_near_duplicates(FRAME, "body", scheme="MinHash"), "scheme='MinHash': give a scheme"),  # type: ignore[arg-type]
     (lambda: drop_near_duplicates(FRAME, "body", rules="words"), "rules='words': give a TextRules"),  # type: ignore[arg-type]
     (lambda: drop_near_duplicates(FRAME, "body", against=polars.DataFrame({"x": [1]})), "text='body' is no column of against"),
-    (lambda: drop_near_duplicates(FRAME, "body", against=5), "against is of type int"),
+    (lambda: drop_near_duplicates(FRAME, "body", against=5), "against is of type int: give an Index, or a data frame"),
     (lambda: mark_near_duplicates(FRAME.rename({"place": "similarity"}), "body"), "has a column 'similarity' already, .* rename"),
     (lambda: mark_near_duplicates(FRAME, "body", key="x"), "key='x' is no column"),
     (lambda: pairs_frame(FRAME), r"name the column of texts, as in pairs_frame\(frame, 'body'\)"),
@@ -307,6 +308,16 @@ def test_what_is_refused(call: Callable[[], Any], message: str) -> None:
     """What cannot be meant is refused with the remedy."""
     with pytest.raises(ParameterError, match=message):
         call()
+
+
+def test_short_texts_are_told_what_to_give() -> None:
+    """The warning about short texts names rules and threshold, which are arguments here too; with these there is none."""
+    frame = polars.DataFrame({"body": [f"number {n} of some short titles" for n in range(30)]})
+    with pytest.warns(ShortTextsWarning, match=r"such texts: take TextRules\.chars\(shingle=3\) and a threshold of about 0\.6,"):
+        drop_near_duplicates(frame, "body")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        drop_near_duplicates(frame, "body", 0.6, rules=TextRules.chars(shingle=3))
 
 
 def test_what_is_refused_of_an_index() -> None:

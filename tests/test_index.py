@@ -717,7 +717,7 @@ def test_a_load_of_short_texts_warns_once_and_says_what_to_do() -> None:
     """Most of 20 texts or more have fewer than 20 words: the warning stands at the call, names the share and the remedy, and does
     not come again."""
     with Index(":memory:", MinHash()) as index:
-        with pytest.warns(ShortTextsWarning, match=r"55% of 20 texts have fewer than 20 words.*TextRules\.chars\(\)") as told:
+        with pytest.warns(ShortTextsWarning, match=r"55% of 20 texts have fewer than 20.*TextRules\.chars\(shingle=3\)") as told:
             index.add_many([(n, f"only five words, number {n}" if n < 11 else LONG) for n in range(20)])
         assert [one.filename for one in told] == [__file__]
         with warnings.catch_warnings():

@@ -9,6 +9,7 @@ from typing import Any
 
 import apsw
 import numpy as np
+import pandas
 import pytest
 from histories import PLANS, configurations
 from support import CASES, PAST, Case, Model, keys
@@ -145,6 +146,34 @@ def test_wrong_codes_are_refused(codes: Any, message: str) -> None:
     """query_codes refuses what query_code refuses, and a single code, with the remedy."""
     with Index(":memory:", BinaryCode(64, 3)) as index, pytest.raises(ParameterError, match=message):
         index.query_codes(codes)
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ("one text", r"^texts='one text' is of type str: give a list of texts, or an array or table"),
+        (["one", None], r"^texts\[1\]=None is of type NoneType: give str"),
+        ([["one"]] * 60, r"^texts\[0\]=\['one'\] is of type list: give str"),
+        (["one"] * 3000 + [5], r"^texts\[3000\]=5 is of type int: give str"),
+    ],
+)
+def test_wrong_texts_are_named_by_their_place(texts: Any, message: str) -> None:
+    """query_many refuses what is no text, and says which it is; so does the scheme that makes fingerprints of a list."""
+    with Index(":memory:", MinHash()) as index, pytest.raises(ParameterError, match=message):
+        index.query_many(texts)
+    if isinstance(texts, list):
+        with pytest.raises(ParameterError, match=message):
+            MinHash().fingerprints(texts)
+
+
+def test_records_that_are_none_are_refused_on_one_line() -> None:
+    """A path is told what add_many takes; a value whose repr has lines, such as a Series, is told on one."""
+    frame = pandas.DataFrame({"id": ["a"], "body": ["some text"]})
+    with Index(":memory:", MinHash()) as index:
+        with pytest.raises(ParameterError, match=r"^records='posts.parquet' is of type str: give pairs \(key, text\), mappings"):
+            index.add_many("posts.parquet")  # type: ignore[arg-type]
+        with pytest.raises(ParameterError, match="^record 0: text=id a body some text Name: 0, .* is of type Series: give str"):
+            index.add_many(frame.iterrows())  # type: ignore[arg-type]
 
 
 def test_an_index_of_texts_takes_no_codes() -> None:

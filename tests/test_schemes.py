@@ -214,6 +214,13 @@ def test_wrong_fingerprint(scheme, a):
             scheme.similarity(*pair)
 
 
+@pytest.mark.parametrize("scheme", [MinHash(), MinHash(exact=True), BottomK()], ids=repr)
+def test_texts_are_no_fingerprints(scheme):
+    """similarity of texts is refused with the call that makes a fingerprint."""
+    with pytest.raises(ParameterError, match=r"^a='some text' is a text, not a fingerprint: give scheme.fingerprint\(text\)"):
+        scheme.similarity("some text", scheme.fingerprint("some text"))
+
+
 def test_code_kinds():
     """A code may be bytes, an int, hex, uint8 or, for 64 bits, uint64: bit 63 is the first byte's most significant bit."""
     scheme, number = BinaryCode(64, 3), 0x8000000000000001

@@ -13,13 +13,13 @@ from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar
 
 from .. import native
-from ..arrays import np
+from ..arrays import Array, np
 from ..arrow import is_arrow, texts_of
 from ..errors import CorruptIndexError, ParameterError
 from ..immutable import Immutable, differences, restore
 from ..native import Sketch as NativeSketch
 from ..native import Values as NativeValues
-from ..parameters import check_fraction, quoted
+from ..parameters import check_fraction, check_texts, quoted
 from ..settings import StoredSettings
 from ..text import TextRules
 
@@ -262,7 +262,16 @@ class Scheme(Immutable, ABC):
         """What callers pass as a fingerprint as a value of `fingerprint_native`; ParameterError where it is none."""
 
     def similarity(self, a: Any, b: Any) -> float:
-        """Similarity of two fingerprints as the scheme's rule measures it."""
+        """Similarity of two fingerprints as the scheme's rule measures it; of `MinHash(exact=True)` the estimate by signatures.
+
+        For the true Jaccard similarity of two texts take `compute.jaccard` of their sorted, distinct `compute.shingle_hashes`.
+        Raises ParameterError for what is no fingerprint of this scheme.
+
+        >>> from neardup_db import MinHash
+        >>> scheme = MinHash()
+        >>> scheme.similarity(scheme.fingerprint("the quick brown fox"), scheme.fingerprint("The quick brown fox!"))
+        1.0
+        """
         if a is None or b is None:
             return 0.0
         return native.similarity(self.fingerprint_native, self.encoded("a", a), self.encoded("b", b))[0]
@@ -362,13 +371,20 @@ def list_of_texts(texts: Any) -> Sequence[Any]:
     if isinstance(texts, np.ndarray):
         if texts.ndim != 1:
             raise ParameterError(f"texts is an array of shape {texts.shape}: give a one-dimensional one")
-        return list(texts.tolist())
+        texts = texts.tolist()
     for method in ("to_pylist", "to_list"):  # of arrays without Arrow's interface, such as those of older pandas
         if hasattr(texts, method):
-            return list(getattr(texts, method)())
+            texts = getattr(texts, method)()
     if not isinstance(texts, Iterable):
         raise ParameterError(f"texts={quoted(texts)}: give a list of texts, a numpy array or an Arrow array")
-    return list(texts)
+    return check_texts("texts", texts, (str, bytes, bytearray, memoryview))
+
+
+def fingerprint_array(name: str, fingerprint: Any) -> Array:
+    """What callers pass as a fingerprint as an array; ParameterError for a text."""
+    if isinstance(fingerprint, (str, bytes)):
+        raise ParameterError(f"{name}={quoted(fingerprint)} is a text, not a fingerprint: give scheme.fingerprint(text)")
+    return np.asarray(fingerprint)
 
 
 def rules_of(rules: Any) -> TextRules:

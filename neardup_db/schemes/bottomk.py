@@ -12,7 +12,7 @@ from ..immutable import records_given
 from ..parameters import check_choice, check_flag, check_fraction, check_integer
 from ..settings import StoredSettings
 from ..text import TextRules
-from .base import EXPECTED_MAX, MEASURES, SetScheme
+from .base import EXPECTED_MAX, MEASURES, SetScheme, fingerprint_array
 
 _K_MAX: int = native.lib.ND_K_MAX
 
@@ -117,7 +117,7 @@ class BottomK(SetScheme):
         return [hashes[start:end] for start, end in pairwise([0, *ends])]
 
     def encoded(self, name: str, fingerprint: Any) -> bytes:
-        array = np.asarray(fingerprint)
+        array = fingerprint_array(name, fingerprint)
         if array.ndim != 1 or array.dtype not in (np.uint64, np.uint32):
             raise ParameterError(f"{name} is {array.dtype}{list(array.shape)}: give uint64[n] or uint32[n]")
         if array.size > self.k or (array.size > 1 and not (array[1:] > array[:-1]).all()):

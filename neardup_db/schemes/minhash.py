@@ -13,7 +13,17 @@ from ..parameters import SEED_LIMIT, check_choice, check_flag, check_fraction, c
 from ..settings import StoredSettings
 from ..text import TextRules
 from . import plans
-from .base import EVIDENCES, EXPECTED_MAX, FAMILIES, Family, Scheme, SetScheme, native_scheme, values_of
+from .base import (
+    EVIDENCES,
+    EXPECTED_MAX,
+    FAMILIES,
+    Family,
+    Scheme,
+    SetScheme,
+    fingerprint_array,
+    native_scheme,
+    values_of,
+)
 
 _NUM_PERM_MAX: int = native.lib.ND_NUM_PERM_MAX
 _DEFAULT_RECALL = 0.99
@@ -40,7 +50,7 @@ class MinHash(SetScheme):
     slot. family: "affine32", or "java32", the linear functions of the article "MinHashing and LSH". expected: documents that the
     index is planned for.
 
-    Short texts share less than they seem to: for fewer than about 50 words take `TextRules.chars()` and a threshold of about 0.6.
+    Of texts below about 50 words one changed word changes many shingles: take `TextRules.chars(shingle=3)`, threshold 0.6.
 
     `fingerprint` gives uint16[num_perm] (uint32 with slot_bits=32).
 
@@ -222,7 +232,7 @@ class MinHash(SetScheme):
         return np.frombuffer(value, f"<u{self.slot_bits // 8}").astype(self._dtype)
 
     def encoded(self, name: str, fingerprint: Any) -> bytes:
-        array = np.asarray(fingerprint)
+        array = fingerprint_array(name, fingerprint)
         if array.dtype != self._dtype or array.shape != (self.num_perm,):
             raise ParameterError(
                 f"{name} is {array.dtype}{list(array.shape)}: give {self._dtype}[{self.num_perm}], a fingerprint of this scheme"

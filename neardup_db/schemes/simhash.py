@@ -25,7 +25,7 @@ class SimHash(CodeScheme):
     do, chunk tables or a scan are chosen.
 
     `fingerprint` gives uint8[bits // 8], most significant bit first. similarity = 1 - distance / bits. Three bits of 64 mean
-    nearly equal texts: of pairs with a Jaccard similarity of 0.9 one in ten is that near; MinHash is for looser likeness.
+    nearly equal texts: of pairs with a Jaccard similarity of 0.9 to 0.95 a quarter are that near; MinHash finds looser likeness.
 
     >>> scheme = SimHash(max_distance=3)
     >>> code = scheme.fingerprint("the cat sat on the mat")

@@ -107,6 +107,8 @@ def _listed(given: str | bytes) -> Iterable[str]:
     """A file, or the Parquet files in a folder and those below it; what begins with a dot or an underscore is no data."""
     path = os.fsdecode(given)
     if not os.path.isdir(path):
+        if not os.path.exists(path):
+            raise ParameterError(f"{path!r} is no file: give the path of a Parquet file, or of a folder of them")
         return [check_path(given)]
     found = []
     for folder, folders, names in os.walk(path):
