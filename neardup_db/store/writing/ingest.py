@@ -363,7 +363,7 @@ class Ingest:
                 outcome, matches = self.writer.add(record, sketch, now, if_exists=if_exists, limit=1)
         except DuplicateKeyError as error:
             if self.options.on_error != "skip":
-                raise
+                raise DuplicateKeyError(f"record {batch.number(i)}: {error}") from error
             self._skip(batch.number(i), record.key, error)
             return
         if outcome != "matched":
