@@ -302,7 +302,7 @@ class Ingest:
     def _prepared(self, batch: Batch) -> tuple[Work, int]:
         """The work of writing a batch, and the bytes that it holds."""
         sketches = self._sketch(batch)
-        size = sum(len(value) for value in sketches.values if value is not None) + batch.size * self.store.store_text
+        size = sum(map(len, filter(None, sketches.values))) + batch.size * self.store.store_text
         return partial(self._take, batch, sketches), size
 
     def _sketch(self, batch: Batch) -> Sketches:
