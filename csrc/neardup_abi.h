@@ -252,6 +252,10 @@ const uint64_t *nd_values_tokens(const nd_values *values); /* tokens of text i *
 /* Text -> value, appended; `work` is scratch. SimHash's bits must fit the hash of the rules, else ND_ERROR_PARAMETER. */
 int nd_scheme_append_texts(const nd_scheme *scheme, const nd_rules *rules, nd_text *work, const uint8_t *const *texts,
     const size_t *sizes, size_t count, nd_values *values);
+/* The values of texts as rows of `width` bytes, zeros where a text has none: empty[i] is then 1, else 0. What values held is lost.
+ * ND_ERROR_PARAMETER where a value has another size. */
+int nd_scheme_text_rows(const nd_scheme *scheme, const nd_rules *rules, nd_text *work, const uint8_t *const *texts,
+    const size_t *sizes, size_t count, nd_values *values, size_t width, uint8_t *rows, uint8_t *empty);
 /* The value of the shingles that the workspace holds (after nd_text_hash). */
 int nd_scheme_append_work(const nd_scheme *scheme, const nd_rules *rules, const nd_text *work, nd_values *values);
 /* The value of shingles hashed by the caller: digests of digest_size bytes, big-endian. */

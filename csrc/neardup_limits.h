@@ -30,6 +30,8 @@
 #define ND_MINIMA_AT_ONCE                                                                                                        \
     ND_LIMIT((size_t)1 << 26, (size_t)1 << 17) /* minima between two questions whether to stop: milliseconds */
 
+#define ND_ROWS_AT_ONCE ND_LIMIT((size_t)64, (size_t)2) /* values that are moved to their rows while the first cache holds them */
+
 /* ---- sorting --------------------------------------------------------------------------------------------------------- */
 
 #define ND_INSERTION_LIMIT ND_LIMIT(48, 4) /* values up to which inserting one by one is faster than counting digits */

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
+from . import limits
 from ._texts import pointer
 from .arrays import Array, np
 from .errors import NearDupError, ParameterError
@@ -18,6 +19,7 @@ from .native import ffi
 from .parameters import quoted
 
 STREAM, ARRAY = "__arrow_c_stream__", "__arrow_c_array__"
+ON_DEVICES = "__arrow_c_device_stream__", "__arrow_c_device_array__"
 
 
 class ArrowStream(Protocol):
@@ -33,8 +35,12 @@ class ArrowArray(Protocol):
 
 
 def is_arrow(data: Any) -> bool:
-    """Whether data can be read here."""
-    return hasattr(data, STREAM) or hasattr(data, ARRAY)
+    """Whether data can be read here. ParameterError where it stands in the memory of a device alone."""
+    if hasattr(data, STREAM) or hasattr(data, ARRAY):
+        return True
+    if any(hasattr(data, method) for method in ON_DEVICES):
+        raise ParameterError(f"{quoted(data)} hands its data over in the memory of a device alone: copy it to main memory first")
+    return False
 
 
 def texts_of(name: str, data: Any, column: str | None, remedy: str) -> LocatedTexts:
@@ -48,13 +54,15 @@ def texts_of(name: str, data: Any, column: str | None, remedy: str) -> LocatedTe
         number = source.number("text", column, is_string, TEXTS)
         before = 0
         for chunk in source.chunks():
-            located, nulls = chunk[number].texts(0, len(chunk[number]))
-            if nulls is not None and nulls.any():
-                row = before + int(np.argmax(nulls))
-                raise ParameterError(f"{name}: row {row} is null: fill the nulls, or leave such rows out")
-            texts += located
-            before += len(located)
-    return texts[:]
+            strings = chunk[number]
+            for start in range(0, len(strings), limits.SLICE_TEXTS):  # arrays that stay in the processor's cache
+                located, nulls = strings.texts(start, min(limits.SLICE_TEXTS, len(strings) - start))
+                if nulls is not None and nulls.any():
+                    row = before + int(np.argmax(nulls))
+                    raise ParameterError(f"{name}: row {row} is null: fill the nulls, or leave such rows out")
+                texts += located
+                before += len(located)
+    return texts
 
 
 # ---- types -----------------------------------------------------------------------------------------------------------
@@ -71,7 +79,6 @@ _NAMES = {
     "ts": "timestamp", "tD": "duration", "ti": "interval", "+l": "list", "+L": "large_list", "+w": "fixed_size_list",
     "+v": "list_view", "+s": "struct", "+m": "map", "+u": "union", "+r": "run_end_encoded",
 }  # fmt: skip
-_VIEW = [("size", "i4"), ("head", "u4"), ("buffer", "i4"), ("offset", "i4")]
 _INLINE = 12
 """Bytes up to which a string stands inside its view, behind its size."""
 
@@ -283,8 +290,8 @@ class Column:
         values = kind.values
         self._dictionary = None if values is None else Column(values, array.dictionary, 0, array.dictionary.length, None, owner)
         self._listed: list[Any] | None = None
-        self._located: tuple[Array, Array, Array] | None = None
-        """The values of the dictionary as Python has them, and where they stand, when they were asked for."""
+        self._located: tuple[Array, Array, Array | None] | None = None
+        """The values of the dictionary as Python has them, and where they stand, when they were asked for; behind them a null."""
 
     def __len__(self) -> int:
         return self._length
@@ -341,11 +348,11 @@ class Column:
         """The places of the values in the dictionary; of a null row one beyond them."""
         at, beyond = self._array.offset + self._first + start, self._array.dictionary.length
         indices = _buffer(self._array, 1, _INTEGERS[self.kind.format], at, count).astype(np.int64)
+        used = indices if nulls is None else indices[~nulls]
+        if len(used) and (used.min() < 0 or used.max() >= beyond):
+            raise NearDupError(f"the producer's column {self.kind.name!r} has indices outside of its dictionary")
         if nulls is not None:
             indices[nulls] = beyond
-        outside = (indices < 0) | (indices > beyond) | ((indices == beyond) if nulls is None else (indices == beyond) & ~nulls)
-        if outside.any():
-            raise NearDupError(f"the producer's column {self.kind.name!r} has indices outside of its dictionary")
         return indices
 
     def _strings(self, start: int, count: int) -> tuple[Array, Array, Array | None]:
@@ -355,8 +362,8 @@ class Column:
             if self._located is None:
                 self._located = self._dictionary._with_nothing()
             places = self._indices(start, count, nulls)
-            addresses, sizes, absent = (array[places] for array in self._located)
-            return addresses, sizes, absent if absent.any() else None
+            addresses, sizes, absent = self._located
+            return addresses.take(places), sizes.take(places), nulls if absent is None else absent.take(places)
         if self.kind.format == "n":
             return np.zeros(count, np.uintp), np.zeros(count, np.uintp), nulls
         at = self._array.offset + self._first + start
@@ -365,21 +372,20 @@ class Column:
             sizes[nulls] = 0
         return addresses, sizes, nulls
 
-    def _with_nothing(self) -> tuple[Array, Array, Array]:
-        """All strings, and behind them one that is null."""
+    def _with_nothing(self) -> tuple[Array, Array, Array | None]:
+        """All strings, and behind them one that is null. Which are null: None where no other is."""
         addresses, sizes, nulls = self._strings(0, self._length)
-        absent = np.zeros(self._length, np.bool_) if nulls is None else nulls
         nothing = np.zeros(1, np.uintp)
-        return np.append(addresses, nothing), np.append(sizes, nothing), np.append(absent, True)
+        return np.append(addresses, nothing), np.append(sizes, nothing), None if nulls is None else np.append(nulls, True)
 
 
 def _cut(array: Any, kind: Type, at: int, count: int, nulls: Array | None) -> tuple[Array, Array]:
     """Strings one behind another in a buffer, by where each ends."""
-    offsets = _buffer(array, 1, _OFFSETS[kind.format], at, count + 1 if count else 0).astype(np.int64)
     if not count:
         return np.empty(0, np.uintp), np.empty(0, np.uintp)
-    sizes = np.diff(offsets)
-    if offsets[0] < 0 or (sizes < 0).any():
+    offsets = _buffer(array, 1, _OFFSETS[kind.format], at, count + 1).astype(np.int64, copy=False)
+    sizes = offsets[1:] - offsets[:-1]
+    if offsets[0] < 0 or sizes.min() < 0:
         raise NearDupError(f"the producer's column {kind.name!r} has strings that end before they begin")
     base = _address(array, 2)
     if not base:
@@ -391,23 +397,32 @@ def _cut(array: Any, kind: Type, at: int, count: int, nulls: Array | None) -> tu
 
 def _viewed(array: Any, kind: Type, at: int, count: int, nulls: Array | None) -> tuple[Array, Array]:
     """Strings by views of 16 bytes: short ones stand inside, behind the size; of others a view says the buffer and the place."""
-    views = _buffer(array, 1, _VIEW, at, count)
-    sizes = views["size"].astype(np.int64)
-    if nulls is not None:
-        sizes[nulls] = 0
     if not count:
         return np.empty(0, np.uintp), np.empty(0, np.uintp)
-    if (sizes < 0).any():
+    views = _buffer(array, 1, np.int32, 4 * at, 4 * count).reshape(count, 4)  # size, first bytes, buffer, place in it
+    sizes = views[:, 0].astype(np.int64)
+    if nulls is not None:
+        sizes[nulls] = 0
+    least = sizes.min()
+    if least < 0:
         raise NearDupError(f"the producer's column {kind.name!r} has strings of a negative size")
-    addresses = np.uintp(_address(array, 1) + 16 * at + 4) + np.arange(0, 16 * count, 16, dtype=np.uintp)
+    if least > _INLINE:
+        return _elsewhere(array, kind, views, sizes), sizes.view(np.uintp)
+    first = _address(array, 1) + 16 * at + 4
+    addresses = np.arange(first, first + 16 * count, 16, dtype=np.uintp)
     long = np.flatnonzero(sizes > _INLINE)
     if len(long):
-        spaces = array.n_buffers - 3
-        lengths = _buffer(array, array.n_buffers - 1, np.int64, 0, spaces)
-        begins = np.array([_address(array, 2 + i) for i in range(spaces)], np.uintp)
-        which, offsets = views["buffer"][long], views["offset"][long].astype(np.int64)
-        inside = (which >= 0) & (which < spaces) & (offsets >= 0)
-        if not inside.all() or (offsets + sizes[long] > lengths[which]).any():
-            raise NearDupError(f"the producer's column {kind.name!r} has strings outside of its buffers")
-        addresses[long] = begins[which] + offsets.view(np.uintp)
+        addresses[long] = _elsewhere(array, kind, views[long], sizes[long])
     return addresses, sizes.view(np.uintp)
+
+
+def _elsewhere(array: Any, kind: Type, views: Array, sizes: Array) -> Array:
+    """The addresses of strings that do not stand in their views."""
+    spaces = array.n_buffers - 3
+    lengths = _buffer(array, array.n_buffers - 1, np.int64, 0, spaces)
+    which, offsets = views[:, 2].astype(np.intp), views[:, 3].astype(np.int64)
+    wrong = which.view(np.uintp).max() >= spaces or offsets.min() < 0  # of a negative number that is a large one
+    if wrong or (offsets + sizes > (lengths[0] if spaces == 1 else lengths[which])).any():
+        raise NearDupError(f"the producer's column {kind.name!r} has strings outside of its buffers")
+    begins = np.array([_address(array, 2 + i) for i in range(spaces)], np.uintp)
+    return offsets.view(np.uintp) + (begins[0] if spaces == 1 else begins[which])

@@ -23,6 +23,12 @@ class LocatedTexts(Sequence[str | bytes]):
         self._parts += others._parts
         return self
 
+    def parts(self, most: int) -> Iterator[LocatedTexts]:
+        """All of them, at most so many at a time, in pieces as they were put together."""
+        for addresses, sizes, owners in self._parts:
+            for start in range(0, len(sizes), most):
+                yield LocatedTexts(addresses[start : start + most], sizes[start : start + most], owners)
+
     @property
     def _whole(self) -> tuple[Array, Array, Sequence[Any]]:
         if len(self._parts) > 1:
@@ -36,7 +42,7 @@ class LocatedTexts(Sequence[str | bytes]):
         return self._whole[1]
 
     def __len__(self) -> int:
-        return len(self._whole[0])
+        return sum(len(part[0]) for part in self._parts)
 
     @overload
     def __getitem__(self, place: int) -> str | bytes: ...
@@ -69,4 +75,6 @@ class LocatedTexts(Sequence[str | bytes]):
 
 def fitting(sizes: Array, most_bytes: int) -> int:
     """How many of the sizes come before most_bytes is reached, the one that reaches it too."""
+    if int(sizes.sum()) < most_bytes:
+        return len(sizes)
     return min(len(sizes), int(np.searchsorted(np.cumsum(sizes), max(most_bytes, 1))) + 1)

@@ -329,11 +329,22 @@ def _located(texts: list[Any] | LocatedTexts, start: int) -> tuple[Any, Any, Any
     return ffi.from_buffer("const uint8_t *[]", addresses), ffi.from_buffer("size_t[]", sizes), owners
 
 
-def _append(scheme: Any, rules: Any, mine: _Thread, texts: list[Any] | LocatedTexts, start: int, subject: str) -> int:
-    """Appends the values of some texts from `start` on to the thread's list; returns how many."""
-    pointers, sizes, _owners = _located(texts, start)
-    check(lib.nd_scheme_append_texts(scheme, rules, mine.text, pointers, sizes, len(sizes), mine.values), subject)
-    return len(sizes)
+def _parts(texts: list[Any] | LocatedTexts) -> Iterator[list[Any] | LocatedTexts]:
+    most = limits.SLICE_TEXTS
+    if isinstance(texts, LocatedTexts):
+        return texts.parts(most)
+    # lists of our own keep the texts alive, whatever other threads do
+    return (texts[first : first + most] for first in range(0, len(texts), most))
+
+
+def _pieces(texts: list[Any] | LocatedTexts) -> Iterator[tuple[Any, Any, int]]:
+    """Texts as C takes them, some after others: their addresses, their sizes, and how many they are."""
+    for part in _parts(texts):
+        start = 0
+        while start < len(part):
+            pointers, sizes, _owners = _located(part, start)
+            yield pointers, sizes, len(sizes)
+            start += len(sizes)
 
 
 def values_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes]) -> Values:
@@ -341,14 +352,33 @@ def values_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes]) -> Va
     texts = texts if isinstance(texts, (list, LocatedTexts)) else list(texts)
     mine = _mine()
     lib.nd_values_clear(mine.values)
-    for first in range(0, len(texts), limits.SLICE_TEXTS):
-        part = texts[first : first + limits.SLICE_TEXTS]  # a list of our own keeps the texts alive, whatever other threads do
-        start = 0
-        while start < len(part):
-            start += _append(scheme, rules, mine, part, start, "fingerprints of texts")
+    for piece in _pieces(texts):
+        check(lib.nd_scheme_append_texts(scheme, rules, mine.text, *piece, mine.values), "fingerprints of texts")
     taken = _taken(mine.values)
     mine.give_back(len(taken.data))
     return taken
+
+
+def rows_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes], width: int) -> tuple[Array, Array]:
+    """The values of texts, of `width` bytes each, under built-in rules: uint8[n, width]; and which have none, bool[n]: their rows
+    are zeros. To collect all values and copy them afterwards takes as long again as fingerprinting short texts."""
+    texts = texts if isinstance(texts, (list, LocatedTexts)) else list(texts)
+    rows, empty = np.empty((len(texts), width), np.uint8), np.empty(len(texts), np.bool_)
+    mine, start = _mine(), 0
+    for pointers, sizes, some in _pieces(texts):
+        out = pointer(rows[start : start + some], "uint8_t[]"), pointer(empty[start : start + some], "uint8_t[]")
+        status = lib.nd_scheme_text_rows(scheme, rules, mine.text, pointers, sizes, some, mine.values, width, *out)
+        check(status, "fingerprints of texts")
+        start += some
+    return rows, empty
+
+
+def rows_of(values: Values, width: int) -> tuple[Array, Array]:
+    """The same of values that were made already."""
+    empty = values.sizes() == 0
+    rows = np.zeros((len(empty), width), np.uint8)
+    rows[~empty] = np.frombuffer(values.data, np.uint8).reshape(-1, width)
+    return rows, empty
 
 
 def value_maker(scheme: Any, rules: Any) -> Callable[[str | bytes], tuple[bytes | None, int]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable, Iterator
+from datetime import date
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +19,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import SETS, WORDS
 
-from neardup_db import AddReport, Index, MinHash, NearDupError, ParameterError, SimHash, TextRules
+from neardup_db import (
+    AddReport,
+    BitSampling,
+    DuplicateKeyError,
+    Index,
+    MinHash,
+    NearDupError,
+    ParameterError,
+    SimHash,
+    TextRules,
+)
 
 TEXTS = [
     "a b c d", "a b c d e", "", "日本語のテキストの例", "x y z", "x y z und ein längerer Text, der nirgends hineinpasst", "x y z",
@@ -113,6 +125,92 @@ def test_arrays_of_strings_have_the_fingerprints_of_the_list(scheme: Any) -> Non
             assert index.query_many(texts[2:9][1:]) == index.query_many(TEXTS[3:9])
     rules = TextRules(tokens=str.split)
     assert np.array_equal(scheme.fingerprints(column, rules), scheme.fingerprints(TEXTS, rules))
+
+
+@given(data=st.data())
+@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_random_arrays_have_the_fingerprints_of_the_list(small_limits: None, data: st.DataObject) -> None:
+    """Any strings in any layout, chunks and slices: their fingerprints, and which are empty, are those of the list."""
+    texts = data.draw(st.lists(st.text("ab é日", max_size=20) | st.just("a text of more than twelve bytes"), max_size=12))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(texts)), max_size=3)))
+    kind = data.draw(st.sampled_from([pa.string(), pa.large_string(), pa.string_view()]))
+    chunks = []
+    for start, end in pairwise([0, *cuts, len(texts)]):
+        before, behind = data.draw(st.integers(0, 2)), data.draw(st.integers(0, 2))
+        rows = [*["before"] * before, *texts[start:end], *[None] * behind]
+        array = pa.array(rows, kind)
+        if data.draw(st.booleans()):
+            words = ["before", None, *dict.fromkeys(texts), "unused"]
+            places = pa.array([words.index(row) for row in rows], data.draw(st.sampled_from([pa.int8(), pa.uint64()])))
+            array = pa.DictionaryArray.from_arrays(places, pa.array(words, kind))
+        chunks.append(array[before : before + end - start])
+    scheme = data.draw(st.sampled_from([MinHash(), MinHash(slot_bits=32, num_perm=7, recall=0.1), SimHash(), BitSampling()]))
+    wanted, wanted_empty = scheme.fingerprints(texts, WORDS, return_empty=True)
+    assert [one is None for one in (scheme.fingerprint(text, WORDS) for text in texts)] == wanted_empty.tolist()
+    for chunk, (start, end) in zip(chunks, pairwise([0, *cuts, len(texts)]), strict=True):
+        made, empty = scheme.fingerprints(chunk, WORDS, return_empty=True)
+        assert np.array_equal(made, wanted[start:end]) and np.array_equal(empty, wanted_empty[start:end])
+    if len({chunk.type for chunk in chunks}) == 1:
+        assert np.array_equal(scheme.fingerprints(pa.chunked_array(chunks), WORDS), wanted)
+
+
+def test_views_into_several_buffers() -> None:
+    """Strings of a view stand inside of it up to twelve bytes, longer ones in any of its buffers."""
+    buffers = [pa.py_buffer(b"..one two three four"), pa.py_buffer(b"five six seven eight.")]
+    views = [(13, 0, 2), (20, 1, 0), (18, 0, 2), (14, 1, 1)]
+    wanted = [(buffers[which].to_pybytes()[place : place + size]).decode() for size, which, place in views]
+    packed = b"".join(np.array([size, 0, which, place], "i4").tobytes() for size, which, place in views)
+    for more in ([], ["", "short", "twelve bytes"]):
+        inside = b"".join(np.int32(len(text)).tobytes() + text.encode().ljust(12, b"\0") for text in more)
+        count = len(views) + len(more)
+        array = pa.Array.from_buffers(pa.string_view(), count, [None, pa.py_buffer(packed + inside), *buffers])
+        assert np.array_equal(MinHash().fingerprints(array), MinHash().fingerprints([*wanted, *more]))
+
+
+def test_offsets_beyond_two_gigabytes() -> None:
+    """Large strings are found where 32 bits do not reach."""
+    texts = ["one two three", "", "four five six"]
+    far = 2**31 + 5
+    data = np.zeros(far + 100, np.uint8)  # pages that nobody touches take no memory
+    data[far : far + 26] = np.frombuffer("".join(texts).encode(), np.uint8)
+    ends = np.array([far, far + 13, far + 13, far + 26])
+    array = pa.Array.from_buffers(pa.large_string(), 3, [None, pa.py_buffer(ends), pa.py_buffer(data)])
+    assert np.array_equal(MinHash().fingerprints(array), MinHash().fingerprints(texts))
+
+
+def steps(run: Callable[[], Any]) -> int:
+    """Lines of Python, and calls from it, in this thread."""
+    counted = 0
+
+    def traced(frame: Any, event: str, argument: Any) -> Any:
+        nonlocal counted
+        counted += 1
+        return traced
+
+    def called(frame: Any, event: str, argument: Any) -> None:
+        nonlocal counted
+        counted += 1
+
+    before = sys.gettrace(), sys.getprofile()
+    sys.setprofile(called)
+    sys.settrace(traced)
+    try:
+        run()
+    finally:
+        sys.settrace(before[0])
+        sys.setprofile(before[1])
+    return counted
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())], ids=str
+)
+@pytest.mark.parametrize("scheme", [MinHash(), SimHash(), BitSampling()], ids=repr)
+def test_no_python_for_a_row(kind: pa.DataType, scheme: Any) -> None:
+    """Fingerprints of many rows take no more steps of Python than those of a few, whatever the layout."""
+    few, many = (pa.array(["short", "a text of more than twelve bytes"] * count, kind) for count in (5, 1000))
+    scheme.fingerprints(few)
+    assert steps(lambda: scheme.fingerprints(many)) == steps(lambda: scheme.fingerprints(few))
 
 
 def frames_of_texts() -> list[Any]:
@@ -237,11 +335,39 @@ def test_keys(keys: pa.Array) -> None:
         assert list(index) == keys.to_pylist()
 
 
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+@pytest.mark.parametrize("sign", ["int", "uint"])
+def test_integers_of_every_width(sign: str, bits: int) -> None:
+    """Keys of a column of integers are these integers, at both ends of what the type holds and a key may be."""
+    kind = np.iinfo(f"{sign}{bits}")
+    ends = [int(kind.min), 0, 5, min(int(kind.max), 2**63 - 1)] if sign == "int" else [0, 5, min(int(kind.max), 2**63 - 1)]
+    keys = pa.array(ends, f"{sign}{bits}")
+    with Index(":memory:", SETS, text=WORDS) as index:
+        index.add_many(table(id=keys, body=["a b"] * len(ends)), key="id", text="body")
+        assert list(index) == ends
+
+
+@pytest.mark.parametrize("length", [3, 2000])
+def test_a_key_that_comes_twice(length: int) -> None:
+    """It is refused with its row, and nothing is stored; so is a key that the index has."""
+    with Index(":memory:", SETS, text=WORDS) as index:
+        twice = table(id=[*range(length), 1], body=[f"a b {i}" for i in range(length + 1)])
+        with pytest.raises(DuplicateKeyError, match=f"record {length}: key 1 is already in the index"):
+            index.add_many(twice, key="id", text="body")
+        index.add(length - 1, "x y")
+        with pytest.raises(DuplicateKeyError, match=f"record {length - 1}: key {length - 1} is already in the index"):
+            index.add_many(twice[:length], key="id", text="body")
+        assert list(index) == [length - 1]
+        report = index.add_many(twice, key="id", text="body", on_error="skip")
+        assert [one.record for one in report.problems] == [length - 1, length]
+
+
 def test_keys_that_do_not_fit() -> None:
     """A number beyond 64 bits with a sign is refused with its record."""
-    keys = pa.array([1, 2**64 - 1], pa.uint64())
-    with Index(":memory:", SETS, text=WORDS) as index, pytest.raises(ParameterError, match="record 1: key=18446744073709551615 "):
-        index.add_many(table(id=keys, body=["a", "b"]), key="id", text="body")
+    for number in (2**63, 2**64 - 1):
+        keys = pa.array([1, number], pa.uint64())
+        with Index(":memory:", SETS, text=WORDS) as index, pytest.raises(ParameterError, match=f"record 1: key={number} "):
+            index.add_many(table(id=keys, body=["a", "b"]), key="id", text="body")
 
 
 def test_metadata_and_groups() -> None:
@@ -275,7 +401,17 @@ def test_metadata_that_json_does_not_hold() -> None:
 # ---- what is refused -----------------------------------------------------------------------------------------------------
 
 TIMES = pa.array([0], pa.timestamp("us", "UTC"))
+RUNS = pa.RunEndEncodedArray.from_arrays(pa.array([2], pa.int32()), pa.array(["a b"]))
+
+
+class OnDevice:
+    """What has no other method, such as frames in the memory of a graphics card."""
+
+    def __arrow_c_device_array__(self, requested_schema: object | None = None, **kwargs: object) -> object: ...
+
+
 WIDE = table(id=[1], body=["a"], n=[1], b=[b"a"], t=TIMES, f=[1.0], d=pa.array([1]).dictionary_encode(), l=pa.array([[TIMES[0]]]))
+WIDE = WIDE.append_column("day", pa.array([date(2026, 1, 1)]))
 REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "objects of all kinds": (
         pandas.DataFrame({"id": [1, 2], "body": ["a", "b"], "x": ["a", 1]}),
@@ -301,6 +437,11 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "keys that are times": (WIDE, {"key": "t", "text": "body"}, "key='t' is a column of timestamp"),
     "groups that are lists": (WIDE, {"key": "id", "text": "body", "group": "l"}, "group='l' is a column of list"),
     "times": (WIDE, {"key": "id", "text": "body", "metadata": ["t"]}, "metadata='t' is a column of timestamp: .* cast it"),
+    "dates": (WIDE, {"key": "id", "text": "body", "metadata": ["day"]}, "metadata='day' is a column of date: .* cast it"),
+    "runs": (table(id=[1, 2], body=RUNS), {"key": "id", "text": "body"}, "a column of run_end_encoded: .* cast it"),
+    "fixed binary": (table(id=[1], body=pa.array([b"a"], pa.binary(1))), {"key": "id", "text": "body"}, "of fixed_size_binary: "),
+    "bytes that are no UTF-8": (table(id=[1], body=[b"\xff"]), {"key": "id", "text": "body"}, "a column of binary: give one of"),
+    "a device's memory": (OnDevice(), {"key": "id", "text": "body"}, "of a device alone: copy it to main memory"),
     "lists of times": (WIDE, {"key": "id", "text": "body", "metadata": ["l"]}, "metadata='l' is a column of list"),
     "array": (TABLE["body"], {"key": "id", "text": "body"}, "records is an array of string: give a table"),
     "lazy frame": (polars.LazyFrame({"a": [1]}), {"key": "a", "text": "a"}, "records is a polars.LazyFrame, .* collect"),
@@ -328,11 +469,15 @@ def test_questions_that_are_refused() -> None:
             (TABLE["id"], {}, "texts is an array of int64: give one of strings"),
             (["a"], {"text": "body"}, "text='body' names a column of a data frame, and texts is none"),
             (polars.LazyFrame({"a": [1]}), {"text": "a"}, "texts is a polars.LazyFrame"),
+            (RUNS, {}, "texts is an array of run_end_encoded: .* cast it"),
+            (OnDevice(), {}, "of a device alone"),
         ):
             with pytest.raises(ParameterError, match=message):
                 index.query_many(data, **options)
     with pytest.raises(ParameterError, match=r"the columns 'id', 'body': give one of them"):
         MinHash().fingerprints(TABLE)
+    with pytest.raises(ParameterError, match="of a device alone"):
+        MinHash().fingerprints(OnDevice())
 
 
 # ---- producers -----------------------------------------------------------------------------------------------------------

@@ -35,7 +35,11 @@ int nd_scheme_slots(const nd_scheme *scheme, nd_scratch *scratch, const uint64_t
 
 void nd_scheme_pack_slots(const nd_scheme *scheme, const uint32_t *slots, uint8_t *signature)
 {
-    size_t slot_size = (size_t)scheme->slot_bits / 8;
-    for (size_t i = 0; i < (size_t)scheme->num_perm; i++)
-        memcpy(signature + i * slot_size, &slots[i], slot_size);
+    const size_t num_perm = (size_t)scheme->num_perm;
+    if (scheme->slot_bits == 32) {
+        memcpy(signature, slots, 4 * num_perm);
+        return;
+    }
+    for (size_t i = 0; i < num_perm; i++)
+        memcpy(signature + 2 * i, &slots[i], 2); /* a size that the compiler knows: else each is a call */
 }

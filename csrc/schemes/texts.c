@@ -163,6 +163,42 @@ int nd_scheme_append_texts(const nd_scheme *scheme, const nd_rules *rules, nd_te
     return status;
 }
 
+/* The values as rows. 0 where one of them has another size. */
+static int spread(const nd_values *values, size_t width, uint8_t *rows, uint8_t *empty)
+{
+    size_t i = 0;
+    while (i < values->count && values->ends[i] == (i + 1) * width)
+        i++;
+    memcpy(rows, values->bytes, i * width);
+    memset(empty, 0, i);
+    for (size_t start = i * width; i < values->count; start = values->ends[i++]) {
+        const size_t size = values->ends[i] - start;
+        empty[i] = size == 0;
+        if (size == 0)
+            memset(rows + i * width, 0, width);
+        else if (size == width)
+            memcpy(rows + i * width, values->bytes + start, width);
+        else
+            return 0;
+    }
+    return 1;
+}
+
+int nd_scheme_text_rows(const nd_scheme *scheme, const nd_rules *rules, nd_text *work, const uint8_t *const *texts,
+    const size_t *sizes, size_t count, nd_values *values, size_t width, uint8_t *rows, uint8_t *empty)
+{
+    for (size_t i = 0, some; i < count; i += some) {
+        some = count - i < ND_ROWS_AT_ONCE ? count - i : ND_ROWS_AT_ONCE;
+        nd_values_clear(values);
+        const int status = nd_scheme_append_texts(scheme, rules, work, texts + i, sizes + i, some, values);
+        if (status != ND_OK)
+            return status;
+        if (!spread(values, width, rows + i * width, empty + i))
+            return ND_ERROR_PARAMETER;
+    }
+    return ND_OK;
+}
+
 int nd_scheme_append_digests(const nd_scheme *scheme, const uint8_t *digests, size_t digest_size, size_t count,
     size_t token_count, nd_values *values)
 {

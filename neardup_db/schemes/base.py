@@ -225,9 +225,8 @@ class Scheme(Immutable, ABC):
         """Fingerprints of many texts."""
         rules = rules_of(rules)
         scheme = self.for_fingerprints(rules)
-        values = values_of(scheme.fingerprint_native, list_of_texts(texts), rules)
-        made = scheme.decoded_many(values, rules)
-        return (made, values.sizes() == 0) if return_empty else made
+        made, empty = scheme.made_of(list_of_texts(texts), rules)
+        return (made, empty) if return_empty else made
 
     def for_fingerprints(self, rules: TextRules) -> Scheme:
         """This scheme with everything resolved that its fingerprints under these rules depend on."""
@@ -242,15 +241,14 @@ class Scheme(Immutable, ABC):
     def decoded(self, value: bytes, rules: TextRules | None) -> Any:
         """A value of `fingerprint_native` as callers get it."""
 
-    def decoded_many(self, values: NativeValues, rules: TextRules) -> Any:
-        """All values as one array, zero rows for empty texts."""
-        empty = values.sizes() == 0
-        shape = self.decoded(bytes(self.value_size), rules)
-        if not empty.any():
-            return np.frombuffer(values.data, shape.dtype).reshape(len(empty), shape.size).copy()
-        rows = np.zeros((len(empty), shape.size), shape.dtype)
-        rows[~empty] = np.frombuffer(values.data, shape.dtype).reshape(-1, shape.size)
-        return rows
+    def made_of(self, texts: Sequence[str | bytes], rules: TextRules) -> tuple[Any, Any]:
+        """The fingerprints of texts as one array, zero rows for empty texts, and which these are, bool[n]."""
+        scheme, width = self.fingerprint_native, self.value_size
+        if rules.custom:
+            rows, empty = native.rows_of(values_of(scheme, texts, rules), width)
+        else:
+            rows, empty = native.rows_of_texts(scheme, rules.native, texts, width)
+        return rows.view(self.decoded(bytes(width), rules).dtype), empty
 
     @property
     def value_size(self) -> int:

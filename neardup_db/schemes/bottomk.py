@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
@@ -12,7 +13,7 @@ from ..immutable import records_given
 from ..parameters import check_choice, check_flag, check_fraction, check_integer
 from ..settings import StoredSettings
 from ..text import TextRules
-from .base import EXPECTED_MAX, MEASURES, SetScheme, fingerprint_array
+from .base import EXPECTED_MAX, MEASURES, SetScheme, fingerprint_array, values_of
 
 _K_MAX: int = native.lib.ND_K_MAX
 
@@ -111,10 +112,11 @@ class BottomK(SetScheme):
         size = self._hash_size if rules is None else rules.hash_size
         return hashes.astype(np.uint32 if size == 4 else np.uint64)
 
-    def decoded_many(self, values: native.Values, rules: TextRules) -> Any:
+    def made_of(self, texts: Sequence[str | bytes], rules: TextRules) -> tuple[Any, Any]:
+        values = values_of(self.native, texts, rules)
         hashes = self.decoded(values.data, rules)
         ends = (values.ends // np.uint64(8)).tolist()
-        return [hashes[start:end] for start, end in pairwise([0, *ends])]
+        return [hashes[start:end] for start, end in pairwise([0, *ends])], values.sizes() == 0
 
     def encoded(self, name: str, fingerprint: Any) -> bytes:
         array = fingerprint_array(name, fingerprint)

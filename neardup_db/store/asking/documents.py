@@ -59,7 +59,7 @@ def numbers(values: Sequence[int | None]) -> bytes:
 def carry(keys: Sequence[Key]) -> Any:
     """Keys as SQLite's carray; None where they are of several types, or texts with a NUL, at which a C string would end."""
     kind = type(keys[0])
-    if any(type(key) is not kind for key in keys) or (kind is str and any("\0" in str(key) for key in keys)):
+    if set(map(type, keys)) != {kind} or (kind is str and "\0" in "".join(map(str, keys))):
         return None
     return apsw.carray(np.array(keys, np.int64) if kind is int else tuple(keys))
 

@@ -41,7 +41,21 @@ class Rows(NamedTuple):
     def are_plain(self) -> bool:
         """Whether there is nothing to check, and nothing but keys and contents to store."""
         has_more = self.groups is not None or self.metadata is not None or (self.nulls is not None and bool(self.nulls.any()))
-        return not has_more and all(map(is_plain_key, self.keys))
+        return not has_more and _are_plain(self.keys)
+
+
+def _are_plain(keys: list[Any]) -> bool:
+    """Whether all keys are certainly stored as they are, without a step of Python for each where they are of one type."""
+    kinds = set(map(type, keys))
+    if kinds == {str}:
+        try:
+            "".join(keys).encode()
+        except UnicodeEncodeError:  # half of a surrogate pair
+            return False
+        return True
+    if kinds == {int}:
+        return is_plain_key(min(keys)) and is_plain_key(max(keys))
+    return all(map(is_plain_key, keys))
 
 
 class Row(NamedTuple):

@@ -302,7 +302,7 @@ class Ingest:
     def _prepared(self, batch: Batch) -> tuple[Work, int]:
         """The work of writing a batch, and the bytes that it holds."""
         sketches = self._sketch(batch)
-        size = sum(len(value) for value in sketches.values if value is not None) + batch.size * self.store.store_text
+        size = sum(map(len, filter(None, sketches.values))) + batch.size * self.store.store_text
         return partial(self._take, batch, sketches), size
 
     def _sketch(self, batch: Batch) -> Sketches:
@@ -363,7 +363,7 @@ class Ingest:
                 outcome, matches = self.writer.add(record, sketch, now, if_exists=if_exists, limit=1)
         except DuplicateKeyError as error:
             if self.options.on_error != "skip":
-                raise
+                raise DuplicateKeyError(f"record {batch.number(i)}: {error}") from error
             self._skip(batch.number(i), record.key, error)
             return
         if outcome != "matched":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...arrays import np
 from ...text import TextRules
 
 SHORT = 20
@@ -22,8 +23,9 @@ class TokenCounts:
     def take(self, token_counts: Sequence[int | None] | None, rules: TextRules) -> None:
         """Count the texts of a batch, where the rules make shingles of three words or more."""
         if token_counts is not None and rules.tokens == "words" and rules.shingle >= 3:
-            self.texts += len(token_counts) - token_counts.count(0)
-            self.short += sum(0 < count < SHORT for count in token_counts if count is not None)
+            counts = np.array(token_counts, np.float64)  # None becomes NaN, which compares with nothing
+            self.texts += int(np.count_nonzero(counts))
+            self.short += int(np.count_nonzero((counts > 0) & (counts < SHORT)))
 
     def warning(self, shingle: int) -> str | None:
         """The warning, where most of the texts are short."""
