@@ -41,20 +41,25 @@ def texts_of(name: str, data: Any, column: str | None, remedy: str) -> LocatedTe
     """All texts of data, an array of strings or a table with a column of them. name: the argument; remedy: how to name a column.
 
     Raises ParameterError for a null, and where the column is not there or has no strings."""
+    texts, nulls = texts_and_nulls(name, data, column, remedy)
+    if nulls.any():
+        raise ParameterError(f"{name}: row {int(np.argmax(nulls))} is null: fill the nulls, or leave such rows out")
+    return texts
+
+
+def texts_and_nulls(name: str, data: Any, column: str | None, remedy: str) -> tuple[LocatedTexts, Array]:
+    """`texts_of` with an empty text for each null, and which they are: bool[n]."""
     texts = LocatedTexts(np.empty(0, np.uintp), np.empty(0, np.uintp))
+    nulls = [np.empty(0, np.bool_)]
     with Source(name, data) as source:
         if source.is_table and column is None:
             raise ParameterError(f"{name} is a table with the columns {source.listed}: {remedy}")
         number = source.number("text", column, is_string, TEXTS)
-        before = 0
         for chunk in source.chunks():
-            located, nulls = chunk[number].texts(0, len(chunk[number]))
-            if nulls is not None and nulls.any():
-                row = before + int(np.argmax(nulls))
-                raise ParameterError(f"{name}: row {row} is null: fill the nulls, or leave such rows out")
+            located, missing = chunk[number].texts(0, len(chunk[number]))
             texts += located
-            before += len(located)
-    return texts[:]
+            nulls.append(np.zeros(len(located), np.bool_) if missing is None else missing)
+    return texts[:], np.concatenate(nulls)
 
 
 # ---- types -----------------------------------------------------------------------------------------------------------
