@@ -32,7 +32,7 @@ _ROW_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
 _SPARK_TYPES = {"string": "string", "int64": "long", "binary": "binary"}
 _DIGEST_BYTES = 16
 _KINDS = {
-    "string": ("is_string", "is_large_string", "is_string_view"),
+    "string": ("is_string", "is_large_string", "is_string_view", "is_null"),
     "int64": ("is_integer",),
     "binary": ("is_binary", "is_large_binary", "is_binary_view"),
 }

@@ -148,6 +148,14 @@ def test_tables_without_fingerprints_are_refused(table: dict[str, Any], scheme: 
         fingerprint_files.fingerprint_table(pa.table(table), "id", "body", scheme)
 
 
+@pytest.mark.parametrize("empty", [pa.table({"id": [], "body": []}), pd.DataFrame({"id": [], "body": []}, dtype=object)])
+def test_a_table_without_rows_has_no_fingerprints(empty: Any, tmp_path: Path) -> None:
+    """A part of a larger table may be empty, and does not know the types of its columns then: its file is read too."""
+    pq.write_table(fingerprint_files.fingerprint_table(empty, "id", "body", MinHash(), RULES), tmp_path / "part.parquet")
+    with Index(":memory:", MinHash(), text=RULES) as index:
+        assert index.import_fingerprints(tmp_path).added == 0
+
+
 def test_what_is_no_table_has_no_fingerprints() -> None:
     """A list of texts is refused with what to give."""
     with pytest.raises(ParameterError, match="give a table of Arrow"):
