@@ -37,7 +37,7 @@ class NearDuplicateFilter(BaseFilter):
         scheme: Scheme | None = None,
         rules: TextRules | None = None,
         exclusion_writer: DiskWriter | None = None,
-        batch_size: int = 500,
+        batch_size: int = 1000,
     ) -> None:
         super().__init__(exclusion_writer, batch_size)
         self.index_path, self.scheme, self.rules = index_path, scheme or MinHash(threshold=0.8), rules
