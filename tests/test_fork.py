@@ -121,7 +121,7 @@ def test_a_child_does_not_go_on_with_add_many(tmp_path: Path) -> None:
 
 
 def test_a_child_leaves_a_transaction_while_sqlite_is_at_work(tmp_path: Path) -> None:
-    """A child that is forked while another thread of the parent is in SQLite leaves the transaction with the error that it had."""
+    """A child that is forked while another thread of the parent is in SQLite leaves the transaction with its own error."""
     at_work, enough = threading.Event(), threading.Event()
     child = None
 
