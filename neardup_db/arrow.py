@@ -47,22 +47,33 @@ def texts_of(name: str, data: Any, column: str | None, remedy: str) -> LocatedTe
     """All texts of data, an array of strings or a table with a column of them. name: the argument; remedy: how to name a column.
 
     Raises ParameterError for a null, and where the column is not there or has no strings."""
+    texts, nulls = texts_and_nulls(name, data, column, remedy)
+    if nulls.any():
+        raise ParameterError(f"{name}: row {int(np.argmax(nulls))} is null: fill the nulls, or leave such rows out")
+    return texts
+
+
+def texts_and_nulls(name: str, data: Any, column: str | None, remedy: str) -> tuple[LocatedTexts, Array]:
+    """`texts_of` with an empty text for each null, and which they are: bool[n]."""
     texts = LocatedTexts(np.empty(0, np.uintp), np.empty(0, np.uintp))
+    missing: list[tuple[int, Array]] = []
+    before = 0
     with Source(name, data) as source:
         if source.is_table and column is None:
             raise ParameterError(f"{name} is a table with the columns {source.listed}: {remedy}")
         number = source.number("text", column, is_string, TEXTS)
-        before = 0
         for chunk in source.chunks():
             strings = chunk[number]
             for start in range(0, len(strings), limits.SLICE_TEXTS):  # arrays that stay in the processor's cache
-                located, nulls = strings.texts(start, min(limits.SLICE_TEXTS, len(strings) - start))
-                if nulls is not None and nulls.any():
-                    row = before + int(np.argmax(nulls))
-                    raise ParameterError(f"{name}: row {row} is null: fill the nulls, or leave such rows out")
+                located, absent = strings.texts(start, min(limits.SLICE_TEXTS, len(strings) - start))
+                if absent is not None:
+                    missing.append((before, absent))
                 texts += located
                 before += len(located)
-    return texts
+    nulls = np.zeros(before, np.bool_)
+    for first, absent in missing:
+        nulls[first : first + len(absent)] = absent
+    return texts, nulls
 
 
 # ---- types -----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""Parquet files of fingerprints: what an index exports and imports, and what Spark computes.
+"""Tables and Parquet files of fingerprints: what an index exports and imports, what Spark computes, and what `fingerprint_table`
+makes in any other framework that has tables of Arrow.
 
 A row is a document: `key` (string, int64 or binary), `value` (binary, the stored value; null for a text without shingles),
 `token_count` (int64), `buckets` (list of int64: where the value stands in the band table), `digest` (the first 16 bytes of the
@@ -13,9 +14,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from .arrow import texts_and_nulls
 from .errors import CorruptIndexError, FormatError, MismatchError, ParameterError
-from .native import lib
+from .native import Values, band_keys, lib
+from .parameters import check_choice, quoted
 from .schemes import Scheme, scheme_from_settings
+from .schemes.base import rules_of, values_of
 from .text import TextRules
 
 FORMAT = 1
@@ -27,6 +31,12 @@ SETTINGS = "neardup_db"
 _ROW_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
 _SPARK_TYPES = {"string": "string", "int64": "long", "binary": "binary"}
 _DIGEST_BYTES = 16
+_KINDS = {
+    "string": ("is_string", "is_large_string", "is_string_view", "is_null"),
+    "int64": ("is_integer",),
+    "binary": ("is_binary", "is_large_binary", "is_binary_view"),
+}
+"""Types of the columns `key` and `group`, with pyarrow's names of what becomes one."""
 
 
 def pyarrow() -> Any:
@@ -44,6 +54,108 @@ def digest(value: bytes) -> bytes:
     from hashlib import blake2b  # here, since most programs need none
 
     return blake2b(value, digest_size=_DIGEST_BYTES).digest()
+
+
+# ---- fingerprints without an index -----------------------------------------------------------------------------------------
+
+
+def fingerprint_table(
+    table: Any, key: str, text: str, scheme: Scheme, rules: TextRules | None = None, *, group: str | None = None
+) -> Any:
+    """The fingerprints of a table of texts, a row for each row, as a pyarrow.Table. No index is needed.
+
+    table: what pyarrow makes a Table of: its own Table or RecordBatch, a DataFrame of pandas or polars. key, text, group: the
+    names of its columns. Keys and groups are strings, integers or binary; a null key is refused, a null text has no fingerprint.
+    rules: None for `TextRules()`.
+
+    Write the result with `pyarrow.parquet.write_table`; `Index.import_fingerprints` loads such files into an index of the same
+    scheme and rules. The settings stand in the metadata of the schema; `fingerprint_schema` has them where a framework drops
+    these. Raises ParameterError. Needs pyarrow (the extra "arrow").
+
+    >>> import pyarrow
+    >>> from neardup_db import MinHash
+    >>> from neardup_db.fingerprint_files import fingerprint_table
+    >>> stories = pyarrow.table({"id": [1, 2], "body": ["the quick brown fox jumps", None]})
+    >>> made = fingerprint_table(stories, "id", "body", MinHash())
+    >>> made.column_names, made["token_count"].to_pylist()
+    (['key', 'value', 'token_count', 'buckets', 'digest'], [5, None])
+    """
+    pa = pyarrow()
+    try:
+        given = pa.table(table)
+    except TypeError as error:
+        raise ParameterError(f"table={quoted(table)}: give a table of Arrow, or a data frame of pandas or polars") from error
+    rules = rules_of(rules)
+    chosen = {"key": given[_named(given, "key", key)]}
+    if group is not None:
+        chosen["group"] = given[_named(given, "group", group)]
+    texts, nulls = texts_and_nulls("table", given, _named(given, "text", text), "")
+    if chosen["key"].null_count:
+        row = chosen["key"].is_null().index(True).as_py()
+        raise ParameterError(f"key={key!r}: row {row} is null: fill the nulls, or leave such rows out")
+    kinds = {name: _kind(name, column) for name, column in chosen.items()}
+    scheme = _as_indexed(scheme, rules)
+    values = values_of(scheme.native, texts, rules)
+    columns = columns_of(scheme, values)
+    columns["token_count"] = pa.array(columns["token_count"], mask=nulls)
+    made = fingerprint_schema(scheme, rules, **kinds)
+    try:
+        columns |= {name: column.cast(made.field(name).type) for name, column in chosen.items()}
+    except pa.ArrowInvalid as error:
+        raise ParameterError(f"keys and groups are strings, binary or integers of 64 bits with a sign: {error}") from error
+    return pa.Table.from_pydict(columns, made)
+
+
+def fingerprint_schema(scheme: Scheme, rules: TextRules | None = None, *, key: str = "string", group: str | None = None) -> Any:
+    """The pyarrow.Schema of a `fingerprint_table`, with the settings in its metadata. key, group: "string", "int64" or "binary";
+    group=None where there are no groups. Raises ParameterError.
+
+    >>> from neardup_db import MinHash
+    >>> from neardup_db.fingerprint_files import fingerprint_schema
+    >>> fingerprint_schema(MinHash(), key="int64").field("key").type
+    DataType(int64)
+    """
+    rules = rules_of(rules)
+    check_choice("key", key, tuple(_SPARK_TYPES))
+    check_choice("group", group, (None, *_SPARK_TYPES))
+    return schema(key, group, settings_of(_as_indexed(scheme, rules), rules))
+
+
+def columns_of(scheme: Scheme, values: Values) -> dict[str, Any]:
+    """The columns of a file, but for key and group, of the stored values of texts."""
+    stored = values.split()
+    buckets: list[list[int] | None] = [None] * len(stored)
+    if scheme.plan == "bands":
+        rows = band_keys(scheme.native, values).tolist()
+        buckets = [[] if value is None else list(dict.fromkeys(row)) for value, row in zip(stored, rows, strict=True)]
+    digests = [None if value is None else digest(value) for value in stored]
+    return {"value": stored, "token_count": values.tokens.astype("int64"), "buckets": buckets, "digest": digests}
+
+
+def _as_indexed(scheme: Any, rules: TextRules) -> Scheme:
+    """A scheme as an index that stores no texts has it."""
+    if not isinstance(scheme, Scheme) or not scheme.takes_text:
+        raise ParameterError(f"scheme={quoted(scheme)}: give one that takes texts, e.g. MinHash(threshold=0.8)")
+    return scheme.for_index(rules, False)
+
+
+def _named(table: Any, role: str, name: str) -> str:
+    """The name of a column. Raises ParameterError where the table has none, or several, of that name."""
+    if table.column_names.count(name) != 1:
+        listed = ", ".join(map(repr, table.column_names)) or "(none)"
+        raise ParameterError(f"{role}={quoted(name)}: the table has the columns {listed}: give the name of one of them")
+    return name
+
+
+def _kind(role: str, column: Any) -> str:
+    """The type that a column of keys or groups gets."""
+    kind, types = column.type, pyarrow().types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    for name, tests in _KINDS.items():
+        if any(getattr(types, test)(kind) for test in tests):
+            return name
+    raise ParameterError(f"the column of {role}s is {column.type}: give strings, integers or binary, or cast it")
 
 
 # ---- settings ----------------------------------------------------------------------------------------------------------

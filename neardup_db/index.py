@@ -146,6 +146,9 @@ class Index(Reader):
         if not getattr(self, "_closed", True) and self._store.db.owned and not self._store.db.forked:
             warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
 
+    def __reduce__(self) -> Any:
+        raise TypeError(f"{self!r} cannot be copied or sent to another process: send the path, and open it there: Index(path)")
+
     def __repr__(self) -> str:
         name = "" if self.name == DEFAULT_NAME else f" name={self.name!r}"
         return f"<neardup_db.Index {self._target}{name} {self._store.scheme!r}{', closed' if self._closed else ''}>"
@@ -302,8 +305,8 @@ class Index(Reader):
         commit_every: int | None = None,
         progress: Callable[[int], Any] | None = None,
     ) -> AddReport:
-        """`add_many` for documents whose fingerprints were computed elsewhere: by `export_fingerprints` of another index, or by
-        `neardup_db.spark`.
+        """`add_many` for documents whose fingerprints were computed elsewhere: by `export_fingerprints` of another index, by
+        `neardup_db.spark`, or by `neardup_db.fingerprint_files.fingerprint_table`.
 
         paths: a Parquet file, a folder of them, or a list of these. Files are read in the order of their names, so that the first
         rows are the earliest documents. The settings that the files were made with are compared with those of the index before

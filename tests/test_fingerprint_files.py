@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -87,6 +90,76 @@ def test_the_columns_of_a_file(tmp_path: Path) -> None:
         assert found["digest"][0] == found["digest"][2] != found["digest"][1]
         spark = json.loads(table.schema.metadata[b"org.apache.spark.sql.parquet.row.metadata"])
         assert [field["name"] for field in spark["fields"]] == table.column_names
+
+
+KINDS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "table": pa.table,
+    "batch": pa.RecordBatch.from_pydict,
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "views": lambda columns: pa.table({name: pa.array(column).cast(pa.string_view()) for name, column in columns.items()}),
+    "dictionaries": lambda columns: pa.table({name: pa.array(column).dictionary_encode() for name, column in columns.items()}),
+}
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_fingerprints_of_a_table_are_those_that_an_index_exports(name: str, tmp_path: Path) -> None:
+    """The table made without an index is the exported one, column by column and in its settings."""
+    with Index(":memory:", SCHEMES[name], text=RULES) as index:
+        index.add_many({"key": i, "text": text, "group": "g" if i > 5 else None} for i, text in enumerate(TEXTS))
+        index.export_fingerprints(tmp_path / "all.parquet")
+    groups = ["g" if i > 5 else None for i in range(len(TEXTS))]
+    texts = pa.table({"no": range(len(TEXTS)), "body": TEXTS, "lang": pa.array(groups, pa.string())})
+    made = fingerprint_files.fingerprint_table(texts, "no", "body", SCHEMES[name], RULES, group="lang")
+    exported = pq.read_table(tmp_path / "all.parquet")
+    assert made.equals(exported)
+    assert made.schema.metadata == exported.schema.metadata
+    made = made.replace_schema_metadata(None)
+    assert made.cast(fingerprint_files.fingerprint_schema(SCHEMES[name], RULES, key="int64", group="string")).equals(exported)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fingerprints_of_every_kind_of_table_are_imported(kind: str, tmp_path: Path) -> None:
+    """Tables of pyarrow, pandas and polars, in any layout of strings, give the documents that `add` makes; a null text is one
+    without a fingerprint."""
+    table = KINDS[kind]({"id": ["a", "b", "c"], "body": ["a b c d e", None, "a b c d e f"]})
+    pq.write_table(fingerprint_files.fingerprint_table(table, "id", "body", SCHEMES["packed"], RULES), tmp_path / "part.parquet")
+    with Index(":memory:", SCHEMES["packed"], text=RULES) as index:
+        assert index.import_fingerprints(tmp_path).added == 3
+        assert [match.key for match in index.query("a b c d e")] == ["a", "c"]
+        assert rows(index, "SELECT key, token_count FROM neardup_document WHERE fingerprint_id IS NULL") == [("b", None)]
+
+
+@pytest.mark.parametrize(
+    ("table", "scheme", "message"),
+    [
+        ({"id": ["a", None], "body": ["x", "y"]}, MinHash(), "key='id': row 1 is null"),
+        ({"key": ["a"], "body": ["x"]}, MinHash(), "key='id': the table has the columns 'key', 'body'"),
+        ({"id": ["a"], "text": ["x"]}, MinHash(), "text='body': the table has the columns"),
+        ({"id": ["a"], "body": [1]}, MinHash(), "text='body' is a column of int64"),
+        ({"id": [1.5], "body": ["x"]}, MinHash(), "the column of keys is double"),
+        ({"id": np.array([2**63], np.uint64), "body": ["x"]}, MinHash(), "integers of 64 bits with a sign"),
+        ({"id": ["a"], "body": ["x"]}, BinaryCode(), "give one that takes texts"),
+    ],
+)
+def test_tables_without_fingerprints_are_refused(table: dict[str, Any], scheme: Any, message: str) -> None:
+    """A wrong key, column or scheme is an error that names it."""
+    with pytest.raises(ParameterError, match=message):
+        fingerprint_files.fingerprint_table(pa.table(table), "id", "body", scheme)
+
+
+@pytest.mark.parametrize("empty", [pa.table({"id": [], "body": []}), pd.DataFrame({"id": [], "body": []}, dtype=object)])
+def test_a_table_without_rows_has_no_fingerprints(empty: Any, tmp_path: Path) -> None:
+    """A part of a larger table may be empty, and does not know the types of its columns then: its file is read too."""
+    pq.write_table(fingerprint_files.fingerprint_table(empty, "id", "body", MinHash(), RULES), tmp_path / "part.parquet")
+    with Index(":memory:", MinHash(), text=RULES) as index:
+        assert index.import_fingerprints(tmp_path).added == 0
+
+
+def test_what_is_no_table_has_no_fingerprints() -> None:
+    """A list of texts is refused with what to give."""
+    with pytest.raises(ParameterError, match="give a table of Arrow"):
+        fingerprint_files.fingerprint_table(5, "id", "body", MinHash())
 
 
 def test_other_settings_are_refused_before_anything_is_stored(tmp_path: Path) -> None:

@@ -120,6 +120,39 @@ def test_a_child_does_not_go_on_with_add_many(tmp_path: Path) -> None:
         assert len(index) == 30_000 and index.check().problems == ()
 
 
+def test_a_child_leaves_a_transaction_while_sqlite_is_at_work(tmp_path: Path) -> None:
+    """A child that is forked while another thread of the parent is in SQLite leaves the transaction with its own error."""
+    at_work, enough = threading.Event(), threading.Event()
+    child = None
+
+    def wait() -> int:
+        at_work.set()
+        return int(enough.wait(60))
+
+    with Index(tmp_path / "index.db", MinHash()) as index:
+        connection = index.connection
+        connection.create_scalar_function("wait", wait, 0)
+        thread = threading.Thread(target=lambda: connection.execute("SELECT wait()").fetchall())
+        try:
+            with index.transaction():
+                index.add("parent", story(1))
+                thread.start()
+                assert at_work.wait(60)
+                child = os.fork()
+                if child == 0:  # pragma: no cover
+                    signal.alarm(60)
+                    assert refusals(index) == ""
+                    raise KeyError
+                enough.set()
+                thread.join()
+        except BaseException as error:
+            if child == 0:  # pragma: no cover
+                os._exit(0 if isinstance(error, KeyError) else 1)
+            raise
+        assert child is not None and os.waitpid(child, 0)[1] == 0
+        assert list(index) == ["parent"] and index.check().problems == ()
+
+
 def test_a_child_keeps_its_writes_when_the_parent_closes(tmp_path: Path) -> None:
     """A child opens the file that its parent has open; the parent closes it, another process comes and goes: what the child was
     told is stored stays stored. (SQLite by itself believes in the parent's locks, and the child writes to a log that is gone.)"""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import itertools
 import multiprocessing
 import os
+import pickle
 import shutil
 import signal
 import sqlite3
@@ -522,6 +524,14 @@ def test_a_rebuild_elsewhere_is_followed(path: Path) -> None:
         assert isinstance(plain.scheme, MinHash) and plain.scheme.threshold == 0.6
         with pytest.raises(MismatchError, match=r"threshold=0.8, the file has 0.6"):
             strict.query(TEXT)
+
+
+def test_an_index_is_not_sent_to_other_processes(path: Path) -> None:
+    """Pickling or copying an index is an error that says what to send: its path."""
+    with Index(path, MinHash()) as index:
+        for send in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match=r"send the path, and open it there: Index\(path\)"):
+                send(index)
 
 
 # ---- reading only, closed, forked --------------------------------------------------------------------------------------

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .. import limits
-from ..fingerprint_files import digest
-from ..native import band_keys
+from ..fingerprint_files import columns_of
 from ..schemes import MinHash
 from ..schemes.base import values_of
 from ..text import TextRules
@@ -46,15 +45,13 @@ def _sketched(batch: pa.RecordBatch, scheme: MinHash, rules: TextRules) -> pa.Re
 
     texts = texts_of(batch.column(1))
     values = values_of(scheme.native, ["" if text is None else text for text in texts], rules)
-    keys = band_keys(scheme.native, values).tolist()
-    stored = values.split()
-    counts = [None if text is None else count for text, count in zip(texts, values.tokens.tolist(), strict=True)]
-    buckets = [[] if value is None else list(dict.fromkeys(row)) for value, row in zip(stored, keys, strict=True)]
+    made = columns_of(scheme, values)
+    counts = [None if text is None else count for text, count in zip(texts, made["token_count"].tolist(), strict=True)]
     columns = [
         batch.column(0),
-        pa.array(stored, pa.binary()),
+        pa.array(made["value"], pa.binary()),
         pa.array(counts, pa.int64()),
-        pa.array(buckets, pa.list_(pa.int64())),
-        pa.array([None if value is None else digest(value) for value in stored], pa.binary()),
+        pa.array(made["buckets"], pa.list_(pa.int64())),
+        pa.array(made["digest"], pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(columns, names=["key", "value", "token_count", "buckets", "digest"])

@@ -367,7 +367,7 @@ class Database:
                     # without a call: behind each an interrupt can come
                     if level.began:
                         self._depth = 0
-                        if self._closed or not self.connection.in_transaction:
+                        if self._closed or self.forked or not self.connection.in_transaction:
                             self._outermost = None
                     elif level.outermost is self._outermost and self._depth:
                         self._depth -= 1

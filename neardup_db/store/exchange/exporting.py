@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import fingerprint_files, limits
 from ...errors import ParameterError
-from ...native import Values, band_keys
+from ...native import Values
 from ...parameters import check_path
 from ..asking.documents import Documents, StoredDocument
 from ..database.errors import system_error
@@ -75,11 +75,5 @@ def _columns(store: Store, part: list[StoredDocument], has_groups: bool) -> dict
     columns: dict[str, list[Any]] = {"key": [row.key for row in part], "group": [row.group for row in part]}
     if not has_groups:
         del columns["group"]
-    columns["value"] = values
-    columns["token_count"] = [row.token_count for row in part]
-    columns["buckets"] = [None] * len(part)
-    if store.scheme.plan == "bands":
-        rows = iter(band_keys(store.scheme.native, Values.joined(values)).tolist())
-        columns["buckets"] = [[] if value is None else list(dict.fromkeys(row)) for value, row in zip(values, rows, strict=True)]
-    columns["digest"] = [None if value is None else fingerprint_files.digest(value) for value in values]
-    return columns
+    counts = [row.token_count for row in part]
+    return {**columns, **fingerprint_files.columns_of(store.scheme, Values.joined(values)), "token_count": counts}
