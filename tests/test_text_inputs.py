@@ -215,6 +215,19 @@ def test_each_line_of_a_text_file_is_a_record(here: Path) -> None:
         assert index.get("in.txt:1").text == FOX and index.get("in.txt:6").text == OWL and len(index) == 6
 
 
+@pytest.mark.parametrize("mark", [b"", codecs.BOM_UTF8])
+def test_short_lines_of_packed_and_plain_files_stay_apart(here: Path, mark: bytes) -> None:
+    """A line end that is missing is put between two files, and only the first mark stays, however short the lines are."""
+    for name, line in (("a", b"1"), ("b", b"2"), ("c", b"\xc3\xa9"), ("d", b""), ("e", b"3\n"), ("f", b"4")):
+        write(here / "plain" / f"{name}.txt", mark + line)
+        write(here / "packed" / f"{name}.txt.gz", gzip.compress(mark + line))
+    for pattern in ("plain/*", "packed/*", "p*/[aef]*"):
+        good("dedup", pattern, "-o", "out.txt", "--force", "--index", "i.db")
+        lines = Path("out.txt").read_bytes().removeprefix(mark).decode().splitlines()
+        assert [line for line in lines if line] == list("134" if "[" in pattern else "12\xe934"), lines
+        assert Path("out.txt").read_bytes().count(codecs.BOM_UTF8) == bool(mark)
+
+
 def test_a_folder_of_texts_stays_one_unless_its_format_is_lines(here: Path) -> None:
     """Of files that are named, also by a pattern, each line is a record; the files of a folder are texts without --format."""
     write(here / "texts" / "a.txt", f"{FOX}\n{CAT}")
@@ -272,6 +285,13 @@ def test_columns_stand_between_any_character(here: Path, given: str, between: st
     good("dedup", "in.csv", "-o", "out.csv", "--delimiter", given, "--pairs", "p.csv")
     assert Path("out.csv").read_bytes().decode() == "\r\n".join([*made[:2], made[3]])
     assert Path("p.csv").read_text().startswith("id_a,id_b,")
+
+
+def test_a_header_that_is_not_cut_asks_for_its_delimiter(here: Path) -> None:
+    """The whole header is one column then."""
+    write(here / "in.csv", "id;text\n1;a\n")
+    told = refused("dedup", "in.csv", "-o", "out.csv")
+    assert "no column 'text'; the header has 'id;text'. Give --delimiter" in told
 
 
 @pytest.mark.parametrize("given", ["", ";;", '"', "\n", "\r", "\\n", "tab"])
@@ -353,6 +373,10 @@ def test_shards_of_utf_16_become_one_file(here: Path) -> None:
     assert Path("out.csv").read_bytes() == f"id,text\r\na,{FOX}\nc,{CAT}".encode("utf-16")
     good("dedup", "t", "-o", "out.txt", "--encoding", "utf-16", "--format", "lines")
     assert Path("out.txt").read_bytes() == f"{FOX}\n{CAT}".encode("utf-16")
+    for path in (here / "t").iterdir():
+        write(here / "packed" / f"{path.name}.gz", gzip.compress(path.read_bytes()))
+    good("dedup", "packed/*", "-o", "out.txt.gz", "--encoding", "utf-16")
+    assert gzip.decompress(Path("out.txt.gz").read_bytes()) == f"{FOX}\n{CAT}".encode("utf-16")
     good("dedup", "t", "-o", "copies", "--encoding", "utf-16", "--pairs", "p.jsonl")
     assert [path.name for path in sorted(Path("copies").iterdir())] == ["a.txt", "c.txt"]
 

@@ -155,7 +155,8 @@ def note_problems(name: str, invalid: int, total: int, problems: Sequence[object
     """Says on standard error how many records of an input were not valid in its encoding and how many were left out, and names
     the first."""
     if invalid:
-        note(f"{name}: {counted(invalid, 'line')} with invalid {'UTF-8' if encoding == 'utf-8' else encoding}, read as U+FFFD")
+        named = "UTF-8" if encoding == "utf-8" else encoding
+        note(f"{name}: {counted(invalid, 'line')} with invalid {named}, read as U+FFFD; --encoding names another")
     if not total:
         return
     note(f"{name}: {counted(total, 'record')} left out")

@@ -27,7 +27,7 @@ def encoding_of(name: str) -> str:
     """Python's name of an encoding. InputError where there is none, or none whose lines end with the bytes of a line end."""
     try:
         found = codecs.lookup(name).name
-        if is_wide(found) or (_ASCII.decode(found) == _ASCII.decode("ascii") and not found.startswith(_NOT_CUT)):
+        if is_wide(found) or (not found.startswith(_NOT_CUT) and _ASCII.decode(found) == _ASCII.decode("ascii")):
             return UTF8 if found == "utf-8-sig" else found
     except UnicodeError:
         pass

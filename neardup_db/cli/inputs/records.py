@@ -301,9 +301,10 @@ class RecordSource:
                     yield record
 
     def _check_header(self, names: Sequence[str]) -> None:
+        remedy = _REMEDY if len(names) > 1 else "Give --delimiter if something else stands between columns, or name the fields."
         for field in (*self.options.text_fields, self.options.id_field):
             if field is not None and field not in names:
-                raise InputError(f"{self._called}, line 1: no column {field!r}; the header has {listed(names)}. {_REMEDY}")
+                raise InputError(f"{self._called}, line 1: no column {field!r}; the header has {listed(names)}. {remedy}")
         self._columns = self._columns or names
         if self.options.one_header and names != self._columns:
             first = self._named[self.files[0]].name
