@@ -336,7 +336,7 @@ def test_an_encoding_changes_nothing_but_the_bytes(
     if cut == "tiny":
         request.getfixturevalue("small_limits")
 
-    @settings(max_examples=12, deadline=None)
+    @settings(max_examples=8, deadline=None)
     @given(st.lists(made_of(encoding), max_size=6), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans())
     def holds(texts: list[str], newline: str, ends: bool, is_ascii: bool) -> None:
         if format_ == "jsonl":

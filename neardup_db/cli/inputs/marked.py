@@ -8,14 +8,16 @@ import json
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..outputs import open_output
-from ..screen import Meter
 from .encodings import BOM, UTF8, line_end
 from .files import InputError, packing_of
 from .places import Places
 from .records import ChangedError, RecordSource
+
+if TYPE_CHECKING:  # what it draws with is slow to import
+    from ..screen import Meter
 
 
 def write_marked(
