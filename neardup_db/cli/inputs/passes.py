@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ... import limits
+from ...arrays import np
 from ...located import LocatedTexts
 from ...values import Key
 from ..screen import Meter
 from .copies import copy_records
+from .marked import write_marked
 from .places import Places
 from .records import InputRecord, RecordSource
 from .source import Source
@@ -29,11 +31,25 @@ class Piece(NamedTuple):
 class Marks:
     """What --mark writes beside each of n records. cluster: its number from 1 on, 0 where the record is alone, int64[n];
     duplicate_of: the number of the record that stays in the place of this one, 0 where this one stays, int64[n]; names: the
-    ids of records by their numbers."""
+    ids of records by their numbers; against: if it is not None there is a third field of this name, text, which it gives for
+    records by their numbers: the key of what another index has like the record, None where it has nothing."""
 
     cluster: Any
     duplicate_of: Any
     names: Callable[[Sequence[int]], list[Key]]
+    against: Callable[[Sequence[int]], list[str | None]] | None = None
+
+    def columns(self, numbers: Sequence[int]) -> dict[str, list[Any]]:
+        """The fields of some records by their names, None where a record has no value."""
+        places = np.array(numbers, np.int64) - 1
+        stays = self.duplicate_of[places].tolist()
+        known = sorted(set(stays) - {0})
+        names: dict[int, Key | None] = {0: None, **dict(zip(known, self.names(known), strict=True))} if known else {0: None}
+        columns = {"cluster": [number or None for number in self.cluster[places].tolist()]}
+        columns["duplicate_of"] = [names[number] for number in stays]
+        if self.against is not None:
+            columns["against"] = self.against(numbers)
+        return columns
 
 
 class Passes(ABC):
@@ -82,7 +98,10 @@ class TextPasses(Passes):
         return self._places.records(wanted)
 
     def write(self, kept: Any, output: Path, target: Path, meter: Meter, marks: Marks | None = None) -> None:
-        copy_records(self._places, kept, output, target, meter)
+        if marks is None:
+            copy_records(self._places, kept, output, target, meter)
+        else:
+            write_marked(self._places, kept, marks.columns, output, target, meter)
 
     def close(self) -> None:
         self._places.close()
