@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from ..errors import ParameterError
 from ..index import Index
@@ -198,6 +199,11 @@ def open_index(path: Path, name: str, *, write: bool = False) -> Iterator[Index]
     writable = os.access(path, os.W_OK) and os.access(path.resolve().parent, os.W_OK)
     with about(path), Index(path, name=name, read_only=not (write or writable)) as index:
         yield index
+
+
+def is_given(context: click.Context, name: str) -> bool:
+    """Whether a command was given this parameter, by its name in Python, so that it has not merely its default."""
+    return context.get_parameter_source(name) not in (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP, None)
 
 
 def is_new(path: Path) -> bool:
