@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import click
 
 from ..arrays import np
-from ..errors import ParameterError
+from ..errors import NearDupError, ParameterError
 from ..index import Index
 from ..located import LocatedTexts
 from ..parameters import Measure
@@ -125,10 +125,9 @@ class Choice:
         self._keep = keep
         self._passes = passes
         self._values: dict[int, Any] = {}
-        """Of records by their numbers; a record without a value has none."""
-        self._last: InputRecord | None = None
-        """The last record that did not have the field, while none had it."""
-        self._is_known = False
+        """Of records by their numbers; None is no value, and a record without the field is not there."""
+        self._without: InputRecord | None = None
+        """A record without the field."""
 
     def note(self, record: InputRecord) -> None:
         """Takes from a record that may be in a cluster what the choice needs."""
@@ -137,11 +136,9 @@ class Choice:
         elif self._keep.rule == "by":
             value = field_of(record, self._keep.field, self._passes.source.options)
             if value is _ABSENT:
-                self._last = record
-                return
-            self._is_known = True
-            if value is not None and value == value:  # nan is no value
-                self._values[record.number] = value
+                self._without = record
+            else:
+                self._values[record.number] = value if value == value else None  # nan is no value
 
     def kept(self, clusters: Sequence[Sequence[int]]) -> Iterator[int]:
         """Of each cluster, given by the ascending numbers of its records, the number of the record that stays."""
@@ -153,20 +150,22 @@ class Choice:
             self._prepare(clusters)
         choose = min if self._keep.smallest else max  # of equal ones both give the first
         for numbers in clusters:
-            valued = [number for number in numbers if number in self._values]
+            valued = [number for number in numbers if self._values.get(number) is not None]
             self._require_comparable(valued)
             yield choose(valued, key=self._values.__getitem__) if valued else numbers[0]
 
     def _prepare(self, clusters: Sequence[Sequence[int]]) -> None:
         """Makes numbers of the texts of a CSV column, if all of them are numbers."""
-        if clusters and self._last is not None and not self._is_known:
+        source, members = self._passes.source, [number for numbers in clusters for number in numbers]
+        if members and self._without is not None and not any(number in self._values for number in members):
             raise ParameterError(
-                f"{self._passes.source.name}: --keep {self._keep}: no record that may have a near-duplicate has a field "
-                f"{self._keep.field!r}; one {_fields(self._last)}"
+                f"{source.name}: --keep {self._keep}: no record with a near-duplicate has a field {self._keep.field!r}; one "
+                f"{_fields(self._without)}"
             )
-        if self._passes.source.format not in ("csv", "tsv"):
+        if source.format not in ("csv", "tsv"):
             return
-        texts = {number: self._values[number] for numbers in clusters for number in numbers if self._values.get(number, "")}
+        given = ((number, str(self._values.get(number) or "")) for number in members)
+        texts = {number: text for number, text in given if text.strip()}
         numbers = {number: _number(text) for number, text in texts.items()}
         if None not in numbers.values():
             self._values = {number: value for number, value in numbers.items() if value == value}
@@ -269,7 +268,8 @@ def known_to(
     with contextlib.ExitStack() as stack:
         indexes = []
         for path in paths:
-            index = stack.enter_context(open_index(path, name))
+            with _naming_options():
+                index = stack.enter_context(open_index(path, name))
             with about(path):
                 indexes.append((path, index, _question(index, threshold, measure)))
         keys = None
@@ -278,6 +278,16 @@ def known_to(
             stack.callback(keys.close)
             keys.execute("CREATE TABLE key (number INTEGER PRIMARY KEY, key TEXT)")
         yield Known(indexes, keys)
+
+
+@contextlib.contextmanager
+def _naming_options() -> Iterator[None]:
+    """Errors of opening name the option of this command."""
+    try:
+        yield
+    except NearDupError as error:
+        error.args = (str(error).replace(" --name", " --against-name"),)
+        raise
 
 
 def _question(index: Index, threshold: float, measure: Measure | None) -> dict[str, Any]:

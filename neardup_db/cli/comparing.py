@@ -16,8 +16,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import apsw
+
 from .. import limits
-from ..errors import ShortTextsWarning
+from ..errors import DiskFullError, ShortTextsWarning
 from ..index import Index
 from ..located import LocatedTexts
 from ..native import trim_memory
@@ -31,6 +33,9 @@ from .inputs.lines import Problem
 from .inputs.passes import Passes, in_pieces
 from .inputs.records import InputRecord
 from .screen import Meter
+
+OF_DATABASE = (DiskFullError, apsw.FullError)
+"""Errors of an index for whose file there is no room."""
 
 
 class Comparison:

@@ -14,7 +14,8 @@ from ..errors import ParameterError
 from ..parameters import Measure
 from .choices import ADDED_FIELDS, KeepOption, check_fields, known_to
 from .command import command
-from .deduplicate import OF_DATABASE, Plan, Summary, deduplicate
+from .comparing import OF_DATABASE
+from .deduplicate import Plan, Summary, deduplicate
 from .feed import warnings_as_notes
 from .inputs.files import STDOUT, is_stream
 from .inputs.opening import open_source, passes_of
@@ -167,7 +168,7 @@ def _report(summary: Summary, plan: Plan, measure: Measure | None, as_json: bool
         return
     tell = note if to_stdout else emit
     stays, goes = ("without a mark", "marked") if plan.mark else ("kept", "removed")
-    known = "contained in a document" if measure is not None else "like one"
+    known = "contained in a document" if measure is not None else "like a document"
     tell(
         f"{counted(summary.records, 'record')}: {summary.kept:,} {stays}, {counted(summary.duplicates, 'near-duplicate')} {goes}"
         + (f", {summary.known:,} {known} of --against {goes}" if plan.known is not None else "")

@@ -11,15 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import apsw
-
 from ..arrays import np
-from ..errors import DiskFullError
 from ..index import Index
 from ..text import TextRules
 from ..values import Cluster
 from .choices import Choice, Keep, Known
-from .comparing import Comparison, name_of
+from .comparing import OF_DATABASE, Comparison, name_of
 from .inputs.files import STDOUT, is_stream, packing_of
 from .inputs.lines import Problem
 from .inputs.passes import Marks, Passes
@@ -27,9 +24,6 @@ from .inputs.records import ChangedError, format_of
 from .output import add_afterword, json_line, leave_stdout
 from .outputs import ANOTHER_OUTPUT, open_output, replacing, room_in
 from .screen import Meter
-
-OF_DATABASE = (DiskFullError, apsw.FullError)
-"""Errors of an index for whose file there is no room."""
 
 
 @dataclass(frozen=True, slots=True)

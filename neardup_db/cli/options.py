@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -130,8 +130,8 @@ scheme_options = _all(
 """Scheme and parameters; `scheme_of` makes a Scheme of them."""
 
 _SCHEME_NAMES = ("scheme", "threshold", "max_distance", "exact", "recall", "num_perm", "bits", "k", "containment")
-_TEXT_NAMES = ("tokens", "shingle", "normalize", "case", "strip_accents")
-_INPUT_NAMES = ("format_", "id_field", "text_field", "glob", "on_error", "max_record_mb")
+TEXT_NAMES = ("tokens", "shingle", "normalize", "case", "strip_accents")
+INPUT_NAMES = ("format_", "id_field", "text_field", "glob", "on_error", "max_record_mb")
 
 
 def take(options: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def take(options: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 def text_rules(options: dict[str, Any], present: TextRules | None = None) -> TextRules | None:
     """The text rules that the options ask for, None where none was given; takes its options out. What no option says is as in the
     present rules of an index, but for the length of a shingle of other tokens."""
-    given = {name: value for name, value in take(options, _TEXT_NAMES).items() if value is not None}
+    given = {name: value for name, value in take(options, TEXT_NAMES).items() if value is not None}
     if not given:
         return None
     for name in ("normalize", "case"):
@@ -174,7 +174,7 @@ def scheme_of(options: dict[str, Any], present: Scheme | None = None) -> Scheme 
 
 def read_options(options: dict[str, Any], key_type: str = "text") -> ReadOptions:
     """How to read records; takes its options out."""
-    taken = take(options, _INPUT_NAMES)
+    taken = take(options, INPUT_NAMES)
     return ReadOptions(
         format=taken["format_"],
         id_field=taken["id_field"],
@@ -204,6 +204,13 @@ def open_index(path: Path, name: str, *, write: bool = False) -> Iterator[Index]
 def is_given(context: click.Context, name: str) -> bool:
     """Whether a command was given this parameter, by its name in Python, so that it has not merely its default."""
     return context.get_parameter_source(name) not in (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP, None)
+
+
+def refuse_given(context: click.Context, names: Sequence[str], reason: str) -> None:
+    """UsageError if a command was given one of these parameters."""
+    for parameter in context.command.params:
+        if parameter.name in names and is_given(context, parameter.name):
+            raise click.UsageError(f"{parameter.opts[0]} {reason}")
 
 
 def is_new(path: Path) -> bool:
