@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import tempfile
 from collections.abc import Iterator, Sequence
+from glob import has_magic
 from pathlib import Path
 from typing import Any
 
@@ -93,11 +94,11 @@ def pairs(context: click.Context, /, paths: tuple[Path, ...], **options: Any) ->
 
 
 def _is_index(path: Path) -> bool:
-    """Whether a path without a format is that of an index; one that is nothing is taken for one unless its name has a format."""
+    """Whether a path without a format is that of an index. Where nothing is, it is taken for one unless it looks like an input."""
     if path == STDIN or is_stream(path) or path.is_dir():
         return False
     if not path.exists():
-        return format_of(path) is None
+        return format_of(path) is None and not has_magic(str(path))
     with open(path, "rb") as file:
         return file.read(len(_DATABASE)) == _DATABASE or (format_of(path) is None and path.stat().st_size == 0)
 
