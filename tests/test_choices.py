@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import polars
+import pyarrow
 import pytest
 from click.testing import CliRunner, Result
 
 from neardup_db import BinaryCode, BottomK, Index, MinHash, SimHash
+from neardup_db.arrow import texts_of
 from neardup_db.cli import main
+from neardup_db.cli.choices import known_to
 from neardup_db.cli.inputs.passes import Marks, TextPasses
 from neardup_db.frames import drop_near_duplicates
 
@@ -337,6 +340,21 @@ def test_several_indexes_are_asked_one_after_another(folder: Path) -> None:
     assert {name: Path(name).read_bytes() for name in before} == before
 
 
+def test_texts_in_memory_are_asked_for_like_a_list(folder: Path) -> None:
+    """Texts that Arrow holds have the answers of the same texts as a list, whichever index knows them."""
+    made = [*texts(20), "caf\u00e9 au lait with words around it", FOX]
+    for name, some in (("a.db", made[3:9]), ("b.db", [FOX, *made[5:12]])):
+        with Index(name, MinHash()) as index:
+            index.add_many(enumerate(some))
+    for one in (made, texts_of("texts", pyarrow.array(made), None, "")):
+        with known_to([Path("a.db"), Path("b.db")], "neardup", 0.8, None, folder) as known:
+            assert known is not None and known.names([]) == []
+            asked = [known.ask(one[first : first + 5]).tolist() for first in range(0, len(made), 5)]
+            assert sum(asked, []) == known.flags.tolist()
+            assert known.names(range(1, len(made) + 1)) == [None] * 3 + [*"012345"] + [*"567"] + [None] * 9 + ["0"]
+        (folder / "against.db").unlink()
+
+
 def test_an_index_that_cannot_be_asked_is_an_error(folder: Path) -> None:
     """A missing file, another name, codes, a looser threshold and a measure that it lacks are told with the remedy at once."""
     json_lines(folder / "in.jsonl", records(5))
@@ -403,6 +421,8 @@ def test_questions_without_an_answer_end_with_exit_code_1(folder: Path) -> None:
     json_lines(folder / "in.jsonl", [{"text": "nothing like that at all"}, {"text": "!!!"}])
     result = run("query", "old.db", "--from", "in.jsonl")
     assert (result.exit_code, result.output) == (1, "")
+    json_lines(folder / "more.jsonl", copies(1))
+    assert good("query", "old.db", "--from", "in.jsonl", "--from", "more.jsonl") == "k0\t1.0000\t\ta\n"
     assert "--text-field goes with --from" in refused("query", "old.db", "fox", "--text-field", "body")
     assert "Give one of TEXT, --file, --key and --from" in refused("query", "old.db", "fox", "--from", "in.jsonl")
     assert "--threshold nan: give a number" in refused("query", "old.db", "--from", "in.jsonl", "--threshold", "nan")
@@ -431,6 +451,11 @@ def test_an_index_is_told_by_its_first_bytes(folder: Path) -> None:
     json_lines(folder / "in.jsonl", copies(1, 2))
     good("add", "odd.jsonl", "in.jsonl")
     assert good("pairs", "odd.jsonl") == good("pairs", "in.jsonl") == "1.0000\t\tk0\tk1\n"
+    json_lines(folder / "more.jsonl", copies(1))
+    of_both = "1.0000\t\tk0\tk1\n1.0000\t\tk0\tk0\n1.0000\t\tk1\tk0\n"
+    for paths in (["in.jsonl", "more.jsonl"], ["[im]*.jsonl"], ["[im]*", "--format", "jsonl"]):
+        assert sorted(good("pairs", *paths).splitlines()) == sorted(of_both.splitlines())
+    assert "no file fits this pattern" in refused("pairs", "nothing*")
     Path("in.jsonl").rename("records")
     assert good("pairs", "records", "--format", "jsonl") == "1.0000\t\tk0\tk1\n"
     assert "its name does not tell the format" in refused("pairs", "records")

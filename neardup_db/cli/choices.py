@@ -235,8 +235,9 @@ class Known:
         found: list[tuple[int, str]] = []
         for path, index, question in self._indexes:
             places = np.flatnonzero(~known).tolist()
+            asked = texts.some(places) if isinstance(texts, LocatedTexts) else [texts[place] for place in places]
             with about(path):
-                answers = index.query_many([texts[place] for place in places], limit=1, any=True, **question)
+                answers = index.query_many(asked, limit=1, any=True, **question)
             for place, matches in zip(places, answers, strict=True):
                 if matches:
                     known[place] = True

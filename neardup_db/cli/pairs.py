@@ -94,7 +94,7 @@ def pairs(context: click.Context, /, paths: tuple[Path, ...], **options: Any) ->
 
 
 def _is_index(path: Path) -> bool:
-    """Whether a path without a format is that of an index. Where nothing is, it is taken for one unless it looks like an input."""
+    """Whether a path without a format is that of an index. A path where nothing is is one, unless it looks like an input."""
     if path == STDIN or is_stream(path) or path.is_dir():
         return False
     if not path.exists():
