@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,10 @@ import pyarrow
 import pytest
 from click.testing import CliRunner, Result
 
-from neardup_db import BinaryCode, BottomK, Index, MinHash, SimHash
+from neardup_db import BinaryCode, BottomK, Index, MinHash, SimHash, limits
 from neardup_db.arrow import texts_of
 from neardup_db.cli import main
-from neardup_db.cli.choices import known_to
+from neardup_db.cli.choices import Known, known_to
 from neardup_db.cli.inputs.passes import Marks, TextPasses
 from neardup_db.frames import drop_near_duplicates
 
@@ -338,6 +339,28 @@ def test_several_indexes_are_asked_one_after_another(folder: Path) -> None:
     assert [record["id"] for record in read(folder / "out.jsonl")][0] == "k0"  # has no word
     assert (told["known"], told["empty"]) == (40 - told["kept"] - told["duplicates"], 1) and told["known"] >= 38
     assert {name: Path(name).read_bytes() for name in before} == before
+
+
+def test_an_error_ends_the_questions(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an error, or Ctrl-C, no more questions are asked than the one that is under way."""
+    calls: list[object] = []
+    stopped, stop, ask = threading.Event(), Known.stop, Index.query_many
+
+    def query_many(*arguments: Any, **named: Any) -> Any:
+        calls.append(arguments)
+        assert stopped.wait(60)
+        return ask(*arguments, **named)
+
+    monkeypatch.setattr(limits, "SKETCHED_RECORDS", 4)
+    monkeypatch.setattr(limits, "PIECE_BYTES", 1 << 20)
+    monkeypatch.setattr(Index, "query_many", query_many)
+    monkeypatch.setattr(Known, "stop", lambda known: (stop(known), stopped.set()))
+    with Index("old.db", MinHash(exact=True)) as index:
+        index.add("a", FOX)
+    with open(json_lines(folder / "in.jsonl", copies(1, 2, 3, 4)), "a") as file:
+        file.write("broken\n")
+    assert "line 5" in refused("dedup", "in.jsonl", "-o", "o.jsonl", "--against", "old.db", "--measure", "containment")
+    assert len(calls) <= 1 and stopped.is_set()
 
 
 def test_texts_in_memory_are_asked_for_like_a_list(folder: Path) -> None:

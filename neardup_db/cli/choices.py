@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from .. import limits
 from ..arrays import np
 from ..errors import NearDupError, ParameterError
 from ..index import Index
@@ -18,6 +19,7 @@ from ..located import LocatedTexts
 from ..parameters import Measure
 from ..schemes.base import SetScheme
 from ..store.database.open import open_scratch
+from ..values import Match
 from .inputs.lines import RecordError
 from .inputs.passes import Passes
 from .inputs.records import InputRecord, ReadOptions
@@ -223,6 +225,7 @@ class Known:
         self._indexes = indexes
         self._keys = keys
         self._flags = bytearray()
+        self._is_stopped = False
 
     @property
     def flags(self) -> Any:
@@ -234,20 +237,36 @@ class Known:
         first, known = len(self._flags) + 1, np.zeros(len(texts), bool)
         found: list[tuple[int, str]] = []
         for path, index, question in self._indexes:
-            places = np.flatnonzero(~known).tolist()
-            asked = texts.some(places) if isinstance(texts, LocatedTexts) else [texts[place] for place in places]
+            places = np.flatnonzero(~known)
             with about(path):
-                answers = index.query_many(asked, limit=1, any=True, **question)
-            for place, matches in zip(places, answers, strict=True):
+                answers = self._answers(index, question, texts, places)
+            for place, matches in zip(places.tolist(), answers, strict=False):  # fewer answers where it was stopped
                 if matches:
-                    known[place] = True
-                    key = matches[0].key
+                    known[place], key = True, matches[0].key
                     found.append((first + place, key if isinstance(key, str) else shown(key)))
         if self._keys is not None and found:
             with self._keys:
                 self._keys.executemany("INSERT INTO key VALUES (?, ?)", found)
         self._flags += known.tobytes()
         return known
+
+    def _answers(
+        self, index: Index, question: dict[str, Any], texts: Sequence[str] | LocatedTexts, places: Any
+    ) -> list[list[Match]]:
+        """One match of each text at those places. A question for containment may take a second, so that it is asked by itself."""
+        step = 1 if "measure" in question else limits.ASKED_PART
+        answers: list[list[Match]] = []
+        for start in range(0, len(places), step):
+            if self._is_stopped:
+                break
+            some = places[start : start + step].tolist()
+            asked = texts.some(some) if isinstance(texts, LocatedTexts) else [texts[place] for place in some]
+            answers += index.query_many(asked, limit=1, any=True, **question)
+        return answers
+
+    def stop(self) -> None:
+        """Has `ask`, which another thread may be in, return soon; nobody is to use what it found."""
+        self._is_stopped = True
 
     def names(self, numbers: Sequence[int]) -> list[str | None]:
         """Of records by their numbers the key of what an index has, as text; None where none knows the record."""

@@ -146,14 +146,19 @@ class Comparison:
         source = self.passes.source
         with Meter("Compare", source.size_bytes) as meter, ThreadPoolExecutor(1) as thread:
             waiting: deque[Future[None]] = deque()
-            for piece in self.passes.pieces():
-                waiting.append(thread.submit(take, piece.texts))
-                meter.record_bytes += piece.size_bytes
-                meter.advance(source.position, len(piece.texts))
-                if len(waiting) > limits.PIECES_WAITING:
-                    waiting.popleft().result()
-            for future in waiting:
-                future.result()
+            try:
+                for piece in self.passes.pieces():
+                    waiting.append(thread.submit(take, piece.texts))
+                    meter.record_bytes += piece.size_bytes
+                    meter.advance(source.position, len(piece.texts))
+                    if len(waiting) > limits.PIECES_WAITING:
+                        waiting.popleft().result()
+                for future in waiting:
+                    future.result()
+            except BaseException:  # for the thread, which the block waits for
+                if self.known is not None:
+                    self.known.stop()
+                raise
         self._count(meter)
 
     def _candidates(self, shared: Any, meter: Meter) -> Iterator[Any]:
