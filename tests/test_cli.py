@@ -351,7 +351,7 @@ def test_arguments_become_options(message: str, said: str) -> None:
 
 def test_an_option_given_twice_is_an_error(tmp_path: Path, source: Path) -> None:
     """Of any command: where one value is taken, the second one is not taken in silence."""
-    assert "--text-field is given 2 times" in refused("add", "i.db", source, "--text-field", "a", "--text-field", "b")
+    assert "--id-field is given 2 times" in refused("add", "i.db", source, "--id-field", "a", "--id-field", "b")
     assert "--exact/--estimate is given 2 times" in refused("add", "i.db", source, "--exact", "--estimate")
     for command in map(load, main.commands):
         for option in command.params:

@@ -78,7 +78,7 @@ def field_of(record: InputRecord, name: str, options: ReadOptions) -> Any:
     """The value of a record's field; dots in its name lead into objects, unless there is a field of that name as it stands."""
     if name in record.fields:
         return record.fields[name]
-    if name == options.text_field:
+    if options.text_fields == (name,):
         return record.text
     if not record.named and name in (("id", "key") if options.id_field is None else (options.id_field,)):
         return record.key

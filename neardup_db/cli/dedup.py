@@ -96,7 +96,7 @@ def dedup(
     neardup dedup train.jsonl -o clean.jsonl --against test.db
     zcat dump.gz | neardup dedup - --format jsonl -o -
     """
-    rules, reading = text_rules(options), replace(read_options(options), one_header=True)
+    rules, reading = text_rules(options), replace(read_options(options), one_header=True, typed_ids=True)
     paths = paths_named(sources)
     outputs = [path for path in (output, options["pairs"], options["clusters"], index_path) if path is not None]
     to_stdout = STDOUT in outputs
@@ -159,16 +159,18 @@ def _check_kinds(source: Source, paths: Sequence[Path], output: Path) -> None:
     kind = format_of(output)
     if source.format == "folder" and kind is not None and not output.is_dir():
         raise ParameterError(f"{output}: the texts of {source.name} go into a folder, this names a {kind} file; name a folder")
-    if source.format == "folder" or is_stream(output) or kind == source.format:
+    if source.format == "folder" or is_stream(output) or kind == (None if source.format == "lines" else source.format):
         return
+    ending = "txt" if source.format == "lines" else source.format
     if len(paths) > 1 or paths[0].is_dir():
-        raise ParameterError(f"{output}: the records of all files go into one, so its name must end in .{source.format}")
+        raise ParameterError(f"{output}: the records of all files go into one, so its name must end in .{ending}")
     if kind is not None:
-        raise ParameterError(f"{output}: records are copied as they are, so its name must end in .{source.format}")
+        raise ParameterError(f"{output}: records are copied as they are, so its name must end in .{ending}")
 
 
 def _report(summary: Summary, plan: Plan, measure: Measure | None, as_json: bool, to_stdout: bool) -> None:
-    note_problems(plan.passes.source.name, summary.invalid_utf8, summary.skipped, summary.problems)
+    source = plan.passes.source
+    note_problems(source.name, summary.invalid_utf8, summary.skipped, summary.problems, source.options.encoding)
     if as_json:
         emit_json(plain(summary))
         return

@@ -6,6 +6,7 @@ import itertools
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,7 @@ def _question(index: Index, options: dict[str, Any]) -> dict[str, Any]:
 
 def _query_records(index_path: Path, sources: Sequence[Path], options: dict[str, Any]) -> int:
     """Prints the matches of each record. Returns the exit code."""
-    as_json, reading = options["as_json"], read_options(options)
+    as_json, reading = options["as_json"], replace(read_options(options), typed_ids=True)
     has_matches = False
     with tempfile.TemporaryDirectory(prefix="neardup-") as folder, open_index(index_path, options["name"]) as index:
         with room_in(Path(folder).parent, "name a folder for temporary files on another one with the variable TMPDIR"):
@@ -150,7 +151,7 @@ def _query_records(index_path: Path, sources: Sequence[Path], options: dict[str,
                 has_matches = has_matches or bool(matches)
                 for match in matches:
                     _print_match(record, match, as_json)
-        note_problems(source.name, source.replaced, source.skipped, source.problems)
+        note_problems(source.name, source.replaced, source.skipped, source.problems, source.options.encoding)
     return 0 if has_matches else 1
 
 

@@ -20,6 +20,7 @@ from ..schemes.base import Scheme
 from ..store.database.open import remove_unused
 from ..text import TextRules
 from ..values import Key
+from .inputs.encodings import encoding_of
 from .inputs.records import FORMATS, ReadOptions
 from .wording import about, in_options
 
@@ -76,15 +77,34 @@ key_type_option = click.option(
     help="Type of the keys: 1 as text and 1 as an integer are different keys.",
 )
 
+def _delimiter(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """The character that --delimiter names; \\t is a tab."""
+    character = "\t" if value == "\\t" else value
+    if character is not None and (len(character) != 1 or character in '"\r\n\0'):
+        told = f"{value!r} is not one character that can stand between columns; give ';', '|' or \\t."
+        raise click.BadParameter(told, context, parameter)
+    return character
+
+
 input_options = _all(
     click.option(
         "--format",
         "format_",
         type=click.Choice(FORMATS),
-        help="Format of the input, or of a folder's files, if the names do not tell it.",
+        help="Format of the input, or of a folder's files, if the names do not tell it. lines: each line is a text, as in a .txt "
+        "that is not in a folder.",
     ),
     click.option("--id-field", help="Field that holds the id.  [default: id, else key, else file and line: posts.jsonl:17]"),
-    click.option("--text-field", default="text", show_default=True, help="Field that holds the text."),
+    click.option(
+        "--text-field",
+        "text_fields",
+        multiple=True,
+        default=("text",),
+        show_default=True,
+        help="Field that holds the text; doc.body leads into objects. Given again: the texts are joined.",
+    ),
+    click.option("--delimiter", callback=_delimiter, help="Character between columns.  [default: , in CSV, tab in TSV]"),
+    click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the input, as utf-16, latin-1, gb18030."),
     click.option("--glob", default="*", show_default=True, help="Read files of a folder whose name or path fits this pattern."),
     click.option(
         "--on-error",
@@ -131,7 +151,7 @@ scheme_options = _all(
 
 _SCHEME_NAMES = ("scheme", "threshold", "max_distance", "exact", "recall", "num_perm", "bits", "k", "containment")
 TEXT_NAMES = ("tokens", "shingle", "normalize", "case", "strip_accents")
-INPUT_NAMES = ("format_", "id_field", "text_field", "glob", "on_error", "max_record_mb")
+INPUT_NAMES = ("format_", "id_field", "text_fields", "delimiter", "encoding", "glob", "on_error", "max_record_mb")
 
 
 def take(options: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
@@ -175,10 +195,15 @@ def scheme_of(options: dict[str, Any], present: Scheme | None = None) -> Scheme 
 def read_options(options: dict[str, Any], key_type: str = "text") -> ReadOptions:
     """How to read records; takes its options out."""
     taken = take(options, INPUT_NAMES)
+    for field in taken["text_fields"]:
+        if taken["text_fields"].count(field) > 1:
+            raise click.UsageError(f"--text-field {field} is given twice; name each field once")
     return ReadOptions(
         format=taken["format_"],
         id_field=taken["id_field"],
-        text_field=taken["text_field"],
+        text_fields=taken["text_fields"],
+        delimiter=taken["delimiter"],
+        encoding=encoding_of(taken["encoding"]),
         integer_keys=key_type == "int",
         on_error=taken["on_error"],
         max_bytes=int(taken["max_record_mb"] * 1_000_000),

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from glob import has_magic
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,7 @@ def _of_index(path: Path, options: dict[str, Any]) -> Iterator[Iterator[Pair]]:
 @contextlib.contextmanager
 def _of_records(paths: Sequence[Path], options: dict[str, Any]) -> Iterator[Iterator[Pair]]:
     """The pairs of records, whose keys are ids."""
-    rules, reading = text_rules(options), read_options(options)
+    rules, reading = text_rules(options), replace(read_options(options), typed_ids=True)
     threshold = 0.8 if options["threshold"] is None else options["threshold"]
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="neardup-")))
@@ -129,4 +130,5 @@ def _of_records(paths: Sequence[Path], options: dict[str, Any]) -> Iterator[Iter
             for pair in index.pairs()
         )
         passes.source.require_unchanged()
-    note_problems(passes.source.name, comparison.replaced, comparison.skipped, comparison.problems)
+    source = passes.source
+    note_problems(source.name, comparison.replaced, comparison.skipped, comparison.problems, source.options.encoding)
