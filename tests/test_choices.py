@@ -6,7 +6,7 @@ import csv
 import json
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from neardup_db import BinaryCode, BottomK, Index, MinHash, SimHash, limits
 from neardup_db.arrow import texts_of
 from neardup_db.cli import main
 from neardup_db.cli.choices import Known, known_to
-from neardup_db.cli.inputs.passes import Marks, TextPasses
 from neardup_db.frames import drop_near_duplicates
 
 FOX = "the quick brown fox jumps over the lazy dog and runs away from all the hounds that follow it"
@@ -214,33 +213,8 @@ def test_a_rule_that_is_none_is_refused(folder: Path, rule: str) -> None:
 # ---- marks ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[Any, Marks | None, list[Record]]]]:
-    """What comes to `Passes.write`: which records, the marks, and the marks as they are of each record."""
-    calls: list[tuple[Any, Marks | None, list[Record]]] = []
-
-    def write(passes: TextPasses, kept: Any, output: Path, target: Path, meter: object, marks: Marks | None = None) -> None:
-        marked = []
-        if marks is not None:
-            numbers = list(range(1, len(kept) + 1))
-            against = [None] * len(kept) if marks.against is None else marks.against(numbers)
-            for number in numbers:
-                stays = int(marks.duplicate_of[number - 1])
-                name = marks.names([stays])[0] if stays else None
-                marked.append(
-                    {"cluster": int(marks.cluster[number - 1]) or None, "duplicate_of": name, "against": against[number - 1]}
-                )
-        calls.append((kept.copy(), marks, marked))
-        output.write_bytes(b"")
-
-    monkeypatch.setattr(TextPasses, "write", write)
-    yield calls
-
-
 @pytest.mark.parametrize("more", [(), ("--index", "kept.db")], ids=["", "index"])
-def test_marks_say_what_would_be_removed(
-    folder: Path, written: list[tuple[Any, Marks | None, list[Record]]], more: tuple[str, ...]
-) -> None:
+def test_marks_say_what_would_be_removed(folder: Path, more: tuple[str, ...]) -> None:
     """Every record is written, with the number of its cluster and the id of the record that stays; none where it stays itself."""
     made = records(60)
     json_lines(folder / "in.jsonl", made)
@@ -248,17 +222,15 @@ def test_marks_say_what_would_be_removed(
     rows = read(folder / "c.jsonl")
     stays = {row["cluster"]: row["id"] for row in rows if row["kept"]}
     of_record = {row["id"]: row for row in rows}
-    ((kept, marks, marked),) = written
-    assert kept.all() and marks is not None and marks.against is None
-    for record, mark in zip(made, marked, strict=True):
+    for record, marked in zip(made, read(folder / "out.jsonl"), strict=True):
         row = of_record.get(record["id"])
         name = None if row is None or row["kept"] else stays[row["cluster"]]
-        assert mark == {"cluster": row and row["cluster"], "duplicate_of": name, "against": None}
+        assert marked == {**record, "cluster": row and row["cluster"], "duplicate_of": name}
     duplicates = len(rows) - len(stays)
     assert f"60 records: {60 - duplicates} without a mark, {duplicates} near-duplicates marked" in told and duplicates > 5
 
 
-def test_marks_name_what_another_index_has(folder: Path, written: list[tuple[Any, Marks | None, list[Record]]]) -> None:
+def test_marks_name_what_another_index_has(folder: Path) -> None:
     """With --against a record that an index knows has the key of a document there, as text, and is in no cluster."""
     made = [*copies(1, 2), {"text": "some other words that nobody knows at all"}, {"text": "known words of one"}]
     json_lines(folder / "in.jsonl", made)
@@ -266,9 +238,10 @@ def test_marks_name_what_another_index_has(folder: Path, written: list[tuple[Any
         with Index(name, MinHash(threshold=0.8, exact=True)) as index:
             index.add(key, text)
     told = good("dedup", "in.jsonl", "-o", "out.jsonl", "--mark", "--against", "a.db", "--against", "b.db")
-    ((kept, _, marked),) = written
-    assert kept.all() and [mark["against"] for mark in marked] == ["7", "7", None, "x'01'"]
-    assert {(mark["cluster"], mark["duplicate_of"]) for mark in marked} == {(None, None)}
+    alone = {"cluster": None, "duplicate_of": None}
+    assert read(folder / "out.jsonl") == [
+        {**record, **alone, "against": key} for record, key in zip(made, ["7", "7", None, "x'01'"], strict=True)
+    ]
     assert "4 records: 1 without a mark, 0 near-duplicates marked, 3 like a document of --against marked\n" in told
 
 
