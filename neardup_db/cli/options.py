@@ -6,11 +6,12 @@ import contextlib
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from ..errors import ParameterError
 from ..index import Index
@@ -149,8 +150,8 @@ scheme_options = _all(
 """Scheme and parameters; `scheme_of` makes a Scheme of them."""
 
 _SCHEME_NAMES = ("scheme", "threshold", "max_distance", "exact", "recall", "num_perm", "bits", "k", "containment")
-_TEXT_NAMES = ("tokens", "shingle", "normalize", "case", "strip_accents")
-_INPUT_NAMES = ("format_", "id_field", "text_fields", "delimiter", "encoding", "glob", "on_error", "max_record_mb")
+TEXT_NAMES = ("tokens", "shingle", "normalize", "case", "strip_accents")
+INPUT_NAMES = ("format_", "id_field", "text_fields", "delimiter", "encoding", "glob", "on_error", "max_record_mb")
 
 
 def take(options: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
@@ -161,7 +162,7 @@ def take(options: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 def text_rules(options: dict[str, Any], present: TextRules | None = None) -> TextRules | None:
     """The text rules that the options ask for, None where none was given; takes its options out. What no option says is as in the
     present rules of an index, but for the length of a shingle of other tokens."""
-    given = {name: value for name, value in take(options, _TEXT_NAMES).items() if value is not None}
+    given = {name: value for name, value in take(options, TEXT_NAMES).items() if value is not None}
     if not given:
         return None
     for name in ("normalize", "case"):
@@ -193,7 +194,7 @@ def scheme_of(options: dict[str, Any], present: Scheme | None = None) -> Scheme 
 
 def read_options(options: dict[str, Any], key_type: str = "text") -> ReadOptions:
     """How to read records; takes its options out."""
-    taken = take(options, _INPUT_NAMES)
+    taken = take(options, INPUT_NAMES)
     for field in taken["text_fields"]:
         if taken["text_fields"].count(field) > 1:
             raise click.UsageError(f"--text-field {field} is given twice; name each field once")
@@ -223,6 +224,18 @@ def open_index(path: Path, name: str, *, write: bool = False) -> Iterator[Index]
     writable = os.access(path, os.W_OK) and os.access(path.resolve().parent, os.W_OK)
     with about(path), Index(path, name=name, read_only=not (write or writable)) as index:
         yield index
+
+
+def is_given(context: click.Context, name: str) -> bool:
+    """Whether a command was given this parameter, by its name in Python, so that it has not merely its default."""
+    return context.get_parameter_source(name) not in (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP, None)
+
+
+def refuse_given(context: click.Context, names: Sequence[str], reason: str) -> None:
+    """UsageError if a command was given one of these parameters."""
+    for parameter in context.command.params:
+        if parameter.name in names and is_given(context, parameter.name):
+            raise click.UsageError(f"{parameter.opts[0]} {reason}")
 
 
 def is_new(path: Path) -> bool:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from ... import limits
 from ..outputs import open_output
-from ..screen import Meter
 from .encodings import BOM, UTF8, line_end
 from .files import InputFile, packing_of
 from .places import Places
 from .records import ChangedError
+
+if TYPE_CHECKING:  # what it draws with is slow to import
+    from ..screen import Meter
 
 
 def copy_records(places: Places, kept: Any, output: Path, target: Path, meter: Meter) -> None:

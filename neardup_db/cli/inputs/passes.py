@@ -6,18 +6,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ... import limits
 from ...arrays import np
 from ...located import LocatedTexts
 from ...values import Key
-from ..screen import Meter
 from .copies import copy_records
 from .marked import write_marked
 from .places import Places
 from .records import InputRecord, RecordSource
 from .source import Source
+
+if TYPE_CHECKING:  # what it draws with is slow to import
+    from ..screen import Meter
 
 
 class Piece(NamedTuple):
