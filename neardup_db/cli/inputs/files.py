@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import IO, Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, NamedTuple, cast
 
 from ... import limits
 from ...errors import ParameterError
@@ -35,6 +35,29 @@ _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
 class InputError(ParameterError):
     """An input file cannot be read; the message names the file and, where there is one, the line."""
+
+
+class NamedFile(NamedTuple):
+    """A file of an input and what it is called.
+
+    path: where it is read; name: in messages; below: its path below the folder that was named, else the name of the file; given:
+    its path as the command line has it; key: in the keys of records without an id; packing: None to go by the name.
+    """
+
+    path: Path
+    name: str
+    below: Path
+    given: Path
+    key: str = ""
+    packing: str | None = None
+
+
+class Inputs(NamedTuple):
+    """What a command reads. name: in messages; format: of all files; files: in the order in which they are read."""
+
+    name: str
+    format: str
+    files: list[NamedFile]
 
 
 def packing_of(path: Path) -> str | None:

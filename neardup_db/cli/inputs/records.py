@@ -82,6 +82,9 @@ class ReadOptions:
     glob: str = "*"
     source_name: str | None = None
     one_header: bool = False
+    text_fields: tuple[str, ...] = ("text",)
+    typed_ids: bool = False
+    other_fields: tuple[str, ...] | None = None
 
 
 def format_of(path: Path) -> str | None:
