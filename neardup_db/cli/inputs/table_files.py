@@ -128,7 +128,10 @@ class ParquetFile(TableFile):
     def __init__(self, pa: Any, name: str, source: Any) -> None:
         super().__init__(pa, name)
         with self.readable():
-            self._file = pa.parquet.ParquetFile(source, buffer_size=_READ_BYTES)
+            # Only both together read a part of a row group at a time.
+            self._file = pa.parquet.ParquetFile(
+                source, buffer_size=_READ_BYTES, pre_buffer=False, page_checksum_verification=True
+            )
             self._schema = self._file.schema_arrow
         self._metadata = self._file.metadata
 
