@@ -33,7 +33,7 @@ import neardup_db
 from neardup_db import AddReport, BitSampling, BottomK, DiskFullError, Index, MinHash, SimHash, Skipped, TextRules, limits
 from neardup_db.cli import dedup, main
 from neardup_db.cli.app import load
-from neardup_db.cli.inputs import passes, records
+from neardup_db.cli.inputs import opening, passes
 from neardup_db.cli.inputs.numbers import Numbers
 from neardup_db.cli.output import GuardedStream
 from neardup_db.cli.screen import Meter, Screen
@@ -1169,7 +1169,7 @@ def test_a_full_disk_is_named_with_the_remedy(tmp_path: Path, source: Path, monk
         (Index, ("add_many", full_database), kept, "kept", "name an output"),
         (passes, ("copy_records", full), (), "out", "name an output"),
         (dedup, ("_write_pairs", full), ("--pairs", tmp_path / "kept" / "p.csv"), "kept", "name an output"),
-        (records, ("spool", full), (), "tmp", "--tmp"),
+        (opening, ("spool", full), (), "tmp", "--tmp"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(place, *broken)

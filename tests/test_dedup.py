@@ -24,8 +24,9 @@ from neardup_db.cli import main
 from neardup_db.cli.buckets import Buckets
 from neardup_db.cli.inputs import passes
 from neardup_db.cli.inputs.numbers import Numbers
+from neardup_db.cli.inputs.opening import open_source
 from neardup_db.cli.inputs.places import Places
-from neardup_db.cli.inputs.records import ReadOptions, RecordSource
+from neardup_db.cli.inputs.records import ReadOptions
 from neardup_db.store.database.open import open_scratch
 
 BOM = b"\xef\xbb\xbf"
@@ -225,7 +226,7 @@ def test_a_scratch_index_takes_a_transaction_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cut", ["usual", "tiny"])
 def test_records_are_read_again_as_they_were(tmp_path: Path, kind: str, cut: str, request: pytest.FixtureRequest) -> None:
     """Any choice of records comes again with key, text, bytes, number and line; the others are not parsed."""
-    source = RecordSource(INPUTS[kind](tmp_path, texts(40)), ReadOptions(one_header=True))
+    source = open_source([INPUTS[kind](tmp_path, texts(40))], ReadOptions(one_header=True), tmp_path)
     if cut == "tiny":
         request.getfixturevalue("small_limits")
     records, places = list(source), Places(source, tmp_path)

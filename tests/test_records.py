@@ -12,7 +12,9 @@ import zstandard
 
 from neardup_db.cli.inputs.files import InputError
 from neardup_db.cli.inputs.lines import RecordError
-from neardup_db.cli.inputs.records import ReadOptions, RecordSource, format_of
+from neardup_db.cli.inputs.opening import open_source
+from neardup_db.cli.inputs.records import ReadOptions, format_of
+from neardup_db.cli.inputs.source import Source
 from neardup_db.cli.outputs import check_output, replacing
 from neardup_db.errors import ParameterError
 
@@ -22,8 +24,12 @@ def write(path: Path, data: bytes | str) -> Path:
     return path
 
 
+def opened(path: Path, **options: object) -> Source:
+    return open_source([path], ReadOptions(**options), path)  # type: ignore[arg-type]
+
+
 def read(path: Path, **options: object) -> list[tuple[object, str]]:
-    return [(record.key, record.text) for record in RecordSource(path, ReadOptions(**options))]  # type: ignore[arg-type]
+    return [(record.key, record.text) for record in opened(path, **options)]
 
 
 JSONL = '{"id": "a", "text": "one"}\n{"id": "b", "text": "two", "lang": "en"}\n'
@@ -31,7 +37,7 @@ JSONL = '{"id": "a", "text": "one"}\n{"id": "b", "text": "two", "lang": "en"}\n'
 
 def test_json_lines_give_keys_texts_and_other_fields(tmp_path: Path) -> None:
     """A line of JSON is one record; the other fields stay in `fields`, and raw is the line itself."""
-    records = list(RecordSource(write(tmp_path / "in.jsonl", JSONL), ReadOptions()))
+    records = list(opened(write(tmp_path / "in.jsonl", JSONL)))
     assert [(record.key, record.text, record.number, record.line) for record in records] == [
         ("a", "one", 1, 1),
         ("b", "two", 2, 2),
@@ -42,7 +48,7 @@ def test_json_lines_give_keys_texts_and_other_fields(tmp_path: Path) -> None:
 
 def test_a_source_can_be_read_twice(tmp_path: Path) -> None:
     """Every iteration starts at the beginning and gives the same."""
-    source = RecordSource(write(tmp_path / "in.jsonl", JSONL), ReadOptions())
+    source = opened(write(tmp_path / "in.jsonl", JSONL))
     assert list(source) == list(source)
 
 
@@ -64,7 +70,7 @@ def test_several_packed_pieces_are_one_file(tmp_path: Path) -> None:
 def test_csv_rows_keep_their_bytes(tmp_path: Path) -> None:
     """Quoted line ends, doubled quotes and CRLF are read right, and raw is the row as it stands."""
     header, first, second = b"id,text\r\n", b'a,"one\r\n ""two"""\r\n', b"b,three"
-    source = RecordSource(write(tmp_path / "in.csv", header + first + second), ReadOptions())
+    source = opened(write(tmp_path / "in.csv", header + first + second))
     records = list(source)
     assert source.header == header
     assert [(record.key, record.text, record.raw, record.line) for record in records] == [
@@ -127,7 +133,7 @@ def test_a_broken_line_is_named(tmp_path: Path, line: str, message: str) -> None
     with pytest.raises(RecordError, match=r"in\.jsonl, line 2: ") as caught:
         read(path)
     assert message in str(caught.value)
-    source = RecordSource(path, ReadOptions(on_error="skip"))
+    source = opened(path, on_error="skip")
     assert [record.key for record in source] == ["a", "c"]
     assert source.skipped == 1 and [problem.line for problem in source.problems] == [2]
 
@@ -183,7 +189,7 @@ def test_an_unknown_column_is_named_with_those_there_are(tmp_path: Path) -> None
 def test_byte_order_marks_and_invalid_utf8(tmp_path: Path) -> None:
     """A byte order mark is dropped, a wrong byte becomes U+FFFD and is counted, the raw bytes stay."""
     data = b'\xef\xbb\xbf{"id": "a", "text": "caf\xe9"}\n'
-    source = RecordSource(write(tmp_path / "in.jsonl", data), ReadOptions())
+    source = opened(write(tmp_path / "in.jsonl", data))
     record = next(iter(source))
     assert (record.key, record.text, record.raw) == ("a", "caf\ufffd", data)
     assert source.replaced == 1
@@ -218,7 +224,7 @@ def test_empty_files_have_no_records(tmp_path: Path) -> None:
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     """The message names the path."""
     with pytest.raises(InputError, match="nowhere.jsonl: no such file"):
-        RecordSource(tmp_path / "nowhere.jsonl", ReadOptions())
+        opened(tmp_path / "nowhere.jsonl")
 
 
 def test_formats_follow_the_name() -> None:

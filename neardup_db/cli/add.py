@@ -16,7 +16,8 @@ from ..schemes import MinHash
 from ..values import AddReport
 from .command import command
 from .feed import feed, warnings_as_notes
-from .inputs.records import InputRecord, open_source
+from .inputs.opening import open_source
+from .inputs.records import InputRecord
 from .inputs.source import Source
 from .options import (
     index_argument,
@@ -42,7 +43,7 @@ COMMIT_EVERY = 50_000
 
 @command()
 @index_argument
-@click.argument("source", metavar="IN", type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("sources", metavar="IN...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 @name_option
 @scheme_options
 @text_options
@@ -67,16 +68,18 @@ COMMIT_EVERY = 50_000
 @click.option("--one-transaction", is_flag=True, help="Add all records or none.")
 @input_options
 @json_option
-def add(index_path: Path, source: Path, as_json: bool, **options: Any) -> None:
+def add(index_path: Path, sources: tuple[Path, ...], as_json: bool, **options: Any) -> None:
     """Add the records of IN to INDEX.
 
-    INDEX is created if it does not exist. IN is a file of JSON lines, CSV or TSV (.gz and .zst too), a folder of such files or
-    of texts, or - for standard input (with --format). Scheme and text rules are stored in a new index; if INDEX exists they must
-    equal those of the file. For --scheme binarycode the text is the code in hexadecimal.
+    INDEX is created if it does not exist. IN are files of JSON lines, CSV or TSV (.gz and .zst too), folders of such files or of
+    texts, and patterns ('2025-*/*.jsonl'), all of one format; or - for standard input (with --format). Scheme and text rules are
+    stored in a new index; if INDEX exists they must equal those of the file. For --scheme binarycode the text is the code in
+    hexadecimal.
 
     The key of a record is its id. A record without an id has its file and line as key (posts.jsonl:17), a text in a folder its
-    path. So adding a file again is an error, and so is adding another file of the same name: give that file another name with
-    --source. After an error or Ctrl-C, add --if-exists ignore to go on with the records that are not in the index yet.
+    path; where files of several IN have the same name, the key has the path as given. So adding a file again is an error, and so
+    is adding another file of the same name: give that file another name with --source. After an error or Ctrl-C, add --if-exists
+    ignore to go on with the records that are not in the index yet.
 
     \b
     neardup add articles.db articles.jsonl
@@ -91,7 +94,7 @@ def add(index_path: Path, source: Path, as_json: bool, **options: Any) -> None:
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="neardup-")))
         with room_in(folder.parent, "name a folder for temporary files on another one with the variable TMPDIR"):
-            opened = open_source(source, reading, folder)
+            opened = open_source(sources, reading, folder)
         known: dict[str, Any] = {"store_text": True} if options["store_text"] else {}
         if options["no_record_matches"]:
             known["record_matches"] = False

@@ -40,8 +40,9 @@ from .command import command
 from .feed import feed, warnings_as_notes
 from .inputs.files import STDOUT, is_stream, packing_of
 from .inputs.lines import Problem
-from .inputs.passes import Passes, TextPasses
-from .inputs.records import ChangedError, InputRecord, RecordSource, format_of, open_source
+from .inputs.opening import open_source, passes_of, paths_named
+from .inputs.passes import Passes
+from .inputs.records import ChangedError, InputRecord, format_of
 from .inputs.source import Source
 from .options import NumberRange, input_options, json_option, read_options, text_options, text_rules
 from .output import add_afterword, bytes_text, counted, emit, emit_json, json_line, leave_stdout, note, note_problems, plain
@@ -338,7 +339,7 @@ _between = NumberRange(0, 1, min_open=True, max_open=True)
 
 
 @command()
-@click.argument("source", metavar="IN", type=_place)
+@click.argument("sources", metavar="IN...", nargs=-1, required=True, type=_place)
 @click.option("-o", "--output", required=True, type=_place, help="Write the remaining records here; - is standard output.")
 @click.option("--threshold", type=_above_0, default=0.8, show_default=True, help="Least Jaccard similarity of near-duplicates.")
 @click.option("--recall", type=_between, default=0.99, show_default=True, help="Share of the pairs at the threshold to find.")
@@ -353,12 +354,13 @@ _between = NumberRange(0, 1, min_open=True, max_open=True)
 @input_options
 @json_option
 def dedup(
-    source: Path, output: Path, index_path: Path | None, tmp: Path | None, force: bool, as_json: bool, **options: Any
+    sources: tuple[Path, ...], output: Path, index_path: Path | None, tmp: Path | None, force: bool, as_json: bool, **options: Any
 ) -> None:
     """Copy the records of IN without near-duplicates.
 
-    IN is a file of JSON lines, CSV or TSV (.gz and .zst too), a folder of such files (their records go into one file), a folder
-    of texts (the output is a folder), or - for standard input (with --format). Texts are near-duplicates if they share enough of
+    IN are files of JSON lines, CSV or TSV (.gz and .zst too), folders of such files, and patterns ('2025-*/*.jsonl'), all of one
+    format: their records go into one file. Or IN is a folder of texts (the output is a folder), or - for standard input (with
+    --format). Texts are near-duplicates if they share enough of
     their runs of three words; each pair found is verified by the exact similarity. One record of every cluster of
     near-duplicates stays. The bytes and the order of records do not change. Memory does not grow with the texts; the temporary
     index holds only the texts that may have a near-duplicate.
@@ -370,6 +372,7 @@ def dedup(
     zcat dump.gz | neardup dedup - --format jsonl -o -
     """
     rules, reading = text_rules(options), replace(read_options(options), one_header=True)
+    paths = paths_named(sources)
     outputs = [path for path in (output, options["pairs"], options["clusters"], index_path) if path is not None]
     to_stdout = STDOUT in outputs
     if outputs.count(STDOUT) + as_json > 1:
@@ -380,7 +383,7 @@ def dedup(
     for path in files:
         if [os.path.realpath(other) for other in files].count(os.path.realpath(path)) > 1:
             raise ParameterError(f"{path} is given for two outputs; name a file for each")
-        check_output(path, force, (source,))
+        check_output(path, force, paths)
         if path != output:
             check_kind(path, folder=False)
     if index_path is not None:
@@ -388,12 +391,12 @@ def dedup(
     beside = tmp or (Path.cwd() if output == STDOUT or is_stream(output) else output.absolute().parent)
     full = room_in(beside, "name a folder for temporary files on another one with --tmp", (OSError, *OF_DATABASE))
     with full, tempfile.TemporaryDirectory(prefix=".neardup-", dir=beside) as folder:
-        opened = open_source(source, reading, Path(folder))
+        opened = open_source(paths, reading, Path(folder))
         for path in files:
             check_apart(path, opened.files)
-        _check_kinds(opened, output)
+        _check_kinds(opened, paths, output)
         with warnings_as_notes():
-            passes = TextPasses(opened, Path(folder))
+            passes = passes_of(opened, Path(folder))
             summary = deduplicate(Plan(passes, output, Path(folder), rules=rules, index=index_path, **options))
     _report(summary, opened, as_json, to_stdout)
 
@@ -407,23 +410,25 @@ def _check_index(path: Path) -> None:
             raise ParameterError(f"{path} is in use, or was not closed ({log} exists): close it, or name another file")
 
 
-def _check_kinds(source: RecordSource, output: Path) -> None:
+def _check_kinds(source: Source, paths: Sequence[Path], output: Path) -> None:
     """Refuses an output whose name does not fit the input's format: records are copied as they are."""
+    if source.format == "folder" and len(paths) > 1:
+        raise ParameterError(f"{source.name}: a folder of texts goes with no other input, since the output is a copy of it")
     if source.format == "folder" and (output == STDOUT or is_stream(output)):
         raise ParameterError(f"a folder of texts cannot go to {output}; name an output folder")
     if output == STDOUT:
         return
     check_kind(output, folder=source.format == "folder")
-    if source.path.is_dir():
-        here, there = source.path.resolve(), output.resolve()
+    for folder in filter(Path.is_dir, paths):
+        here, there = folder.resolve(), output.resolve()
         if here in there.parents or there in here.parents:
-            raise ParameterError(f"{output} and {source.path}: one is inside the other; name an output elsewhere")
+            raise ParameterError(f"{output} and {folder}: one is inside the other; name an output elsewhere")
     kind = format_of(output)
     if source.format == "folder" and kind is not None and not output.is_dir():
-        raise ParameterError(f"{output}: the texts of {source.path} go into a folder, this names a {kind} file; name a folder")
+        raise ParameterError(f"{output}: the texts of {source.name} go into a folder, this names a {kind} file; name a folder")
     if source.format == "folder" or is_stream(output) or kind == source.format:
         return
-    if source.path.is_dir():
+    if len(paths) > 1 or paths[0].is_dir():
         raise ParameterError(f"{output}: the records of all files go into one, so its name must end in .{source.format}")
     if kind is not None:
         raise ParameterError(f"{output}: records are copied as they are, so its name must end in .{source.format}")

@@ -97,7 +97,7 @@ def _add(
         else:
             report = index.add_codes([record["key"] for record in records], [record["text"] for record in records], **options)
     except DuplicateKeyError as error:
-        taken = _taken(index, piece)
+        taken = _taken(index, source, piece)
         if taken is None:
             raise
         raise RecordError(source.problem(*taken)) from error
@@ -111,15 +111,17 @@ def _add(
     return report
 
 
-def _taken(index: Index, piece: list[InputRecord]) -> tuple[InputRecord, str] | None:
+def _taken(index: Index, source: Source, piece: list[InputRecord]) -> tuple[InputRecord, str] | None:
     """The first record of a refused piece whose key is in the index or earlier in the piece, and the reason with a remedy."""
-    lines: dict[Key, int] = {}
+    earlier: dict[Key, InputRecord] = {}
     for record in piece:
-        if record.key in lines:
-            return record, f"key {record.key!r} stands in line {lines[record.key]} already: {_REMEDY}"
+        if record.key in earlier:
+            first = earlier[record.key]
+            file = "" if first.path == record.path else f"{source.problem(first, '').file}, "
+            return record, f"key {record.key!r} stands in {file}line {first.line} already: {_REMEDY}"
         if record.key in index:
             return record, f"key {record.key!r} is already in the index: {_REMEDY_NAMED if record.named else _REMEDY}"
-        lines[record.key] = record.line
+        earlier[record.key] = record
     return None
 
 

@@ -28,7 +28,7 @@ def copy_records(places: Places, kept: Any, output: Path, target: Path, meter: M
 def _copy_files(places: Places, kept: Any, output: Path, meter: Meter) -> None:
     output.mkdir()
     for path, ((_, size_bytes),) in places.runs(kept):  # a file is one record
-        copied = output / path.relative_to(places.source.path)
+        copied = output / places.source.below(path)
         copied.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copied)
         meter.advance(size_bytes)

@@ -197,9 +197,8 @@ def is_stream(path: Path) -> bool:
     return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
 
 
-def spool(source: Path, folder: Path) -> Path:
-    """Copies standard input (-) or another stream to a file in `folder`: commands read an input twice or look at its packing."""
-    path = folder / "input"
+def spool(source: Path, path: Path) -> Path:
+    """Copies standard input (-) or another stream to a file: commands read an input twice or look at its packing."""
     with contextlib.ExitStack() as stack:
         stream = sys.stdin.buffer if source == STDIN else stack.enter_context(open(source, "rb"))
         shutil.copyfileobj(stream, stack.enter_context(open(path, "wb")), 1 << 20)

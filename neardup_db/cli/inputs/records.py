@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import fnmatch
 import io
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...values import MOST_PROBLEMS
-from .files import STDIN, InputError, InputFile, is_stream, packing_by_content, spool, state_of
+from .files import InputError, InputFile, Inputs, state_of
 from .lines import END, Lines, Problem, RecordError, Rows, too_long
 
 FORMATS = ("jsonl", "csv", "tsv")
@@ -95,20 +93,6 @@ def format_of(path: Path) -> str | None:
     return _SUFFIXES.get(suffixes[-1]) if suffixes else None
 
 
-def open_source(source: Path, options: ReadOptions, folder: Path) -> RecordSource:
-    """The input that a path names. Standard input (-) and other streams are first copied into `folder`."""
-    if source != STDIN and not is_stream(source):
-        return RecordSource(source, options)
-    name = "standard input" if source == STDIN else str(source)
-    if source == STDIN or Path("/dev") in source.absolute().parents:  # 63 of /dev/fd/63 is the name of nothing
-        options = replace(options, source_name=options.source_name or "stdin")
-    if options.format is None and format_of(source) is None:
-        raise InputError(f"{name} has no name that tells its format; add --format {'|'.join(FORMATS)}")
-    options = replace(options, format=options.format or format_of(source), source_name=options.source_name or source.name)
-    path = spool(source, folder)
-    return RecordSource(path, options, name=name, packing=packing_by_content(path))
-
-
 class RecordSource:
     """An input of records: iterate it for its `InputRecord`s; every iteration starts at the beginning.
 
@@ -118,33 +102,15 @@ class RecordSource:
     input, its bytes unchanged.
     """
 
-    def __init__(self, path: Path, options: ReadOptions, *, name: str | None = None, packing: str | None = None) -> None:
-        self.path = path
+    def __init__(self, inputs: Inputs, options: ReadOptions) -> None:
+        self.name, self.format = inputs.name, inputs.format
         self.options = options
-        self.name = name or str(path)
-        self._packing = packing
-        self._id_fields = ("id", "key") if options.id_field is None else (options.id_field,)
-        if not path.exists():
-            raise InputError(f"{self.name}: no such file or folder")
-        self._is_folder = path.is_dir()
-        self.files = _files(path, options.glob) if self._is_folder else [path]
-        self.format = options.format or self._format_of_files()
+        self.files = [file.path for file in inputs.files]
         self.size_bytes = sum(file.stat().st_size for file in self.files)
+        self._named = {file.path: file for file in inputs.files}
+        self._id_fields = ("id", "key") if options.id_field is None else (options.id_field,)
         self._states: dict[Path, tuple[int, int]] = {}
         self._start()
-
-    def _format_of_files(self) -> str:
-        """The format that the names of the files tell."""
-        examples = {format_of(file): file for file in reversed(self.files)}
-        if not self._is_folder and None in examples:
-            raise InputError(f"{self.name}: its name does not tell the format; add --format {'|'.join(FORMATS)}")
-        if len(examples) > 1:
-            listed = " and ".join(sorted(file.relative_to(self.path).as_posix() for file in examples.values()))
-            raise InputError(
-                f"{self.name}: the folder holds files of different kinds ({listed}): choose files of one kind, for "
-                f"example with --glob '*.jsonl', or name the format of all of them with --format {'|'.join(FORMATS)}"
-            )
-        return next(iter(examples), None) or "folder"
 
     def _start(self) -> None:
         self.header = b""
@@ -153,7 +119,7 @@ class RecordSource:
         self.replaced = 0
         self._columns: Sequence[str] | None = None
         self._number = 0
-        self._file, self._called = self.path, self.name
+        self._called = self.name
         self._input: InputFile | None = None
         self._done_bytes = 0
 
@@ -176,9 +142,9 @@ class RecordSource:
     @contextlib.contextmanager
     def opened(self, path: Path) -> Iterator[InputFile]:
         """One of the files, open. InputError where it is not as it was when it was opened first."""
-        self._file = path
-        self._called = str(path) if self._is_folder else self.name
-        with InputFile(path, self._called, self._packing) as file:
+        named = self._named[path]
+        self._file, self._called, self._key_name = path, named.name, _clean(named.key)
+        with InputFile(path, named.name, named.packing) as file:
             self._require_state(path, file.state)
             self._input = file
             yield file
@@ -187,14 +153,16 @@ class RecordSource:
 
     def _require_state(self, path: Path, state: tuple[int, int]) -> None:
         if self._states.setdefault(path, state) != state:
-            raise ChangedError(
-                f"{path if self._is_folder else self.name} changed while it was read: run it again when nobody writes to it"
-            )
+            raise ChangedError(f"{self._named[path].name} changed while it was read: run it again when nobody writes to it")
 
     def require_unchanged(self) -> None:
         """InputError where a file is not as it was when it was opened first."""
         for path in self._states:
             self._require_state(path, state_of(path.stat()))
+
+    def below(self, path: Path) -> Path:
+        """The path of one of the files below the folder that was named."""
+        return self._named[path].below
 
     def start_again(self) -> None:
         """Sets `position` to 0, for another pass over the files."""
@@ -221,7 +189,7 @@ class RecordSource:
 
     def problem(self, record: InputRecord, reason: str) -> Problem:
         """The Problem of a record that was read but cannot be used."""
-        file = str(record.path) if self._is_folder else self.name
+        file = self._named[record.path].name
         return Problem(file, 0 if self.format == "folder" else record.line, record.key, reason)
 
     def keep(self, problem: Problem) -> None:
@@ -276,9 +244,10 @@ class RecordSource:
                 raise InputError(f"{self._called}, line 1: no column {field!r}; the header has {_listed(names)}. {_REMEDY}")
         self._columns = self._columns or names
         if self.options.one_header and names != self._columns:
+            first = self._named[self.files[0]].name
             raise InputError(
-                f"{self._called}, line 1: the columns are {_listed(names)}, those of {self.files[0]} {_listed(self._columns)}: "
-                "files with different columns do not go into one; choose some with --glob"
+                f"{self._called}, line 1: the columns are {_listed(names)}, those of {first} {_listed(self._columns)}: "
+                "files with different columns do not go into one; choose files with the same columns"
             )
 
     def _row_record(self, names: Sequence[str], row: Sequence[str], raw: bytes, place: Place) -> InputRecord:
@@ -301,15 +270,7 @@ class RecordSource:
     def _file_text(self, path: Path, raw: bytes) -> InputRecord:
         text = self._decode(raw)
         self._number += 1
-        return InputRecord(self._below(path), text, raw, self._number, 1, 0, {}, path)
-
-    def _below(self, path: Path) -> str:
-        """The name of a file in keys."""
-        named = self.options.source_name
-        if not self._is_folder:
-            return _clean(path.name if named is None else named)
-        below = path.relative_to(self.path).as_posix()
-        return _clean(below if named is None else f"{named}/{below}")
+        return InputRecord(self._key_name, text, raw, self._number, 1, 0, {}, path)
 
     # ---- one record ----------------------------------------------------------------------------------------------------
 
@@ -324,7 +285,7 @@ class RecordSource:
         self._number += 1
         if key is not None:
             return InputRecord(key, text, raw, self._number, line, start, fields, self._file)
-        key = f"{self._below(self._file)}:{line}"
+        key = f"{self._key_name}:{line}"
         return InputRecord(key, text, raw, self._number, line, start, fields, self._file, True)
 
     def _key(self, fields: dict[str, Any], line: int) -> str | int | None:
@@ -383,19 +344,6 @@ class RecordSource:
 
 _JSON = json.JSONDecoder()
 _REMEDY = "Name the fields with --id-field and --text-field."
-
-
-def _files(folder: Path, pattern: str) -> list[Path]:
-    """Files below a folder whose name or relative path fits the pattern, in the order of their paths; hidden ones left out."""
-    paths = []
-    for parent, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in names:
-            path = Path(parent, name)
-            fits = fnmatch.fnmatch(name, pattern) or fnmatch.fnmatch(path.relative_to(folder).as_posix(), pattern)
-            if fits and not name.startswith(".") and path.is_file():
-                paths.append(path)
-    return sorted(paths)
 
 
 def _json_value(line: str) -> Any:

@@ -1,0 +1,130 @@
+"""From the arguments of a command to an input: files, folders, patterns and streams, all of one format."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import cast
+
+from .files import STDIN, InputError, Inputs, NamedFile, is_stream, packing_by_content, spool
+from .passes import Passes, TextPasses
+from .records import FORMATS, ReadOptions, RecordSource, format_of
+from .source import Source
+
+
+def open_source(sources: Sequence[Path], options: ReadOptions, folder: Path) -> Source:
+    """The input that some paths and patterns name. Standard input (-) and other streams are first copied into `folder`."""
+    return RecordSource(find(sources, options, folder), options)
+
+
+def passes_of(source: Source, folder: Path) -> Passes:
+    """The passes of `neardup dedup` over a source; `folder` holds what is noted between them."""
+    return TextPasses(cast(RecordSource, source), folder)
+
+
+def paths_named(sources: Sequence[Path]) -> list[Path]:
+    """The paths that the arguments of a command name: each pattern gives those that fit it, in their order. A path that exists is
+    no pattern. With ** a pattern gives files only, since the folders above them fit it too."""
+    paths: list[Path] = []
+    for source in sources:
+        if source == STDIN or source.exists():
+            paths.append(source)
+        elif any(character in "*?[" for character in str(source)):
+            fitting = sorted(map(Path, set(glob.glob(str(source), recursive=True))))
+            fitting = [path for path in fitting if "**" not in source.parts or not path.is_dir()]
+            if not fitting:
+                raise InputError(f"{source}: no file fits this pattern")
+            paths += fitting
+        else:
+            raise InputError(f"{source}: no such file or folder")
+    if STDIN in paths and len(paths) > 1:
+        raise InputError("standard input (-) goes with no other input: read it alone, or name its data as a file")
+    return paths
+
+
+def find(sources: Sequence[Path], options: ReadOptions, folder: Path) -> Inputs:
+    """The files that the arguments of a command name, what to call them, and their format."""
+    paths = paths_named(sources)
+    name = _called(paths[0]) + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
+    groups = [list(_files_of(path, options, folder, i)) for i, path in enumerate(paths)]
+    _refuse_twice(groups)
+    files = [file for group in groups for file in group]
+    format_ = options.format or _format_of(name, paths, groups)
+    return Inputs(name, format_, _with_keys(files, options.source_name, len(paths) == 1 and not paths[0].is_dir()))
+
+
+def _called(path: Path) -> str:
+    return "standard input" if path == STDIN else str(path)
+
+
+def _files_of(path: Path, options: ReadOptions, folder: Path, number: int) -> Iterator[NamedFile]:
+    """The files of one path. Their keys are not known before all files are."""
+    if path == STDIN or is_stream(path):
+        if options.format is None and format_of(path) is None:
+            raise InputError(f"{_called(path)} has no name that tells its format; add --format {'|'.join(FORMATS)}")
+        nameless = path == STDIN or Path("/dev") in path.absolute().parents  # 63 of /dev/fd/63 is the name of nothing
+        spooled = spool(path, folder / f"input-{number}")
+        below = Path("stdin" if nameless else path.name)
+        yield NamedFile(spooled, _called(path), below, path, packing=packing_by_content(spooled))
+    elif path.is_dir():
+        for file in _below(path, options.glob):
+            yield NamedFile(file, str(file), file.relative_to(path), file)
+    else:
+        yield NamedFile(path, str(path), Path(path.name), path)
+
+
+def _below(folder: Path, pattern: str) -> list[Path]:
+    """Files below a folder whose name or relative path fits the pattern, in the order of their paths; hidden ones left out."""
+    paths = []
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in names:
+            path = Path(parent, name)
+            fits = fnmatch.fnmatch(name, pattern) or fnmatch.fnmatch(path.relative_to(folder).as_posix(), pattern)
+            if fits and not name.startswith(".") and path.is_file():
+                paths.append(path)
+    return sorted(paths)
+
+
+def _refuse_twice(groups: Sequence[Sequence[NamedFile]]) -> None:
+    """Refuses a file that two arguments name."""
+    seen: dict[Path, NamedFile] = {}
+    for group in groups if len(groups) > 1 else ():
+        here = {file.path.resolve(): file for file in group}
+        for path, file in here.items():
+            if path in seen:
+                same = "" if file.name == seen[path].name else f", as {seen[path].name},"
+                raise InputError(f"{file.name} is given twice{same}: name it once, or its records are duplicates of themselves")
+        seen.update(here)
+
+
+def _format_of(name: str, paths: Sequence[Path], groups: Sequence[Sequence[NamedFile]]) -> str:
+    """The format that the names of the files tell. Only in a folder a file may have any name: it is a text then."""
+    examples: dict[str, NamedFile] = {}
+    for path, group in zip(paths, groups, strict=True):
+        for file in group:
+            kind = format_of(file.given)
+            if kind is None and not path.is_dir():
+                raise InputError(f"{file.name}: its name does not tell the format; add --format {'|'.join(FORMATS)}")
+            examples.setdefault(kind or "folder", file)
+    if len(examples) > 1:
+        listed = " and ".join(sorted((file.below if len(paths) == 1 else file.given).as_posix() for file in examples.values()))
+        raise InputError(
+            f"{name}: the files are of different kinds ({listed}): choose files of one kind, for example with "
+            f"--glob '*.jsonl', or name the format of all of them with --format {'|'.join(FORMATS)}"
+        )
+    return next(iter(examples), "folder")
+
+
+def _with_keys(files: Sequence[NamedFile], source_name: str | None, is_file: bool) -> list[NamedFile]:
+    """The files with their names in keys: a file's own name or its path below a folder. Where two files would have the same name,
+    all have their paths as they were given."""
+    keys = [file.below.as_posix() for file in files]
+    if len(set(keys)) < len(keys):
+        keys = [file.given.as_posix() for file in files]
+    if source_name is not None:
+        keys = [source_name if is_file else f"{source_name}/{key}" for key in keys]
+    return [file._replace(key=key) for file, key in zip(files, keys, strict=True)]
