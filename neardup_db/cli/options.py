@@ -178,6 +178,7 @@ def read_options(options: dict[str, Any], key_type: str = "text") -> ReadOptions
         format=taken["format_"],
         id_field=taken["id_field"],
         text_field=taken["text_field"],
+        text_fields=(taken["text_field"],),
         integer_keys=key_type == "int",
         on_error=taken["on_error"],
         max_bytes=int(taken["max_record_mb"] * 1_000_000),

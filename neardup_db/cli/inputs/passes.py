@@ -29,11 +29,13 @@ class Piece(NamedTuple):
 class Marks:
     """What --mark writes beside each of n records. cluster: its number from 1 on, 0 where the record is alone, int64[n];
     duplicate_of: the number of the record that stays in the place of this one, 0 where this one stays, int64[n]; names: the
-    ids of records by their numbers."""
+    ids of records by their numbers; against: if it is not None there is a third field of this name, text, which it gives for
+    records by their numbers: the key of what another index has like the record, None where it has nothing."""
 
     cluster: Any
     duplicate_of: Any
     names: Callable[[Sequence[int]], list[Key]]
+    against: Callable[[Sequence[int]], list[str | None]] | None = None
 
 
 class Passes(ABC):
@@ -94,7 +96,7 @@ def in_pieces(records: Iterable[InputRecord], most: int) -> Iterator[list[InputR
     size_bytes = 0
     for record in records:
         piece.append(record)
-        size_bytes += len(record.raw)
+        size_bytes += record.size_bytes
         if len(piece) >= most or size_bytes >= limits.PIECE_BYTES:
             yield piece
             piece, size_bytes = [], 0

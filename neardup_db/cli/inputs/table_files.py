@@ -66,11 +66,14 @@ class TableFile(ABC):
     def schema(self) -> Any:
         """That of the whole file, with its metadata."""
 
+    def require_readable(self) -> None:  # noqa: B027 (most formats show it when they are opened)
+        """InputError where rows cannot be read, as far as that is seen from the first one."""
+
     @abstractmethod
     def parts(self, columns: Sequence[str] | None, most: int, wanted: Wanted, counts: list[int]) -> Iterator[Part]:
         """The rows of some columns ("a.b" is a member of a struct), None for all. most: rows at a time, where the format allows
-        it; wanted: row groups without such rows may be passed by; counts: rows of the batches of Arrow IPC, noted as these are read
-        first."""
+        it; wanted: row groups without such rows may be passed by; counts: rows of the batches of Arrow IPC, noted as these are
+        read first."""
 
     @abstractmethod
     def output(self, file: IO[bytes], schema: Any, several: bool) -> TableOutput:
@@ -134,6 +137,11 @@ class ParquetFile(TableFile):
             )
             self._schema = self._file.schema_arrow
         self._metadata = self._file.metadata
+
+    def require_readable(self) -> None:
+        if self._metadata.num_row_groups:  # to ask the footer about an encrypted column would end the process
+            with self.readable(", row group 0"):
+                next(self._file.iter_batches(1, row_groups=[0]), None)
 
     @property
     def schema(self) -> Any:
@@ -378,8 +386,8 @@ _CODECS = {0: "lz4", 1: "zstd"}
 
 
 def _codec_of(source: Any) -> str | None:
-    """The compression of the first batch that follows in a file, which pyarrow does not tell; None for none. A message is its size,
-    a flatbuffer that describes it, and a body."""
+    """The compression of the first batch that follows in a file, which pyarrow does not tell; None for none. A message is its
+    size, a flatbuffer that describes it, and a body."""
     with contextlib.suppress(struct.error, IndexError, OSError):
         while True:
             mark, size = struct.unpack("<Ii", source.read(8))

@@ -16,8 +16,8 @@ from .passes import Marks, Passes, Piece
 from .records import InputRecord
 from .tables import TableSource
 
-CLUSTER, DUPLICATE_OF = "cluster", "duplicate_of"
-"""The columns that --mark adds."""
+CLUSTER, DUPLICATE_OF, AGAINST = "cluster", "duplicate_of", "against"
+"""The columns that --mark adds, the last one with --against."""
 
 
 class TablePasses(Passes):
@@ -78,22 +78,25 @@ class TablePasses(Passes):
 
 
 class _Added:
-    """The two columns of --mark. schema: that of the input with them behind its own; the ids are of the type that they have in
-    the input."""
+    """The columns of --mark. schema: that of the input with them behind its own; the ids are of the type that they have in the
+    input."""
 
     def __init__(self, passes: TablePasses, marks: Marks) -> None:
         source = self._source = passes.source
         pa = source.pa
-        for name in (CLUSTER, DUPLICATE_OF):
+        for name in (CLUSTER, DUPLICATE_OF) if marks.against is None else (CLUSTER, DUPLICATE_OF, AGAINST):
             if name in source.schema.names:
                 raise InputError(f"{source.name}: there is a column {name!r} already, which --mark adds: rename it first")
         kind = pa.string() if source.id_column is None else source.type_of(source.id_column)
         self._kind, self._plain = kind, without_views(pa, kind)
         self.schema = source.schema.append(pa.field(CLUSTER, pa.int64())).append(pa.field(DUPLICATE_OF, kind))
+        self._against = marks.against
+        if marks.against is not None:
+            self.schema = self.schema.append(pa.field(AGAINST, pa.string()))
         total = len(marks.cluster) + len(source.left_out)
         is_record = np.ones(total, bool)
         is_record[source.left_out] = False
-        places = np.flatnonzero(is_record)
+        places = self._places = np.flatnonzero(is_record)
         self._clusters, self._staying = np.zeros(total, np.int64), np.full(total, -1, np.int64)
         self._clusters[places] = marks.cluster
         is_marked = marks.duplicate_of > 0
@@ -131,11 +134,15 @@ class _Added:
         return source.pa.compute.coalesce(ids, pa.array(given, self._plain))
 
     def columns(self, places: Any) -> list[Any]:
-        """The two columns of rows."""
+        """The columns of rows at some places."""
         pa = self._source.pa
         clusters, staying = self._clusters[places], self._staying[places]
         ids = self._ids.take(pa.array(np.searchsorted(self._named, staying), mask=staying < 0))
-        return [pa.array(clusters, mask=clusters == 0), ids.cast(self._kind)]
+        columns = [pa.array(clusters, mask=clusters == 0), ids.cast(self._kind)]
+        if self._against is not None:
+            numbers = np.searchsorted(self._places, places) + 1
+            columns.append(pa.array(self._against(numbers.tolist()), pa.string()))
+        return columns
 
 
 class _Sink:

@@ -83,6 +83,7 @@ class TableSource:
             with self.opened(path) as table:
                 first = table.schema if first is None else first
                 self._require_equal(first, table.schema, path)
+                table.require_readable()
         return first
 
     def _require_equal(self, first: Any, schema: Any, path: Path) -> None:
@@ -135,9 +136,11 @@ class TableSource:
         self._require_state(path)
         try:
             yield open_table(path, self._named[path].name, self.format)
-        except InputError:
+        except (InputError, UnicodeDecodeError) as error:
             self._require_state(path)
-            raise
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"{self._named[path].name}: damaged, a name in it is no UTF-8 ({error})") from error
         self._require_state(path)
 
     def _require_state(self, path: Path) -> None:
@@ -314,7 +317,7 @@ class TableSource:
         column = self.column(batch, self.id_column)
         if _is_key(self.pa, column.type):
             return _column_of(column).values(0, len(batch))
-        if isinstance(column.type, self.pa.ExtensionType):
+        if isinstance(column.type, self.pa.BaseExtensionType):
             return [None if value is None else str(value) for value in column.to_pylist()]
         if self.pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
@@ -323,11 +326,14 @@ class TableSource:
         return cast(list[Any], column.cast(self.pa.string()).to_pylist())
 
     def _fields(self, batch: Any) -> dict[str, list[Any]]:
-        """The other fields of a batch, as JSON holds them. InputError where a column has what JSON does not hold."""
+        """The other fields of a batch, as JSON holds them; those that are asked for by name so that they can be compared.
+        InputError where a column has what JSON does not hold."""
         names = self._other_columns()
         if not names:
             return {}
         columns = [self.column(batch, self._column(name, lambda pa, kind: True, "", "")) for name in names]
+        if self.options.other_fields is not None:
+            columns = [_comparable(self.pa, column) for column in columns]
         with arrow.Source("columns", self.pa.RecordBatch.from_arrays(columns, names)) as source:
             for name, kind, column in zip(names, source.types, columns, strict=True):
                 if not arrow.is_json(kind):
@@ -366,6 +372,14 @@ def _column_of(array: Any) -> arrow.Column:
 def _decoded(value: Any) -> Any:
     """A value, or the text of bytes, which are not quite UTF-8."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _comparable(pa: Any, column: Any) -> Any:
+    """A column by which rows are compared: of dates and times integers, of decimals the nearest numbers."""
+    kind = column.type
+    if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
+        return column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
+    return column.cast(pa.float64()) if pa.types.is_decimal(kind) else column
 
 
 def _described(field: Any) -> str:
