@@ -81,6 +81,7 @@ class TableSource:
         first: Any = None
         for path in self.files:
             with self.opened(path) as table:
+                _decode_names(self.pa, table.schema)
                 first = table.schema if first is None else first
                 self._require_equal(first, table.schema, path)
                 table.require_readable()
@@ -386,6 +387,14 @@ def _described(field: Any) -> str:
     if field is None:
         return "no further column"
     return f"the column {field.name!r} ({field.type}{'' if field.nullable else ', not null'})"
+
+
+def _decode_names(pa: Any, fields: Any) -> None:
+    """Raises UnicodeDecodeError where the name of a field, or of a member of it, is no UTF-8."""
+    for field in fields:
+        str(field.name)
+        kind = _storage(pa, field.type)
+        _decode_names(pa, [kind.field(i) for i in range(kind.num_fields)])
 
 
 def _way(pa: Any, fields: Sequence[Any], name: str) -> list[str] | None:
