@@ -193,3 +193,6 @@ PLACES_AT_ONCE = 1 << 16
 
 COPIED_BYTES = 1 << 20
 """Bytes of records that are copied together."""
+
+GROUP_BYTES = 64 * 1024 * 1024
+"""Rows of a row group of Parquet that wait to be written; a larger group is written as several."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +94,7 @@ def add(index_path: Path, sources: tuple[Path, ...], as_json: bool, **options: A
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="neardup-")))
         with room_in(folder.parent, "name a folder for temporary files on another one with the variable TMPDIR"):
-            opened = open_source(sources, reading, folder)
+            opened = open_source(sources, replace(reading, other_fields=None if options["metadata"] else ()), folder)
         known: dict[str, Any] = {"store_text": True} if options["store_text"] else {}
         if options["no_record_matches"]:
             known["record_matches"] = False

@@ -18,10 +18,11 @@ from .command import command
 from .comparing import OF_DATABASE
 from .deduplicate import Plan, Summary, deduplicate
 from .feed import warnings_as_notes
-from .inputs.files import STDOUT, is_stream
+from .inputs.files import STDOUT, is_stream, packing_of
 from .inputs.opening import open_source, passes_of, paths_named
 from .inputs.records import format_of
 from .inputs.source import Source
+from .inputs.table_files import TABLE_FORMATS
 from .options import NumberRange, input_options, is_given, json_option, read_options, text_options, text_rules
 from .output import bytes_text, counted, emit, emit_json, note, note_problems, plain
 from .outputs import check_apart, check_kind, check_output, room_in
@@ -96,7 +97,9 @@ def dedup(
     neardup dedup train.jsonl -o clean.jsonl --against test.db
     zcat dump.gz | neardup dedup - --format jsonl -o -
     """
-    rules, reading = text_rules(options), replace(read_options(options), one_header=True, typed_ids=True)
+    rules = text_rules(options)
+    other_fields = (options["keep"].field,) if options["keep"].rule == "by" else ()
+    reading = replace(read_options(options), one_header=True, typed_ids=True, other_fields=other_fields)
     paths = paths_named(sources)
     outputs = [path for path in (output, options["pairs"], options["clusters"], index_path) if path is not None]
     to_stdout = STDOUT in outputs
@@ -115,6 +118,8 @@ def dedup(
         check_output(path, force, (*paths, *against))
         if path != output:
             check_kind(path, folder=False)
+        if path in (options["pairs"], options["clusters"]) and format_of(path) in TABLE_FORMATS:
+            raise ParameterError(f"{path}: pairs and clusters are written as JSON lines, CSV or TSV; name such a file")
     if index_path is not None:
         _check_index(index_path)
     beside = tmp or (Path.cwd() if output == STDOUT or is_stream(output) else output.absolute().parent)
@@ -157,6 +162,8 @@ def _check_kinds(source: Source, paths: Sequence[Path], output: Path) -> None:
         if here in there.parents or there in here.parents:
             raise ParameterError(f"{output} and {folder}: one is inside the other; name an output elsewhere")
     kind = format_of(output)
+    if source.format in TABLE_FORMATS and packing_of(output) is not None:
+        raise ParameterError(f"{output}: a table is compressed inside, as the input is; leave {output.suffix} out")
     if source.format == "folder" and kind is not None and not output.is_dir():
         raise ParameterError(f"{output}: the texts of {source.name} go into a folder, this names a {kind} file; name a folder")
     if source.format == "folder" or is_stream(output) or kind == (None if source.format == "lines" else source.format):

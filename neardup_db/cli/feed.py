@@ -63,7 +63,7 @@ def feed(
                 told = _add(index, source, piece, [arguments(record) for record in piece], options)
                 report = added(report, told, meter.records)
                 taken += len(piece)
-                piece_bytes = sum(len(record.raw) for record in piece)
+                piece_bytes = sum(record.size_bytes for record in piece)
                 size_bytes += piece_bytes
                 meter.record_bytes += piece_bytes
                 meter.advance(source.position, len(piece), report.matched)

@@ -13,16 +13,20 @@ from .files import STDIN, InputError, Inputs, NamedFile, is_stream, packing_by_c
 from .passes import Passes, TextPasses
 from .records import FORMATS, ReadOptions, RecordSource, format_of, format_of_file
 from .source import Source
+from .table_files import TABLE_FORMATS
+from .table_passes import TablePasses
+from .tables import TableSource
 
 
 def open_source(sources: Sequence[Path], options: ReadOptions, folder: Path) -> Source:
     """The input that some paths and patterns name. Standard input (-) and other streams are first copied into `folder`."""
-    return RecordSource(find(sources, options, folder), options)
+    inputs = find(sources, options, folder)
+    return TableSource(inputs, options) if inputs.format in TABLE_FORMATS else RecordSource(inputs, options)
 
 
 def passes_of(source: Source, folder: Path) -> Passes:
     """The passes of `neardup dedup` over a source; `folder` holds what is noted between them."""
-    return TextPasses(cast(RecordSource, source), folder)
+    return TablePasses(source) if isinstance(source, TableSource) else TextPasses(cast(RecordSource, source), folder)
 
 
 def paths_named(sources: Sequence[Path]) -> list[Path]:

@@ -115,7 +115,7 @@ def in_pieces(records: Iterable[InputRecord], most: int) -> Iterator[list[InputR
     size_bytes = 0
     for record in records:
         piece.append(record)
-        size_bytes += len(record.raw)
+        size_bytes += record.size_bytes
         if len(piece) >= most or size_bytes >= limits.PIECE_BYTES:
             yield piece
             piece, size_bytes = [], 0

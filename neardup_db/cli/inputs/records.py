@@ -21,13 +21,16 @@ from .fields import kind, listed, taken
 from .files import InputError, InputFile, Inputs, state_of
 from .lines import END, Lines, Problem, RecordError, Rows, WideLines, too_long
 
-FORMATS = ("jsonl", "csv", "tsv", "lines")
+FORMATS = ("jsonl", "csv", "tsv", "lines", "parquet", "arrow")
 """Formats of a file with many records; a folder of texts has none."""
 
 DEFAULT_MAX_BYTES = 64_000_000
 """Longest line, CSV row or text file unless the caller says otherwise."""
 
-_SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".tab": "tsv"}
+_SUFFIXES = {
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".tab": "tsv",
+    ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".arrows": "arrow", ".feather": "arrow", ".ipc": "arrow",
+}  # fmt: skip
 
 _NAMELESS = {"lines": "lines of text", "folder": "texts of a folder"}
 """Formats whose records have no fields."""
@@ -48,9 +51,9 @@ class InputRecord(NamedTuple):
     """One record of an input.
 
     key: the record's id, or file and line if it has none ("posts.jsonl:17"); named: True for a key of file and line; text: the
-    text to compare; raw: the record's bytes in the input, line end included (in a folder of texts: the file's bytes); number:
-    1, 2, ... in the order of the input, counting only usable records; line, start: as in `Place`; fields: the other fields;
-    path: its file.
+    text to compare; raw: the record's bytes in the input, line end included (in a folder of texts: the file's bytes; none of
+    a row of a table); number: 1, 2, ... in the order of the input, counting only usable records; line, start: as in `Place`;
+    fields: the other fields; path: its file.
     """
 
     key: str | int
@@ -63,6 +66,11 @@ class InputRecord(NamedTuple):
     path: Path
     named: bool = False
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the record in the input; of a row of a table about those of its text."""
+        return len(self.raw) or len(self.text)
+
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
@@ -73,7 +81,8 @@ class ReadOptions:
     integers of JSON stay integers; delimiter: between columns, None for that of the format; encoding: as Python names it;
     on_error: "raise", or "skip" to leave out records that cannot be used; max_bytes: longest record; glob: which files of a
     folder; source_name: name of the input in the keys of records without an id, None for the file's name; one_header: shards of
-    CSV or TSV must have the same columns.
+    CSV or TSV must have the same columns; other_fields: the columns of a table that become the fields of its records, None
+    for all.
     """
 
     format: str | None = None
@@ -88,6 +97,7 @@ class ReadOptions:
     glob: str = "*"
     source_name: str | None = None
     one_header: bool = False
+    other_fields: tuple[str, ...] | None = None
 
 
 def format_of(path: Path) -> str | None:

@@ -1,0 +1,421 @@
+"""Files of tables: Parquet, and Arrow IPC as a file or a stream. They are read some rows at a time, and written likewise.
+
+Only this room imports pyarrow, and only when a table is opened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from ... import limits
+from .files import InputError, packing_by_content
+
+TABLE_FORMATS = ("parquet", "arrow")
+"""Formats of tables; "arrow" is Arrow IPC, whether a file or a stream."""
+
+_READ_BYTES = 1 << 20
+_IPC_FILE, _FEATHER_1 = b"ARROW1", b"FEA1"
+
+
+def pyarrow_for(name: str) -> Any:
+    """pyarrow with the modules that tables need. InputError where it is not installed."""
+    try:
+        import pyarrow
+        import pyarrow.compute
+        import pyarrow.ipc
+        import pyarrow.parquet
+    except ImportError as error:
+        raise InputError(f"{name}: Parquet and Arrow files need pyarrow: pip install 'neardup-db[arrow]'") from error
+    return pyarrow
+
+
+Wanted = Callable[[int, int], bool]
+"""Whether any row is wanted of those from one number up to another."""
+
+
+class Part(NamedTuple):
+    """Rows of a file that come together. first: the number of the first row in the file, from 0; batch: of pyarrow; group_rows:
+    how many rows their row group, or batch of Arrow IPC, has; extra: what stands beside a batch of Arrow IPC."""
+
+    first: int
+    batch: Any
+    group_rows: int
+    extra: Any = None
+
+
+class TableFile(ABC):
+    """An open file. schema: of pyarrow; rows: how many were passed by or read, all of them after `parts`; share: how much of
+    the file was read, from 0 to 1."""
+
+    kind: str
+
+    def __init__(self, pa: Any, name: str) -> None:
+        self._pa, self.name = pa, name
+        self.rows = 0
+        self.share = 0.0
+
+    @property
+    @abstractmethod
+    def schema(self) -> Any:
+        """That of the whole file, with its metadata."""
+
+    def require_readable(self) -> None:  # noqa: B027 (most formats show it when they are opened)
+        """InputError where rows cannot be read, as far as that is seen from the first one."""
+
+    @abstractmethod
+    def parts(self, columns: Sequence[str] | None, most: int, wanted: Wanted, counts: list[int]) -> Iterator[Part]:
+        """The rows of some columns ("a.b" is a member of a struct), None for all. most: rows at a time, where the format allows
+        it; wanted: row groups without such rows may be passed by; counts: rows of the batches of Arrow IPC, noted as these are
+        read first."""
+
+    @abstractmethod
+    def output(self, file: IO[bytes], schema: Any, several: bool) -> TableOutput:
+        """A new file of the same kind. several: whether rows of other files come too."""
+
+    @contextlib.contextmanager
+    def readable(self, where: str = "") -> Iterator[None]:
+        """Errors of pyarrow, and of the system, name the file."""
+        try:
+            yield
+        except (self._pa.ArrowException, OSError, MemoryError, OverflowError) as error:
+            said = next(iter(str(error).splitlines()), type(error).__name__)
+            if "crypt" in said:
+                raise InputError(f"{self.name}{where}: is encrypted ({said}): decrypt it first") from error
+            raise InputError(f"{self.name}{where}: no {self.kind}, or damaged ({said}): copy or write the file again") from error
+
+
+class TableOutput(ABC):
+    """A table that is written to a file; `close` ends it."""
+
+    @abstractmethod
+    def write(self, batch: Any, part: Part) -> None:
+        """Writes rows that are chosen of a part of the input."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Writes what is left, and the end of the file."""
+
+
+def open_table(path: Path, name: str, format: str) -> TableFile:
+    """A file of a format of TABLE_FORMATS. InputError where it is none."""
+    pa = pyarrow_for(name)
+    with open(path, "rb") as opened:
+        head = opened.read(8)
+    if packing_by_content(path) is not None:
+        raise InputError(f"{name}: packed tables are not read: unpack it first; Parquet and Arrow have compression of their own")
+    if not head:
+        raise InputError(f"{name}: the file is empty; a table without rows still has a schema")
+    if head.startswith(_FEATHER_1):
+        raise InputError(f"{name}: Feather version 1, which is not read: write it again as version 2, or as Parquet")
+    source = pa.OSFile(os.fsencode(path))
+    if format == "parquet":
+        return ParquetFile(pa, name, source)
+    return (IpcFile if head.startswith(_IPC_FILE) else IpcStream)(pa, name, source)
+
+
+# ---- Parquet -----------------------------------------------------------------------------------------------------------
+
+
+class ParquetFile(TableFile):
+    """A Parquet file, of which a part of a row group is in memory at a time."""
+
+    kind = "Parquet"
+
+    def __init__(self, pa: Any, name: str, source: Any) -> None:
+        super().__init__(pa, name)
+        with self.readable():
+            # Only both together read a part of a row group at a time.
+            self._file = pa.parquet.ParquetFile(
+                source, buffer_size=_READ_BYTES, pre_buffer=False, page_checksum_verification=True
+            )
+            self._schema = self._file.schema_arrow
+        self._metadata = self._file.metadata
+
+    def require_readable(self) -> None:
+        if self._metadata.num_row_groups:  # to ask the footer about an encrypted column would end the process
+            with self.readable(", row group 0"):
+                next(self._file.iter_batches(1, row_groups=[0]), None)
+
+    @property
+    def schema(self) -> Any:
+        return self._schema
+
+    def parts(self, columns: Sequence[str] | None, most: int, wanted: Wanted, counts: list[int]) -> Iterator[Part]:
+        leaves = self._leaves(columns)
+        row_bytes = 0.0
+        for i in range(self._metadata.num_row_groups):
+            group = self._metadata.row_group(i)
+            first, count = self.rows, group.num_rows
+            if count and wanted(first, first + count):
+                row_bytes = max(row_bytes, _row_bytes(group, leaves))
+                with self.readable(f", row group {i}"):
+                    batches = self._file.iter_batches(_rows_of(row_bytes, most), row_groups=[i], columns=columns)
+                while self.rows < first + count:
+                    with self.readable(f", row group {i}"):
+                        batch = next(batches, None)
+                    if batch is None or not len(batch):
+                        raise InputError(f"{self.name}, row group {i}: fewer rows than the {count:,} that the footer says")
+                    row_bytes = max(row_bytes, batch.nbytes / len(batch))  # texts by dictionary are larger than in the file
+                    part = Part(self.rows, batch, count)
+                    self.rows += len(batch)
+                    self.share = self.rows / self._metadata.num_rows
+                    yield part
+            self.rows = first + count
+            self.share = self.rows / max(self._metadata.num_rows, 1)
+
+    def _leaves(self, columns: Sequence[str] | None) -> list[int] | None:
+        if columns is None:
+            return None
+        paths = [self._metadata.schema.column(i).path for i in range(self._metadata.num_columns)]
+        return [i for i, path in enumerate(paths) if any(path == column or path.startswith(f"{column}.") for column in columns)]
+
+    def output(self, file: IO[bytes], schema: Any, several: bool) -> TableOutput:
+        return ParquetOutput(self._pa, file, schema, self._like(schema))
+
+    def _like(self, schema: Any) -> dict[str, Any]:
+        """The options by which a file is written like this one. Columns that this file lacks are written as pyarrow does."""
+        if not self._metadata.num_row_groups:
+            return {}
+        group = self._metadata.row_group(0)
+        columns = [group.column(i) for i in range(group.num_columns)]
+        paths = _parquet_paths(self._pa, schema)  # the writer has its own names for the members of lists
+        codecs = ["none" if column.compression == "UNCOMPRESSED" else column.compression for column in columns]
+        options: dict[str, Any] = {
+            "compression": dict(zip(paths, codecs, strict=False)),
+            "use_dictionary": [path for path, column in zip(paths, columns, strict=False) if column.has_dictionary_page]
+            + paths[len(columns) :],
+            "use_deprecated_int96_timestamps": any(column.physical_type == "INT96" for column in columns),
+        }
+        if group.sorting_columns:
+            options["sorting_columns"] = group.sorting_columns
+        if any(getattr(column, "has_offset_index", False) for column in columns):
+            options["write_page_index"] = True
+        return options
+
+
+def _parquet_paths(pa: Any, schema: Any) -> list[str]:
+    """Names of the columns that hold the values of a table in Parquet."""
+    file = io.BytesIO()
+    pa.parquet.write_table(schema.empty_table(), file)
+    written = pa.parquet.ParquetFile(file).metadata
+    return [written.schema.column(i).path for i in range(written.num_columns)]
+
+
+def _row_bytes(group: Any, leaves: list[int] | None) -> float:
+    """Mean bytes of a row of a row group, unpacked, by the footer."""
+    sizes = [group.total_byte_size] if leaves is None else [group.column(i).total_uncompressed_size for i in leaves]
+    return float(sum(sizes)) / float(group.num_rows)
+
+
+def _rows_of(row_bytes: float, most: int) -> int:
+    """Rows of a batch of bounded size."""
+    return max(1, min(most, int(limits.PIECE_BYTES / max(row_bytes, 1.0))))
+
+
+class ParquetOutput(TableOutput):
+    """A Parquet file that is written. Its row groups have as many rows as those of the input, unless they were too large for
+    memory."""
+
+    def __init__(self, pa: Any, file: IO[bytes], schema: Any, options: dict[str, Any]) -> None:
+        self._pa, self._schema = pa, schema
+        self._writer = pa.parquet.ParquetWriter(file, schema, **options)
+        self._waiting: list[Any] = []
+        self._rows = self._bytes = 0
+
+    def write(self, batch: Any, part: Part) -> None:
+        while len(batch):
+            taken = batch.slice(0, max(part.group_rows - self._rows, 1))
+            batch = batch.slice(len(taken))
+            self._waiting.append(taken)
+            self._rows += len(taken)
+            self._bytes += taken.nbytes
+            if self._rows >= part.group_rows or self._bytes >= limits.GROUP_BYTES:
+                self._end_group()
+
+    def _end_group(self) -> None:
+        table = self._pa.Table.from_batches(self._waiting, self._schema)
+        self._writer.write_table(table, row_group_size=max(len(table), 1))
+        self._waiting, self._rows, self._bytes = [], 0, 0
+
+    def close(self) -> None:
+        if self._waiting:
+            self._end_group()
+        self._writer.close()
+
+
+# ---- Arrow IPC ---------------------------------------------------------------------------------------------------------
+
+
+class IpcFile(TableFile):
+    """Arrow IPC, the format of files, Feather version 2 too. A batch is read as a whole, of the columns that are asked for."""
+
+    kind = "Arrow IPC file"
+    _begin = 8
+    """Where the messages begin, behind the magic bytes."""
+
+    def __init__(self, pa: Any, name: str, source: Any) -> None:
+        super().__init__(pa, name)
+        self._source = source
+        with self.readable():
+            self._reader = self._opened(None)
+            self._schema = self._reader.schema
+
+    @property
+    def schema(self) -> Any:
+        return self._schema
+
+    def _opened(self, columns: Sequence[str] | None) -> Any:
+        return self._pa.ipc.open_file(self._source, options=self._options(columns))
+
+    def _options(self, columns: Sequence[str] | None) -> Any:
+        if columns is None:
+            return None
+        tops = {column for column in columns} | {column.partition(".")[0] for column in columns}
+        return self._pa.ipc.IpcReadOptions(included_fields=[i for i, name in enumerate(self._schema.names) if name in tops])
+
+    def parts(self, columns: Sequence[str] | None, most: int, wanted: Wanted, counts: list[int]) -> Iterator[Part]:
+        with self.readable():
+            reader = self._opened(columns)
+        for i in range(reader.num_record_batches):
+            first = self.rows
+            if i < len(counts) and not wanted(first, first + counts[i]):
+                self.rows += counts[i]
+                continue
+            with self.readable(f", batch {i}"):
+                batch, extra = reader.get_batch_with_custom_metadata(i)
+                self._validate(batch)
+            if i == len(counts):
+                counts.append(len(batch))
+            self.rows += len(batch)
+            self.share = (i + 1) / reader.num_record_batches
+            yield Part(first, batch, len(batch), extra)
+
+    def output(self, file: IO[bytes], schema: Any, several: bool) -> TableOutput:
+        return IpcOutput(self._pa, self._pa.ipc.new_file, file, schema, self._codec(), unified=several)
+
+    def _validate(self, batch: Any) -> None:
+        """Raises an error of pyarrow where a batch has values outside of its buffers. Text that is no UTF-8 passes."""
+        for column in batch.columns:
+            try:
+                column.validate(full=True)
+            except self._pa.ArrowInvalid as error:
+                if "UTF8" not in str(error):
+                    raise
+
+    def _codec(self) -> str | None:
+        """The compression of the first batch of records."""
+        self._source.seek(self._begin)
+        return _codec_of(self._source)
+
+
+class IpcStream(IpcFile):
+    """Arrow IPC, the format of streams."""
+
+    kind = "Arrow IPC stream"
+    _begin = 0
+
+    def _opened(self, columns: Sequence[str] | None) -> Any:
+        self._source.seek(0)
+        return self._pa.ipc.open_stream(self._source, options=self._options(columns))
+
+    def parts(self, columns: Sequence[str] | None, most: int, wanted: Wanted, counts: list[int]) -> Iterator[Part]:
+        with self.readable():
+            reader = self._opened(columns)
+            size = self._source.size()
+        while True:
+            with self.readable(f", behind row {self.rows}"):
+                try:
+                    batch, extra = reader.read_next_batch_with_custom_metadata()
+                except StopIteration:
+                    return
+                self._validate(batch)
+            first = self.rows
+            self.rows += len(batch)
+            self.share = self._source.tell() / size
+            if wanted(first, self.rows):
+                yield Part(first, batch, len(batch), extra)
+
+    def output(self, file: IO[bytes], schema: Any, several: bool) -> TableOutput:
+        return IpcOutput(self._pa, self._pa.ipc.new_stream, file, schema, self._codec(), unified=False)
+
+
+class IpcOutput(TableOutput):
+    """Arrow IPC that is written: of each batch of the input that has rows left, a batch. unified: the format has one dictionary a
+    column, to which a batch can only add."""
+
+    def __init__(self, pa: Any, new: Callable[..., Any], file: IO[bytes], schema: Any, codec: str | None, unified: bool) -> None:
+        self._pa = pa
+        options = pa.ipc.IpcWriteOptions(compression=codec, emit_dictionary_deltas=unified)
+        self._writer = new(file, schema, options=options)
+        self._known: dict[int, Any] = {}
+        """Of each column with dictionaries no rows, with the dictionaries that were written."""
+        if unified:
+            self._known = {i: None for i, field in enumerate(schema) if has_dictionary(pa, field.type)}
+
+    def write(self, batch: Any, part: Part) -> None:
+        if not len(batch):
+            return
+        columns = list(batch.columns)
+        for i, known in self._known.items():
+            if known is not None:
+                columns[i] = self._pa.chunked_array([known, columns[i]]).unify_dictionaries().chunk(1)
+            self._known[i] = columns[i].slice(0, 0)
+        batch = self._pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+        self._writer.write_batch(batch, custom_metadata=part.extra)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def has_dictionary(pa: Any, kind: Any) -> bool:
+    """Whether a type is a dictionary, or has one in it."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return has_dictionary(pa, kind.storage_type)
+    return pa.types.is_dictionary(kind) or any(has_dictionary(pa, kind.field(i).type) for i in range(kind.num_fields))
+
+
+_DICTIONARY, _RECORDS = 2, 3
+_CODECS = {0: "lz4", 1: "zstd"}
+
+
+def _codec_of(source: Any) -> str | None:
+    """The compression of the first batch that follows in a file, which pyarrow does not tell; None for none. A message is its
+    size, a flatbuffer that describes it, and a body."""
+    with contextlib.suppress(struct.error, IndexError, OSError):
+        while True:
+            mark, size = struct.unpack("<Ii", source.read(8))
+            if mark != 0xFFFFFFFF or size <= 0:  # before version 0.15 there was no mark, and no compression
+                return None
+            message = source.read(size)
+            table = _follow(message, 0)
+            kind, body = message[_field(message, table, 1)], _field(message, table, 3)
+            if kind in (_DICTIONARY, _RECORDS):
+                batch = _follow(message, _field(message, table, 2))
+                if kind == _DICTIONARY:
+                    batch = _follow(message, _field(message, batch, 1))
+                compression = _field(message, batch, 3)
+                codec = _field(message, _follow(message, compression), 0) if compression else 0
+                return _CODECS.get(message[codec] if codec else 0) if compression else None
+            source.seek(source.tell() + (struct.unpack_from("<q", message, body)[0] if body else 0))
+    return None
+
+
+def _follow(data: bytes, at: int) -> int:
+    """Where a table of a flatbuffer begins to which an offset leads."""
+    return at + int(struct.unpack_from("<I", data, at)[0])
+
+
+def _field(data: bytes, table: int, number: int) -> int:
+    """Where a field of a table stands; 0 where the table does not have it."""
+    entries = table - struct.unpack_from("<i", data, table)[0]
+    if 4 + 2 * number >= struct.unpack_from("<H", data, entries)[0]:
+        return 0
+    offset = struct.unpack_from("<H", data, entries + 4 + 2 * number)[0]
+    return table + int(offset) if offset else 0

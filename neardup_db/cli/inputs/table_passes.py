@@ -1,0 +1,237 @@
+"""What `neardup dedup` asks of tables: the rows that stay are written with all columns as they are."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from ... import limits
+from ...arrays import np
+from ..outputs import open_output
+from ..screen import Meter
+from .files import InputError
+from .passes import Marks, Passes, Piece
+from .records import InputRecord
+from .tables import TableSource
+
+CLUSTER, DUPLICATE_OF, AGAINST = "cluster", "duplicate_of", "against"
+"""The columns that --mark adds, the last one with --against."""
+
+
+class TablePasses(Passes):
+    """A source of rows. Nothing is noted but the rows that were left out: a row is found again by its number."""
+
+    def __init__(self, source: TableSource) -> None:
+        self.source: TableSource = source
+        self._choosers = [_chooser(source, field) for field in source.schema]
+
+    def pieces(self) -> Iterator[Piece]:
+        for texts in self.source.sketched():
+            yield Piece(texts, int(texts.sizes.sum()))
+
+    def note(self, record: InputRecord) -> None:
+        pass
+
+    def chosen(self, wanted: Any) -> Iterator[InputRecord]:
+        rows_wanted, left_out = self._of_rows(wanted), np.sort(self.source.left_out)
+        for rows, texts in self.source.text_rows(limits.PIECE_RECORDS, rows_wanted):
+            here = rows_wanted[rows.place : rows.place + len(texts)]
+            places = rows.place + np.flatnonzero(here)
+            if len(places):
+                numbers = places + 1 - np.searchsorted(left_out, places)
+                yield from self.source.records(rows, texts, here, iter(numbers.tolist()))
+
+    def write(self, kept: Any, output: Path, target: Path, meter: Meter, marks: Marks | None = None) -> None:
+        source, mask = self.source, self._of_rows(kept)
+        added = None if marks is None else _Added(self, marks)
+        schema = source.schema if added is None else added.schema
+        with source.opened(source.files[0]) as like, open_output(output, None) as file, _until_error(file) as sink:
+            with _writable(source):
+                table = like.output(sink, schema, len(source.files) > 1)
+            for rows in source.rows(None, limits.PLACES_AT_ONCE, mask):
+                columns = list(rows.part.batch.columns)
+                here = mask[rows.place : rows.place + len(rows.part.batch)]
+                with _writable(source):
+                    if not here.all():
+                        columns = [choose(column, here) for choose, column in zip(self._choosers, columns, strict=True)]
+                    if added is not None:
+                        columns += added.columns(rows.place + np.flatnonzero(here))
+                    table.write(source.pa.RecordBatch.from_arrays(columns, schema=schema), rows.part)
+                meter.advance(source.position)
+            with _writable(source):
+                table.close()
+
+    def _of_rows(self, of_records: Any) -> Any:
+        """bool[n] of the records as bool of all rows; rows that were left out are False."""
+        left_out = self.source.left_out
+        if not left_out:
+            return of_records
+        of_rows = np.ones(len(of_records) + len(left_out), bool)
+        of_rows[left_out] = False
+        of_rows[of_rows] = of_records
+        return of_rows
+
+    def close(self) -> None:
+        pass
+
+
+class _Added:
+    """The columns of --mark. schema: that of the input with them behind its own; the ids are of the type that they have in the
+    input."""
+
+    def __init__(self, passes: TablePasses, marks: Marks) -> None:
+        source = self._source = passes.source
+        pa = source.pa
+        for name in (CLUSTER, DUPLICATE_OF) if marks.against is None else (CLUSTER, DUPLICATE_OF, AGAINST):
+            if name in source.schema.names:
+                raise InputError(f"{source.name}: there is a column {name!r} already, which --mark adds: rename it first")
+        kind = pa.string() if source.id_column is None else source.type_of(source.id_column)
+        self._kind, self._plain = kind, without_views(pa, kind)
+        self.schema = source.schema.append(pa.field(CLUSTER, pa.int64())).append(pa.field(DUPLICATE_OF, kind))
+        self._against = marks.against
+        if marks.against is not None:
+            self.schema = self.schema.append(pa.field(AGAINST, pa.string()))
+        total = len(marks.cluster) + len(source.left_out)
+        is_record = np.ones(total, bool)
+        is_record[source.left_out] = False
+        places = self._places = np.flatnonzero(is_record)
+        self._clusters, self._staying = np.zeros(total, np.int64), np.full(total, -1, np.int64)
+        self._clusters[places] = marks.cluster
+        is_marked = marks.duplicate_of > 0
+        self._staying[places[is_marked]] = places[marks.duplicate_of[is_marked] - 1]
+        self._named = np.unique(self._staying[self._staying >= 0])
+        """The places of the rows whose ids are written beside others."""
+        numbers = np.searchsorted(places, self._named) + 1
+        self._ids = self._read_ids(total, lambda which: marks.names(numbers[which].tolist()))
+
+    def _read_ids(self, total: int, names: Callable[[Any], list[Any]]) -> Any:
+        """The ids of those rows, in their order."""
+        source, pa = self._source, self._source.pa
+        if source.id_column is None:
+            return pa.array([str(name) for name in names(slice(None))], self._plain)
+        wanted = np.zeros(total, bool)
+        wanted[self._named] = True
+        parts = []
+        for rows in source.rows([".".join(source.id_column)], limits.PLACES_AT_ONCE, wanted):
+            column = source.column(rows.part.batch, source.id_column)
+            here = wanted[rows.place : rows.place + len(column)]
+            parts.append(column.cast(self._plain).filter(pa.array(here)))
+        ids = pa.chunked_array(parts, self._plain).unify_dictionaries().combine_chunks()
+        if isinstance(ids, pa.ChunkedArray):  # of no rows, or of many bytes
+            ids = pa.concat_arrays([*ids.chunks, pa.array([], self._plain)])
+        nulls = np.flatnonzero(ids.is_null().to_numpy(zero_copy_only=False))
+        if not len(nulls):
+            return ids
+        if self._plain not in (pa.string(), pa.large_string()):
+            raise InputError(
+                f"{source.name}: row {self._named[nulls[0]] + 1} stays in the place of others and has no id, so {DUPLICATE_OF!r} "
+                f"cannot name it: fill the column {'.'.join(source.id_column)!r}, or name another with --id-field"
+            )
+        given = np.full(len(ids), None, object)
+        given[nulls] = names(nulls)
+        return source.pa.compute.coalesce(ids, pa.array(given, self._plain))
+
+    def columns(self, places: Any) -> list[Any]:
+        """The columns of rows at some places."""
+        pa = self._source.pa
+        clusters, staying = self._clusters[places], self._staying[places]
+        ids = self._ids.take(pa.array(np.searchsorted(self._named, staying), mask=staying < 0))
+        columns = [pa.array(clusters, mask=clusters == 0), ids.cast(self._kind)]
+        if self._against is not None:
+            numbers = np.searchsorted(self._places, places) + 1
+            columns.append(pa.array(self._against(numbers.tolist()), pa.string()))
+        return columns
+
+
+class _Sink:
+    """A file to which nothing is written any more after an error: pyarrow ends a Parquet file that is let go, and with that end a
+    part of the rows would look whole."""
+
+    closed = False
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file: IO[bytes] | None = file
+
+    def write(self, data: Any) -> int:
+        return len(data) if self._file is None else self._file.write(data)
+
+    def flush(self) -> None:
+        if self._file is not None:
+            self._file.flush()
+
+    def leave(self) -> None:
+        self._file = None
+
+
+@contextlib.contextmanager
+def _until_error(file: IO[bytes]) -> Iterator[Any]:
+    sink = _Sink(file)
+    try:
+        yield sink
+    except BaseException:
+        sink.leave()
+        raise
+
+
+@contextlib.contextmanager
+def _writable(source: TableSource) -> Iterator[None]:
+    """Errors of pyarrow name the input; those of the system are of the output."""
+    try:
+        yield
+    except source.pa.ArrowException as error:
+        raise InputError(f"{source.name}: its rows cannot be written ({error}): cast the column, or leave it out") from error
+
+
+# ---- choosing rows -----------------------------------------------------------------------------------------------------
+
+
+def _chooser(source: TableSource, field: Any) -> Callable[[Any, Any], Any]:
+    """A function that takes of an array of the field's type the rows that bool[n] chooses. InputError where there is no way."""
+    pa, kind = source.pa, field.type
+    none = pa.nulls(0, kind)
+    with contextlib.suppress(pa.ArrowNotImplementedError):
+        none.filter(pa.array([], pa.bool_()))
+        return lambda array, chosen: array.filter(pa.array(chosen))
+    plain = without_views(pa, kind)
+    if plain == kind:
+        return lambda array, chosen: _runs(pa, array, chosen)
+    try:  # strings by views: not in runs, since each run would keep the bytes of all
+        none.cast(plain).filter(pa.array([], pa.bool_())).cast(kind)
+    except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise InputError(
+            f"{source.name}: rows of the column {field.name!r} ({kind}) cannot be chosen ({error}): cast it, e.g. to {plain}"
+        ) from error
+    return lambda array, chosen: array.cast(plain).filter(pa.array(chosen)).cast(kind)
+
+
+def _runs(pa: Any, array: Any, chosen: Any) -> Any:
+    """The chosen rows by slices, for types that pyarrow cannot filter."""
+    bounds = np.flatnonzero(np.diff(chosen, prepend=False, append=False)).tolist()
+    slices = [array.slice(start, end - start) for start, end in zip(bounds[::2], bounds[1::2], strict=True)]
+    return pa.concat_arrays(slices or [array.slice(0, 0)])
+
+
+def without_views(pa: Any, kind: Any) -> Any:
+    """A type with large strings and binary in the place of those by views."""
+    types = pa.types
+    if kind == pa.string_view():
+        return pa.large_string()
+    if kind == pa.binary_view():
+        return pa.large_binary()
+    if types.is_struct(kind):
+        return pa.struct([_with_type(pa, kind.field(i)) for i in range(kind.num_fields)])
+    if types.is_map(kind):
+        return pa.map_(_with_type(pa, kind.key_field), _with_type(pa, kind.item_field), kind.keys_sorted)
+    if types.is_fixed_size_list(kind):
+        return pa.list_(_with_type(pa, kind.value_field), kind.list_size)
+    makers = {"list": "list_", "large_list": "large_list", "list_view": "list_view", "large_list_view": "large_list_view"}
+    for name, maker in makers.items():
+        if getattr(types, f"is_{name}")(kind):
+            return getattr(pa, maker)(_with_type(pa, kind.value_field))
+    return kind
+
+
+def _with_type(pa: Any, field: Any) -> Any:
+    return field.with_type(without_views(pa, field.type))

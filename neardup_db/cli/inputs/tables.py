@@ -1,0 +1,441 @@
+"""Records in: the rows of Parquet and Arrow IPC files, one file or several with one schema.
+
+Texts are not made Python objects in the first pass of `neardup dedup`: `texts` says where they stand in Arrow's memory. A null
+text is a record without a word.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from ... import arrow, limits
+from ...arrays import np
+from ...located import LocatedTexts, fitting
+from ...values import MOST_PROBLEMS, Key
+from .files import InputError, Inputs, state_of
+from .lines import Problem, RecordError, too_long
+from .records import ChangedError, InputRecord, ReadOptions, _clean
+from .table_files import Part, TableFile, open_table, pyarrow_for
+
+_REMEDY = "Name the columns with --id-field and --text-field."
+
+
+@dataclass(frozen=True, slots=True)
+class RowProblem(Problem):
+    """A row that was left out; `line` is its number, from 1."""
+
+    def __str__(self) -> str:
+        return f"{self.file}, row {self.line}: {self.reason}"
+
+
+class Rows(NamedTuple):
+    """Rows that stand together. path: their file; before: how many rows the files before it have; part: they."""
+
+    path: Path
+    before: int
+    part: Part
+
+    @property
+    def place(self) -> int:
+        """The place of the first one among all rows of the input, from 0."""
+        return self.before + self.part.first
+
+    def some(self, start: int, count: int) -> Rows:
+        """`count` of them from one on."""
+        part = self.part._replace(first=self.part.first + start, batch=self.part.batch.slice(start, count))
+        return self._replace(part=part)
+
+
+class TableSource:
+    """An input of rows, as `Source` says; its files, of one format of TABLE_FORMATS, have one schema. `left_out` has the places,
+    from 0, of the rows that the last iteration, or `sketched`, left out."""
+
+    def __init__(self, inputs: Inputs, options: ReadOptions) -> None:
+        self.name, self.format, self.options = inputs.name, inputs.format, options
+        self.files = [file.path for file in inputs.files]
+        self._named = {file.path: file for file in inputs.files}
+        if not self.files:
+            raise InputError(f"{self.name}: no files; choose some with --glob")
+        self.pa = pyarrow_for(self.name)
+        self.size_bytes = sum(file.stat().st_size for file in self.files)
+        self._states: dict[Path, tuple[int, int]] = {}
+        self._counts: dict[Path, list[int]] = {file: [] for file in self.files}
+        self._start()
+        self.schema = self._common_schema()
+        self._texts = [self._column(field, _is_text, "strings", "--text-field") for field in options.text_fields]
+        self.id_column = self._id_column()
+
+    def _start(self) -> None:
+        self.skipped = self.replaced = 0
+        self.problems: list[Problem] = []
+        self.left_out: list[int] = []
+
+    # ---- the schema ----------------------------------------------------------------------------------------------------
+
+    def _common_schema(self) -> Any:
+        first: Any = None
+        for path in self.files:
+            with self.opened(path) as table:
+                _decode_names(self.pa, table.schema)
+                first = table.schema if first is None else first
+                self._require_equal(first, table.schema, path)
+                table.require_readable()
+        return first
+
+    def _require_equal(self, first: Any, schema: Any, path: Path) -> None:
+        if first.equals(schema):
+            return
+        pairs = zip([*first, *[None] * len(schema)], [*schema, *[None] * len(first)], strict=False)
+        one, other = next((one, other) for one, other in pairs if one is None or other is None or not one.equals(other))
+        here, there = self._named[path].name, self._named[self.files[0]].name
+        raise InputError(
+            f"{here}: {_described(other)} stands where {there} has {_described(one)}: tables with different columns do not go "
+            "into one; choose files with --glob, or write them with one schema"
+        )
+
+    def _column(self, name: str, fits: Callable[[Any, Any], bool], kinds: str, option: str) -> list[str]:
+        """The way to a column: its name, or the names of structs and a member of the last one."""
+        way = _way(self.pa, list(self.schema), name)
+        if way is None:
+            raise InputError(f"{self.name}: no column {name!r}; it has {self._listed()}. {_REMEDY}")
+        if self.schema.names.count(way[0]) > 1:
+            raise InputError(f"{self.name}: {self.schema.names.count(way[0])} columns are called {way[0]!r}: rename all but one")
+        kind = self.type_of(way)
+        if not fits(self.pa, kind):
+            raise InputError(
+                f"{self.name}: the column {name!r} is {kind}, not {kinds}; the columns are {self._listed()}. Cast it, or "
+                f"name another with {option}"
+            )
+        return way
+
+    def _id_column(self) -> list[str] | None:
+        if self.options.id_field is not None:
+            return self._column(self.options.id_field, _is_flat, "one value a row", "--id-field")
+        return next(([name] for name in ("id", "key") if self.schema.names.count(name) == 1), None)
+
+    def type_of(self, way: Sequence[str]) -> Any:
+        """The type at the end of a way."""
+        kind = self.schema.field(way[0]).type
+        for name in way[1:]:
+            kind = kind.field(name).type
+        return kind
+
+    def _listed(self) -> str:
+        shown = [f"{field.name!r} ({field.type})" for field in list(self.schema)[:12]]
+        return (", ".join(shown) + (", ..." if len(self.schema) > 12 else "")) or "no column"
+
+    # ---- reading -------------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def opened(self, path: Path) -> Iterator[TableFile]:
+        """One of the files, open. ChangedError where it is, or afterwards is, not as it was when it was opened first."""
+        self._require_state(path)
+        try:
+            yield open_table(path, self._named[path].name, self.format)
+        except (InputError, UnicodeDecodeError) as error:
+            self._require_state(path)
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"{self._named[path].name}: damaged, a name in it is no UTF-8 ({error})") from error
+        self._require_state(path)
+
+    def _require_state(self, path: Path) -> None:
+        name = self._named[path].name
+        try:
+            state = state_of(path.stat())
+        except FileNotFoundError as error:
+            if path not in self._states:
+                raise InputError(f"{name}: no such file or folder") from error
+            raise ChangedError(f"{name} was removed while it was read: run it again when nobody writes to it") from error
+        if self._states.setdefault(path, state) != state:
+            raise ChangedError(f"{name} changed while it was read: run it again when nobody writes to it")
+
+    def require_unchanged(self) -> None:
+        """ChangedError where a file is not as it was when it was opened first."""
+        for path in self.files:
+            self._require_state(path)
+
+    @property
+    def position(self) -> int:
+        """Bytes on disk that the running pass has read, up to `size_bytes`."""
+        return self._done_bytes + (0 if self._open is None else int(self._open.share * self._open_bytes))
+
+    _open: TableFile | None = None
+    _done_bytes = _open_bytes = 0
+
+    def text_rows(
+        self, most: int, wanted: Any = None, columns: Sequence[str] | None = None
+    ) -> Iterator[tuple[Rows, LocatedTexts]]:
+        """The rows with their texts, at most `most` at a time and, but for the last row, `limits.PIECE_BYTES` of text. wanted: as
+        in `rows`; columns: besides those of the texts, by default all that a record needs."""
+        if columns is None:
+            columns = [*self._with_ids, *self._other_columns()]
+        for rows in self.rows([*(".".join(way) for way in self._texts), *columns], most, wanted):
+            texts, start = self.texts(rows.part.batch), 0
+            while start < len(texts):
+                count = fitting(texts.sizes[start : start + most], limits.PIECE_BYTES)
+                yield rows.some(start, count), texts[start : start + count]
+                start += count
+
+    @property
+    def _with_ids(self) -> list[str]:
+        return [".".join(self.id_column)] if self.id_column else []
+
+    def rows(self, columns: Sequence[str] | None, most: int, wanted: Any = None) -> Iterator[Rows]:
+        """The rows of some columns, None for all, at most `most` at a time where the format allows it. wanted: bool[n]; row
+        groups of which it chooses none may be passed by."""
+        place = self._done_bytes = 0
+
+        def is_wanted(first: int, end: int) -> bool:
+            return wanted is None or bool(wanted[place + first : place + end].any())
+
+        for path in self.files:
+            with self.opened(path) as self._open:
+                self._open_bytes = self._states[path][0]
+                for part in self._open.parts(columns, most, is_wanted, self._counts[path]):
+                    yield Rows(path, place, part)
+                place += self._open.rows
+            self._open = None
+            self._done_bytes += self._open_bytes
+        if wanted is not None and place != len(wanted):
+            raise ChangedError(f"{self.name}: {place:,} rows, where there were {len(wanted):,}: run it again")
+
+    def column(self, batch: Any, way: Sequence[str]) -> Any:
+        """A column of a batch; a member of a null struct is null."""
+        column = batch.column(batch.schema.get_field_index(way[0]))
+        return self.pa.compute.struct_field(column, list(way[1:])) if len(way) > 1 else column
+
+    def texts(self, batch: Any) -> LocatedTexts:
+        """The texts of a batch, empty where they are null; several of a row one below another."""
+        columns = [self.column(batch, way) for way in self._texts]
+        if len(columns) > 1:
+            large = self.pa.large_string()
+            columns = [column.cast(large).fill_null("") for column in columns]
+            columns = [self.pa.compute.binary_join_element_wise(*columns, self.pa.scalar("\n", large))]
+        return _column_of(columns[0]).texts(0, len(batch))[0]
+
+    # ---- records -------------------------------------------------------------------------------------------------------
+
+    def usable(self, rows: Rows, texts: LocatedTexts) -> Any:
+        """Which rows can be used, bool[n]. Others are counted, or an error unless such are skipped."""
+        usable = np.ones(len(texts), bool)
+        for i in np.flatnonzero(texts.sizes > self.options.max_bytes).tolist():
+            self._leave_out(rows, i, f"its text is {too_long(self.options.max_bytes)}")
+            usable[i] = False
+        if self.options.id_field is not None and self.id_column is not None:
+            nulls = self.column(rows.part.batch, self.id_column).is_null().to_numpy(zero_copy_only=False)
+            for i in np.flatnonzero(nulls & usable).tolist():
+                self._leave_out(rows, i, f"the column {self.options.id_field!r} is null")
+                usable[i] = False
+        return usable
+
+    def sketched(self) -> Iterator[LocatedTexts]:
+        """The texts of all rows that can be used, some at a time, without an object for each: the first pass of `dedup`."""
+        self._start()
+        required = self._with_ids if self.options.id_field is not None else []
+        for rows, texts in self.text_rows(limits.SKETCHED_RECORDS, columns=required):
+            usable = self.usable(rows, texts)
+            if not usable.all():
+                texts = texts.some(usable)
+            if not self._is_utf8(rows.part.batch):
+                self.replaced += sum(isinstance(text, bytes) for text in texts)
+            yield texts
+
+    def _is_utf8(self, batch: Any) -> bool:
+        try:
+            for way in self._texts:
+                self.column(batch, way).validate(full=True)
+        except self.pa.ArrowInvalid:
+            return False
+        return True
+
+    def _other_columns(self) -> list[str]:
+        """The names of the columns that become the fields of records."""
+        if self.options.other_fields is not None:
+            return list(self.options.other_fields)
+        taken = [way[0] for way in (*self._texts, self.id_column) if way is not None and len(way) == 1]
+        return [name for name in self.schema.names if name not in taken]
+
+    def __iter__(self) -> Iterator[InputRecord]:
+        self._start()
+        self._require_keys()
+        numbers = itertools.count(1)
+        for rows, texts in self.text_rows(limits.PIECE_RECORDS):
+            yield from self.records(rows, texts, self.usable(rows, texts), numbers)
+
+    def records(self, rows: Rows, texts: LocatedTexts, wanted: Any, numbers: Iterator[int]) -> Iterator[InputRecord]:
+        """The records that bool[n] chooses of rows; each takes one of the numbers."""
+        batch, first = rows.part.batch, rows.part.first
+        places = np.flatnonzero(wanted)
+        ids = self._ids(batch)
+        fields = self._fields(batch)
+        name = _clean(self._named[rows.path].key)
+        for i, text in zip(places.tolist(), texts.some(places).listed(), strict=True):
+            self.replaced += isinstance(text, bytes)
+            try:
+                key = None if ids is None else self._key(ids[i])
+            except ValueError as error:
+                self._leave_out(rows, i, str(error))
+                continue
+            line = first + i + 1
+            given: Any = f"{name}:{line}" if key is None else key
+            others = {name: column[i] for name, column in fields.items()}
+            yield InputRecord(given, _decoded(text), b"", next(numbers), line, 0, others, rows.path, key is None)
+
+    def _key(self, value: Any) -> Key | None:
+        """An id as a key of the type that is asked for; None where there is none. ValueError with the reason."""
+        value = _decoded(value)
+        if not self.options.integer_keys:
+            return value if value is None or (self.options.typed_ids and isinstance(value, int)) else _clean(str(value))
+        column = ".".join(cast(list[str], self.id_column))
+        if value is None:
+            raise ValueError(f"the column {column!r} is null, and --key-type int needs an id: use --key-type text")
+        try:
+            number = int(value)
+        except ValueError as error:
+            raise ValueError(f"the column {column!r} is {value!r}, no integer as --key-type int says") from error
+        if not -(1 << 63) <= number < 1 << 63:
+            raise ValueError(f"the column {column!r} is {number}, outside the 64-bit integers; use --key-type text")
+        return number
+
+    def _require_keys(self) -> None:
+        """InputError where ids cannot be the keys of an index. In the outputs of `neardup dedup` all of them have a name."""
+        if self.id_column is None:
+            if self.options.integer_keys:
+                raise InputError(f"{self.name}: no column of ids, as --key-type int needs; it has {self._listed()}. {_REMEDY}")
+        elif not self.options.typed_ids:
+            self._column(".".join(self.id_column), _is_key, "strings or integers", "--id-field")
+
+    def _ids(self, batch: Any) -> list[Any] | None:
+        """The ids of a batch: integers, strings, other types as text."""
+        if self.id_column is None:
+            return None
+        column = self.column(batch, self.id_column)
+        if _is_key(self.pa, column.type):
+            return _column_of(column).values(0, len(batch))
+        if isinstance(column.type, self.pa.BaseExtensionType):
+            return [None if value is None else str(value) for value in column.to_pylist()]
+        if self.pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if _is_binary(self.pa, column.type):
+            return [None if value is None else value.hex() for value in column.to_pylist()]
+        return cast(list[Any], column.cast(self.pa.string()).to_pylist())
+
+    def _fields(self, batch: Any) -> dict[str, list[Any]]:
+        """The other fields of a batch, as JSON holds them; those that are asked for by name so that they can be compared.
+        InputError where a column has what JSON does not hold."""
+        names = self._other_columns()
+        if not names:
+            return {}
+        columns = [self.column(batch, self._column(name, lambda pa, kind: True, "", "")) for name in names]
+        if self.options.other_fields is not None:
+            columns = [_comparable(self.pa, column) for column in columns]
+        with arrow.Source("columns", self.pa.RecordBatch.from_arrays(columns, names)) as source:
+            for name, kind, column in zip(names, source.types, columns, strict=True):
+                if not arrow.is_json(kind):
+                    raise InputError(f"{self.name}: the column {name!r} is {column.type}, not {arrow.METADATA}")
+            (chunk,) = source.chunks()
+            return {name: column.values(0, len(batch)) for name, column in zip(names, chunk, strict=True)}
+
+    # ---- rows that are left out ----------------------------------------------------------------------------------------
+
+    def _leave_out(self, rows: Rows, i: int, reason: str) -> None:
+        """Counts row i of some, which cannot be used, or raises the error unless such rows are skipped."""
+        problem = RowProblem(self._named[rows.path].name, rows.part.first + i + 1, None, reason)
+        if self.options.on_error != "skip":
+            raise RecordError(problem)
+        self.left_out.append(rows.place + i)
+        self.skipped += 1
+        self.keep(problem)
+
+    def problem(self, record: InputRecord, reason: str) -> Problem:
+        """The Problem of a row that was read but cannot be used."""
+        return RowProblem(self._named[record.path].name, record.line, record.key, reason)
+
+    def keep(self, problem: Problem) -> None:
+        """Adds to `problems`, up to MOST_PROBLEMS."""
+        if len(self.problems) < MOST_PROBLEMS:
+            self.problems.append(problem)
+
+
+def _column_of(array: Any) -> arrow.Column:
+    """An array, which is no struct, as the reader of Arrow has it."""
+    with arrow.Source("column", array) as source:
+        ((column,),) = source.chunks()
+        return column
+
+
+def _decoded(value: Any) -> Any:
+    """A value, or the text of bytes, which are not quite UTF-8."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _comparable(pa: Any, column: Any) -> Any:
+    """A column by which rows are compared: of dates and times integers, of decimals the nearest numbers."""
+    kind = column.type
+    if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
+        return column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
+    return column.cast(pa.float64()) if pa.types.is_decimal(kind) else column
+
+
+def _described(field: Any) -> str:
+    if field is None:
+        return "no further column"
+    return f"the column {field.name!r} ({field.type}{'' if field.nullable else ', not null'})"
+
+
+def _decode_names(pa: Any, fields: Any) -> None:
+    """Raises UnicodeDecodeError where the name of a field, or of a member of it, is no UTF-8."""
+    for field in fields:
+        str(field.name)
+        kind = _storage(pa, field.type)
+        _decode_names(pa, [kind.field(i) for i in range(kind.num_fields)])
+
+
+def _way(pa: Any, fields: Sequence[Any], name: str) -> list[str] | None:
+    """The names that lead to a field: a name as it stands comes first, else dots go into structs. None where there is no such."""
+    names = [field.name for field in fields]
+    if name in names:
+        return [name]
+    for i, letter in enumerate(name):
+        if letter == "." and name[:i] in names:
+            kind = fields[names.index(name[:i])].type
+            if pa.types.is_struct(kind):
+                rest = _way(pa, [kind.field(k) for k in range(kind.num_fields)], name[i + 1 :])
+                if rest is not None:
+                    return [name[:i], *rest]
+    return None
+
+
+def _storage(pa: Any, kind: Any) -> Any:
+    """The type of the values that are stored: without extensions and dictionaries."""
+    while True:
+        if isinstance(kind, pa.BaseExtensionType):
+            kind = kind.storage_type
+        elif pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        else:
+            return kind
+
+
+def _is_text(pa: Any, kind: Any) -> bool:
+    kind = _storage(pa, kind)
+    return kind in (pa.string(), pa.large_string(), pa.string_view(), pa.null())
+
+
+def _is_key(pa: Any, kind: Any) -> bool:
+    return _is_text(pa, kind) or bool(pa.types.is_integer(_storage(pa, kind)) and not isinstance(kind, pa.BaseExtensionType))
+
+
+def _is_binary(pa: Any, kind: Any) -> bool:
+    return kind in (pa.binary(), pa.large_binary(), pa.binary_view()) or bool(pa.types.is_fixed_size_binary(kind))
+
+
+def _is_flat(pa: Any, kind: Any) -> bool:
+    """Whether each value has a name: no lists, structs, maps and unions, and no runs, of which a row has no value of its own."""
+    return not (pa.types.is_nested(_storage(pa, kind)) or pa.types.is_run_end_encoded(kind))

@@ -1,0 +1,772 @@
+"""`neardup dedup` and `neardup add` of Parquet and Arrow IPC: columns stay as they are, memory is bounded, errors are clear."""
+
+from __future__ import annotations
+
+import base64
+import decimal
+import json
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow.parquet.encryption as pe
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_dedup import texts
+
+from neardup_db import Index, limits
+from neardup_db.cli import main
+from neardup_db.cli.inputs.files import InputError, Inputs, NamedFile
+from neardup_db.cli.inputs.passes import Marks
+from neardup_db.cli.inputs.records import ChangedError, ReadOptions
+from neardup_db.cli.inputs.table_passes import TablePasses
+from neardup_db.cli.inputs.tables import TableSource
+from neardup_db.cli.screen import Meter
+
+FORMATS = {"parquet": ".parquet", "file": ".arrow", "stream": ".arrows"}
+"""The formats of tables, by the end of a file's name."""
+
+ONE, NEARLY = "the quick brown fox jumps over the lazy dog at noon", "the quick brown fox jumps over the lazy dog at noon today"
+OTHER, THIRD = "a text about something else that has words enough", "one more text that is like none of the others here"
+
+
+def run(*arguments: object, data: bytes | None = None) -> Result:
+    return CliRunner().invoke(main, list(map(str, arguments)), input=data)
+
+
+def dedup(*arguments: object, data: bytes | None = None) -> Result:
+    result = run("dedup", *arguments, data=data)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def refused(*arguments: object, data: bytes | None = None) -> str:
+    result = run("dedup", *arguments, data=data)
+    assert result.exit_code == 2
+    return " ".join(result.output.split())
+
+
+def write(path: Path, table: pa.Table, rows: int = 3, **options: Any) -> Path:
+    """Writes a table by the end of the name, `rows` in a row group or batch."""
+    if path.suffix == ".parquet":
+        pq.write_table(table, path, row_group_size=rows, **options)
+        return path
+    new = pa.ipc.new_stream if path.suffix == ".arrows" else pa.ipc.new_file
+    with new(str(path), table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        for batch in table.to_batches(max_chunksize=rows):
+            writer.write_batch(batch)
+    return path
+
+
+def read(path: Path | bytes) -> pa.Table:
+    """A table whose schema has all its metadata."""
+    data = path if isinstance(path, bytes) else path.read_bytes()
+    if data.startswith(b"PAR1"):
+        file = pq.ParquetFile(pa.BufferReader(data))  # at once it would not read dictionaries inside of lists
+        batches = [batch for i in range(file.num_row_groups) for batch in file.iter_batches(1 << 20, row_groups=[i])]
+        return pa.Table.from_batches(batches, file.schema_arrow)
+    return (pa.ipc.open_file if data.startswith(b"ARROW1") else pa.ipc.open_stream)(data).read_all()
+
+
+def stories(made: Sequence[str | None]) -> pa.Table:
+    return pa.table({"id": [f"k{i}" for i in range(len(made))], "text": pa.array(made, pa.string()), "n": range(len(made))})
+
+
+def source(*paths: Path, **options: Any) -> TableSource:
+    kind = "parquet" if paths[0].suffix == ".parquet" else "arrow"
+    files = [NamedFile(path, str(path), Path(path.name), path, path.name) for path in paths]
+    return TableSource(Inputs(str(paths[0]), kind, files), ReadOptions(**{"other_fields": (), "typed_ids": True, **options}))
+
+
+def shown(column: pa.ChunkedArray) -> list[str]:
+    """The values, so that nan is nan and -0.0 is not 0.0."""
+    column.validate(full=True)
+    return [repr(value) for value in column]
+
+
+def assert_rows(new: pa.Table, old: pa.Table, kept: Sequence[bool]) -> None:
+    """The kept rows of a table are the other one, and the schemas are the same to the metadata of a field."""
+    assert new.schema.equals(old.schema, check_metadata=True)
+    for one, other in zip(new.columns, old.columns, strict=True):
+        assert shown(one) == [value for value, stays in zip(shown(other), kept, strict=True) if stays]
+
+
+# ---- every type of column ----------------------------------------------------------------------------------------------------
+
+integers = st.integers(-128, 127)
+digits = st.integers(-9999, 9999).map(lambda number: decimal.Decimal(number) / 100)
+short = st.text(max_size=14)
+data = st.binary(max_size=14)
+counts = st.integers(0, 2**31 - 1)
+SIMPLE: list[tuple[Any, Any]] = [
+    *((kind, integers) for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64())),
+    *((kind, st.integers(0, 255)) for kind in (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())),
+    *((kind, st.sampled_from([0.0, -0.0, 1.5, float("nan"), float("inf")])) for kind in (pa.float32(), pa.float64())),
+    (pa.float16(), st.sampled_from([0.0, -0.0, 1.5, float("nan")]).map(np.float16)),
+    *((kind, digits) for kind in (pa.decimal32(7, 2), pa.decimal64(15, 2), pa.decimal128(30, 2), pa.decimal256(60, 2))),
+    (pa.bool_(), st.booleans()),
+    (pa.date32(), integers), (pa.date64(), integers.map(lambda days: days * 86_400_000)),
+    *((kind, st.integers(0, 86_399)) for kind in (pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns"))),
+    *((pa.timestamp(unit, zone), counts) for unit in ("s", "ms", "us", "ns") for zone in (None, "Europe/Paris", "+02:00")),
+    *((pa.duration(unit), counts) for unit in ("s", "ms", "us", "ns")),
+    (pa.month_day_nano_interval(), st.tuples(integers, integers, counts)),
+    *((kind, data) for kind in (pa.binary(), pa.large_binary(), pa.binary_view())),
+    (pa.binary(3), st.binary(min_size=3, max_size=3)), (pa.binary(0), st.just(b"")),
+    *((kind, short) for kind in (pa.string(), pa.large_string(), pa.string_view())),
+    (pa.null(), st.none()),
+]  # fmt: skip
+
+
+def nested(inner: tuple[Any, Any]) -> list[tuple[Any, Any]]:
+    """Types that hold another one. A list in Parquet that has only empty lists, or none, is still a list."""
+    kind, value = inner
+    some = st.lists(value | st.none(), max_size=3)
+    return [
+        *((make(kind), some) for make in (pa.list_, pa.large_list, pa.list_view, pa.large_list_view)),
+        (pa.list_(kind, 2), st.lists(value | st.none(), min_size=2, max_size=2)),
+        (pa.struct([("a", kind), pa.field("b", pa.int8())]), st.fixed_dictionaries({"a": value | st.none(), "b": integers})),
+        (pa.map_(pa.string(), kind), st.lists(st.tuples(short, value | st.none()), max_size=2, unique_by=lambda pair: pair[0])),
+    ]
+
+
+def made_by_hand(kind: Any, value: Any) -> list[tuple[Any, Callable[[list[Any]], pa.Array]]]:
+    """Types of arrays that are not made of Python values: (name, function of six values)."""
+    plain = lambda values: pa.array(values, kind)  # noqa: E731
+    ends, lanes = pa.array([1, 3, 6], pa.int32()), pa.array([0, 1, 0, 1, 1, 0], pa.int8())
+    return [
+        ("runs", lambda values: pa.RunEndEncodedArray.from_arrays(ends, plain(values[:3]))),
+        ("sparse", lambda values: pa.UnionArray.from_sparse(lanes, [plain(values), pa.array(range(6))])),
+        (
+            "dense",
+            lambda values: pa.UnionArray.from_dense(
+                lanes, pa.array([0, 0, 1, 1, 2, 2], pa.int32()), [plain(values[:3]), pa.array(range(3))]
+            ),
+        ),
+    ]
+
+
+EXTENSIONS = [
+    (pa.uuid(), st.binary(min_size=16, max_size=16)),
+    (pa.json_(), st.just('{"a": 1}')),
+    (pa.bool8(), st.integers(0, 1)),
+    (pa.opaque(pa.binary(), "geometry", "somebody"), data),
+    (pa.fixed_shape_tensor(pa.int32(), [2]), st.lists(integers, min_size=2, max_size=2)),
+]
+
+
+@st.composite
+def arrays(draw: Any) -> pa.Array:
+    """An array of six values of any type."""
+    choice = draw(st.sampled_from(["simple", "nested", "nested twice", "dictionary", "extension", "by hand"]))
+    kind, value = draw(st.sampled_from(SIMPLE))
+    for _ in range({"nested": 1, "nested twice": 2}.get(choice, 0)):
+        kind, value = draw(st.sampled_from(nested((kind, value))))
+    if choice == "extension":
+        kind, value = draw(st.sampled_from(EXTENSIONS))
+        return pa.ExtensionArray.from_storage(kind, pa.array([draw(value | st.none()) for _ in range(6)], kind.storage_type))
+    if choice == "dictionary":
+        indices = [draw(st.integers(0, 2) | st.none()) for _ in range(6)]
+        kind, value = draw(st.sampled_from([one for one in SIMPLE if one[0] in (pa.string(), pa.int64(), pa.binary())]))
+        return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int8()), pa.array([draw(value) for _ in range(3)], kind))
+    if choice == "by hand":
+        without = (pa.string_view(), pa.binary_view(), pa.null())
+        kind, value = draw(st.sampled_from([one for one in SIMPLE if one[0] not in without]))
+        _, make = draw(st.sampled_from(made_by_hand(kind, value)))
+        return make([draw(value) for _ in range(6)])
+    return pa.array([draw(value | st.none()) for _ in range(6)], kind)
+
+
+KEPT = [True, False, True, True, True, False]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@given(columns=st.lists(arrays(), min_size=1, max_size=3), rows=st.sampled_from([1, 4, 6]))
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+def test_columns_of_every_type_stay_as_they_are(tmp_path: Path, name: str, columns: list[pa.Array], rows: int) -> None:
+    """The rows that stay have the values, types, metadata and nullability of the input, for every type that the format has."""
+    fields = [pa.field("text", pa.string()), pa.field("id", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "7"})]
+    fields += [pa.field(f"c{i}", column.type, metadata={"of": "c\u00e9"}) for i, column in enumerate(columns)]
+    made = [pa.array([ONE, ONE, None, OTHER, "!!!", ONE]), pa.array(range(6)), *columns]
+    table = pa.Table.from_arrays(made, schema=pa.schema(fields, metadata={"who": "me", "pandas": "{}"}))
+    path, out = tmp_path / f"in{FORMATS[name]}", tmp_path / f"out{FORMATS[name]}"
+    try:
+        write(path, table, rows)
+    except (pa.ArrowNotImplementedError, OSError):  # Parquet knows no such type
+        assert name == "parquet"
+        return
+    old = read(path)
+    dedup(path, "-o", out, "--force", "--json")
+    assert_rows(read(out), old, KEPT)
+
+
+# ---- the rows ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("keep", ["first", "longest"])
+@pytest.mark.parametrize("cut", ["usual", "tiny"])
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_same_rows_stay_as_of_json_lines(
+    tmp_path: Path, name: str, cut: str, keep: str, request: pytest.FixtureRequest
+) -> None:
+    """Rows, pairs, clusters and counts are those of the same records as JSON lines, in one file or several, and cut anywhere."""
+    if cut == "tiny":
+        request.getfixturevalue("small_limits")
+    made = texts(80)
+    lines = tmp_path / "in.jsonl"
+    lines.write_text("".join(json.dumps({"id": f"k{i}", "text": text}) + "\n" for i, text in enumerate(made)), "utf-8")
+    table, end = stories(made), FORMATS[name]
+    one, shards = write(tmp_path / f"in{end}", table, 13), tmp_path / "shards"
+    shards.mkdir()
+    for i, (start, count) in enumerate([(0, 30), (30, 0), (30, 50)]):
+        write(shards / f"{i}{end}", table.slice(start, count), 13)
+    told = {}
+    for path, ending in ((lines, ".jsonl"), (one, end), (shards, end)):
+        out, pairs, clusters = (tmp_path / f"{path.name}-{what}" for what in (f"out{ending}", "pairs.jsonl", "clusters.jsonl"))
+        summary = json.loads(dedup(path, "-o", out, "--pairs", pairs, "--clusters", clusters, "--keep", keep, "--json").stdout)
+        rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()] if path == lines else read(out).to_pylist()
+        named = [[json.loads(line) for line in file.read_text().splitlines()] for file in (pairs, clusters)]
+        if path == shards:  # the numbers of rows are those in their file
+            named = [[{k: v for k, v in row.items() if "line" not in k} for row in each] for each in named]
+        counts = {name: summary[name] for name in ("records", "kept", "duplicates", "empty", "clusters", "largest_cluster")}
+        told[path] = [row["id"] for row in rows], [row["text"] for row in rows], named, counts
+    assert told[one] == told[lines] and len(told[lines][0]) < 80
+    assert (*told[shards][:2], told[shards][3]) == (*told[lines][:2], told[lines][3])
+    for one_by_one, whole in zip(told[shards][2], told[lines][2], strict=True):
+        assert one_by_one == [{k: v for k, v in row.items() if "line" not in k} for row in whole]
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string()), pa.json_()]
+)
+@pytest.mark.parametrize("name", FORMATS)
+def test_texts_of_every_kind_are_read(tmp_path: Path, name: str, kind: Any) -> None:
+    """Texts are strings of every kind, and dictionaries of them; a null is a record without a word."""
+    strings = pa.array([ONE, None, ONE, OTHER, ""])
+    storage = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    column = strings.dictionary_encode().cast(kind) if pa.types.is_dictionary(kind) else strings.cast(storage)
+    column = pa.ExtensionArray.from_storage(kind, column) if storage != kind else column
+    path, out = write(tmp_path / f"in{FORMATS[name]}", pa.table({"text": column})), tmp_path / f"out{FORMATS[name]}"
+    summary = json.loads(dedup(path, "-o", out, "--json").stdout)
+    assert (summary["kept"], summary["empty"], summary["duplicates"]) == (4, 2, 1)
+    assert_rows(read(out), read(path), [True, True, False, True, True])
+    dedup(path, "-o", out, "--drop-empty", "--force")
+    assert_rows(read(out), read(path), [True, False, False, True, False])
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_texts_inside_of_structs_and_in_several_columns(tmp_path: Path, name: str) -> None:
+    """`doc.body` is a member of a struct, null where the struct is; a column of that name comes first; several are joined."""
+    doc = pa.struct([("body", pa.string()), ("n", pa.int8())])
+    docs = pa.array([{"body": ONE, "n": 1}, None, {"body": ONE, "n": 2}, {"body": None, "n": 3}], doc)
+    plain = pa.array([ONE, OTHER, OTHER, "x"])
+    path = write(tmp_path / f"in{FORMATS[name]}", pa.table({"n": [1, 2, 3, 4], "doc": docs, "a.b": plain}), 2)
+
+    def read_texts(*fields: str) -> list[str]:
+        return [record.text for record in source(path, text_fields=fields)]
+
+    assert read_texts("doc.body") == [ONE, "", ONE, ""]
+    assert read_texts("a.b") == [ONE, OTHER, OTHER, "x"]
+    assert read_texts("doc.body", "a.b") == [f"{ONE}\n{ONE}", f"\n{OTHER}", f"{ONE}\n{OTHER}", "\nx"]
+    both = write(tmp_path / f"both{FORMATS[name]}", pa.table({"doc": docs, "doc.body": plain}), 2)
+    assert [record.text for record in source(both, text_fields=("doc.body",))] == [ONE, OTHER, OTHER, "x"]
+    out = tmp_path / f"out{FORMATS[name]}"
+    dedup(path, "-o", out, "--text-field", "doc.body")
+    assert_rows(read(out), read(path), [True, True, False, True])
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_text_that_is_no_utf8_is_read_and_copied(tmp_path: Path, name: str) -> None:
+    """Bytes that are no UTF-8 are compared as U+FFFD, counted, and written as they were."""
+    strings = pa.StringArray.from_buffers(2, *pa.array([f"{ONE} ".encode() + b"\xff", OTHER.encode()]).buffers()[1:])
+    path, out = write(tmp_path / f"in{FORMATS[name]}", pa.table({"text": strings})), tmp_path / f"out{FORMATS[name]}"
+    assert json.loads(dedup(path, "-o", out, "--json").stdout)["invalid_utf8"] == 1
+    assert read(out).column("text").cast(pa.binary()).to_pylist() == [f"{ONE} ".encode() + b"\xff", OTHER.encode()]
+    assert [record.text for record in source(path)] == [f"{ONE} \ufffd", OTHER]
+
+
+# ---- the files ---------------------------------------------------------------------------------------------------------------
+
+
+def test_parquet_is_written_as_it_was(tmp_path: Path) -> None:
+    """Codec and dictionary of each column, row groups, page index, order of sorting, INT96 and metadata of the file stay."""
+    made = [f"{i} {text}" for i, text in enumerate([*texts(50), *[f"{OTHER} {i} {j}" for i in range(5) for j in range(10)]])]
+    table = stories(made).append_column("tags", pa.array([["a", "b"]] * 100))
+    table = table.append_column("at", pa.array(range(100), pa.timestamp("ns")))
+    path, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    codecs = {"id": "GZIP", "text": "ZSTD", "n": "none", "tags.list.element": "BROTLI", "at": "SNAPPY"}
+    keep = {"sorting_columns": [pq.SortingColumn(2)], "write_page_index": True, "use_deprecated_int96_timestamps": True}
+    pq.write_table(table, path, 20, compression=codecs, use_dictionary=["tags.list.element"], **keep)
+    told = json.loads(dedup(path, "-o", out, "--json").stdout)
+    old, new = (pq.ParquetFile(file).metadata for file in (path, out))
+    groups = [new.row_group(i).num_rows for i in range(new.num_row_groups)]
+    assert 0 < told["duplicates"] < 50 and groups == [20] * (told["kept"] // 20) + [told["kept"] % 20] * (told["kept"] % 20 > 0)
+    for i in range(5):
+        before, after = (one.row_group(0).column(i) for one in (old, new))
+        for name in ("compression", "path_in_schema", "physical_type", "has_dictionary_page", "has_offset_index"):
+            assert getattr(before, name) == getattr(after, name), name
+    assert new.row_group(0).sorting_columns == old.row_group(0).sorting_columns
+    assert read(out).equals(read(path).filter(pa.array([row in read(out)["n"].to_pylist() for row in range(100)])))
+
+
+def test_a_list_with_an_old_name_keeps_its_codec(tmp_path: Path) -> None:
+    """Codecs go by the place of a column: old files call the members of lists otherwise than new ones."""
+    path, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    table = pa.table({"text": [ONE, OTHER], "tags": [["a"], ["b"]]})
+    pq.write_table(table, path, use_compliant_nested_type=False, compression={"text": "SNAPPY", "tags.list.item": "ZSTD"})
+    dedup(path, "-o", out)
+    assert pq.ParquetFile(out).metadata.row_group(0).column(1).compression == "ZSTD"
+    assert read(out).equals(read(path))
+
+
+@pytest.mark.parametrize("codec", [None, "lz4", "zstd"])
+@pytest.mark.parametrize("coded", [False, True])
+@pytest.mark.parametrize("name", ["file", "stream"])
+def test_arrow_is_written_as_it_was(tmp_path: Path, name: str, coded: bool, codec: str | None) -> None:
+    """A file stays a file and a stream a stream, with its batches, their metadata and the compression of their buffers."""
+    table = stories([ONE, ONE, OTHER, THIRD, ONE])
+    if coded:
+        table = table.append_column("tag", pa.array(["a", "b", "a", "c", "a"]).dictionary_encode())
+    path, out = tmp_path / f"in{FORMATS[name]}", tmp_path / "out.feather"
+    new = pa.ipc.new_file if name == "file" else pa.ipc.new_stream
+    with new(str(path), table.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
+        for i, batch in enumerate(table.to_batches(max_chunksize=2)):
+            writer.write_batch(batch, custom_metadata={"batch": str(i)})
+    dedup(path, "-o", out)
+    opened = (pa.ipc.open_file if name == "file" else pa.ipc.open_stream)(out.read_bytes())
+    if name == "file":
+        batches = [opened.get_batch_with_custom_metadata(i) for i in range(opened.num_record_batches)]
+    else:
+        batches = list(opened.iter_batches_with_custom_metadata())
+    assert [(len(batch), extra[b"batch"]) for batch, extra in batches] == [(1, b"0"), (2, b"1")]
+    sizes = {}
+    for other in (None, "lz4", "zstd"):
+        with new(sink := pa.BufferOutputStream(), table.schema, options=pa.ipc.IpcWriteOptions(compression=other)) as writer:
+            for batch, extra in batches:
+                writer.write_batch(batch, custom_metadata=extra)
+        sizes[other] = sink.getvalue().to_pybytes()
+    assert out.read_bytes() == sizes[codec] and len({*sizes.values()}) == 3
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_dictionaries_of_several_files_become_one(tmp_path: Path, name: str) -> None:
+    """Shards with other dictionaries, also inside of lists, go into one file, though the format of files has one a column."""
+    shards = tmp_path / "shards"
+    shards.mkdir()
+    kind = pa.dictionary(pa.int8(), pa.string())
+    whole = []
+    for i, words in enumerate((["a", "b", None], ["c", "a", "d"], ["b", "d", "a"])):
+        columns = {"text": [f"{text} {i} {i}" for text in (ONE, OTHER, THIRD)], "tag": pa.array(words, kind)}
+        whole.append(pa.table({**columns, "tags": pa.array([[word] for word in words], pa.list_(kind))}))
+        write(shards / f"{i}{FORMATS[name]}", whole[-1], 2)
+    dedup(shards, "-o", tmp_path / f"out{FORMATS[name]}", "--threshold", "0.95")
+    new = read(tmp_path / f"out{FORMATS[name]}")
+    assert new.to_pylist() == [row for table in whole for row in table.to_pylist()] and new.schema.field("tag").type == kind
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_tables_come_from_a_pipe_and_go_into_one(tmp_path: Path, name: str) -> None:
+    """- reads standard input, with --format, and writes standard output: no file needs to be sought."""
+    path = write(tmp_path / f"in{FORMATS[name]}", stories([ONE, NEARLY, OTHER]))
+    command = ["neardup", "dedup", "-", "--format", "parquet" if name == "parquet" else "arrow", "-o", "-"]
+    told = subprocess.run(command, input=path.read_bytes(), capture_output=True, check=True, cwd=tmp_path)
+    assert_rows(read(told.stdout), read(path), [True, False, True])
+
+
+def test_an_output_that_breaks_off_does_not_look_whole(tmp_path: Path) -> None:
+    """After an error in the middle no end is written: what is on standard output is no Parquet file."""
+    shards = tmp_path / "shards"
+    shards.mkdir()
+    write(shards / "0.parquet", stories([ONE, OTHER]))
+    path = write(shards / "1.parquet", stories([THIRD] * 2000), 1000, compression="none")
+    spoilt = bytearray(path.read_bytes())
+    spoilt[spoilt.rindex(THIRD.encode()) - 40_000] ^= 255
+    opened = source(*sorted(shards.iterdir()))
+    passes = TablePasses(opened)
+    kept = np.ones(sum(len(piece.texts) for piece in passes.pieces()), bool)
+    path.write_bytes(spoilt[: len(spoilt) // 2])
+    with pytest.raises(ChangedError), Meter("Write", 1) as meter:
+        passes.write(kept, tmp_path / "out.parquet", tmp_path / "out.parquet", meter)
+    assert not (tmp_path / "out.parquet").read_bytes().endswith(b"PAR1")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_tables_without_rows(tmp_path: Path, name: str) -> None:
+    """A table without rows gives one with the same schema; a file without bytes, or without columns, is an error."""
+    path, out = write(tmp_path / f"in{FORMATS[name]}", stories([]).cast(stories(["a"]).schema)), tmp_path / f"out{FORMATS[name]}"
+    dedup(path, "-o", out)
+    assert read(out).schema.equals(read(path).schema) and len(read(out)) == 0
+    path.write_bytes(b"")
+    assert "the file is empty" in refused(path, "-o", out, "--force")
+    write(path, pa.table({}))
+    assert "no column 'text'; it has no column" in refused(path, "-o", out, "--force")
+
+
+# ---- ids -----------------------------------------------------------------------------------------------------------------------
+
+IDS = [
+    (pa.array([7, 8, 9]), [7, 8, 9]),
+    (pa.array([7, 8, 2**64 - 1], pa.uint64()), [7, 8, 2**64 - 1]),
+    (pa.array(["7", "b", None]), ["7", "b", "in:3"]),
+    (pa.array(["7", "b", "7"]).dictionary_encode(), ["7", "b", "7"]),
+    (pa.array([b"\x01\xff", b"\x02", b""]), ["01ff", "02", ""]),
+    (pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes([i]) * 16 for i in (1, 2, 3)], pa.binary(16))),
+     [f"{i * 4}-{i * 2}-{i * 2}-{i * 2}-{i * 6}" for i in ("01", "02", "03")]),
+    (pa.array([1, 2, 3], pa.timestamp("ns")), [f"1970-01-01 00:00:00.00000000{i}" for i in (1, 2, 3)]),
+    (pa.array([decimal.Decimal("1.50"), decimal.Decimal(2), None], pa.decimal128(9, 2)), ["1.50", "2.00", "in:3"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("ids", "names"), IDS, ids=[str(ids.type) for ids, _ in IDS])
+@pytest.mark.parametrize("name", FORMATS)
+def test_ids_of_every_type_have_a_name(tmp_path: Path, name: str, ids: pa.Array, names: list[Any]) -> None:
+    """--clusters names a row by its integer or string, by the text of another value, or by file and row."""
+    path = write(tmp_path / f"in{FORMATS[name]}", pa.table({"id": ids, "text": [ONE] * 3}), 2)
+    dedup(path, "-o", tmp_path / f"out{FORMATS[name]}", "--clusters", tmp_path / "clusters.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "clusters.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in rows] == [name if name != "in:3" else f"{path.name}:3" for name in names]
+    assert [row["line"] for row in rows] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.int64(), pa.string(), pa.string_view(), pa.binary(16), pa.dictionary(pa.int8(), pa.string()), pa.uuid()]
+)
+@pytest.mark.parametrize("cut", ["usual", "tiny"])
+@pytest.mark.parametrize("name", FORMATS)
+def test_marks_are_two_more_columns(tmp_path: Path, name: str, kind: Any, cut: str, request: pytest.FixtureRequest) -> None:
+    """All rows are written, with the number of the cluster and the id of the row that stays, of the id's own type, and with the
+    key that another index has."""
+    if cut == "tiny":
+        request.getfixturevalue("small_limits")
+    given = range(6) if kind == pa.int64() else [bytes([65 + i]) * 16 for i in range(6)]
+    ids = pa.array(given) if kind == pa.int64() else pa.array(given, pa.binary(16))
+    if pa.types.is_dictionary(kind):
+        ids = pa.array([one.decode() for one in given]).dictionary_encode().cast(kind)
+    elif kind in (pa.string(), pa.string_view()):
+        ids = pa.array([one.decode() for one in given], kind)
+    elif kind == pa.uuid():
+        ids = pa.ExtensionArray.from_storage(kind, ids)
+    table = pa.table({"id": ids, "text": [ONE] * 6})
+    shards = [write(tmp_path / f"{i}{FORMATS[name]}", table.slice(3 * i, 3), 2) for i in range(2)]
+    opened = source(*shards)
+    passes = TablePasses(opened)
+    assert sum(len(piece.texts) for piece in passes.pieces()) == 6
+    marks = Marks(np.array([1, 0, 1, 2, 2, 1]), np.array([0, 0, 1, 5, 0, 1]), lambda numbers: [f"row {n}" for n in numbers])
+    marks = replace(marks, against=lambda numbers: [f"old {n}" if n % 2 else None for n in numbers])
+    out = tmp_path / f"out{FORMATS[name]}"
+    with Meter("Write", 1) as meter:
+        passes.write(np.ones(6, bool), out, out, meter, marks)
+    new = read(out)
+    assert_rows(new.select([0, 1]), table, [True] * 6)
+    assert new["cluster"].to_pylist() == [1, None, 1, 2, 2, 1] and new["cluster"].type == pa.int64()
+    values = table["id"].to_pylist()
+    assert new["duplicate_of"].to_pylist() == [None, None, values[0], values[4], None, values[0]]
+    assert new["duplicate_of"].type == kind and new["against"].to_pylist() == ["old 1", None, "old 3", None, "old 5", None]
+
+
+def test_marks_of_rows_without_an_id(tmp_path: Path) -> None:
+    """Where there is no id a row is named as everywhere; where one is missing that a column of numbers would have to name, or the
+    new columns are there already, it is an error before anything is written."""
+    rows, out = {"text": [ONE] * 3}, tmp_path / "out.parquet"
+    marks = Marks(np.array([1, 1, 1]), np.array([0, 1, 1]), lambda numbers: [f"row {n}" for n in numbers])
+
+    def marked(**columns: Any) -> pa.Table:
+        passes = TablePasses(source(write(tmp_path / "in.parquet", pa.table({**rows, **columns}), 2)))
+        with Meter("Write", 1) as meter:
+            passes.write(np.ones(3, bool), out, out, meter, marks)
+        return read(out)
+
+    assert marked()["duplicate_of"].to_pylist() == [None, "row 1", "row 1"]
+    assert marked(id=[None, "b", "c"])["duplicate_of"].to_pylist() == [None, "row 1", "row 1"]
+    out.unlink()
+    with pytest.raises(InputError, match="row 1 stays in the place of others and has no id"):
+        marked(id=[None, 2, 3])
+    with pytest.raises(InputError, match="there is a column 'cluster' already"):
+        marked(cluster=[1, 2, 3])
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_add_takes_keys_and_metadata(tmp_path: Path, name: str) -> None:
+    """`neardup add` files rows under their ids, as text or as integers, with the other columns as metadata."""
+    times = pa.array([1, 2], pa.timestamp("s"))
+    table = pa.table({"id": [1, 2], "text": [ONE, OTHER], "tags": [["a"], None], "at": times, "n": [0.5, None]})
+    path, index = write(tmp_path / f"in{FORMATS[name]}", table), tmp_path / "a.db"
+    told = run("add", index, path, "--metadata")
+    assert told.exit_code == 2 and "the column 'at' is timestamp" in told.output
+    write(path, table.drop_columns("at"))
+    assert run("add", index, path, "--metadata").exit_code == 0
+    assert run("add", tmp_path / "int.db", write(path, table), "--key-type", "int").exit_code == 0
+    assert run("add", tmp_path / "none.db", write(path, table.drop_columns("id"))).exit_code == 0
+    with Index(index) as one, Index(tmp_path / "int.db") as two, Index(tmp_path / "none.db") as three:
+        assert [one.get(key).metadata for key in ("1", "2")] == [{"tags": ["a"], "n": 0.5}, {"tags": None, "n": None}]
+        assert (list(two), list(three)) == ([1, 2], [f"{path.name}:1", f"{path.name}:2"])
+
+
+def test_ids_that_are_no_keys(tmp_path: Path) -> None:
+    """`neardup add` names the column, its type and the row; --on-error skip leaves such rows out."""
+    index, path = tmp_path / "a.db", tmp_path / "in.parquet"
+    write(path, pa.table({"id": [0.5, 1], "text": [ONE, OTHER]}))
+    assert "the column 'id' is double, not strings or integers" in run("add", index, path).output
+    write(path, pa.table({"id": ["7", "x", None], "text": [ONE, OTHER, THIRD]}))
+    assert "in.parquet, row 2: the column 'id' is 'x', no integer" in run("add", index, path, "--key-type", "int").output
+    told = json.loads(run("add", index, path, "--key-type", "int", "--on-error", "skip", "--json").stdout)
+    assert (told["added"], told["skipped"], [problem["line"] for problem in told["problems"]]) == (1, 2, [2, 3])
+
+
+@pytest.mark.parametrize("cut", ["usual", "tiny"])
+@pytest.mark.parametrize("kept", [[], ["--index"]])
+@pytest.mark.parametrize("name", FORMATS)
+def test_rows_that_cannot_be_used_are_left_out(
+    tmp_path: Path, name: str, kept: list[str], cut: str, request: pytest.FixtureRequest
+) -> None:
+    """Rows without the id that was asked for, or with a text too long, are errors; --on-error skip leaves them out of all."""
+    if cut == "tiny":
+        request.getfixturevalue("small_limits")
+    made = [OTHER, ONE * 3000, ONE, THIRD, ONE, ONE, OTHER]
+    table = pa.table({"key": ["a", "b", None, None, "e", "f", "g"], "text": made, "n": range(7)})
+    path, out = write(tmp_path / f"in{FORMATS[name]}", table), tmp_path / f"out{FORMATS[name]}"
+    arguments = [path, "-o", out, "--id-field", "key", "--max-record-mb", "0.1", "--clusters", tmp_path / "c.jsonl", "--force"]
+    arguments += [*kept, tmp_path / "kept.db"] if kept else []
+    assert "row 2: its text is longer than 100,000 bytes" in refused(*arguments)
+    told = json.loads(dedup(*arguments, "--on-error", "skip", "--json").stdout)
+    assert (told["records"], told["skipped"], told["kept"], told["duplicates"]) == (4, 3, 2, 2)
+    assert read(out)["n"].to_pylist() == [0, 4]
+    ids = [json.loads(line)["id"] for line in (tmp_path / "c.jsonl").read_text().splitlines()]
+    assert ids == ["a", "g", "e", "f"]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_fields_that_are_asked_for_can_be_compared(tmp_path: Path, name: str) -> None:
+    """Records have the columns that are asked for, members of structs too; times and decimals as numbers."""
+    times, days = pa.array([5, None], pa.timestamp("ns", "UTC")), pa.array([7, 8], pa.date32())
+    score, doc = pa.array([decimal.Decimal("1.25"), None], pa.decimal128(5, 2)), [{"n": 3}, None]
+    path = tmp_path / f"in{FORMATS[name]}"
+    write(path, pa.table({"text": [ONE, OTHER], "at": times, "day": days, "score": score, "doc": doc, "s": ["x", "y"]}))
+    asked = ("at", "day", "score", "doc.n", "s")
+    rows = [(5, 7, 1.25, 3, "x"), (None, 8, None, None, "y")]
+    assert [record.fields for record in source(path, other_fields=asked)] == [dict(zip(asked, row, strict=True)) for row in rows]
+    with pytest.raises(InputError, match="no column 'x'; it has 'text'"):
+        list(source(path, other_fields=("x",)))
+
+
+# ---- errors --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_columns_that_cannot_be_read(tmp_path: Path, name: str) -> None:
+    """A column that is missing, twice there or no text is an error that lists the columns with their types."""
+    path, out = tmp_path / f"in{FORMATS[name]}", tmp_path / f"out{FORMATS[name]}"
+    write(path, pa.table({"id": [1], "body": [ONE], "doc": [{"n": 1}]}))
+    assert "no column 'text'; it has 'id' (int64), 'body' (string), 'doc' (struct<n: int64>)" in refused(path, "-o", out)
+    assert "the column 'id' is int64, not strings" in refused(path, "-o", out, "--text-field", "id")
+    assert "the column 'doc.n' is int64" in refused(path, "-o", out, "--text-field", "doc.n")
+    assert "no column 'doc.x'" in refused(path, "-o", out, "--text-field", "doc.x")
+    assert "the column 'doc' is struct" in refused(path, "-o", out, "--text-field", "body", "--id-field", "doc")
+    write(path, pa.Table.from_arrays([pa.array([ONE])] * 2, ["text", "text"]))
+    assert "2 columns are called 'text'" in refused(path, "-o", out)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_files_of_different_schemas_are_refused(tmp_path: Path, name: str) -> None:
+    """The error names the column that differs, and both files."""
+    end = FORMATS[name]
+    first, out = write(tmp_path / f"1{end}", stories([ONE])), tmp_path / f"out{end}"
+    others = {
+        "the column 'n' (int32) stands where": stories([ONE]).set_column(2, "n", pa.array([1], pa.int32())),
+        "no further column stands where": stories([ONE]).drop_columns("n"),
+        "the column 'more' (int64) stands where": stories([ONE]).append_column("more", pa.array([1])),
+        "the column 'n' (int64, not null) stands where": stories([ONE]).cast(
+            pa.schema([("id", pa.string()), ("text", pa.string()), pa.field("n", pa.int64(), nullable=False)])
+        ),
+    }
+    for said, table in others.items():
+        told = refused(first, write(tmp_path / f"2{end}", table), "-o", out)
+        assert said in told and str(first) in told and f"2{end}" in told
+    metadata = stories([OTHER]).replace_schema_metadata({"other": "metadata"})
+    dedup(first, write(tmp_path / f"2{end}", metadata), "-o", out)
+    assert len(read(out)) == 2 and read(out).schema.equals(read(first).schema, check_metadata=True)
+
+
+def damaged(path: Path, rows: int = 300) -> bytes:
+    return write(path, stories([f"{ONE} {i}" for i in range(rows)]), 100).read_bytes()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_damaged_files_are_errors(tmp_path: Path, name: str) -> None:
+    """A file that ends early, or whose bytes are of something else, is an error with its name, and nothing is written."""
+    path, out = tmp_path / f"in{FORMATS[name]}", tmp_path / f"out{FORMATS[name]}"
+    whole = damaged(path)
+    other = (b"id,text\n1,one\n" * 9, b"FEA1" + whole[4:], b"\x1f\x8b" + whole[2:])
+    for spoilt in (whole[: len(whole) // 2], whole[:20], *other):
+        path.write_bytes(spoilt)
+        assert f"{path.name}" in refused(path, "-o", out) and not out.exists()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_any_damaged_byte_is_an_error_or_harmless(tmp_path: Path, name: str, more_rounds: bool) -> None:
+    """Whatever single byte is wrong: an error that names the file, or rows out, but never a crash of the process."""
+    path = tmp_path / f"in{FORMATS[name]}"
+    damaged(path, 9)
+    program = """
+import sys
+from pathlib import Path
+from click.testing import CliRunner
+from neardup_db.cli import main
+path, out = map(Path, sys.argv[1:3])
+whole = path.read_bytes()
+for i in range(0, len(whole), int(sys.argv[3])):
+    path.write_bytes(whole[:i] + bytes([whole[i] ^ (1 << i % 8)]) + whole[i + 1 :])
+    told = CliRunner().invoke(main, ["dedup", str(path), "-o", str(out), "--force"])
+    assert told.exit_code == 0 or (told.exit_code == 2 and path.name in told.output), (i, told.output, told.exception)
+print("done")
+"""
+    command = [sys.executable, "-I", "-c", program, path, tmp_path / f"out{FORMATS[name]}", "1" if more_rounds else "23"]
+    told = subprocess.run(command, capture_output=True, text=True)
+    assert told.stdout == "done\n", told.stderr[-2000:]
+
+
+class Keys(pe.KmsClient):
+    """Keys that are no secret."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def wrap_key(self, key_bytes: bytes, master_key_identifier: str) -> bytes:
+        return base64.b64encode(key_bytes)
+
+
+@pytest.mark.parametrize("readable_footer", [False, True])
+def test_encrypted_parquet_is_refused(tmp_path: Path, readable_footer: bool) -> None:
+    """An encrypted file, or column of one, is an error that says so."""
+    config = pe.EncryptionConfiguration(footer_key="f", column_keys={"k": ["text"]}, plaintext_footer=readable_footer)
+    properties = pe.CryptoFactory(lambda _: Keys()).file_encryption_properties(pe.KmsConnectionConfig(), config)
+    path = write(tmp_path / "in.parquet", stories([ONE]), encryption_properties=properties)
+    assert "is encrypted" in refused(path, "-o", tmp_path / "out.parquet")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("how", ["replaced", "shorter", "removed"])
+def test_a_file_that_changes_is_an_error(tmp_path: Path, name: str, how: str) -> None:
+    """A file that is not as it was when it was read first is an error that says so, in every pass."""
+    path, out = write(tmp_path / f"in{FORMATS[name]}", stories(texts(40)), 10), tmp_path / f"out{FORMATS[name]}"
+    for step in range(3):
+        write(path, stories(texts(40)), 10)
+        opened = source(path)
+        passes = TablePasses(opened)
+        if step:
+            assert sum(len(piece.texts) for piece in passes.pieces()) == 40
+        if how == "removed":
+            path.unlink()
+        else:
+            other = write(tmp_path / f"other{FORMATS[name]}", stories([ONE]))
+            path.write_bytes(path.read_bytes()[:-20] if how == "shorter" else other.read_bytes())
+        with pytest.raises(ChangedError), Meter("Write", 1) as meter:
+            if step == 2:
+                passes.write(np.ones(40, bool), out, out, meter)
+            else:
+                list(passes.pieces() if not step else passes.chosen(np.ones(40, bool)))
+        with pytest.raises(ChangedError):
+            opened.require_unchanged()
+
+
+def test_names_of_outputs_fit(tmp_path: Path) -> None:
+    """Tables are not packed, their output is of their format, and pairs are no table."""
+    path = write(tmp_path / "in.parquet", stories([ONE]))
+    assert "a table is compressed inside" in refused(path, "-o", tmp_path / "out.parquet.gz")
+    assert "its name must end in .parquet" in refused(path, "-o", tmp_path / "out.jsonl")
+    assert "written as JSON lines" in refused(path, "-o", tmp_path / "out.parquet", "--pairs", tmp_path / "pairs.parquet")
+    (tmp_path / "in.jsonl").write_text("{}")
+    assert "must end in .jsonl" in refused(tmp_path / "in.jsonl", "-o", tmp_path / "out.arrow")
+
+
+def test_without_pyarrow_there_is_a_remedy(tmp_path: Path) -> None:
+    """Where pyarrow is not installed, tables are an error with the command that installs it; other formats need none of it."""
+    path = write(tmp_path / "in.parquet", stories([ONE]))
+    (tmp_path / "in.jsonl").write_text(json.dumps({"text": ONE}))
+    program = """
+import sys
+sys.modules["pyarrow"] = None
+from neardup_db.cli import main
+main(sys.argv[1:])
+"""
+    told = {}
+    for name in ("in.parquet", "in.jsonl"):
+        command = [sys.executable, "-I", "-c", program, "dedup", name, "-o", f"out-{name}"]
+        told[name] = subprocess.run(command, capture_output=True, text=True, cwd=path.parent)
+    assert "pip install 'neardup-db[arrow]'" in " ".join(told["in.parquet"].stderr.split()) and told["in.parquet"].returncode == 2
+    assert told["in.jsonl"].returncode == 0
+
+
+# ---- bounds --------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_large_row_group_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a row group no more is in memory than some pieces, and a large one is written as several."""
+    monkeypatch.setattr(limits, "PIECE_BYTES", 1 << 16)
+    monkeypatch.setattr(limits, "GROUP_BYTES", 1 << 20)
+    path, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    table = pa.table({"text": [f"{i} " * 100 for i in range(20_000)]})  # 10 MB
+    write(path, table, 20_000, use_dictionary=False, compression="none", data_page_size=1 << 14)
+    passes, least = TablePasses(source(path)), pa.total_allocated_bytes()
+    most = 0
+    for piece in passes.pieces():
+        assert piece.size_bytes <= 1 << 17
+        most = max(most, pa.total_allocated_bytes() - least)
+    assert most < 3 << 20
+    with Meter("Write", 1) as meter:
+        passes.write(np.ones(20_000, bool), out, out, meter)
+    metadata = pq.ParquetFile(out).metadata
+    assert metadata.num_row_groups > 5 and read(out).equals(table)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_object_for_each_row(tmp_path: Path, name: str) -> None:
+    """The first pass and the last one make no Python objects for the rows."""
+    path, out = write(tmp_path / f"in{FORMATS[name]}", stories([f"{i} words" for i in range(50_000)]), 10_000), tmp_path / "out"
+    passes = TablePasses(source(path))
+    tracemalloc.start()
+    rows = sum(len(piece.texts) for piece in passes.pieces())
+    with Meter("Write", 1) as meter:
+        passes.write(np.arange(rows) % 2 == 0, out, out, meter)
+    assert rows == 50_000 and tracemalloc.get_traced_memory()[1] < 3 << 20  # 60 bytes a row
+    tracemalloc.stop()
+
+
+def test_row_groups_without_a_wanted_row_are_passed_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading some records again reads their row groups, and only their ids and texts."""
+    path = write(tmp_path / "in.parquet", stories([f"{i} {ONE}" for i in range(40)]), 10)
+    passes = TablePasses(source(path))
+    assert sum(len(piece.texts) for piece in passes.pieces()) == 40
+    asked, usual = [], pq.ParquetFile.iter_batches
+
+    def iter_batches(file: pq.ParquetFile, rows: int, **options: Any) -> Any:
+        asked.append((options["row_groups"], options["columns"]))
+        return usual(file, rows, **options)
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", iter_batches)
+    wanted = np.zeros(40, bool)
+    wanted[[3, 5, 31]] = True
+    records = list(passes.chosen(wanted))
+    told = [(record.number, record.key, record.text) for record in records]
+    assert told == [(n, f"k{n - 1}", f"{n - 1} {ONE}") for n in (4, 6, 32)]
+    assert asked == [([0], ["text", "id"]), ([3], ["text", "id"])]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_positions_go_up_to_the_size(tmp_path: Path, name: str) -> None:
+    """`position` grows from pass to pass up to the bytes on disk."""
+    paths = [write(tmp_path / f"{i}{FORMATS[name]}", stories(texts(40)), 10) for i in range(2)]
+    opened = source(*paths)
+    for rows in (opened, TablePasses(opened).pieces()):
+        seen = [opened.position for _ in rows]
+        assert seen == sorted(seen) and seen[0] > 0 and seen[-1] <= opened.size_bytes == opened.position
