@@ -172,6 +172,9 @@ COMMIT_BYTES = 64 * 1024 * 1024
 DEDUP_COMMIT_EVERY = 20_000
 """Records in a transaction of `neardup dedup`."""
 
+MATCHES_TOGETHER = 100
+"""Matches of each record of a piece that `neardup query --from` holds; records with more are asked for again one by one."""
+
 LINE_BYTES = 1 << 20
 """The rest of a line that is too long is passed over in pieces of this many bytes."""
 

@@ -112,7 +112,7 @@ def test_records_without_an_id_are_called_by_file_and_line(tmp_path: Path) -> No
 def test_fields_can_be_named(tmp_path: Path) -> None:
     """--id-field and --text-field choose other fields."""
     path = write(tmp_path / "in.jsonl", '{"url": "u", "body": "b", "id": 3}\n')
-    assert read(path, id_field="url", text_field="body") == [("u", "b")]
+    assert read(path, id_field="url", text_fields=("body",)) == [("u", "b")]
 
 
 @pytest.mark.parametrize(

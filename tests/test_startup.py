@@ -22,6 +22,7 @@ with Index(":memory:", MinHash()) as index:
     index.query("some text here", threshold=0.9, limit=1)
 """
 HELP = "from neardup_db.cli import main; main(['--help'], standalone_mode=False)"
+QUERY = "import neardup_db.cli.look"
 NEVER = ("asyncio", "hashlib", "importlib.resources", "numpy", "rich", "sqlite3", "tempfile")
 
 
@@ -31,11 +32,12 @@ NEVER = ("asyncio", "hashlib", "importlib.resources", "numpy", "rich", "sqlite3"
         (IMPORT, (*NEVER, "click", "pathlib", "subprocess", "urllib.parse")),
         (ONE_TEXT, (*NEVER, "click", "pathlib", "subprocess", "urllib.parse")),
         (HELP, (*NEVER, "csv", "neardup_db.cli.add", "neardup_db.cli.look", "neardup_db.cli.inputs.records")),
+        (QUERY, ("asyncio", "neardup_db.cli.screen", "rich")),
     ],
-    ids=["import", "one text", "help"],
+    ids=["import", "one text", "help", "query"],
 )
 def test_starting_loads_little(code: str, late: tuple[str, ...]) -> None:
-    """Importing the package, adding and asking for one text, and `neardup --help` each leave out what is slow to import."""
+    """Importing the package, one text, `neardup --help` and `neardup query` each leave out what is slow to import."""
     program = f"import sys; before = {{*sys.modules}}\n{code}\nprint('loaded', *sorted({{*sys.modules}} - before))"
     told = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True).stdout
     loaded = told.splitlines()[-1].split()

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import codecs
+import csv
 import gzip
+import io
 import json
 import os
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
+import zstandard
 from click.testing import CliRunner, Result
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from neardup_db import Index
 from neardup_db.cli import main
+from neardup_db.cli.inputs.files import InputError
+from neardup_db.cli.inputs.opening import open_source, passes_of
+from neardup_db.cli.inputs.passes import Marks
+from neardup_db.cli.inputs.records import ReadOptions
+from neardup_db.cli.screen import Meter
 
 FOX = "the quick brown fox jumps over the lazy dog near the river bank"
 CAT = "a cat sat on the mat and looked at the birds in the old tree"
@@ -179,3 +191,326 @@ def test_an_error_in_a_later_input_names_it(here: Path) -> None:
     assert "b.jsonl, line 2: not JSON" in refused("dedup", "a.jsonl", "b.jsonl", "-o", "out.jsonl")
     told = json.loads(good("dedup", "a.jsonl", "b.jsonl", "-o", "out.jsonl", "--on-error", "skip", "--json").stdout)
     assert [(problem["file"], problem["line"]) for problem in told["problems"]] == [("b.jsonl", 2)]
+
+
+# ---- lines of text -----------------------------------------------------------------------------------------------------------
+
+
+def test_each_line_of_a_text_file_is_a_record(here: Path) -> None:
+    """A .txt that is named by itself, packed or not, is lines: a line's key is file and line, and its bytes stay."""
+    data = f"{FOX}\r\n\n{CAT}\n\n{FOX}!\n{OWL}".encode()
+    write(here / "in.txt", data)
+    write(here / "in.txt.gz", gzip.compress(data))
+    write(here / "in.txt.zst", zstandard.ZstdCompressor().compress(data))
+    expected = f"{FOX}\r\n\n{CAT}\n\n{OWL}".encode()
+    for name in ("in.txt", "in.txt.gz", "in.txt.zst"):
+        assert good("dedup", name, "-o", "-").stdout_bytes == expected
+    assert good("dedup", "-", "--format", "lines", "-o", "-", stdin=data).stdout_bytes == expected
+    good("dedup", "in.txt", "-o", "out.txt", "--pairs", "p.jsonl")
+    assert Path("out.txt").read_bytes() == expected
+    pair = json.loads(Path("p.jsonl").read_text())
+    assert (pair["id_a"], pair["line_a"], pair["id_b"], pair["line_b"]) == ("in.txt:1", 1, "in.txt:5", 5)
+    good("add", "i.db", "in.txt", "--store-text")
+    with Index("i.db") as index:
+        assert index.get("in.txt:1").text == FOX and index.get("in.txt:6").text == OWL and len(index) == 6
+
+
+def test_a_folder_of_texts_stays_one_unless_its_format_is_lines(here: Path) -> None:
+    """Of files that are named, also by a pattern, each line is a record; the files of a folder are texts without --format."""
+    write(here / "texts" / "a.txt", f"{FOX}\n{CAT}")
+    write(here / "texts" / "b.txt", f"{FOX}\n")
+    good("dedup", "texts", "-o", "copy")
+    assert sorted(path.name for path in (here / "copy").iterdir()) == ["a.txt", "b.txt"]
+    for arguments in (["texts", "--format", "lines"], ["texts/*.txt"]):
+        good("dedup", *arguments, "-o", "out.txt", "--force")
+        assert Path("out.txt").read_text() == f"{FOX}\n{CAT}"
+    assert "must end in .txt" in refused("dedup", "texts/*.txt", "-o", "out.jsonl")
+    assert "must end in .txt" in refused("dedup", "texts/a.txt", "-o", "out.csv")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a.txt", "--text-field", "body"], "a.txt: lines of text have no fields"),
+        (["a.txt", "--id-field", "url"], "a.txt: lines of text have no fields"),
+        (["texts", "--text-field", "body"], "texts: texts of a folder have no fields"),
+        (["a.txt", "--key-type", "int"], "have no ids, as --key-type int needs"),
+        (["a.txt", "--delimiter", ";"], "--delimiter is for CSV and TSV"),
+        (["a.jsonl", "--delimiter", ";"], "--delimiter is for CSV and TSV"),
+        (["a.jsonl", "--encoding", "klingon"], "--encoding 'klingon' is not known"),
+        (["a.jsonl", "--encoding", "base64"], "--encoding 'base64' is not known"),
+        (["a.jsonl", "--encoding", ""], "--encoding '' is not known"),
+        (["a.jsonl", "--encoding", "utf-7"], "--encoding 'utf-7': its lines cannot be cut"),
+        (["a.jsonl", "--encoding", "iso2022_jp"], "--encoding 'iso2022_jp': its lines cannot be cut"),
+        (["a.jsonl", "--encoding", "unicode_escape"], "--encoding 'unicode_escape': its lines cannot be cut"),
+        (["a.jsonl", "--encoding", "cp037"], "--encoding 'cp037': its lines cannot be cut"),
+        (["a.jsonl", "--encoding", "utf-16"], "a.jsonl: no byte order mark tells its order: give --encoding utf-16-le or"),
+        (["wide.txt"], "wide.txt: this is UTF-16: add --encoding utf-16"),
+        (["wide.txt", "--encoding", "utf-16-be"], "its mark is that of utf-16-le, not of utf-16-be"),
+        (["wide.txt", "other.txt", "--encoding", "utf-16"], "other.txt: its byte order is that of utf-16-be, not of utf-16-le"),
+    ],
+)
+def test_options_that_do_not_fit_the_input_are_refused(here: Path, arguments: list[str], message: str) -> None:
+    """One sentence names the option or the file, and no index is left."""
+    write(here / "a.txt", FOX)
+    write(here / "a.jsonl", rows(FOX))
+    write(here / "texts" / "a", FOX)
+    write(here / "wide.txt", codecs.BOM_UTF16_LE + f"{FOX}\n".encode("utf-16-le"))
+    write(here / "other.txt", codecs.BOM_UTF16_BE + f"{CAT}\n".encode("utf-16-be"))
+    assert message in refused("add", "i.db", *arguments)
+    assert not Path("i.db").exists()
+
+
+# ---- delimiters --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("given", "between"), [(";", ";"), ("|", "|"), ("\\t", "\t"), ("\t", "\t"), ("\u00a6", "\u00a6")])
+def test_columns_stand_between_any_character(here: Path, given: str, between: str) -> None:
+    """--delimiter names it, \\t is a tab; the bytes of rows stay."""
+    made = [between.join(row) for row in (["id", "text"], ["1", f'"{FOX}, {between}"'], ["2", FOX], ["3", CAT])]
+    write(here / "in.csv", "\r\n".join(made))
+    good("dedup", "in.csv", "-o", "out.csv", "--delimiter", given, "--pairs", "p.csv")
+    assert Path("out.csv").read_bytes().decode() == "\r\n".join([*made[:2], made[3]])
+    assert Path("p.csv").read_text().startswith("id_a,id_b,")
+
+
+@pytest.mark.parametrize("given", ["", ";;", '"', "\n", "\r", "\\n", "tab"])
+def test_what_cannot_stand_between_columns_is_refused(here: Path, given: str) -> None:
+    """The message names the value."""
+    write(here / "in.csv", "id,text\n1,a\n")
+    result = run("dedup", "in.csv", "-o", "out.csv", "--delimiter", given)
+    assert result.exit_code == 2 and f"{given!r} is not one character" in result.stderr
+
+
+# ---- encodings ---------------------------------------------------------------------------------------------------------------
+
+ENCODINGS = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be", "latin-1", "cp1252", "gb18030", "shift_jis")
+
+
+def made_of(encoding: str) -> st.SearchStrategy[str]:
+    """Texts that an encoding holds, with characters of which a line feed, a brace or a quote is a byte."""
+    special = [c for c in "\u0a0a\u010a\u0a00\u2020\u7d7d\u227d\U0001040a\x85\u2028\xe9\u4e2d\u30bd\ufeff" if _fits(c, encoding)]
+    letters = st.characters(codec="utf-8", exclude_characters="\r\n\0").filter(lambda c: _fits(c, encoding))
+    words = st.text(st.one_of(st.sampled_from([*special, " ", "a", "b"]), letters), max_size=12)
+    return st.one_of(words, st.sampled_from([FOX, f"{FOX} again", CAT]))
+
+
+def _fits(character: str, encoding: str) -> bool:
+    try:
+        return character.encode(encoding.partition("-le")[0]).decode(encoding.partition("-le")[0]) == character
+    except UnicodeError:
+        return False
+
+
+def encoded(text: str, encoding: str) -> bytes:
+    return text.encode(encoding) if text else b""
+
+
+@pytest.mark.parametrize("format_", ["jsonl", "csv", "lines"])
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("cut", ["usual", "tiny"])
+def test_an_encoding_changes_nothing_but_the_bytes(
+    here: Path, encoding: str, format_: str, cut: str, request: pytest.FixtureRequest
+) -> None:
+    """The output is that of the input in UTF-8, encoded: lines are cut where they end, and bytes stay."""
+    if cut == "tiny":
+        request.getfixturevalue("small_limits")
+
+    @settings(max_examples=12, deadline=None)
+    @given(st.lists(made_of(encoding), max_size=6), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans())
+    def holds(texts: list[str], newline: str, ends: bool, is_ascii: bool) -> None:
+        if format_ == "jsonl":
+            lines = [json.dumps({"text": text}, ensure_ascii=is_ascii) for text in texts]
+            lines[1:1] = ["", " \t"]
+        elif format_ == "csv":
+            lines = ["text,n", *('"' + text.replace('"', '""') + f'{newline}",{i}' for i, text in enumerate(texts))]
+        else:
+            lines = [text.strip("\ufeff") for text in texts]
+        made = newline.join(lines) + (newline if ends else "")
+        if any(line.startswith("\ufeff") for line in made.split("\n")) or not _fits(made, encoding):
+            return
+        write(here / "in", encoded(made, encoding))
+        write(here / "in8", made)
+        good("dedup", "in8", "-o", "out8", "--format", format_, "--force")
+        good("dedup", "in", "-o", "out", "--format", format_, "--encoding", encoding, "--force")
+        expected = (here / "out8").read_bytes().decode()
+        if made and encoding in ("utf-16", "utf-32"):  # the mark stays where no record does
+            assert (here / "out").read_bytes() == expected.encode(encoding)
+        else:
+            assert (here / "out").read_bytes() == encoded(expected, encoding)
+
+    holds()
+
+
+def test_shards_of_utf_16_become_one_file(here: Path) -> None:
+    """Only the first mark stays, a missing line end is put in, and one header."""
+    for name, text in (("a", FOX), ("b", f"{FOX}!"), ("c", CAT)):
+        write(here / "s" / f"{name}.csv", f"id,text\r\n{name},{text}".encode("utf-16"))
+        write(here / "t" / f"{name}.txt", f"{text}".encode("utf-16"))
+        write(here / "u" / f"{name}.txt", f"{text}")
+    write(here / "s" / "empty.csv", "")
+    good("dedup", "s", "-o", "out.csv", "--encoding", "utf-16")
+    assert Path("out.csv").read_bytes() == f"id,text\r\na,{FOX}\nc,{CAT}".encode("utf-16")
+    good("dedup", "t", "-o", "out.txt", "--encoding", "utf-16", "--format", "lines")
+    assert Path("out.txt").read_bytes() == f"{FOX}\n{CAT}".encode("utf-16")
+    good("dedup", "t", "-o", "copies", "--encoding", "utf-16", "--pairs", "p.jsonl")
+    assert [path.name for path in sorted(Path("copies").iterdir())] == ["a.txt", "c.txt"]
+
+
+def test_bytes_that_an_encoding_has_not_stay(here: Path) -> None:
+    """They are read as U+FFFD and told, and copied as they are."""
+    for name, encoding, data in (
+        ("a.txt", "cp1252", b"caf\x81 noir\n"),
+        ("b.txt", "utf-16-le", "a\ud800b\n".encode("utf-16-le", "surrogatepass")),
+        ("c.txt", "gb18030", b"\xff\xff\n\x81\n"),
+        ("d.txt", "utf-16-le", "ab\n".encode("utf-16-le") + b"\0"),
+    ):
+        write(here / name, data)
+        result = good("dedup", name, "-o", "-", "--encoding", encoding)
+        assert result.stdout_bytes == data and f"invalid {encoding}, read as U+FFFD" in result.stderr
+
+
+def test_a_long_line_of_utf_16_is_passed_over(here: Path, small_limits: None) -> None:
+    """A line beyond the limit is left out whole, wherever its bytes hold those of a line feed."""
+    long = "\u0a0a\u000b" * 600 + "x"
+    write(here / "in.txt", f"one\n{long}\n\n{long[:499]}\nlast\n{long}".encode("utf-16"))
+    result = good("dedup", "in.txt", "-o", "-", "--encoding", "utf-16", "--max-record-mb", "0.001", "--on-error", "skip")
+    assert result.stdout_bytes == f"one\n\n{long[:499]}\nlast\n".encode("utf-16")
+    assert "line 2: longer than 1,000 bytes" in result.stderr and "line 6: longer" in result.stderr
+
+
+# ---- fields ------------------------------------------------------------------------------------------------------------------
+
+
+def test_fields_in_objects_and_several_texts(here: Path) -> None:
+    """Dots lead into objects unless there is a field of the whole name; texts of several fields are joined by line ends."""
+    made = [
+        {"doc": {"body": FOX, "id": 1, "n": 2}, "title": "T"},
+        {"doc.body": CAT, "doc": {"body": FOX, "id": "1"}, "title": None},
+        {"doc": {"body": None, "id": "b"}, "title": OWL},
+    ]
+    write(here / "in.jsonl", "".join(json.dumps(record) + "\n" for record in made))
+    fields = ("--text-field", "title", "--text-field", "doc.body", "--id-field", "doc.id")
+    good("add", "i.db", "in.jsonl", *fields, "--store-text", "--metadata", "--if-exists", "replace")
+    with Index("i.db") as index:
+        assert {key: index.get(key).text for key in index} == {"1": f"\n{CAT}", "b": f"{OWL}\n"}
+        assert index.get("1").metadata == {"doc": {"body": FOX}} and index.get("b").metadata == {"doc": {}}
+    told = refused("add", "j.db", "in.jsonl", "--text-field", "doc.body", "--id-field", "doc.id")
+    assert "line 3: no field 'doc.body'; it has 'doc', 'title'" in told
+    assert "no field 'x.y' or 'z'; it has" in refused("add", "j.db", "in.jsonl", "--text-field", "x.y", "--text-field", "z")
+    assert "no field 'title.id'" in refused("add", "j.db", "in.jsonl", "--text-field", "doc.body", "--id-field", "title.id")
+    assert "field 'doc.n' must be text, it is a number" in refused("add", "j.db", "in.jsonl", "--text-field", "doc.n")
+    assert "--text-field a is given twice" in run("add", "j.db", "in.jsonl", "--text-field", "a", "--text-field", "a").stderr
+
+
+def test_columns_are_joined_and_each_must_be_there(here: Path) -> None:
+    """CSV has no objects: a dot is a part of the column's name."""
+    write(here / "in.csv", f"id,a.b,c\n1,{FOX},{CAT}\n2,{FOX},{OWL}\n3,{FOX},{CAT}\n")
+    out = good("dedup", "in.csv", "-o", "-", "--text-field", "a.b", "--text-field", "c").stdout
+    assert out == f"id,a.b,c\n1,{FOX},{CAT}\n2,{FOX},{OWL}\n"
+    told = refused("dedup", "in.csv", "-o", "-", "--text-field", "c", "--text-field", "d")
+    assert "in.csv, line 1: no column 'd'; the header has 'id', 'a.b', 'c'" in told
+
+
+def test_an_empty_name_is_no_default(here: Path) -> None:
+    """A field whose name is empty is neither the id nor the text of a record."""
+    write(here / "in.jsonl", json.dumps({"": "x", "a": FOX, "b": CAT}) + "\n")
+    good("add", "i.db", "in.jsonl", "--text-field", "a", "--text-field", "b", "--store-text")
+    with Index("i.db") as index:
+        assert index.get("in.jsonl:1").text == f"{FOX}\n{CAT}"
+
+
+def test_dedup_gives_ids_with_their_types(here: Path) -> None:
+    """The number 1 and the text "1" differ in the outputs, however large the number; an index gets text unless told otherwise."""
+    large = 10**30
+    write(here / "in.jsonl", "".join(json.dumps({"id": id_, "text": FOX}) + "\n" for id_ in (1, "1", large, "a")))
+    good("dedup", "in.jsonl", "-o", "out.jsonl", "--clusters", "c.jsonl", "--pairs", "p.jsonl")
+    assert [json.loads(line)["id"] for line in Path("c.jsonl").read_text().splitlines()] == [1, "1", large, "a"]
+    pairs = {(pair["id_a"], pair["id_b"]) for pair in map(json.loads, Path("p.jsonl").read_text().splitlines())}
+    assert (1, "1") in pairs or ("1", 1) in pairs
+    good("add", "i.db", "in.jsonl", "--if-exists", "ignore")
+    assert keys_of(here / "i.db") == ["1", str(large), "a"]
+
+
+# ---- marks -------------------------------------------------------------------------------------------------------------------
+
+
+def marked(paths: list[Path], kept: list[bool], target: str, against: bool = False, **options: object) -> bytes:
+    """The records of an input with marks: the second is like the first, the others are alone."""
+    reading = ReadOptions(one_header=True, typed_ids=True, **options)  # type: ignore[arg-type]
+    source, output = open_source(paths, reading, paths[0].parent), paths[0].parent / target
+    passes = passes_of(source, paths[0].parent)
+    keys = {number: record.key for piece in [list(source)] for number, record in enumerate(piece, 1)}
+    count = sum(len(piece.texts) for piece in passes.pieces())
+    cluster, duplicate_of = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    cluster[:2], duplicate_of[1:2] = 1, 1
+    names = (lambda numbers: ["x" if number == 3 else None for number in numbers]) if against else None
+    marks = Marks(cluster, duplicate_of, lambda numbers: [keys[number] for number in numbers], names)
+    with Meter("Write", 1) as meter:
+        passes.write(np.array(kept[:count]), output, Path(target), meter, marks)
+    passes.close()
+    return output.read_bytes()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-be", "gb18030", "latin-1"])
+@pytest.mark.parametrize("cut", ["usual", "tiny"])
+def test_marks_are_members_behind_those_of_an_object(
+    tmp_path: Path, encoding: str, cut: str, request: pytest.FixtureRequest
+) -> None:
+    """The rest of a line stays byte for byte, whatever stands in it; a missing line end is put in between two files."""
+    if cut == "tiny":
+        request.getfixturevalue("small_limits")
+    first = '{"id":1, "text": "a } \u00e9", "x": {"cluster": 1}}\r\n\n{"text":"}"  } \n'
+    second = '{"id": "\u00e9,\\"", "text": "the cluster, \\u0063luster"}'
+    plain = encoding.removesuffix("-be") if encoding == "utf-16" else encoding
+    a, b = write(tmp_path / "a.jsonl", first.encode(plain)), write(tmp_path / "b.jsonl", second.encode(plain))
+    got = marked([b, a], [True] * 3, "out.jsonl", encoding=encoding).decode(plain)
+    own = "\u00e9,\\\"" if encoding == "utf-8" else "\\u00e9,\\\""
+    assert got == (
+        second[:-1] + ', "cluster": 1, "duplicate_of": null}\n'
+        + '{"id":1, "text": "a } \u00e9", "x": {"cluster": 1}, "cluster": 1, "duplicate_of": "' + own + '"}\r\n'
+        + '{"text":"}"  , "cluster": null, "duplicate_of": null} \n'
+    )  # fmt: skip
+    got = marked([a, b], [False, True, True], "out2.jsonl", True, encoding=encoding).decode(plain)
+    assert [json.loads(line)["duplicate_of"] for line in got.splitlines()] == [1, None]
+    assert [json.loads(line)["against"] for line in got.splitlines()] == [None, "x"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@pytest.mark.parametrize(("ending", "between"), [("csv", ","), ("tsv", "\t"), ("csv", ";")])
+def test_marks_are_columns_behind_those_of_a_row(tmp_path: Path, encoding: str, ending: str, between: str) -> None:
+    """Null is empty, an id is quoted where it must be, and the rest of a row stays byte for byte."""
+    first = 'id,text\r\n"a,;\t""",one\r\n"k","two\n2"\r\n'.replace(",", between)
+    second = "id,text\nz,three\n\ny,four".replace(",", between)
+    paths = [write(tmp_path / f"{name}.{ending}", text.encode(encoding)) for name, text in (("a", first), ("b", second))]
+    delimiter = None if (ending, between) != ("csv", ";") else ";"
+    got = marked(paths, [True] * 4, "out.csv", delimiter=delimiter, encoding=encoding).decode(encoding)
+    rows = list(csv.reader(io.StringIO(got, newline=""), delimiter=between))
+    quoted = 'a,;\t"'.replace(",", between)
+    assert rows == [
+        ["id", "text", "cluster", "duplicate_of"], [quoted, "one", "1", ""], ["k", "two\n2", "1", quoted],
+        ["z", "three", "", ""], ["y", "four", "", ""],
+    ]  # fmt: skip
+    assert got.startswith("id,text,cluster,duplicate_of\r\n".replace(",", between)) and not got.endswith("\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.jsonl", '{"text": "x"}\n{"text": "y", "cluster": 1}\n', "a.jsonl, line 2: there is a field 'cluster' already"),
+        ("a.jsonl", '{"text": "x", "\\u0064uplicate\\u005fof": 1}\n', "line 1: there is a field 'duplicate_of' already"),
+        ("a.csv", "text,cluster\nx,y\n", "a.csv, line 1: there is a field 'cluster' already"),
+        ("a.txt", "x\n", "a.txt: marks are fields, and these records have none: leave out --mark"),
+    ],
+)
+def test_records_that_cannot_be_marked_are_refused(tmp_path: Path, name: str, data: str, message: str) -> None:
+    """A field is never written twice, nor into what has no fields."""
+    with pytest.raises(InputError) as caught:
+        marked([write(tmp_path / name, data)], [True] * 2, "out")
+    assert message in str(caught.value)
+
+
+def test_an_empty_input_is_marked_as_it_is(tmp_path: Path) -> None:
+    """Nothing in, nothing out; of a header alone, the header with its new columns."""
+    assert marked([write(tmp_path / "a.jsonl", "")], [], "out") == marked([write(tmp_path / "a.csv", "")], [], "out2") == b""
+    assert marked([write(tmp_path / "b.csv", "id,text")], [], "out3") == b"id,text,cluster,duplicate_of"

@@ -28,7 +28,7 @@ COMMANDS = {
     "export": ("exchange", "Write the fingerprints of INDEX to OUT, a new Parquet file."),
     "query": ("look", "Print the near-duplicates of TEXT, best first."),
     "delete": ("change", "Delete documents by their keys, in one transaction."),
-    "pairs": ("look", "Print all pairs of near-duplicates."),
+    "pairs": ("pairs", "Print all pairs of near-duplicates."),
     "clusters": ("look", "Print the clusters, the largest first."),
     "stats": ("look", "Print counts, sizes and settings of INDEX."),
     "explain": ("explain", "Show how a query runs, or why two documents match."),

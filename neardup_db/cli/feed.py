@@ -45,16 +45,17 @@ def feed(
     commit_every: int,
     exactly: bool = False,
     committed: Callable[[int], None] = lambda records: None,
+    records: Iterator[InputRecord] | None = None,
     **options: Any,
 ) -> AddReport:
-    """Adds the records of a source; returns the report. A transaction ends after `commit_every` records or, unless `exactly`,
-    after `limits.COMMIT_BYTES` if that comes first.
+    """Adds the records of a source, or only `records` of it; returns the report. A transaction ends after `commit_every` records
+    or, unless `exactly`, after `limits.COMMIT_BYTES` if that comes first.
 
     `arguments` gives the arguments of `Index.add` for a record; `committed` is called with the number of records of each
     transaction that has ended; `options` go to `Index.add_many`.
     """
     report = AddReport()
-    records = iter(source)
+    records = iter(source) if records is None else records
     for first in records:  # outside of a transaction: reading the next record may take long, or fail
         taken = size_bytes = 0
         with index.transaction():

@@ -1,22 +1,33 @@
-"""Commands that read an index: query, pairs, clusters, stats."""
+"""Commands that read an index: query, clusters, stats."""
 
 from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from .. import limits
 from ..compute import shingles
+from ..errors import ParameterError
 from ..index import Index
 from ..values import Match, flat_rows
 from .command import command
+from .inputs.lines import RecordError
+from .inputs.opening import open_source
+from .inputs.passes import in_pieces
+from .inputs.records import InputRecord
+from .inputs.source import Source
 from .options import (
+    INPUT_NAMES,
     group_option,
     index_argument,
+    input_options,
     json_option,
     key_type_option,
     limit_option,
@@ -24,8 +35,12 @@ from .options import (
     name_option,
     open_index,
     parse_key,
+    read_options,
+    refuse_given,
 )
-from .output import columns, emit, emit_json, measure, note, plain, shown
+from .output import columns, emit, emit_json, measure, note, note_problems, plain, shown
+from .outputs import room_in
+from .wording import worded
 
 
 @command()
@@ -33,6 +48,14 @@ from .output import columns, emit, emit_json, measure, note, plain, shown
 @click.argument("text", required=False)
 @click.option("--file", "file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Read the text from a file.")
 @click.option("--key", help="Query with a stored document instead of a text.")
+@click.option(
+    "--from",
+    "sources",
+    metavar="IN",
+    multiple=True,
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="Query with each record of an input: a file, a folder, or - for standard input.",
+)
 @name_option
 @key_type_option
 @click.option("--threshold", type=float, help="Least similarity, at or above that of the index.")
@@ -41,20 +64,38 @@ from .output import columns, emit, emit_json, measure, note, plain, shown
 @limit_option
 @click.option("--any", "any_", is_flag=True, help="With --limit: print the first matches found, not the best.")
 @group_option
+@input_options
 @json_option
-def query(index_path: Path, text: str | None, file: Path | None, key: str | None, **options: Any) -> int:
+@click.pass_context
+def query(
+    context: click.Context,
+    /,
+    index_path: Path,
+    text: str | None,
+    file: Path | None,
+    key: str | None,
+    sources: tuple[Path, ...],
+    **options: Any,
+) -> int:
     """Print the near-duplicates of TEXT, best first.
 
     TEXT is an argument, - for standard input, the content of --file, or the stored document --key. Each line has similarity,
     distance where the scheme has one, and key. Exit code 1 if nothing matches.
 
+    --from IN asks for each record of an input, which may be all that neardup add reads. Each match is a line of columns that tabs
+    separate: the record's id, similarity, distance (empty where the scheme has none), key. With --json each is an object.
+
     \b
     neardup query articles.db "It was a bright cold day in April"
     neardup query articles.db --file new.txt --limit 5 --json
     neardup query articles.db --file quotation.txt --measure containment --threshold 0.9
+    neardup query articles.db --from new.jsonl --limit 1
     """
-    if sum(source is not None for source in (text, file, key)) != 1:
-        raise click.UsageError("Give one of TEXT, --file and --key")
+    if sum(source is not None for source in (text, file, key, sources or None)) != 1:
+        raise click.UsageError("Give one of TEXT, --file, --key and --from")
+    if sources:
+        return _query_records(index_path, sources, options)
+    refuse_given(context, INPUT_NAMES, "goes with --from")
     with open_index(index_path, options["name"]) as index:
         content = b"" if key is not None else _content(text, file)
         matches = _matches(index, content, key, options)
@@ -74,46 +115,78 @@ def _content(text: str | None, file: Path | None) -> str | bytes:
 
 
 def _matches(index: Index, content: str | bytes, key: str | None, options: dict[str, Any]) -> list[Match]:
-    limit = options["limit"]
     if key is not None:
         if options["max_distance"] is not None or options["any_"] or options["group"] is not None:
             raise click.UsageError("--key goes with --threshold, --measure and --limit only; its group is the document's own")
         stored = parse_key(key, options["key_type"])
-        return index.matches(stored, threshold=options["threshold"], measure=options["measure"], limit=limit)
-    bounds = {name: options[name] for name in ("threshold", "max_distance", "limit", "group")}
+        return index.matches(stored, threshold=options["threshold"], measure=options["measure"], limit=options["limit"])
+    question = _question(index, options)
     if index.scheme.takes_text:
-        return list(index.query(content, measure=options["measure"], any=options["any_"], **bounds))
+        return list(index.query(content, **question))
+    code = content.decode("ascii", "replace") if isinstance(content, bytes) else content
+    return list(index.query_code(code.strip(), **question))
+
+
+def _question(index: Index, options: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a query but for the text or the code."""
+    question = {name: options[name] for name in ("threshold", "max_distance", "limit", "group")}
+    question["any"] = options["any_"]
+    if index.scheme.takes_text:
+        return {**question, "measure": options["measure"]}
     if options["measure"] is not None:
         raise click.UsageError("--measure containment goes with texts; this index holds codes")
-    code = content.decode("ascii", "replace") if isinstance(content, bytes) else content
-    return list(index.query_code(code.strip(), any=options["any_"], **bounds))
+    return question
 
 
-@command()
-@index_argument
-@name_option
-@click.option("--threshold", type=float, help="Least similarity, at or above that of the index.")
-@limit_option
-@json_option
-def pairs(index_path: Path, name: str, threshold: float | None, limit: int | None, as_json: bool) -> int:
-    """Print all pairs of near-duplicates.
+def _query_records(index_path: Path, sources: Sequence[Path], options: dict[str, Any]) -> int:
+    """Prints the matches of each record. Returns the exit code."""
+    as_json, reading = options["as_json"], replace(read_options(options), typed_ids=True)
+    has_matches = False
+    with tempfile.TemporaryDirectory(prefix="neardup-") as folder, open_index(index_path, options["name"]) as index:
+        with room_in(Path(folder).parent, "name a folder for temporary files on another one with the variable TMPDIR"):
+            source = open_source(sources, reading, Path(folder))
+        question = _question(index, options)
+        for piece in in_pieces(_askable(index, source), limits.PIECE_RECORDS):
+            for record, matches in zip(piece, _answers(index, piece, question), strict=True):
+                has_matches = has_matches or bool(matches)
+                for match in matches:
+                    _print_match(record, match, as_json)
+        note_problems(source.name, source.replaced, source.skipped, source.problems, source.options.encoding)
+    return 0 if has_matches else 1
 
-    Prints one pair a line, as they are found. Columns, separated by tabs: similarity, distance (empty where the scheme has
-    none), the earlier key, the later key. With --json each line is a JSON object. Exit code 1 if there is no pair.
 
-    \b
-    neardup pairs articles.db --threshold 0.9
-    """
-    count = 0
-    with open_index(index_path, name) as index:
-        for pair in itertools.islice(index.pairs(threshold), limit):
-            count += 1
-            if as_json:
-                emit_json(plain(pair))
-            else:
-                distance = "" if pair.distance is None else str(pair.distance)
-                emit(f"{pair.similarity:.4f}\t{distance}\t{shown(pair.key_a)}\t{shown(pair.key_b)}")
-    return 0 if count else 1
+def _print_match(record: InputRecord, match: Match, as_json: bool) -> None:
+    if as_json:
+        emit_json({"id": record.key, **plain(match)})
+    else:
+        distance = "" if match.distance is None else match.distance
+        emit(f"{shown(record.key)}\t{match.similarity:.4f}\t{distance}\t{shown(match.key)}")
+
+
+def _askable(index: Index, source: Source) -> Iterator[InputRecord]:
+    """The records of a source; those of an index of codes have codes, else RecordError, or they are left out."""
+    for record in source:
+        if not index.scheme.takes_text:
+            try:
+                index.scheme.code_value(record.text.strip())
+            except ParameterError as error:
+                problem = source.problem(record, worded(str(error)))
+                if source.options.on_error != "skip":
+                    raise RecordError(problem) from error
+                source.skipped += 1
+                source.keep(problem)
+                continue
+        yield record
+
+
+def _answers(index: Index, piece: Sequence[InputRecord], question: dict[str, Any]) -> Iterator[Sequence[Match]]:
+    """The matches of each record. Of a record with very many only the first ones come with those of the others; it is asked again
+    by itself, so that no more than one such answer is in memory."""
+    ask, ask_many = (index.query, index.query_many) if index.scheme.takes_text else (index.query_code, index.query_codes)
+    texts = [record.text if index.scheme.takes_text else record.text.strip() for record in piece]
+    most = min(question["limit"] or limits.MATCHES_TOGETHER, limits.MATCHES_TOGETHER)
+    for text, matches in zip(texts, ask_many(texts, **{**question, "limit": most}), strict=True):
+        yield matches if len(matches) < most or most == question["limit"] else ask(text, **question)
 
 
 @command()

@@ -6,11 +6,12 @@ import contextlib
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from ..errors import ParameterError
 from ..index import Index
@@ -19,6 +20,7 @@ from ..schemes.base import Scheme
 from ..store.database.open import remove_unused
 from ..text import TextRules
 from ..values import Key
+from .inputs.encodings import encoding_of
 from .inputs.records import FORMATS, ReadOptions
 from .wording import about, in_options
 
@@ -75,15 +77,34 @@ key_type_option = click.option(
     help="Type of the keys: 1 as text and 1 as an integer are different keys.",
 )
 
+def _delimiter(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """The character that --delimiter names; \\t is a tab."""
+    character = "\t" if value == "\\t" else value
+    if character is not None and (len(character) != 1 or character in '"\r\n\0'):
+        told = f"{value!r} is not one character that can stand between columns; give ';', '|' or \\t."
+        raise click.BadParameter(told, context, parameter)
+    return character
+
+
 input_options = _all(
     click.option(
         "--format",
         "format_",
         type=click.Choice(FORMATS),
-        help="Format of the input, or of a folder's files, if the names do not tell it.",
+        help="Format of the input, or of a folder's files, if the names do not tell it. lines: each line is a text, as in a .txt "
+        "that is not in a folder.",
     ),
     click.option("--id-field", help="Field that holds the id.  [default: id, else key, else file and line: posts.jsonl:17]"),
-    click.option("--text-field", default="text", show_default=True, help="Field that holds the text."),
+    click.option(
+        "--text-field",
+        "text_fields",
+        multiple=True,
+        default=("text",),
+        show_default=True,
+        help="Field that holds the text; doc.body leads into objects. Given again: the texts are joined.",
+    ),
+    click.option("--delimiter", callback=_delimiter, help="Character between columns.  [default: , in CSV, tab in TSV]"),
+    click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the input, as utf-16, latin-1, gb18030."),
     click.option("--glob", default="*", show_default=True, help="Read files of a folder whose name or path fits this pattern."),
     click.option(
         "--on-error",
@@ -129,8 +150,8 @@ scheme_options = _all(
 """Scheme and parameters; `scheme_of` makes a Scheme of them."""
 
 _SCHEME_NAMES = ("scheme", "threshold", "max_distance", "exact", "recall", "num_perm", "bits", "k", "containment")
-_TEXT_NAMES = ("tokens", "shingle", "normalize", "case", "strip_accents")
-_INPUT_NAMES = ("format_", "id_field", "text_field", "glob", "on_error", "max_record_mb")
+TEXT_NAMES = ("tokens", "shingle", "normalize", "case", "strip_accents")
+INPUT_NAMES = ("format_", "id_field", "text_fields", "delimiter", "encoding", "glob", "on_error", "max_record_mb")
 
 
 def take(options: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
@@ -141,7 +162,7 @@ def take(options: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 def text_rules(options: dict[str, Any], present: TextRules | None = None) -> TextRules | None:
     """The text rules that the options ask for, None where none was given; takes its options out. What no option says is as in the
     present rules of an index, but for the length of a shingle of other tokens."""
-    given = {name: value for name, value in take(options, _TEXT_NAMES).items() if value is not None}
+    given = {name: value for name, value in take(options, TEXT_NAMES).items() if value is not None}
     if not given:
         return None
     for name in ("normalize", "case"):
@@ -173,12 +194,16 @@ def scheme_of(options: dict[str, Any], present: Scheme | None = None) -> Scheme 
 
 def read_options(options: dict[str, Any], key_type: str = "text") -> ReadOptions:
     """How to read records; takes its options out."""
-    taken = take(options, _INPUT_NAMES)
+    taken = take(options, INPUT_NAMES)
+    for field in taken["text_fields"]:
+        if taken["text_fields"].count(field) > 1:
+            raise click.UsageError(f"--text-field {field} is given twice; name each field once")
     return ReadOptions(
         format=taken["format_"],
         id_field=taken["id_field"],
-        text_field=taken["text_field"],
-        text_fields=(taken["text_field"],),
+        text_fields=taken["text_fields"],
+        delimiter=taken["delimiter"],
+        encoding=encoding_of(taken["encoding"]),
         integer_keys=key_type == "int",
         on_error=taken["on_error"],
         max_bytes=int(taken["max_record_mb"] * 1_000_000),
@@ -199,6 +224,18 @@ def open_index(path: Path, name: str, *, write: bool = False) -> Iterator[Index]
     writable = os.access(path, os.W_OK) and os.access(path.resolve().parent, os.W_OK)
     with about(path), Index(path, name=name, read_only=not (write or writable)) as index:
         yield index
+
+
+def is_given(context: click.Context, name: str) -> bool:
+    """Whether a command was given this parameter, by its name in Python, so that it has not merely its default."""
+    return context.get_parameter_source(name) not in (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP, None)
+
+
+def refuse_given(context: click.Context, names: Sequence[str], reason: str) -> None:
+    """UsageError if a command was given one of these parameters."""
+    for parameter in context.command.params:
+        if parameter.name in names and is_given(context, parameter.name):
+            raise click.UsageError(f"{parameter.opts[0]} {reason}")
 
 
 def is_new(path: Path) -> bool:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from ... import limits
 from ..outputs import open_output
-from ..screen import Meter
+from .encodings import BOM, UTF8, line_end
 from .files import InputFile, packing_of
 from .places import Places
-from .records import BOM, ChangedError
+from .records import ChangedError
+
+if TYPE_CHECKING:  # what it draws with is slow to import
+    from ..screen import Meter
 
 
 def copy_records(places: Places, kept: Any, output: Path, target: Path, meter: Meter) -> None:
@@ -36,37 +39,38 @@ def _copy_files(places: Places, kept: Any, output: Path, meter: Meter) -> None:
 
 def _copy_runs(places: Places, kept: Any, output: IO[bytes], meter: Meter) -> None:
     source, is_later = places.source, False
-    last = source.header
-    output.write(last)
+    newline = line_end(source.encoding)
+    last = source.header if source.format in ("csv", "tsv") else b""
+    output.write(source.header)
     for path, runs in places.runs(kept):
         with source.opened(path) as file:
-            if last and not last.endswith(b"\n"):  # a shard may end without the end of its last line
-                output.write(b"\n")
+            if last and not last.endswith(newline):  # a shard may end without the end of its last line
+                output.write(newline)
             for start, end in runs:
-                if is_later and start == 0:
-                    start = _copy_head(file, end, output)
-                last = _copy_run(file, start, end, output)
+                last = _copy_run(file, start, end, output, drop_mark=is_later and start == 0 and source.encoding == UTF8)
                 is_later = True
                 meter.advance(source.position)
-            last = last or file.read_at(end - 1, 1)
+            last = last or file.read_at(max(end - len(newline), 0), len(newline))
 
 
-def _copy_head(file: InputFile, end: int, output: IO[bytes]) -> int:
-    """Copies the first bytes of a file unless they are the mark. Returns how many they are."""
-    head = file.read_at(0, min(end, len(BOM)))
-    if head != BOM:
-        output.write(head)
-    return len(head)
-
-
-def _copy_run(file: InputFile, start: int, end: int, output: IO[bytes]) -> bytes:
-    """Copies the bytes from start to end. Returns the last of them, or b"" where they did not come into memory."""
-    data = b""
-    start += file.copy_to(output, start, end)
+def _copy_run(file: InputFile, start: int, end: int, output: IO[bytes], drop_mark: bool) -> bytes:
+    """Copies the bytes from start to end, but no mark at the head if `drop_mark`. Returns the last of them, or b"" where not all
+    came into memory."""
+    tail = b""
+    if drop_mark:
+        tail = file.read_at(start, min(end, len(BOM)))
+        output.write(tail.removeprefix(BOM))
+        start += len(tail)
+    copied = file.copy_to(output, start, end)
+    start += copied
     while start < end:
         data = file.read_at(start, min(end - start, limits.COPIED_BYTES))
         if not data:
             raise ChangedError(f"{file.name} became shorter while it was read")
         output.write(data)
         start += len(data)
-    return data
+        tail = (tail + data[-_LONGEST_LINE_END:])[-_LONGEST_LINE_END:]
+    return b"" if copied else tail
+
+
+_LONGEST_LINE_END = len(line_end("utf-32-le"))

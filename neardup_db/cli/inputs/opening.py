@@ -11,7 +11,7 @@ from typing import cast
 
 from .files import STDIN, InputError, Inputs, NamedFile, is_stream, packing_by_content, spool
 from .passes import Passes, TextPasses
-from .records import FORMATS, ReadOptions, RecordSource, format_of
+from .records import FORMATS, ReadOptions, RecordSource, format_of, format_of_file
 from .source import Source
 from .table_files import TABLE_FORMATS
 from .table_passes import TablePasses
@@ -67,7 +67,7 @@ def _called(path: Path) -> str:
 def _files_of(path: Path, options: ReadOptions, folder: Path, number: int) -> Iterator[NamedFile]:
     """The files of one path. Their keys are not known before all files are."""
     if path == STDIN or is_stream(path):
-        if options.format is None and format_of(path) is None:
+        if options.format is None and format_of_file(path) is None:
             raise InputError(f"{_called(path)} has no name that tells its format; add --format {'|'.join(FORMATS)}")
         nameless = path == STDIN or Path("/dev") in path.absolute().parents  # 63 of /dev/fd/63 is the name of nothing
         spooled = spool(path, folder / f"input-{number}")
@@ -106,11 +106,11 @@ def _refuse_twice(groups: Sequence[Sequence[NamedFile]]) -> None:
 
 
 def _format_of(name: str, paths: Sequence[Path], groups: Sequence[Sequence[NamedFile]]) -> str:
-    """The format that the names of the files tell. Only in a folder a file may have any name: it is a text then."""
+    """The format that the names of the files tell. In a folder a file may have any name: it is a text then, and so is a .txt."""
     examples: dict[str, NamedFile] = {}
     for path, group in zip(paths, groups, strict=True):
         for file in group:
-            kind = format_of(file.given)
+            kind = format_of(file.given) if path.is_dir() else format_of_file(file.given)
             if kind is None and not path.is_dir():
                 raise InputError(f"{file.name}: its name does not tell the format; add --format {'|'.join(FORMATS)}")
             examples.setdefault(kind or "folder", file)

@@ -6,16 +6,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ... import limits
+from ...arrays import np
 from ...located import LocatedTexts
 from ...values import Key
-from ..screen import Meter
 from .copies import copy_records
+from .marked import write_marked
 from .places import Places
 from .records import InputRecord, RecordSource
 from .source import Source
+
+if TYPE_CHECKING:  # what it draws with is slow to import
+    from ..screen import Meter
 
 
 class Piece(NamedTuple):
@@ -36,6 +40,18 @@ class Marks:
     duplicate_of: Any
     names: Callable[[Sequence[int]], list[Key]]
     against: Callable[[Sequence[int]], list[str | None]] | None = None
+
+    def columns(self, numbers: Sequence[int]) -> dict[str, list[Any]]:
+        """The fields of some records by their names, None where a record has no value."""
+        places = np.array(numbers, np.int64) - 1
+        stays = self.duplicate_of[places].tolist()
+        known = sorted(set(stays) - {0})
+        names: dict[int, Key | None] = {0: None, **dict(zip(known, self.names(known), strict=True))} if known else {0: None}
+        columns = {"cluster": [number or None for number in self.cluster[places].tolist()]}
+        columns["duplicate_of"] = [names[number] for number in stays]
+        if self.against is not None:
+            columns["against"] = self.against(numbers)
+        return columns
 
 
 class Passes(ABC):
@@ -84,7 +100,10 @@ class TextPasses(Passes):
         return self._places.records(wanted)
 
     def write(self, kept: Any, output: Path, target: Path, meter: Meter, marks: Marks | None = None) -> None:
-        copy_records(self._places, kept, output, target, meter)
+        if marks is None:
+            copy_records(self._places, kept, output, target, meter)
+        else:
+            write_marked(self._places, kept, marks.columns, output, target, meter)
 
     def close(self) -> None:
         self._places.close()

@@ -40,18 +40,26 @@ class Places:
 
     def records(self, wanted: Any) -> Iterator[InputRecord]:
         """The records that bool[n] chooses, read again. ChangedError where there is no longer a record."""
+        for file, numbers, *columns in self.batches(wanted):
+            for number, line, start, size in zip(numbers, *columns, strict=True):
+                yield self.read_again(file, number, Place(line, start), size)
+
+    def batches(self, wanted: Any) -> Iterator[tuple[InputFile, list[int], list[int], list[int], list[int]]]:
+        """Some at a time of the records that bool[n] chooses: their open file, their numbers, lines, starts and sizes."""
         source = self.source
         source.start_again()
         for path, first, end in self._of_files(wanted):
             with source.opened(path) as file:
                 for places in self._chosen(wanted, first, end):
-                    columns = [column.read(places[0], places[-1] + 1)[places - places[0]].tolist() for column in self._columns]
-                    for i, line, start, size in zip(places.tolist(), *columns, strict=True):
-                        yield self._read_again(file, i, Place(line, start), size)
+                    lines, starts, sizes = (
+                        column.read(places[0], places[-1] + 1)[places - places[0]].tolist() for column in self._columns
+                    )
+                    yield file, (places + 1).tolist(), lines, starts, sizes
 
-    def _read_again(self, file: InputFile, i: int, place: Place, size: int) -> InputRecord:
+    def read_again(self, file: InputFile, number: int, place: Place, size: int) -> InputRecord:
+        """The record of a number, which stands in an open file at `place`. ChangedError where there is no longer one."""
         try:
-            return self.source.read_again(file, i + 1, place, size)
+            return self.source.read_again(file, number, place, size)
         except RecordError as error:
             raise ChangedError(f"{error}; it was read before, so the input has changed") from error
 

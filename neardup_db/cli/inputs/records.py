@@ -1,4 +1,4 @@
-"""Records in: JSON lines, CSV, TSV and folders of text files, one record at a time, with file and line in every error.
+"""Records in: JSON lines, CSV, TSV, lines of text and folders of texts, one at a time, with file and line in every error.
 
 A `RecordSource` can be read more than once and gives the same records each time. Memory is bounded by the longest record.
 The names of its files decide how a folder is read: as texts, a file each, or as shards of one format, one after another.
@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...values import MOST_PROBLEMS
+from .encodings import BOM, UTF8, is_wide, line_end, refuse_utf16, unit_bytes, with_byte_order
+from .fields import kind, listed, taken
 from .files import InputError, InputFile, Inputs, state_of
-from .lines import END, Lines, Problem, RecordError, Rows, too_long
+from .lines import END, Lines, Problem, RecordError, Rows, WideLines, too_long
 
-FORMATS = ("jsonl", "csv", "tsv", "parquet", "arrow")
+FORMATS = ("jsonl", "csv", "tsv", "lines", "parquet", "arrow")
 """Formats of a file with many records; a folder of texts has none."""
 
 DEFAULT_MAX_BYTES = 64_000_000
@@ -29,8 +31,9 @@ _SUFFIXES = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".tab": "tsv",
     ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".arrows": "arrow", ".feather": "arrow", ".ipc": "arrow",
 }  # fmt: skip
-BOM = b"\xef\xbb\xbf"
-"""The mark that some programs put before the first line of a file."""
+
+_NAMELESS = {"lines": "lines of text", "folder": "texts of a folder"}
+"""Formats whose records have no fields."""
 
 
 class Place(NamedTuple):
@@ -73,33 +76,45 @@ class InputRecord(NamedTuple):
 class ReadOptions:
     """How an input is read.
 
-    format: one of FORMATS, None to go by the file's name; id_field and text_field: names of the fields, id_field None for "id",
-    else "key", else file and line; integer_keys: ids are integers; on_error: "raise", or "skip" to leave out records that cannot
-    be used; max_bytes: longest record; glob: which files of a folder; source_name: name of the input in the keys of records
-    without an id, None for the file's name; one_header: shards of CSV or TSV must have the same columns; typed_ids: an integer
-    stays an integer; other_fields: the columns of a table that become the fields of its records, None for all.
+    format: one of FORMATS, None to go by the file's name; id_field and text_fields: names of the fields, id_field None for "id",
+    else "key", else file and line, texts of several fields joined by line ends; integer_keys: ids are integers; typed_ids:
+    ids that are integers stay integers; delimiter: between columns, None for that of the format; encoding: as Python names it;
+    on_error: "raise", or "skip" to leave out records that cannot be used; max_bytes: longest record; glob: which files of a
+    folder; source_name: name of the input in the keys of records without an id, None for the file's name; one_header: shards of
+    CSV or TSV must have the same columns; other_fields: the columns of a table that become the fields of its records, None for
+    all.
     """
 
     format: str | None = None
     id_field: str | None = None
-    text_field: str = "text"
+    text_fields: tuple[str, ...] = ("text",)
     integer_keys: bool = False
+    typed_ids: bool = False
+    delimiter: str | None = None
+    encoding: str = UTF8
     on_error: str = "raise"
     max_bytes: int = DEFAULT_MAX_BYTES
     glob: str = "*"
     source_name: str | None = None
     one_header: bool = False
-    text_fields: tuple[str, ...] = ("text",)
-    typed_ids: bool = False
-    other_fields: tuple[str, ...] | None = None
+    other_fields: tuple[str, ...] | None = ()
 
 
 def format_of(path: Path) -> str | None:
     """The format that a file's name tells, or None; .gz and .zst at its end are ignored."""
+    return _SUFFIXES.get(_suffix(path))
+
+
+def format_of_file(path: Path) -> str | None:
+    """The same for a file that is named by itself: a .txt is lines of text, whereas in a folder it may be one text."""
+    return "lines" if _suffix(path) == ".txt" else format_of(path)
+
+
+def _suffix(path: Path) -> str:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     while suffixes and suffixes[-1] in (".gz", ".zst"):
         suffixes.pop()
-    return _SUFFIXES.get(suffixes[-1]) if suffixes else None
+    return suffixes[-1] if suffixes else ""
 
 
 class RecordSource:
@@ -107,8 +122,8 @@ class RecordSource:
 
     `format` is one of FORMATS, or "folder" for a folder of texts; `files` are read one after another. `skipped`, `problems` and
     `replaced` describe the last iteration: how many records were left out because of an error, the first MOST_PROBLEMS of them
-    with the reasons, and how many records held invalid UTF-8, read as U+FFFD. `header` is the first header row of a CSV or TSV
-    input, its bytes unchanged.
+    with the reasons, and how many records held invalid text, read as U+FFFD. `header` are the bytes before the first record: the
+    header row of CSV and TSV, the byte order mark of UTF-16; `encoding` has the byte order once a file was read.
     """
 
     def __init__(self, inputs: Inputs, options: ReadOptions) -> None:
@@ -117,9 +132,22 @@ class RecordSource:
         self.files = [file.path for file in inputs.files]
         self.size_bytes = sum(file.stat().st_size for file in self.files)
         self._named = {file.path: file for file in inputs.files}
+        self._text_field: Any = options.text_fields[0] if len(options.text_fields) == 1 else None
+        self._decode = self._from_utf8 if options.encoding == UTF8 else self._from_other
         self._id_fields = ("id", "key") if options.id_field is None else (options.id_field,)
         self._states: dict[Path, tuple[int, int]] = {}
+        self._require_fitting()
         self._start()
+
+    def _require_fitting(self) -> None:
+        """InputError where an option has no meaning for the format."""
+        options, called = self.options, _NAMELESS.get(self.format)
+        if called and (options.text_fields != ("text",) or options.id_field is not None):
+            raise InputError(f"{self.name}: {called} have no fields: leave out --text-field and --id-field")
+        if called and options.integer_keys:
+            raise InputError(f"{self.name}: {called} have no ids, as --key-type int needs: use --key-type text")
+        if options.delimiter is not None and self.format not in ("csv", "tsv"):
+            raise InputError(f"{self.name}: --delimiter is for CSV and TSV: leave it out, or add --format csv")
 
     def _start(self) -> None:
         self.header = b""
@@ -131,6 +159,7 @@ class RecordSource:
         self._called = self.name
         self._input: InputFile | None = None
         self._done_bytes = 0
+        self.encoding = self.options.encoding
 
     @property
     def position(self) -> int:
@@ -139,6 +168,7 @@ class RecordSource:
 
     def __iter__(self) -> Iterator[InputRecord]:
         self._start()
+        read = {"jsonl": self._json_lines, "lines": self._text_lines}.get(self.format, self._rows)
         for path in self.files:
             if self.format == "folder":
                 record = self._guarded(self._file_record, path)
@@ -146,7 +176,7 @@ class RecordSource:
                     yield record
             else:
                 with self.opened(path) as file:
-                    yield from self._json_lines(file) if self.format == "jsonl" else self._rows(file)
+                    yield from read(self._lines_of(file))
 
     @contextlib.contextmanager
     def opened(self, path: Path) -> Iterator[InputFile]:
@@ -185,16 +215,24 @@ class RecordSource:
             return self._file_text(file.path, raw)
         if self.format == "jsonl":
             return self._json_record(raw, place)
-        reader = csv.reader(map(self._decode, io.BytesIO(raw)), delimiter=self._delimiter, strict=True)
+        if self.format == "lines":
+            return self._line_record(raw, place)
+        reader = csv.reader(io.StringIO(self._decode(raw), newline="\n"), delimiter=self.delimiter, strict=True)
         try:
             row = next(reader, [])
         except csv.Error as error:
             raise self._error(place.line, f"not a valid row ({error})") from error
-        return self._row_record(self._columns or (), row, raw, place)
+        return self._row_record(self.columns, row, raw, place)
 
     @property
-    def _delimiter(self) -> str:
-        return "\t" if self.format == "tsv" else ","
+    def columns(self) -> Sequence[str]:
+        """Names of the columns of CSV and TSV that was read."""
+        return self._columns or ()
+
+    @property
+    def delimiter(self) -> str:
+        """What stands between the columns of CSV and TSV."""
+        return self.options.delimiter or ("\t" if self.format == "tsv" else ",")
 
     def problem(self, record: InputRecord, reason: str) -> Problem:
         """The Problem of a record that was read but cannot be used."""
@@ -206,16 +244,28 @@ class RecordSource:
         if len(self.problems) < MOST_PROBLEMS:
             self.problems.append(problem)
 
-    # ---- the three kinds -----------------------------------------------------------------------------------------------
+    # ---- the kinds -----------------------------------------------------------------------------------------------------
 
-    def _json_lines(self, file: InputFile) -> Iterator[InputRecord]:
-        lines = Lines(file, self.options.max_bytes)
+    def _lines_of(self, file: InputFile) -> Lines:
+        """The lines of a file; the first one gives a wide encoding its byte order, and `header` the mark."""
+        if not is_wide(self.encoding):
+            return Lines(file, self.options.max_bytes)
+        head = file.readline(unit_bytes(self.encoding))
+        encoding, mark = with_byte_order(self.options.encoding, head, file.name)
+        if head and self.encoding not in (encoding, self.options.encoding):
+            raise InputError(f"{file.name}: its byte order is that of {encoding}, not of {self.encoding} as before")
+        self.header = self.header or mark
+        self.encoding = encoding if head else self.encoding
+        return WideLines(file, self.options.max_bytes, line_end(encoding), len(mark), head[len(mark) :])
+
+    def _json_lines(self, lines: Lines) -> Iterator[InputRecord]:
+        is_blank = self._is_blank if is_wide(self.encoding) else bytes.isspace
         while True:
             try:
                 line = lines.next()
                 if line is END:
                     return
-                if line.isspace():
+                if is_blank(line):
                     continue
                 record = self._json_record(line, Place(lines.number, lines.start))
             except RecordError as error:
@@ -229,17 +279,30 @@ class RecordSource:
         except (ValueError, RecursionError) as error:
             raise self._error(place.line, f"not JSON ({error})") from error
         if not isinstance(value, dict):
-            raise self._error(place.line, f"a JSON object is needed, this is {_kind(value)}: one {{...}} a line")
+            raise self._error(place.line, f"a JSON object is needed, this is {kind(value)}: one {{...}} a line")
         return self._record(value, line, place)
 
-    def _rows(self, file: InputFile) -> Iterator[InputRecord]:
-        limit = self.options.max_bytes
-        csv.field_size_limit(max(csv.field_size_limit(), limit))
-        rows = Rows(Lines(file, limit), self._delimiter, self._decode, self._error)
+    def _is_blank(self, line: bytes) -> bool:
+        return line.decode(self.encoding, "replace").isspace()
+
+    def _text_lines(self, lines: Lines) -> Iterator[InputRecord]:
+        while (line := self._guarded(lines.next)) is not END:
+            if line is not None:
+                yield self._line_record(line, Place(lines.number, lines.start))
+
+    def _line_record(self, line: bytes, place: Place) -> InputRecord:
+        text = self._decode(line).removesuffix("\n").removesuffix("\r")
+        self._number += 1
+        return InputRecord(f"{self._key_name}:{place.line}", text, line, self._number, *place, {}, self._file, True)
+
+    def _rows(self, lines: Lines) -> Iterator[InputRecord]:
+        csv.field_size_limit(max(csv.field_size_limit(), self.options.max_bytes))
+        rows = Rows(lines, self.delimiter, self._decode, self._error)
         names = rows.next()
         if not isinstance(names, list):
             return
-        self.header = self.header or bytes(rows.raw)
+        if self._columns is None:
+            self.header += bytes(rows.raw)
         self._check_header(names)
         while (row := self._guarded(rows.next)) is not END:
             if isinstance(row, list) and row:
@@ -248,14 +311,14 @@ class RecordSource:
                     yield record
 
     def _check_header(self, names: Sequence[str]) -> None:
-        for field in (self.options.text_field, self.options.id_field):
+        for field in (*self.options.text_fields, self.options.id_field):
             if field is not None and field not in names:
-                raise InputError(f"{self._called}, line 1: no column {field!r}; the header has {_listed(names)}. {_REMEDY}")
+                raise InputError(f"{self._called}, line 1: no column {field!r}; the header has {listed(names)}. {_REMEDY}")
         self._columns = self._columns or names
         if self.options.one_header and names != self._columns:
             first = self._named[self.files[0]].name
             raise InputError(
-                f"{self._called}, line 1: the columns are {_listed(names)}, those of {first} {_listed(self._columns)}: "
+                f"{self._called}, line 1: the columns are {listed(names)}, those of {first} {listed(self._columns)}: "
                 "files with different columns do not go into one; choose files with the same columns"
             )
 
@@ -285,11 +348,11 @@ class RecordSource:
 
     def _record(self, fields: dict[str, Any], raw: bytes, place: Place) -> InputRecord:
         line, start = place
-        text = fields.pop(self.options.text_field, None)
-        if text is None:
-            raise self._error(line, f"no field {self.options.text_field!r}; it has {_listed(fields)}. {_REMEDY}")
-        if not isinstance(text, str):
-            raise self._error(line, f"field {self.options.text_field!r} must be text, it is {_kind(text)}")
+        text = fields.get(self._text_field)
+        if type(text) is str:
+            del fields[self._text_field]
+        else:
+            text = self._text(fields, line)
         key = self._key(fields, line)
         self._number += 1
         if key is not None:
@@ -297,25 +360,39 @@ class RecordSource:
         key = f"{self._key_name}:{line}"
         return InputRecord(key, text, raw, self._number, line, start, fields, self._file, True)
 
+    def _text(self, fields: dict[str, Any], line: int) -> str:
+        """The record's text where it is not one plain field, taken out of its fields."""
+        names = self.options.text_fields
+        values = [taken(fields, name) for name in names]
+        if all(value is None for value in values):
+            raise self._error(line, f"no field {' or '.join(map(repr, names))}; it has {listed(fields)}. {_REMEDY}")
+        for name, value in zip(names, values, strict=True):
+            if value is not None and not isinstance(value, str):
+                raise self._error(line, f"field {name!r} must be text, it is {kind(value)}")
+        return "\n".join(value or "" for value in values)
+
     def _key(self, fields: dict[str, Any], line: int) -> str | int | None:
         """The record's id, taken out of its fields; None where it has none."""
         for name in self._id_fields:
             value = fields.get(name)
             if value is not None:
+                del fields[name]
                 break
         else:
-            if self.options.id_field is not None:
-                raise self._error(line, f"no field {self.options.id_field!r}; it has {_listed(fields)}. {_REMEDY}")
+            name = self.options.id_field or ""
+            value = taken(fields, name) if name else None
+        if type(value) is str and not self.options.integer_keys:
+            return _clean(value)
+        if value is None:
+            if name:
+                raise self._error(line, f"no field {name!r}; it has {listed(fields)}. {_REMEDY}")
             if self.options.integer_keys:
                 raise self._error(line, "no id, as --key-type int needs; name its field with --id-field, or use --key-type text")
             return None
-        del fields[name]
-        if type(value) is str and not self.options.integer_keys:
-            return _clean(value)
         if isinstance(value, bool) or not isinstance(value, (str, int)):
-            raise self._error(line, f"field {name!r} must be text or an integer, it is {_kind(value)}")
+            raise self._error(line, f"field {name!r} must be text or an integer, it is {kind(value)}")
         if not self.options.integer_keys:
-            return _clean(str(value))
+            return value if self.options.typed_ids else str(value)
         try:
             number = int(value)
         except ValueError as error:
@@ -324,13 +401,23 @@ class RecordSource:
             raise self._error(line, f"field {name!r} is {number}, outside the 64-bit integers; use --key-type text")
         return number
 
-    def _decode(self, raw: bytes) -> str:
+    def _from_utf8(self, raw: bytes) -> str:
         """Text of UTF-8 bytes; every invalid sequence becomes U+FFFD and is counted, once a piece."""
         try:
             return raw.decode("utf-8-sig" if raw.startswith(BOM) else "utf-8")
         except UnicodeDecodeError:
+            if self.format != "folder":
+                refuse_utf16(raw, self._called)
             self.replaced += 1
             return raw.removeprefix(BOM).decode("utf-8", "replace")
+
+    def _from_other(self, raw: bytes) -> str:
+        """The same of bytes in another encoding."""
+        try:
+            return raw.decode(self.encoding).removeprefix("\ufeff")
+        except UnicodeDecodeError:
+            self.replaced += 1
+            return raw.decode(self.encoding, "replace").removeprefix("\ufeff")
 
     def _error(self, line: int, what: str) -> RecordError:
         return RecordError(Problem(self._called, line, None, what))
@@ -367,13 +454,3 @@ def _json_value(line: str) -> Any:
 def _clean(key: str) -> str:
     """A key that can be stored as UTF-8: lone surrogates become U+FFFD."""
     return key if key.isascii() else key.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _kind(value: Any) -> str:
-    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number"}
-    return "null" if value is None else names.get(type(value), type(value).__name__)
-
-
-def _listed(names: Any) -> str:
-    shown = [repr(name) for name in names][:12]
-    return ", ".join(shown) + (", ..." if len(names) > 12 else "") if shown else "no other field"

@@ -1,0 +1,326 @@
+"""Which record of a cluster stays, and which records are left out because another index knows their like."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from .. import limits
+from ..arrays import np
+from ..errors import NearDupError, ParameterError
+from ..index import Index
+from ..located import LocatedTexts
+from ..parameters import Measure
+from ..schemes.base import SetScheme
+from ..store.database.open import open_scratch
+from ..values import Match
+from .inputs.lines import RecordError
+from .inputs.passes import Passes
+from .inputs.records import InputRecord, ReadOptions
+from .inputs.source import Source
+from .inputs.tables import TableSource
+from .options import open_index
+from .output import note, shown
+from .wording import about
+
+ADDED_FIELDS = ("cluster", "duplicate_of", "against")
+"""Fields that --mark writes, the last one only with --against."""
+
+_LOOKED_AT = 100
+"""First records of JSON lines that are looked at for a field."""
+
+_NO_FIELDS = ("folder", "lines")
+"""Formats whose records are a text and nothing else."""
+
+
+class Keep(NamedTuple):
+    """Which record of a cluster stays. rule: "first", "last", "longest", or "by": that with the largest value of a field, or with
+    the smallest."""
+
+    rule: str = "first"
+    field: str = ""
+    smallest: bool = False
+
+    def __str__(self) -> str:
+        return f"by:{'-' if self.smallest else ''}{self.field}" if self.rule == "by" else self.rule
+
+
+class KeepOption(click.ParamType[Keep]):
+    """The type of --keep."""
+
+    name = "first|last|longest|by:FIELD"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Keep:
+        """The rule that a word names."""
+        rule, _, field = value.partition(":")
+        if value in ("first", "last", "longest"):
+            return Keep(value)
+        if rule != "by":
+            self.fail(f"{value!r} is not one of first, last, longest, by:FIELD, by:-FIELD.", param, ctx)
+        keep = Keep(rule, field.removeprefix("-"), field.startswith("-"))
+        if not keep.field:
+            self.fail(f"{value!r} names no field; write by:score for the largest score, by:-score for the smallest.", param, ctx)
+        return keep
+
+
+# ---- the fields of records ---------------------------------------------------------------------------------------------
+
+_ABSENT = object()
+"""The value of a field that a record does not have."""
+
+
+def field_of(record: InputRecord, name: str, options: ReadOptions) -> Any:
+    """The value of a record's field; dots in its name lead into objects, unless there is a field of that name as it stands."""
+    if name in record.fields:
+        return record.fields[name]
+    if options.text_fields == (name,):
+        return record.text
+    if not record.named and name in (("id", "key") if options.id_field is None else (options.id_field,)):
+        return record.key
+    value: Any = record.fields
+    for part in name.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            return _ABSENT
+        value = value[part]
+    return value
+
+
+def check_fields(source: Source, keep: Keep, added: Sequence[str]) -> None:
+    """Refuses, before the work, a rule whose field the input has not, and fields to be added that it has. Each record of JSON may
+    have other fields, so for these it can be no more than a note."""
+    if keep.rule != "by" and not added:
+        return
+    asked = f"--keep {keep}" if keep.rule == "by" else "--mark"
+    if source.format in _NO_FIELDS:
+        raise ParameterError(f"{source.name}: {asked} needs records with fields, and these are texts alone: leave it out")
+    with contextlib.closing(iter(source)) as records:  # type: ignore[type-var]
+        first = list(islice(records, _LOOKED_AT if source.format == "jsonl" else 1))
+    for record in first:
+        for name in added:
+            if name in (source.schema.names if isinstance(source, TableSource) else record.fields):
+                raise ParameterError(f"{source.name} has a field {name!r} already, which --mark would write: rename it first")
+    if keep.rule != "by" or not first or any(field_of(record, keep.field, source.options) is not _ABSENT for record in first):
+        return
+    if source.format == "jsonl":
+        note(f"{source.name}: {asked}: none of the first records has a field {keep.field!r}; the first one {_fields(first[0])}")
+    else:
+        raise ParameterError(f"{source.name}: {asked}: there is no column {keep.field!r}; a record {_fields(first[0])}")
+
+
+def _fields(record: InputRecord) -> str:
+    names = [repr(name) for name in record.fields]
+    return f"has {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}" if names else "has no others than id and text"
+
+
+# ---- which record stays --------------------------------------------------------------------------------------------------
+
+
+class Choice:
+    """Chooses the record that stays of each cluster."""
+
+    def __init__(self, keep: Keep, passes: Passes) -> None:
+        self._keep = keep
+        self._passes = passes
+        self._values: dict[int, Any] = {}
+        """Of records by their numbers; None is no value, and a record without the field is not there."""
+        self._without: InputRecord | None = None
+        """A record without the field."""
+
+    def note(self, record: InputRecord) -> None:
+        """Takes from a record that may be in a cluster what the choice needs."""
+        if self._keep.rule == "longest":
+            self._values[record.number] = len(record.text)
+        elif self._keep.rule == "by":
+            value = field_of(record, self._keep.field, self._passes.source.options)
+            if value is _ABSENT:
+                self._without = record
+            else:
+                self._values[record.number] = value if value == value else None  # nan is no value
+
+    def kept(self, clusters: Sequence[Sequence[int]]) -> Iterator[int]:
+        """Of each cluster, given by the ascending numbers of its records, the number of the record that stays."""
+        if self._keep.rule in ("first", "last"):
+            place = 0 if self._keep.rule == "first" else -1
+            yield from (numbers[place] for numbers in clusters)
+            return
+        if self._keep.rule == "by":
+            self._prepare(clusters)
+        choose = min if self._keep.smallest else max  # of equal ones both give the first
+        for numbers in clusters:
+            valued = [number for number in numbers if self._values.get(number) is not None]
+            self._require_comparable(valued)
+            yield choose(valued, key=self._values.__getitem__) if valued else numbers[0]
+
+    def _prepare(self, clusters: Sequence[Sequence[int]]) -> None:
+        """Makes numbers of the texts of a CSV column, if all of them are numbers."""
+        source, members = self._passes.source, [number for numbers in clusters for number in numbers]
+        if members and self._without is not None and not any(number in self._values for number in members):
+            raise ParameterError(
+                f"{source.name}: --keep {self._keep}: no record with a near-duplicate has a field {self._keep.field!r}; one "
+                f"{_fields(self._without)}"
+            )
+        if source.format not in ("csv", "tsv"):
+            return
+        given = ((number, str(self._values.get(number) or "")) for number in members)
+        texts = {number: text for number, text in given if text.strip()}
+        numbers = {number: _number(text) for number, text in texts.items()}
+        if None not in numbers.values():
+            self._values = {number: value for number, value in numbers.items() if value == value}
+            return
+        self._values = texts
+        if any(value is not None for value in numbers.values()):
+            example = next(texts[number] for number, value in numbers.items() if value is None)
+            note(f"--keep {self._keep}: {shown(example)!r} is no number, so all values are compared as text")
+
+    def _require_comparable(self, numbers: Sequence[int]) -> None:
+        """RecordError for the first value that cannot be compared with the first of all."""
+        kinds = [_kind(self._values[number]) for number in numbers]
+        for number, kind in zip(numbers, kinds, strict=True):
+            if kind is None:
+                raise self._error(number, "numbers or text are needed", number)
+            if kind != kinds[0]:
+                raise self._error(number, f"{kind}; values of one kind are needed", numbers[0])
+
+    def _error(self, number: int, reason: str, other: int) -> RecordError:
+        """The error of a record's value, which names its place and the value of another record."""
+        source, field = self._passes.source, self._keep.field
+        chosen = np.zeros(max(number, other), bool)
+        chosen[[number - 1, other - 1]] = True
+        records = {record.number: record for record in self._passes.chosen(chosen)}
+        value, beside = (shown(repr(self._values[one]))[:60] for one in (number, other))
+        if number != other:
+            reason += f", and its near-duplicate {shown(records[other].key)} has {beside}, {_kind(self._values[other])}"
+        return RecordError(source.problem(records[number], f"--keep {self._keep}: field {field!r} is {value}, {reason}"))
+
+
+def _kind(value: Any) -> str | None:
+    """What a value can be compared with, None for nothing."""
+    if isinstance(value, (dict, list, tuple)):
+        return None
+    if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
+        return "a number"
+    return {"str": "text", "bool": "true or false"}.get(type(value).__name__, type(value).__name__)
+
+
+def _number(text: str) -> int | float | None:
+    """The number that a text is, None for another text."""
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return None if "_" in text else kind(text)
+    return None
+
+
+# ---- what another index knows --------------------------------------------------------------------------------------------
+
+
+class Known:
+    """Which of an input's records are like something in other indexes, or contained in it."""
+
+    def __init__(self, indexes: Sequence[tuple[Path, Index, dict[str, Any]]], keys: Any) -> None:
+        self._indexes = indexes
+        self._keys = keys
+        self._flags = bytearray()
+        self._is_stopped = False
+
+    @property
+    def flags(self) -> Any:
+        """Of each record whether an index knows it: bool[n]."""
+        return np.frombuffer(self._flags, bool)
+
+    def ask(self, texts: Sequence[str] | LocatedTexts) -> Any:
+        """Asks for the texts of the next records. Returns which of them an index knows: bool[n]."""
+        first, known = len(self._flags) + 1, np.zeros(len(texts), bool)
+        found: list[tuple[int, str]] = []
+        for path, index, question in self._indexes:
+            places = np.flatnonzero(~known)
+            with about(path):
+                answers = self._answers(index, question, texts, places)
+            for place, matches in zip(places.tolist(), answers, strict=False):  # fewer answers where it was stopped
+                if matches:
+                    known[place], key = True, matches[0].key
+                    found.append((first + place, key if isinstance(key, str) else shown(key)))
+        if self._keys is not None and found:
+            with self._keys:
+                self._keys.executemany("INSERT INTO key VALUES (?, ?)", found)
+        self._flags += known.tobytes()
+        return known
+
+    def _answers(
+        self, index: Index, question: dict[str, Any], texts: Sequence[str] | LocatedTexts, places: Any
+    ) -> list[list[Match]]:
+        """One match of each text at those places. A question for containment may take a second, so that it is asked by itself."""
+        step = 1 if "measure" in question else limits.ASKED_PART
+        answers: list[list[Match]] = []
+        for start in range(0, len(places), step):
+            if self._is_stopped:
+                break
+            some = places[start : start + step].tolist()
+            asked = texts.some(some) if isinstance(texts, LocatedTexts) else [texts[place] for place in some]
+            answers += index.query_many(asked, limit=1, any=True, **question)
+        return answers
+
+    def stop(self) -> None:
+        """Has `ask`, which another thread may be in, return soon; nobody is to use what it found."""
+        self._is_stopped = True
+
+    def names(self, numbers: Sequence[int]) -> list[str | None]:
+        """Of records by their numbers the key of what an index has, as text; None where none knows the record."""
+        if not numbers:
+            return []
+        keys = dict(self._keys.execute("SELECT number, key FROM key WHERE number BETWEEN ? AND ?", (min(numbers), max(numbers))))
+        return [keys.get(number) for number in numbers]
+
+
+@contextlib.contextmanager
+def known_to(
+    paths: Sequence[Path], name: str, threshold: float, measure: Measure | None, folder: Path | None
+) -> Iterator[Known | None]:
+    """Opens the indexes of --against; None where there are none. folder: where the keys of what they know are kept, None to
+    keep none."""
+    if not paths:
+        yield None
+        return
+    with contextlib.ExitStack() as stack:
+        indexes = []
+        for path in paths:
+            with _naming_options():
+                index = stack.enter_context(open_index(path, name))
+            with about(path):
+                indexes.append((path, index, _question(index, threshold, measure)))
+        keys = None
+        if folder is not None:
+            keys = open_scratch(str(folder / "against.db"))
+            stack.callback(keys.close)
+            keys.execute("CREATE TABLE key (number INTEGER PRIMARY KEY, key TEXT)")
+        yield Known(indexes, keys)
+
+
+@contextlib.contextmanager
+def _naming_options() -> Iterator[None]:
+    """Errors of opening name the option of this command."""
+    try:
+        yield
+    except NearDupError as error:
+        error.args = (str(error).replace(" --name", " --against-name"),)
+        raise
+
+
+def _question(index: Index, threshold: float, measure: Measure | None) -> dict[str, Any]:
+    """The arguments of `Index.query_many`: the threshold goes with schemes that measure the same. ParameterError where the index
+    cannot be asked so."""
+    scheme = index.scheme
+    if not scheme.takes_text:
+        raise ParameterError("the index holds codes, and records have texts: name an index of texts for --against")
+    if measure is not None:
+        scheme.containment_bounds(threshold, None)
+        return {"threshold": threshold, "measure": measure}
+    if not isinstance(scheme, SetScheme):
+        return {}
+    scheme.query_bounds(threshold, None)
+    return {"threshold": threshold}

@@ -1,0 +1,178 @@
+"""An index of the records of an input, from which its pairs and clusters of near-duplicates come.
+
+Three passes over the input are enough. The first computes the buckets of every text and notes where the record stands. Only the
+texts that share a bucket with another one can have a near-duplicate: the second pass reads those again and adds them to a
+temporary index under their running numbers, which verifies each match by the true Jaccard similarity. The third pass is the
+caller's. An index of all records, which is to stay, takes one pass in the place of the first two.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from .. import limits
+from ..errors import DiskFullError, ShortTextsWarning
+from ..index import Index
+from ..located import LocatedTexts
+from ..native import trim_memory
+from ..schemes import MinHash
+from ..store.database.open import open_scratch
+from ..text import TextRules
+from .buckets import Buckets
+from .choices import Known
+from .feed import feed
+from .inputs.lines import Problem
+from .inputs.passes import Passes, in_pieces
+from .inputs.records import InputRecord
+from .screen import Meter
+
+OF_DATABASE = (DiskFullError, apsw.FullError)
+"""Errors of an index for whose file there is no room."""
+
+
+class Comparison:
+    """The records of an input, and what makes two of them near-duplicates.
+
+    named: the index knows the ids of records. known: which of them are left out before the others are compared. take: called
+    with every record that may have a near-duplicate. folder: holds temporary files.
+
+    With the index the other attributes are known: how many records there are and their bytes, the places of those without a word,
+    from 0 on, and what the source tells of its first iteration.
+    """
+
+    def __init__(
+        self,
+        passes: Passes,
+        folder: Path,
+        *,
+        threshold: float = 0.8,
+        recall: float = 0.99,
+        rules: TextRules | None = None,
+        named: bool = True,
+        known: Known | None = None,
+        take: Callable[[InputRecord], None] = lambda record: None,
+    ) -> None:
+        self.passes, self.folder, self.known = passes, folder, known
+        self.scheme = MinHash(threshold=threshold, recall=recall, exact=True)
+        self.rules = TextRules() if rules is None else rules
+        self.records = self.record_bytes = self.skipped = self.replaced = 0
+        self.problems: list[Problem] = []
+        self.wordless: list[int] = []
+        self._named, self._take = named, take
+
+    @contextlib.contextmanager
+    def compared(self) -> Iterator[Index]:
+        """A temporary index of the records that may have a near-duplicate."""
+        shared = self._shared()
+        trim_memory()
+        connection = open_scratch(str(self.folder / "index.db"))
+        try:
+            with Index(connection, self.scheme, text=self.rules, record_matches=False) as index:
+                with Meter("Verify", self.passes.source.size_bytes) as meter, warnings.catch_warnings():
+                    warnings.simplefilter("ignore", ShortTextsWarning)  # these texts are not all of them
+                    index.add_many(self._candidates(shared, meter))
+                trim_memory()
+                yield index
+        finally:
+            connection.close()
+
+    @contextlib.contextmanager
+    def filed(self, path: Path) -> Iterator[Index]:
+        """The index of all records, in a new file."""
+        source = self.passes.source
+        with Index(path, self.scheme, text=self.rules, durability="normal") as index:
+            with Meter("Compare", source.size_bytes) as meter:
+                records = self._unknown(meter)
+                feed(index, source, meter, self._arguments, commit_every=limits.DEDUP_COMMIT_EVERY, records=records)
+            self._count(meter)
+            wordless = index.connection.execute("SELECT key FROM neardup_documents WHERE token_count = 0")
+            self.wordless = [number - 1 for (number,) in wordless]
+            yield index
+
+    def _count(self, meter: Meter) -> None:
+        source = self.passes.source
+        self.records, self.record_bytes = meter.records, meter.record_bytes
+        self.skipped, self.problems, self.replaced = source.skipped, source.problems, source.replaced
+
+    def _arguments(self, record: InputRecord) -> dict[str, Any]:
+        """What an index is to know of a record that is named by its id."""
+        self._take(record)
+        return {"key": record.number, "text": record.text, "metadata": {"id": record.key, "line": record.line}}
+
+    def _unknown(self, meter: Meter) -> Iterator[InputRecord]:
+        """All records but those that another index knows."""
+        source, known = self.passes.source, self.known
+        if known is None:
+            for record in source:
+                self.passes.note(record)
+                yield record
+            return
+        for piece in in_pieces(source, limits.SKETCHED_RECORDS):
+            for record, is_known in zip(piece, known.ask([record.text for record in piece]).tolist(), strict=True):
+                self.passes.note(record)
+                if is_known:
+                    meter.record_bytes += len(record.raw)
+                    meter.advance(source.position)
+                else:
+                    yield record
+
+    def _shared(self) -> Any:
+        """Of each record whether its text shares a bucket with another one, and no other index knows it: bool[n]."""
+        with contextlib.closing(Buckets(self.scheme, self.rules, self.folder)) as buckets:
+            self._fill(buckets)
+            self.wordless = buckets.wordless
+            warning = buckets.token_counts.warning(self.rules.shingle)
+            if warning is not None:
+                warnings.warn(warning, ShortTextsWarning, stacklevel=1)
+            shared = buckets.shared()
+        return shared if self.known is None else shared & ~self.known.flags
+
+    def _fill(self, buckets: Buckets) -> None:
+        """Reads all records. A second thread computes the buckets of one piece while the next is read."""
+
+        def take(texts: list[str] | LocatedTexts) -> None:
+            if self.known is not None:
+                self.known.ask(texts)
+            buckets.add(texts)
+
+        source = self.passes.source
+        with Meter("Compare", source.size_bytes) as meter, ThreadPoolExecutor(1) as thread:
+            waiting: deque[Future[None]] = deque()
+            try:
+                for piece in self.passes.pieces():
+                    waiting.append(thread.submit(take, piece.texts))
+                    meter.record_bytes += piece.size_bytes
+                    meter.advance(source.position, len(piece.texts))
+                    if len(waiting) > limits.PIECES_WAITING:
+                        waiting.popleft().result()
+                for future in waiting:
+                    future.result()
+            except BaseException:  # for the thread, which the block waits for
+                if self.known is not None:
+                    self.known.stop()
+                raise
+        self._count(meter)
+
+    def _candidates(self, shared: Any, meter: Meter) -> Iterator[Any]:
+        """The records that share a bucket, as `Index.add_many` takes them."""
+        for record in self.passes.chosen(shared):
+            meter.advance(self.passes.source.position)
+            if self._named:
+                yield self._arguments(record)
+            else:
+                self._take(record)
+                yield record.number, record.text
+
+
+def name_of(index: Index, number: int) -> tuple[Any, int]:
+    """Id and line of a record in an index of a comparison."""
+    metadata = index.get(number).metadata
+    return metadata["id"], metadata["line"]

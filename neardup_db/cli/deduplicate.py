@@ -1,0 +1,237 @@
+"""What `neardup dedup` does: a copy of an input without its near-duplicates, or with marks of them."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import csv
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..arrays import np
+from ..index import Index
+from ..text import TextRules
+from ..values import Cluster
+from .choices import Choice, Keep, Known
+from .comparing import OF_DATABASE, Comparison, name_of
+from .inputs.files import STDOUT, is_stream, packing_of
+from .inputs.lines import Problem
+from .inputs.passes import Marks, Passes
+from .inputs.records import ChangedError, format_of
+from .output import add_afterword, json_line, leave_stdout
+from .outputs import ANOTHER_OUTPUT, open_output, replacing, room_in
+from .screen import Meter
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The arguments of `deduplicate`. One of the outputs may be - for standard output; `folder` holds the temporary files."""
+
+    passes: Passes
+    output: Path
+    folder: Path
+    threshold: float = 0.8
+    recall: float = 0.99
+    rules: TextRules | None = None
+    keep: Keep = Keep()
+    known: Known | None = None
+    mark: bool = False
+    drop_empty: bool = False
+    pairs: Path | None = None
+    clusters: Path | None = None
+    index: Path | None = None
+
+    @property
+    def outputs(self) -> list[Path]:
+        """All of them. The records come last, so that they are in place only if the others are."""
+        return [path for path in (self.pairs, self.clusters, self.index, self.output) if path is not None]
+
+    @property
+    def names_wanted(self) -> bool:
+        """True where records are named by their ids, so that the index must know them."""
+        return self.mark or any(path is not None for path in (self.pairs, self.clusters, self.index))
+
+
+@dataclass(slots=True)
+class Summary:
+    """Counts and speed of one run. Bytes are those of the records, unpacked; MB are 10^6 bytes."""
+
+    records: int = 0
+    kept: int = 0
+    duplicates: int = 0
+    known: int = 0
+    empty: int = 0
+    empty_dropped: int = 0
+    clusters: int = 0
+    largest_cluster: int = 0
+    skipped: int = 0
+    invalid_utf8: int = 0
+    input_bytes: int = 0
+    problems: list[Problem] = field(default_factory=list)
+    seconds: float = 0.0
+    records_per_second: float = 0.0
+    mb_per_second: float = 0.0
+
+
+def deduplicate(plan: Plan) -> Summary:
+    """Carries out the plan. Outputs are put in place after every step has succeeded, but for those that are streams."""
+    started = time.monotonic()
+    summary = Summary()
+    with _told_what_was_written() as begun, replacing(*plan.outputs) as new, contextlib.ExitStack() as stack:
+        places = dict(zip(plan.outputs, new, strict=True))
+        stack.callback(plan.passes.close)
+        choice = Choice(plan.keep, plan.passes)
+        comparison = Comparison(
+            plan.passes,
+            plan.folder,
+            threshold=plan.threshold,
+            recall=plan.recall,
+            rules=plan.rules,
+            named=plan.names_wanted,
+            known=plan.known,
+            take=choice.note,
+        )
+        index = stack.enter_context(comparison.compared() if plan.index is None else _filed(comparison, plan.index, places))
+        source = plan.passes.source
+        summary.records, summary.input_bytes = comparison.records, comparison.record_bytes
+        summary.skipped, summary.problems, summary.invalid_utf8 = comparison.skipped, comparison.problems, comparison.replaced
+        found = index.clusters()
+        removed, marks = _chosen(plan, comparison, index, choice, found, summary)
+        with _writing(plan, plan.output, begun), Meter("Write", source.size_bytes) as meter:
+            written = ~removed if marks is None else np.ones(len(removed), bool)
+            plan.passes.write(written, places[plan.output], plan.output, meter, marks)
+        if plan.pairs is not None:
+            with _writing(plan, plan.pairs, begun):
+                _write_pairs(index, places[plan.pairs], plan.pairs)
+        if plan.clusters is not None:
+            with _writing(plan, plan.clusters, begun):
+                _write_clusters(index, found, places[plan.clusters], plan.clusters, removed)
+        source.require_unchanged()
+    summary.seconds = time.monotonic() - started
+    summary.records_per_second = summary.records / max(summary.seconds, 1e-9)
+    summary.mb_per_second = summary.input_bytes / 1e6 / max(summary.seconds, 1e-9)
+    return summary
+
+
+@contextlib.contextmanager
+def _told_what_was_written() -> Iterator[list[Path]]:
+    """A list for the outputs that the block begins to write. An error says which of them has a part of its content: a stream
+    cannot be taken back."""
+    begun: list[Path] = []
+    try:
+        yield begun
+    except BaseException as error:
+        streams = ["standard output" if path == STDOUT else str(path) for path in begun if path == STDOUT or is_stream(path)]
+        if streams:
+            add_afterword(error, f"{' and '.join(streams)} may have a part of the output already: do not use it")
+        elif isinstance(error, ChangedError):
+            add_afterword(error, "nothing was written")
+        raise
+
+
+@contextlib.contextmanager
+def _writing(plan: Plan, path: Path, begun: list[Path]) -> Iterator[None]:
+    """The block writes an output. If the reader of a pipe has left, as `| head` does, the other outputs are still written."""
+    begun.append(path)
+    place = "standard output" if path == STDOUT else path.absolute().parent
+    try:
+        with room_in(place, ANOTHER_OUTPUT):
+            yield
+    except BrokenPipeError:
+        if len(plan.outputs) == 1:
+            raise
+        if path == STDOUT:
+            leave_stdout()
+
+
+@contextlib.contextmanager
+def _filed(comparison: Comparison, target: Path, places: Mapping[Path, Path]) -> Iterator[Index]:
+    """The index of all records that is to stay; `places` are the temporary paths of the outputs."""
+    places[target].touch()  # with the mode of any new file
+    full = room_in(target.absolute().parent, ANOTHER_OUTPUT, OF_DATABASE)
+    with full, comparison.filed(places[target]) as index:
+        yield index
+
+
+def _chosen(
+    plan: Plan, comparison: Comparison, index: Index, choice: Choice, clusters: Sequence[Cluster], summary: Summary
+) -> tuple[Any, Marks | None]:
+    """Chooses a record of each cluster. Returns which ones are removed, bool[n], and the marks of all if these are written; the
+    number of a record is its place + 1."""
+    removed = np.zeros(summary.records, bool)
+    marks = _marks(comparison, index, summary.records) if plan.mark else None
+    members = [sorted(int(key) for key in cluster.keys) for cluster in clusters]
+    for number, (numbers, kept) in enumerate(zip(members, choice.kept(members), strict=True), 1):
+        places = np.array(numbers) - 1
+        removed[places] = True
+        if marks is not None:
+            marks.cluster[places], marks.duplicate_of[places] = number, kept
+            marks.duplicate_of[kept - 1] = 0
+        removed[kept - 1] = False
+        summary.largest_cluster = max(summary.largest_cluster, len(numbers))
+        summary.duplicates += len(numbers) - 1
+    summary.clusters = len(clusters)
+    if comparison.known is not None:
+        removed |= comparison.known.flags
+        summary.known = int(comparison.known.flags.sum())
+    summary.empty = len(comparison.wordless)
+    if plan.drop_empty:
+        removed[comparison.wordless] = True
+        summary.empty_dropped = summary.empty
+    summary.kept = summary.records - int(removed.sum())
+    return removed, marks
+
+
+def _marks(comparison: Comparison, index: Index, records: int) -> Marks:
+    """The marks of records that are all alone."""
+
+    def names(numbers: Sequence[int]) -> list[Any]:
+        found = index.get_many(numbers)
+        return [document.metadata["id"] for document in found if document is not None]
+
+    against = None if comparison.known is None else comparison.known.names
+    return Marks(np.zeros(records, np.int64), np.zeros(records, np.int64), names, against)
+
+
+# ---- the outputs -------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _table_writer(path: Path, target: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """A function that writes one row, as JSON lines or as CSV or TSV with a header, by the target's name."""
+    kind = format_of(target)
+    with open_output(path, packing_of(target)) as raw:
+        file = codecs.getwriter("utf-8")(raw)  # which does not close it: standard output stays open
+        writer = csv.writer(file, delimiter="\t" if kind == "tsv" else ",", lineterminator="\n")
+        header_due = True
+
+        def write(row: dict[str, Any]) -> None:
+            nonlocal header_due
+            if kind in (None, "jsonl"):
+                file.write(json_line(row) + "\n")
+                return
+            if header_due:
+                writer.writerow(row)
+                header_due = False
+            writer.writerow(row.values())
+
+        yield write
+
+
+def _write_pairs(index: Index, path: Path, target: Path | None) -> None:
+    with _table_writer(path, target or path) as write:
+        for pair in index.pairs():
+            id_a, line_a = name_of(index, int(pair.key_a))
+            id_b, line_b = name_of(index, int(pair.key_b))
+            write({"id_a": id_a, "id_b": id_b, "similarity": pair.similarity, "line_a": line_a, "line_b": line_b})
+
+
+def _write_clusters(index: Index, clusters: Sequence[Cluster], path: Path, target: Path | None, removed: Any) -> None:
+    with _table_writer(path, target or path) as write:
+        for number, cluster in enumerate(clusters, 1):
+            for key in cluster.keys:
+                name, line = name_of(index, int(key))
+                write({"cluster": number, "id": name, "kept": int(not removed[int(key) - 1]), "line": line})

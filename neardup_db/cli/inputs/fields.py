@@ -1,0 +1,37 @@
+"""Fields of a record by their names, of which some lead into objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def taken(fields: dict[str, Any], name: str) -> Any:
+    """The value of a field, which is taken out; None where there is none. Dots in the name lead into objects, unless there is a
+    field of that name as it stands.
+
+    >>> from neardup_db.cli.inputs.fields import taken
+    >>> record = {"doc": {"body": "a", "n": 1}, "doc.n": 2}
+    >>> taken(record, "doc.body"), taken(record, "doc.n"), taken(record, "doc.no"), record
+    ('a', 2, None, {'doc': {'n': 1}})
+    """
+    if name in fields:
+        return fields.pop(name)
+    *path, last = name.split(".")
+    inner: Any = fields
+    for step in path:
+        inner = inner.get(step)
+        if not isinstance(inner, dict):
+            return None
+    return inner.pop(last, None)
+
+
+def kind(value: Any) -> str:
+    """What a value is called in JSON."""
+    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number"}
+    return "null" if value is None else names.get(type(value), type(value).__name__)
+
+
+def listed(names: Any) -> str:
+    """Names of fields, the first of them if they are many."""
+    shown = [repr(name) for name in names][:12]
+    return ", ".join(shown) + (", ..." if len(names) > 12 else "") if shown else "no other field"

@@ -1,0 +1,120 @@
+"""Writes records with further fields; what stands in the input stays byte for byte."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..outputs import open_output
+from .encodings import BOM, UTF8, line_end
+from .files import InputError, packing_of
+from .places import Places
+from .records import ChangedError, RecordSource
+
+if TYPE_CHECKING:  # what it draws with is slow to import
+    from ..screen import Meter
+
+
+def write_marked(
+    places: Places,
+    kept: Any,
+    columns: Callable[[Sequence[int]], Mapping[str, Sequence[Any]]],
+    output: Path,
+    target: Path,
+    meter: Meter,
+) -> None:
+    """Writes the records that bool[n] chooses into the file `output`, packed as the name of `target` says. Each has the fields
+    that `columns` gives for records by their numbers. InputError where records have no fields, or one of these already."""
+    source = places.source
+    if source.format not in ("jsonl", "csv", "tsv"):
+        raise InputError(f"{source.name}: marks are fields, and these records have none: leave out --mark")
+    newline = line_end(source.encoding)
+    with open_output(output, packing_of(target)) as file:
+        kind = _JsonFields if source.format == "jsonl" else _RowFields
+        fields = kind(source, list(columns([])))
+        file.write(fields.header)
+        ended = source.format == "jsonl" or fields.header.endswith(newline)
+        for name, line, raw, values in _records(places, kept, columns):
+            file.write(b"" if ended else newline)  # a shard may end without the end of its last line
+            try:
+                file.write(fields.extended(raw, values))
+            except ValueError as error:
+                raise InputError(f"{name}, line {line}: {error}") from error
+            ended = raw.endswith(newline)
+            meter.advance(source.position)
+
+
+class _JsonFields:
+    """Adds members to objects of JSON."""
+
+    def __init__(self, source: RecordSource, added: Sequence[str]) -> None:
+        self.header = source.header
+        self._added, self._encoding = added, source.encoding
+        self._brace = "}".encode(source.encoding)
+        escaped = r"\\u00[567]"  # so may a letter of a name be written
+        self._perhaps = re.compile("|".join([*(f'"{name}"' for name in added), escaped]))
+
+    def extended(self, raw: bytes, values: Mapping[str, Any]) -> bytes:
+        """The bytes of an object with further members. ValueError where it has one of that name."""
+        text = raw.decode(self._encoding, "replace")
+        if self._perhaps.search(text):
+            _refuse_present(self._added, json.loads(text.removeprefix("\ufeff")))
+        end = raw.rindex(self._brace)
+        more = json.dumps(values, ensure_ascii=self._encoding != UTF8)[1:-1]
+        return raw[:end] + f", {more}".encode(self._encoding) + raw[end:]
+
+
+class _RowFields:
+    """Adds columns to rows of CSV and TSV."""
+
+    def __init__(self, source: RecordSource, added: Sequence[str]) -> None:
+        self._encoding = source.encoding
+        self._row = io.StringIO()
+        self._writer = csv.writer(self._row, delimiter=source.delimiter, lineterminator="")
+        try:
+            _refuse_present(added, source.columns)
+        except ValueError as error:
+            raise InputError(f"{source.name}, line 1: {error}") from error
+        self.header = self.extended(source.header, dict(zip(added, added, strict=True))) if source.columns else b""
+
+    def extended(self, raw: bytes, values: Mapping[str, Any]) -> bytes:
+        """The bytes of a row with further columns. ValueError where the encoding has not all their characters."""
+        self._row.seek(0)
+        self._row.truncate()
+        self._writer.writerow(["", *values.values()])
+        more = self._row.getvalue()
+        body = raw.removesuffix(line_end(self._encoding))
+        if len(body) < len(raw):
+            body = body.removesuffix("\r".encode(self._encoding))
+        try:
+            return body + more.encode(self._encoding) + raw[len(body) :]
+        except UnicodeEncodeError as error:
+            raise ValueError(f"{more[1:]!r} cannot be written in {self._encoding}: turn the input into UTF-8 first") from error
+
+
+def _refuse_present(added: Sequence[str], present: Container[str]) -> None:
+    for name in added:
+        if name in present:
+            raise ValueError(f"there is a field {name!r} already, which --mark would write: rename it first")
+
+
+def _records(
+    places: Places, kept: Any, columns: Callable[[Sequence[int]], Mapping[str, Sequence[Any]]]
+) -> Iterator[tuple[str, int, bytes, dict[str, Any]]]:
+    """File, line, bytes and new fields of the records that are chosen."""
+    is_later = False
+    for file, numbers, lines, starts, sizes in places.batches(kept):
+        table = columns(numbers)
+        for i, (line, start, size) in enumerate(zip(lines, starts, sizes, strict=True)):
+            raw = file.read_at(start, size)
+            if len(raw) < size:
+                raise ChangedError(f"{file.name} became shorter while it was read")
+            if is_later and start == 0 and places.source.encoding == UTF8:
+                raw = raw.removeprefix(BOM)
+            yield file.name, line, raw, {name: values[i] for name, values in table.items()}
+            is_later = True
