@@ -496,7 +496,7 @@ def test_marks_of_rows_without_an_id(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_marks_and_rules_of_the_command(tmp_path: Path, name: str) -> None:
-    """`dedup --mark --keep by:COLUMN --against` of a table: all rows and three columns; a column that is missing, or there already,
+    """`dedup --mark --keep by:COLUMN --against` of a table: all rows and three columns; one that is missing, or there already,
     is an error before the work."""
     times = pa.array([1, 3, None, 2, 5], pa.timestamp("us"))
     table = pa.table({"id": [10, 11, 12, 13, 14], "text": [ONE, NEARLY, ONE, OTHER, THIRD], "at": times})
