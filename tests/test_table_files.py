@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_dedup import texts
 
-from neardup_db import Index, limits
+from neardup_db import Index, MinHash, limits
 from neardup_db.cli import main
 from neardup_db.cli.inputs.files import InputError, Inputs, NamedFile
 from neardup_db.cli.inputs.passes import Marks
@@ -492,6 +492,29 @@ def test_marks_of_rows_without_an_id(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is a column 'cluster' already"):
         marked(cluster=[1, 2, 3])
     assert not out.exists()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_marks_and_rules_of_the_command(tmp_path: Path, name: str) -> None:
+    """`dedup --mark --keep by:COLUMN --against` of a table: all rows and three columns; one that is missing, or there already,
+    is an error before the work."""
+    times = pa.array([1, 3, None, 2, 5], pa.timestamp("us"))
+    table = pa.table({"id": [10, 11, 12, 13, 14], "text": [ONE, NEARLY, ONE, OTHER, THIRD], "at": times})
+    path, out = write(tmp_path / f"in{FORMATS[name]}", table, 2), tmp_path / f"out{FORMATS[name]}"
+    with Index(tmp_path / "old.db", MinHash()) as index:
+        index.add("known", OTHER)
+    dedup(path, "-o", out, "--mark", "--keep", "by:at", "--against", tmp_path / "old.db")
+    new = read(out)
+    assert_rows(new.select([0, 1, 2]), read(path), [True] * 5)
+    assert new["cluster"].to_pylist() == [1, 1, 1, None, None] and new["duplicate_of"].to_pylist() == [11, None, 11, None, None]
+    assert new["duplicate_of"].type == pa.int64()
+    assert [bool(key) for key in new["against"].to_pylist()] == [False, False, False, True, False]
+    dedup(path, "-o", out, "--keep", "by:at", "--force")
+    assert read(out)["id"].to_pylist() == [11, 13, 14]
+    assert "no column 'score'; it has 'id' (int64)" in refused(path, "-o", out, "--keep", "by:score", "--force")
+    write(path, table.append_column("cluster", times))
+    assert "'cluster' already" in refused(path, "-o", out, "--mark", "--force")
+    assert "not for tables" in refused(path, "-o", out, "--encoding", "latin-1", "--force")
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -72,9 +72,9 @@ def add(index_path: Path, sources: tuple[Path, ...], as_json: bool, **options: A
     """Add the records of IN to INDEX.
 
     INDEX is created if it does not exist. IN are files of JSON lines, CSV, TSV or lines of text (.txt), packed (.gz, .zst) or
-    not, folders of such files or of texts, and patterns ('2025-*/*.jsonl'), all of one format; or - for standard input (with
-    --format). Scheme and text rules are stored in a new index; if INDEX exists they must equal those of the file. For --scheme
-    binarycode the text is the code in hexadecimal.
+    not, Parquet or Arrow, folders of such files or of texts, and patterns ('2025-*/*.jsonl'), all of one format; or - for
+    standard input (with --format). Scheme and text rules are stored in a new index; if INDEX exists they must equal those of the
+    file. For --scheme binarycode the text is the code in hexadecimal.
 
     The key of a record is its id. A record without an id has its file and line as key (posts.jsonl:17), a text in a folder its
     path; where files of several IN have the same name, the key has the path as given. So adding a file again is an error, and so

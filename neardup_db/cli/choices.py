@@ -24,6 +24,7 @@ from .inputs.lines import RecordError
 from .inputs.passes import Passes
 from .inputs.records import InputRecord, ReadOptions
 from .inputs.source import Source
+from .inputs.tables import TableSource
 from .options import open_index
 from .output import note, shown
 from .wording import about
@@ -102,7 +103,7 @@ def check_fields(source: Source, keep: Keep, added: Sequence[str]) -> None:
         first = list(islice(records, _LOOKED_AT if source.format == "jsonl" else 1))
     for record in first:
         for name in added:
-            if name in record.fields:
+            if name in (source.schema.names if isinstance(source, TableSource) else record.fields):
                 raise ParameterError(f"{source.name} has a field {name!r} already, which --mark would write: rename it first")
     if keep.rule != "by" or not first or any(field_of(record, keep.field, source.options) is not _ABSENT for record in first):
         return

@@ -82,12 +82,12 @@ def dedup(
 ) -> None:
     """Copy the records of IN without near-duplicates.
 
-    IN are files of JSON lines, CSV, TSV or lines of text (.txt), packed (.gz, .zst) or not, folders of such files, and patterns
-    ('2025-*/*.jsonl'), all of one format: their records go into one file. Or IN is a folder of texts (the output is a folder),
-    or - for standard input (with --format). Texts are near-duplicates if they share enough of their runs of three words; each
-    pair found is verified by the exact similarity. One record of every cluster of near-duplicates stays. The bytes and the order
-    of records do not change. Memory does not grow with the texts; the temporary index holds only the texts that may have a
-    near-duplicate. docs/dedup.md says more of --keep, --mark and --against.
+    IN are files of JSON lines, CSV, TSV or lines of text (.txt), packed (.gz, .zst) or not, Parquet or Arrow, folders of such
+    files, and patterns ('2025-*/*.jsonl'), all of one format: their records go into one file. Or IN is a folder of texts (the
+    output is a folder), or - for standard input (with --format). Texts are near-duplicates if they share enough of their runs of
+    three words; each pair found is verified by the exact similarity. One record of every cluster of near-duplicates stays. The
+    bytes and the order of records do not change. Memory does not grow with the texts; the temporary index holds only the texts
+    that may have a near-duplicate. docs/dedup.md says more of --keep, --mark and --against.
 
     \b
     neardup dedup posts.jsonl -o unique.jsonl

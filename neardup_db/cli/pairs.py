@@ -114,7 +114,7 @@ def _of_index(path: Path, options: dict[str, Any]) -> Iterator[Iterator[Pair]]:
 @contextlib.contextmanager
 def _of_records(paths: Sequence[Path], options: dict[str, Any]) -> Iterator[Iterator[Pair]]:
     """The pairs of records, whose keys are ids."""
-    rules, reading = text_rules(options), replace(read_options(options), typed_ids=True, other_fields=())
+    rules, reading = text_rules(options), replace(read_options(options), typed_ids=True)
     threshold = 0.8 if options["threshold"] is None else options["threshold"]
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="neardup-")))

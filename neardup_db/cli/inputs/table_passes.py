@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from ... import limits
 from ...arrays import np
 from ..outputs import open_output
-from ..screen import Meter
 from .files import InputError
 from .passes import Marks, Passes, Piece
 from .records import InputRecord
 from .tables import TableSource
+
+if TYPE_CHECKING:
+    from ..screen import Meter
 
 CLUSTER, DUPLICATE_OF, AGAINST = "cluster", "duplicate_of", "against"
 """The columns that --mark adds, the last one with --against."""

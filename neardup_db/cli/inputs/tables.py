@@ -17,6 +17,7 @@ from ... import arrow, limits
 from ...arrays import np
 from ...located import LocatedTexts, fitting
 from ...values import MOST_PROBLEMS, Key
+from .encodings import UTF8
 from .files import InputError, Inputs, state_of
 from .lines import Problem, RecordError, too_long
 from .records import ChangedError, InputRecord, ReadOptions, _clean
@@ -61,6 +62,8 @@ class TableSource:
         self._named = {file.path: file for file in inputs.files}
         if not self.files:
             raise InputError(f"{self.name}: no files; choose some with --glob")
+        if options.delimiter is not None or options.encoding != UTF8:
+            raise InputError(f"{self.name}: --delimiter and --encoding are for text, not for tables: leave them out")
         self.pa = pyarrow_for(self.name)
         self.size_bytes = sum(file.stat().st_size for file in self.files)
         self._states: dict[Path, tuple[int, int]] = {}
