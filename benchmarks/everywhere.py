@@ -10,6 +10,7 @@ Prints for each way its clusters, the documents in them and its seconds; ends wi
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 import tempfile
@@ -87,8 +88,9 @@ def by_dedup(kind: str) -> Callable[[list[str], Path], Clusters]:
             rows = pyarrow.table({"id": range(len(texts)), "text": texts})
             (pyarrow.parquet.write_table if kind == "parquet" else pyarrow.feather.write_feather)(rows, source)
         output = folder / f"out.{kind}"
-        main(["dedup", str(source), "-o", str(output), "--clusters", str(clusters), "--threshold", str(THRESHOLD), "--json"],
-             standalone_mode=False)  # fmt: skip
+        arguments = ["dedup", source, "-o", output, "--clusters", clusters, "--threshold", THRESHOLD]
+        with contextlib.redirect_stdout(sys.stderr):
+            main([str(argument) for argument in arguments], standalone_mode=False)
         rows = map(json.loads, clusters.read_text().splitlines())
         return of_labels((int(row["id"]), row["cluster"]) for row in rows)
 
@@ -101,8 +103,11 @@ def by_spark(texts: list[str], folder: Path) -> Clusters:
     from neardup_db import MinHash
     from neardup_db.spark import near_duplicates
 
-    builder = SparkSession.builder.master("local[2]").config("spark.driver.memory", "4g").config("spark.ui.enabled", "false")
-    spark = builder.config("spark.pyspark.python", sys.executable).config("spark.local.dir", str(folder)).getOrCreate()
+    builder = SparkSession.builder.master("local[2]").config("spark.pyspark.python", sys.executable)
+    options = {"driver.memory": "4g", "ui.enabled": "false", "ui.showConsoleProgress": "false", "local.dir": str(folder)}
+    for option, value in options.items():
+        builder = builder.config(f"spark.{option}", value)
+    spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     try:
         import pyarrow
