@@ -521,7 +521,15 @@ class Database:
                 return
             if self._depth:
                 raise NearDupError("the index cannot be closed inside its own transaction: leave the transaction first")
-            self.abandon()
+            try:
+                self.abandon()
+            except apsw.ThreadingViolationError as error:
+                self._closed = False
+                self.undo.watch(self.connection)
+                raise NearDupError(
+                    "the index cannot be closed by a function that SQLite calls while it runs a statement of the index, and is "
+                    "open as before: close it when the statement has ended"
+                ) from error
 
     def abandon(self) -> None:
         """Close at any moment, for a database whose opening failed."""
