@@ -172,6 +172,38 @@ def test_a_child_writes_after_a_fork_in_a_transaction(tmp_path: Path) -> None:
         assert list(parent) == ["parent", "child"] and parent.check().problems == ()
 
 
+def test_a_child_opens_files_whatever_the_threads_of_its_parent_do(tmp_path: Path) -> None:
+    """Threads of the parent are inside SQLite all the time, and hold its locks at many of the forks; no child waits for one."""
+    path = tmp_path / "index.db"
+    with Index(path, MinHash(), durability="normal") as parent:
+        parent.add_many((number, story(number)) for number in range(300))
+        done = threading.Event()
+
+        def ask() -> None:
+            number = 0
+            while not done.is_set():
+                number += 1
+                assert parent.query(story(number % 300))
+
+        def open_here() -> None:
+            while not done.is_set():
+                with Index(tmp_path / "own.db", MinHash(), durability="normal") as own:
+                    own.add(1, story(1), if_exists="replace")
+
+        def child() -> str:
+            with Index(path) as own:
+                return str(own.query(story(7))[0].key)
+
+        def fork() -> None:
+            try:
+                for _ in range(80):
+                    assert in_child(child) == "7"
+            finally:
+                done.set()
+
+        run_threads(ask, ask, ask, open_here, fork)
+
+
 def test_children_of_children(tmp_path: Path) -> None:
     """So it is from generation to generation, and each may have its index open while it forks."""
     path = tmp_path / "index.db"

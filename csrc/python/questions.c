@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "neardup_abi.h"
+#include "python/fork.h"
 
 SQLITE_EXTENSION_INIT1
 
@@ -603,5 +604,5 @@ EXPORT int sqlite3_neardup_questions_init(sqlite3 *db, char **message, const sql
         return SQLITE_ERROR;
     }
     SQLITE_EXTENSION_INIT2(api);
-    return SQLITE_OK;
+    return nd_take_locks_at_forks();
 }
