@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from load import in_child, run_threads, story
 from test_opening import CLOSED, CODE_CALLS
@@ -218,6 +219,45 @@ def test_children_of_children(tmp_path: Path) -> None:
     assert generation(0) == "in order"
     with Index(path) as index:
         assert list(index) == [0, 1, 2, 3, 4, 14, 13, 12, 11, 10] and index.check().problems == ()
+
+
+def test_a_child_leaves_a_transaction_while_the_connection_is_at_work(tmp_path: Path) -> None:
+    """A fork inside transaction() in the middle of a statement that another thread runs: the child hears what it always hears."""
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+    with Index(tmp_path / "index.db", MinHash(), durability="normal") as index:
+        running = threading.Event()
+
+        def look() -> bool:
+            running.set()
+            return False
+
+        index.connection.set_progress_handler(look, 100_000)
+
+        def run() -> None:
+            with pytest.raises(apsw.InterruptError):
+                index.connection.execute(endless).fetchall()
+
+        index.add("before", story(2))
+        thread = threading.Thread(target=run)
+        child = -1
+        try:
+            with index.transaction():
+                index.add("a", story(1))
+                thread.start()
+                assert running.wait(60)
+                child = os.fork()
+                if child != 0:
+                    told = os.waitpid(child, 0)[1]
+                    index.connection.interrupt()
+                    thread.join()
+        except BaseException as error:  # noqa: BLE001
+            if child == 0:  # pragma: no cover
+                os._exit(0 if isinstance(error, ClosedError) else 1)
+            raise
+        if child == 0:  # pragma: no cover
+            os._exit(2)
+        index.connection.set_progress_handler(None)
+        assert told == 0 and list(index) == ["before", "a"]
 
 
 PROGRAM = """
