@@ -158,7 +158,7 @@ def _capsules(name: str, data: Any, method: str) -> Any:
         return getattr(data, method)()
     except (TypeError, ValueError, NotImplementedError) as error:  # of pandas, which converts all its columns now
         why = f"{name} cannot be handed over by Arrow ({quoted(str(error))})"
-        remedy = "give the columns that are needed alone, e.g. df[['id', 'body']], each of one type"
+        remedy = "give the columns that are needed alone, each of one type, e.g. df[['id', 'body']].reset_index(drop=True)"
         raise ParameterError(f"{why}: {remedy}") from error
 
 

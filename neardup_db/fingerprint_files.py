@@ -170,7 +170,7 @@ def parsed_settings(text: Any, source: str) -> dict[str, Any]:
     """Settings as a file has them. Raises FormatError where there are none, or those of a newer package."""
     try:
         settings = json.loads(text)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise FormatError(
             f"{source} says nothing of the settings that its fingerprints were made with, so they cannot be compared with "
             "others: give files that export_fingerprints or neardup_db.spark wrote"
@@ -246,6 +246,6 @@ def settings_in(schema: Any, source: str) -> dict[str, Any]:
     try:
         spark = json.loads((schema.metadata or {}).get(_ROW_METADATA, b"null"))
         text = next(field["metadata"][SETTINGS] for field in spark["fields"] if field["name"] == "value")
-    except (TypeError, ValueError, KeyError, StopIteration):
+    except (TypeError, ValueError, KeyError, StopIteration, RecursionError):
         text = None
     return parsed_settings(text, source)

@@ -25,7 +25,7 @@ except ModuleNotFoundError as error:
 from .arrays import np
 from .errors import ParameterError
 from .index import Index
-from .parameters import check_choice, check_kind, quoted
+from .parameters import check_choice, check_kind, check_many, quoted
 from .reader import Reader
 from .schemes.base import Scheme, SetScheme
 from .schemes.minhash import MinHash
@@ -239,12 +239,17 @@ class _Order:
         column = opened.column(text)
         self._keep = keep
         self._ranks: Sequence[int] | None = None
-        by = [order_by] if isinstance(order_by, str) else list(order_by or ())
+        by = [order_by] if isinstance(order_by, str) else [*check_many("order_by", order_by or ())]
         if by:
             for name in by:
                 opened.column(name, "order_by")
+            by = list(dict.fromkeys(by))
             number = _name_beside(by)
-            rows = opened.frame.select(*by).with_row_index(number).sort(*by, number, nulls_last=keep != "last")
+            try:
+                rows = opened.frame.select(*by).with_row_index(number).sort(*by, number, nulls_last=keep != "last")
+            except (TypeError, ValueError) as error:
+                why = f"order_by={quoted(order_by)} has values that have no order ({quoted(str(error))})"
+                raise ParameterError(f"{why}: give columns of numbers, texts or times") from error
             ranks = np.empty(len(rows), np.int64)
             ranks[rows.get_column(number).to_numpy()] = np.arange(len(rows))
             self._ranks = ranks.tolist()
@@ -315,6 +320,9 @@ class _Opened:
             index = "an Index, or " if name != "frame" else ""
             what = f"{name} is of type {kind}"
             raise ParameterError(f"{what}: give {index}a data frame of pandas, polars, pyarrow or DuckDB") from error
+        except nw.exceptions.DuplicateError as error:
+            what = f"{name} has several columns of one name: rename or drop all but one"
+            raise ParameterError(f"{what} ({quoted(str(error))})") from error
         self._name = name
         self._is_native = not isinstance(given, (nw.DataFrame, nw.LazyFrame))
         self._back: Callable[[Any], Any] = lambda frame: frame
@@ -347,7 +355,8 @@ class _Opened:
         list of pairs where nothing reads the frame by Arrow."""
         present = ~np.asarray(self.column(text).is_null().to_list(), np.bool_) & chosen
         number = _name_beside([text])
-        rows = _filtered(self.frame.select(text).with_row_index(number), present)
+        column = nw.maybe_reset_index(self.frame.select(text))  # Arrow's data has pandas' labels too, and not of any type
+        rows = _filtered(column.with_row_index(number), present)
         if not len(rows) or (rows.implementation.is_pandas_like() and importlib.util.find_spec("pyarrow") is None):
             return list(rows.iter_rows()), number
         return rows, number
@@ -396,11 +405,12 @@ def _type_of_keys(keys: list[Any], backend: Any) -> Any:
 def _series(name: str, values: list[Any], dtype: Any, backend: Any, index: Any) -> Any:
     """A series of values with None for null; index: of pandas' rows, where it is to stand beside columns that are there."""
     if not backend.is_pandas_like():
-        return nw.new_series(name, values, dtype, backend=backend)
+        return nw.new_series(name, values, None if dtype == nw.Unknown else dtype, backend=backend)
     kinds = {nw.Float64: "float64", nw.Int64: "Int64", nw.Boolean: "boolean"}  # pandas' own integers cannot be null
-    kind = next((native for one, native in kinds.items() if dtype == one), "Int64" if dtype.is_integer() else None)
-    if index is None and kind == "Int64" and None not in values:
-        kind = "int64"
+    integer = "UInt64" if dtype.is_unsigned_integer() else "Int64" if dtype.is_integer() else None
+    kind = next((native for one, native in kinds.items() if dtype == one), integer)
+    if index is None and integer is not None and None not in values:
+        kind = integer.lower()
     native = backend.to_native_namespace().Series(values, index=index, name=name, dtype=kind)
     return nw.from_native(native, series_only=True)
 

@@ -36,8 +36,10 @@ class StoredSettings:
         """A string, one of options if they are given."""
         value = self.value(name)
         allowed = None if options is None else list(options)
-        if not isinstance(value, str) or (allowed is not None and value not in allowed):
+        if not isinstance(value, str):
             raise self.wrong(name, "text" if allowed is None else "one of " + ", ".join(map(repr, allowed)))
+        if allowed is not None and value not in allowed:
+            raise self.unknown(name, allowed)
         return value
 
     def wrong(self, name: str, expected: str) -> CorruptIndexError:
@@ -45,4 +47,11 @@ class StoredSettings:
         return CorruptIndexError(
             f"the setting {name!r} of the file is {self.settings.get(name)!r}, but must be {expected}; "
             "restore the file from a backup"
+        )
+
+    def unknown(self, name: str, known: Iterable[str]) -> CorruptIndexError:
+        """The error to raise for a word that only a newer package may know."""
+        return CorruptIndexError(
+            f"the setting {name!r} of the file is {self.settings.get(name)!r}, and this neardup-db knows "
+            f"{', '.join(map(repr, known))}: install a newer neardup-db, or restore the file from a backup"
         )

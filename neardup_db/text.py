@@ -327,7 +327,7 @@ def _from_name(stored: StoredSettings, parameter: str, names: tuple[str, ...], g
     if value in names:
         return value
     if not value.startswith(_CALLABLE):
-        raise stored.wrong("text." + parameter, "one of " + ", ".join(map(repr, (*names, _CALLABLE + "module:name"))))
+        raise stored.unknown("text." + parameter, (*names, _CALLABLE + "module:name"))
     wanted = value[len(_CALLABLE) :]
     offered = None if given is None else getattr(given, parameter)
     if callable(offered) and callable_name(offered) == wanted:

@@ -399,6 +399,18 @@ def test_every_fault_of_a_record(texts: Index, record: Any, says: str) -> None:
 def test_skip_leaves_out_existing_keys_too(texts: Index) -> None:
     """on_error="skip" counts a duplicate key and goes on."""
     assert texts.add_many([("a", "x"), ("a", "y"), ("b", "z")], on_error="skip") == AddReport(added=2, skipped=1)
+
+
+@pytest.mark.parametrize("limits", ["usual", "small"])
+def test_the_first_records_that_were_left_out_are_named(texts: Index, limits: str, request: pytest.FixtureRequest) -> None:
+    """In their order, though wrong records are met as they are read and keys that exist only as they are written."""
+    if limits == "small":
+        request.getfixturevalue("small_limits")
+    records: list[Any] = [("a", "x"), *((None, "wrong") if number % 3 else ("a", "again") for number in range(400))]
+    report = texts.add_many(records, on_error="skip")
+    assert (report.added, report.skipped) == (1, 400)
+    assert [problem.record for problem in report.problems] == list(range(1, 101))
+    assert [problem.key for problem in report.problems[:4]] == ["a", None, None, "a"]
     assert texts.get("a").text == "x"
 
 

@@ -124,6 +124,13 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
     assert left_by_its_reader(tmp_path, "demo") == (0, "")
 
 
+def test_a_demo_that_nobody_reads_is_kept(tmp_path: Path) -> None:
+    """`neardup demo --keep DIR | head` leaves the whole index."""
+    assert left_by_its_reader(tmp_path, "demo", "--keep", ".") == (0, "")
+    with Index(tmp_path / "demo.db") as index:
+        assert len(index) == 362 and index.check().problems == ()
+
+
 def left_by_its_reader(folder: Path, *arguments: object) -> tuple[int, str]:
     """Exit code and standard error of a command, of whose standard output only the first bytes are read."""
     command = [*PROGRAM, *map(str, arguments)]

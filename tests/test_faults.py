@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Any
 
 import apsw
+import pyarrow
 import pytest
 from disks import DISK_FULL, IO_ERROR, REAL, FailingDisk, copy_files
 from support import FAR, SETS, SOON, WORDS
@@ -24,6 +26,7 @@ from neardup_db import BinaryCode, CorruptIndexError, DiskFullError, Index, MinH
 TEXTS = ["one two three", "one two three four", "five six seven", "five six seven", "eight nine ten"]
 KEYS = "abcde"
 MANY = [(f"m{number}", f"many words {number} of {number // 3}") for number in range(40)]
+TABLE = pyarrow.table({"key": [key for key, _ in MANY], "text": [text for _, text in MANY]})
 ALL_MANY = [*KEYS, *(key for key, _ in MANY)]
 OTHER = MinHash(threshold=0.5, exact=True, num_perm=32, bands=32, rows=1)
 
@@ -71,6 +74,14 @@ def backup(index: Index) -> None:
     path.unlink()
 
 
+def import_codes(index: Index, **options: Any) -> None:
+    """Fingerprints out of another index."""
+    with TemporaryDirectory() as folder, Index(":memory:", index.scheme) as other:
+        other.add_codes(range(40), range(40))
+        other.export_fingerprints(f"{folder}/codes.parquet")
+        index.import_fingerprints(folder, **options)
+
+
 WRITES = [
     Write("add", lambda index: index.add("f", "one two three"), "abcdef"),
     Write("add-replace", lambda index: index.add("a", "five six", if_exists="replace"), "bcdea"),
@@ -85,6 +96,10 @@ WRITES = [
     Write("add-many", lambda index: index.add_many(MANY), ALL_MANY),
     Write("add-many-commits", again(MANY), ALL_MANY, (ALL_MANY[:21], ALL_MANY[:37])),
     Write("add-many-new", lambda index: index.add_many([*MANY[:1], ("n", MANY[0][1])], only_new=True), [*KEYS, "m0"]),
+    Write("add-table", lambda index: index.add_many(TABLE, key="key", text="text"), ALL_MANY),
+    Write("import", lambda index: import_codes(index), [*KEYS, *range(40)], codes=True),
+    Write("import-commits", lambda index: import_codes(index, commit_every=16, if_exists="ignore"), [*KEYS, *range(40)],
+          ([*KEYS, *range(16)], [*KEYS, *range(32)]), codes=True),
     Write("add-code", lambda index: index.add_code("f", 6), "abcdef", codes=True),
     Write("add-codes", lambda index: index.add_codes(range(40), range(40)), [*KEYS, *range(40)], codes=True),
     Write("rebuild", lambda index: index.rebuild(), KEYS),

@@ -319,6 +319,58 @@ def test_a_damaged_file_is_a_format_error(tmp_path: Path) -> None:
         assert len(index) == 0
 
 
+def test_no_damaged_fingerprint_comes_in(tmp_path: Path) -> None:
+    """One bit of the data of any column that is read is another: the file is refused, and nothing is stored; nor are fewer
+    documents than the file says it has."""
+    path = tmp_path / "some.parquet"
+    with Index(":memory:", MinHash(num_perm=16, bands=4, rows=4), text=RULES) as index:
+        index.add_many({"key": f"k{number}", "text": f"one {number % 7} {number}", "group": number % 3} for number in range(60))
+        index.export_fingerprints(path)
+        whole = path.read_bytes()
+        metadata = pq.ParquetFile(path).metadata.row_group(0)
+        columns = {metadata.column(i).path_in_schema: metadata.column(i) for i in range(metadata.num_columns)}
+        for name in ("key", "value", "token_count", "group"):
+            start = columns[name].dictionary_page_offset or columns[name].data_page_offset
+            for at in range(start, start + columns[name].total_compressed_size, 5):
+                path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :])
+                with Index(":memory:", index.scheme, text=RULES) as other:
+                    try:
+                        other.import_fingerprints(path)
+                        assert rows(other, DOCUMENTS) == rows(index, DOCUMENTS), at
+                    except FormatError:
+                        assert len(other) == 0
+
+
+DOCUMENTS = """SELECT key, value, token_count, name FROM neardup_document AS d LEFT JOIN neardup_fingerprint AS f
+ON f.id = fingerprint_id LEFT JOIN neardup_group AS g ON g.id = d.group_id ORDER BY d.id"""
+
+
+def test_columns_and_settings_that_no_writer_of_ours_makes(tmp_path: Path) -> None:
+    """Two columns of one name, strings that are no Unicode, settings nested without end, paths that are none."""
+    path = tmp_path / "some.parquet"
+    with Index(":memory:", MinHash(), text=RULES) as index:
+        index.add_many((str(number), f"one two three {number}") for number in range(5))
+        index.export_fingerprints(path)
+        table = pq.read_table(path)
+        names = table.column_names
+        twice = [pa.table([*table.columns, table[name]], names=[*names, name]) for name in ("key", "value", "token_count")]
+        bytes_of = table["key"].cast(pa.binary()).combine_chunks().buffers()
+        strange = pa.StringArray.from_buffers(5, bytes_of[1], pa.py_buffer(b"\xff\xfe\xfd\xfc\xfb"))
+        wrong = [one.replace_schema_metadata(table.schema.metadata) for one in twice]
+        wrong.append(table.set_column(0, table.schema.field("key"), strange))
+        name = b"org.apache.spark.sql.parquet.row.metadata"
+        value = {"name": "value", "metadata": {fingerprint_files.SETTINGS: "[" * 100_000}}
+        wrong += [table.replace_schema_metadata({name: text}) for text in (b"[" * 100_000, json.dumps({"fields": [value]}))]
+        for one in wrong:
+            pq.write_table(one, path)
+            with Index(":memory:", MinHash(), text=RULES) as other:
+                with pytest.raises(FormatError, match="some.parquet"):
+                    other.import_fingerprints(path)
+                assert len(other) == 0
+        with pytest.raises(ParameterError, match="paths has 5"):
+            index.import_fingerprints([5])
+
+
 def test_expired_documents_decide_no_type(tmp_path: Path) -> None:
     """The keys of visible documents are of one type, whatever was there before."""
     with Index(":memory:", MinHash(), text=RULES) as index:

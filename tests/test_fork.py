@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from load import in_child, run_threads, story
 from test_opening import CLOSED, CODE_CALLS
@@ -205,6 +206,38 @@ def test_a_child_writes_after_a_fork_in_a_transaction(tmp_path: Path) -> None:
         assert list(parent) == ["parent", "child"] and parent.check().problems == ()
 
 
+def test_a_child_opens_files_whatever_the_threads_of_its_parent_do(tmp_path: Path) -> None:
+    """Threads of the parent are inside SQLite all the time, and hold its locks at many of the forks; no child waits for one."""
+    path = tmp_path / "index.db"
+    with Index(path, MinHash(), durability="normal") as parent:
+        parent.add_many((number, story(number)) for number in range(300))
+        done = threading.Event()
+
+        def ask() -> None:
+            number = 0
+            while not done.is_set():
+                number += 1
+                assert parent.query(story(number % 300))
+
+        def open_here() -> None:
+            while not done.is_set():
+                with Index(tmp_path / "own.db", MinHash(), durability="normal") as own:
+                    own.add(1, story(1), if_exists="replace")
+
+        def child() -> str:
+            with Index(path) as own:
+                return str(own.query(story(7))[0].key)
+
+        def fork() -> None:
+            try:
+                for _ in range(80):
+                    assert in_child(child) == "7"
+            finally:
+                done.set()
+
+        run_threads(ask, ask, ask, open_here, fork)
+
+
 def test_children_of_children(tmp_path: Path) -> None:
     """So it is from generation to generation, and each may have its index open while it forks."""
     path = tmp_path / "index.db"
@@ -219,6 +252,45 @@ def test_children_of_children(tmp_path: Path) -> None:
     assert generation(0) == "in order"
     with Index(path) as index:
         assert list(index) == [0, 1, 2, 3, 4, 14, 13, 12, 11, 10] and index.check().problems == ()
+
+
+def test_a_child_leaves_a_transaction_while_the_connection_is_at_work(tmp_path: Path) -> None:
+    """A fork inside transaction() in the middle of a statement that another thread runs: the child hears what it always hears."""
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+    with Index(tmp_path / "index.db", MinHash(), durability="normal") as index:
+        running = threading.Event()
+
+        def look() -> bool:
+            running.set()
+            return False
+
+        index.connection.set_progress_handler(look, 100_000)
+
+        def run() -> None:
+            with pytest.raises(apsw.InterruptError):
+                index.connection.execute(endless).fetchall()
+
+        index.add("before", story(2))
+        thread = threading.Thread(target=run)
+        child = -1
+        try:
+            with index.transaction():
+                index.add("a", story(1))
+                thread.start()
+                assert running.wait(60)
+                child = os.fork()
+                if child != 0:
+                    told = os.waitpid(child, 0)[1]
+                    index.connection.interrupt()
+                    thread.join()
+        except BaseException as error:  # noqa: BLE001
+            if child == 0:  # pragma: no cover
+                os._exit(0 if isinstance(error, ClosedError) else 1)
+            raise
+        if child == 0:  # pragma: no cover
+            os._exit(2)
+        index.connection.set_progress_handler(None)
+        assert told == 0 and list(index) == ["before", "a"]
 
 
 PROGRAM = """

@@ -37,6 +37,7 @@ KINDS: dict[str, Callable[[], Any]] = {
     "pandas of objects": lambda: pandas.DataFrame({"id": IDS, "body": pandas.Series(BODIES, dtype=object), "place": PLACES}),
     "pandas of Arrow": lambda: FRAME.to_pandas(use_pyarrow_extension_array=True),
     "pandas with names": lambda: FRAME.to_pandas().set_index(pandas.Index([7, 7, 3, 2, 1, 0, 9, 9, 9, 5], name="n")),
+    "pandas with any labels": lambda: FRAME.to_pandas().set_index(pandas.Index([1, "x", None, 2.5, *IDS[4:]], dtype=object)),
     "narwhals": lambda: nw.from_native(FRAME.to_pandas()),
     "duckdb": lambda: duckdb.connect(config={"threads": 2}).from_arrow(FRAME.to_arrow()),
 }
@@ -278,6 +279,24 @@ def test_no_rows(kind: str) -> None:
     assert drop_near_duplicates(nulls, "body").equals(nulls)
 
 
+@pytest.mark.parametrize("kind", ["polars", "pyarrow", "pandas"])
+@pytest.mark.parametrize("first", [0, 2**63])
+def test_keys_of_any_type_come_back(kind: str, first: int) -> None:
+    """Numbers of 64 bits without a sign, also where a row has none; a column of nulls alone."""
+    table = pa.table({"n": pa.array(range(first, first + 10), pa.uint64()), "none": pa.nulls(10), "body": BODIES})
+    given: Any = {"polars": polars.from_arrow, "pyarrow": lambda table: table, "pandas": pa.Table.to_pandas}[kind](table)
+    assert rows(pairs_frame(given, "body", key="n"))[0][:2] == (first, first + 7)
+    marked = [row[-2] for row in rows(mark_near_duplicates(given, "body", key="n"))]
+    assert marked == [None, None, None, first + 1, None, first + 1, None, first, None, None]
+    assert rows(pairs_frame(given, "body", key="none"))[0][:2] == (None, None)
+    assert [row[-2] for row in rows(mark_near_duplicates(given, "body", key="none"))] == [None] * 10
+
+
+def test_a_column_twice_in_the_order_is_once() -> None:
+    ordered = drop_near_duplicates(FRAME, "body", order_by=["place", "id", "place"])
+    assert rows(ordered) == rows(drop_near_duplicates(FRAME, "body", order_by=["place", "id"]))
+
+
 # ---- what is refused -----------------------------------------------------------------------------------------------------
 
 WRONG: list[tuple[Callable[[], Any], str]] = [
@@ -288,6 +307,10 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: drop_near_duplicates(pandas.DataFrame({"x": ["a", 1]}), "x"), "cannot be handed over by Arrow"),
     (lambda: drop_near_duplicates(FRAME, "place"), "text='place' is a column of int64: give one of strings"),
     (lambda: drop_near_duplicates(FRAME, "body", order_by="x"), "order_by='x' is no column"),
+    (lambda: drop_near_duplicates(FRAME, "body", order_by=5), "order_by=5 is of type int: give a list"),  # type: ignore[arg-type]
+    (lambda: drop_near_duplicates(FRAME.to_pandas().assign(x=[[1]] * 10), "body", order_by="x"), "order_by='x' has values that"),
+    (lambda: drop_near_duplicates(FRAME.to_arrow().append_column("id", pa.array(IDS)), "body"), "columns of one name: .*'id'"),
+    (lambda: drop_near_duplicates(FRAME.to_pandas().rename(columns={"id": "body"}), "body"), "columns of one name: .*'body'"),
     (lambda: drop_near_duplicates(FRAME, "body", keep="best"), "keep='best': give 'first', 'last' or 'longest'"),  # type: ignore[arg-type]
     (lambda: drop_near_duplicates(FRAME, "body", 1.5), "threshold=1.5: give a number above 0"),
     (lambda: drop_near_duplicates(FRAME, "body", 0.5, scheme=SETS), "threshold=0.5 goes without a scheme"),

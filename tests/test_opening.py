@@ -42,6 +42,7 @@ from neardup_db import (
     ReadOnlyError,
     SimHash,
     TextRules,
+    load,
 )
 from neardup_db.store.layout import opening
 
@@ -322,6 +323,20 @@ def test_damaged_settings_are_refused(path: Path, name: str, value: Any) -> None
     set_setting(made(path), name, value)
     with pytest.raises(CorruptIndexError, match=name.removeprefix("text.")):
         Index(path)
+
+
+@pytest.mark.parametrize("name", ["scheme", "evidence", "plan", "family", "text.hash", "text.tokens"])
+def test_a_word_of_a_newer_package_is_not_taken_for_damage_alone(path: Path, name: str) -> None:
+    """A layout or a rule that has a name which this package does not know: Python and SQL refuse the file, and say what to do."""
+    with Index(path, MinHash(exact=True)) as index:
+        index.add("a", "one two three four")
+    set_setting(path, name, "newer")
+    with pytest.raises(CorruptIndexError, match=f"'{name}' .*'newer'.*install a newer neardup-db"):
+        Index(path)
+    connection = apsw.Connection(str(path))
+    load(connection)
+    with pytest.raises(apsw.SQLError, match=f"'{name}' = newer.*install a newer"):
+        connection.execute("SELECT * FROM neardup_search('neardup', 'one two three four')").fetchall()
 
 
 # ---- the file's parameters ---------------------------------------------------------------------------------------------

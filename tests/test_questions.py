@@ -6,6 +6,7 @@ import gc
 import random
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,31 @@ def test_a_statement_runs_inside_of_itself() -> None:
     assert inner[1] == [(4,), (5,)]
 
 
+LITTLE_MEMORY = """
+import apsw
+from neardup_db.store.database.statements import Connection
+connection = Connection(":memory:")
+connection.execute("PRAGMA encoding = 'UTF-16le'; CREATE TABLE t(a, b, c)")  # texts are converted as they are read
+connection.execute("INSERT INTO t VALUES (?, x'', zeroblob(300000))", ("a" * 300_000,))
+statement = connection.prepared("SELECT a, b, c, zeroblob(200000) FROM t")
+expected, outcomes = [("a" * 300_000, b"", bytes(300_000), bytes(200_000))], []
+assert statement.rows(()) == expected
+for more in range(0, 6_000_000, 10_000):
+    apsw.hard_heap_limit(apsw.memory_used() + more)
+    try:
+        outcomes.append(statement.rows(()) == expected)
+    except apsw.NoMemError:
+        outcomes.append(None)
+    apsw.hard_heap_limit(0)
+assert set(outcomes) == {True, None}, outcomes
+"""
+
+
+def test_memory_that_runs_out_is_never_an_empty_value() -> None:
+    """However little memory SQLite has, a run gives the right rows or apsw's error."""
+    subprocess.run([sys.executable, "-I", "-c", LITTLE_MEMORY], check=True, timeout=60)
+
+
 def test_a_changed_schema_is_followed() -> None:
     connection = Connection(":memory:")
     connection.execute("CREATE TABLE t(a); INSERT INTO t VALUES (1)")
@@ -150,6 +176,83 @@ def test_closing_ends_what_is_prepared(tmp_path: Path) -> None:
         del connection, statement
         gc.collect()
         assert not path.with_name("a.db-wal").exists()
+
+
+@pytest.mark.parametrize("asked", ["query", "clusters"])
+def test_a_close_that_is_refused_changes_nothing(tmp_path: Path, asked: str) -> None:
+    """A function that SQLite calls in the middle of a statement cannot close the index, whichever way the statement is run; what
+    was prepared goes on, and transactions are watched as before."""
+    with Index(tmp_path / "a.db", MinHash(threshold=0.5)) as index:
+        for number in range(20):
+            index.add(number, f"a story that is told again and again number {number % 5}")
+        ask: dict[str, Any] = {
+            "query": lambda: index.query("a story that is told again and again"),
+            "clusters": lambda: list(index.clusters()),
+        }
+        expected = {name: call() for name, call in ask.items()}
+        refused: list[str] = []
+
+        def close() -> bool:
+            with pytest.raises(NearDupError, match="open as before") as error:
+                index.close()
+            refused.append(str(error.value))
+            return False
+
+        index.connection.set_progress_handler(close, 10)
+        assert ask[asked]() == expected[asked]
+        index.connection.set_progress_handler(None)
+        assert refused
+        assert {name: call() for name, call in ask.items()} == expected
+        with pytest.raises(KeyError), index.transaction():
+            index.add("taken back", "another story")
+            raise KeyError
+        index.add("later", "another story")
+        assert "taken back" not in index and index.check().problems == ()
+    assert not (tmp_path / "a.db-wal").exists()
+
+
+def test_a_close_that_a_reader_refuses_changes_nothing(tmp_path: Path) -> None:
+    """So it is where the statement runs on a connection that a thread has for itself: readers answer as before."""
+    with Index(tmp_path / "a.db", MinHash(threshold=0.5)) as index:
+        index.add("a", "one two three four five")
+        taken, refused = threading.Event(), []
+
+        def close() -> bool:
+            with pytest.raises(NearDupError, match="open as before") as error:
+                index.close()
+            refused.append(str(error.value))
+            return False
+
+        def ask() -> None:
+            loan, reader = index._readers.take()
+            taken.set()
+            assert reader is not index._readers.own
+            with loan:
+                reader.store.db.connection.set_progress_handler(close, 10)
+                reader.store.db.rows("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 99) SELECT * FROM n")
+                reader.store.db.connection.set_progress_handler(None)
+
+        thread = threading.Thread(target=ask)
+        with index._readers.reading():  # so that the thread takes a reader
+            thread.start()
+            assert taken.wait(60)
+        thread.join()
+        assert refused and not index._readers._closed
+        assert index.query("one two three four five")
+
+
+def test_a_statement_is_ended_for_good_only_with_its_connection() -> None:
+    connection = Connection(":memory:")
+    statement = connection.prepared("SELECT 1")
+    statement.end()
+    with pytest.raises(apsw.ConnectionClosedError):
+        statement.rows(())
+    statement.resume()
+    assert statement.rows(()) == [(1,)]
+    connection.close()
+    statement.resume()
+    with pytest.raises(apsw.ConnectionClosedError):
+        statement.rows(())
 
 
 def test_an_index_whose_connection_was_closed_says_so(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "neardup_abi.h"
+#include "python/fork.h"
 
 SQLITE_EXTENSION_INIT1
 
@@ -99,10 +100,11 @@ static int take_row(sqlite3_stmt *from, int columns, answer *out)
             this->real = sqlite3_column_double(from, i);
         } else if (this->type != SQLITE_NULL) {
             const void *const data = this->type == SQLITE_TEXT ? (const void *)sqlite3_column_text(from, i) : sqlite3_column_blob(from, i);
+            if (data == NULL && sqlite3_errcode(sqlite3_db_handle(from)) == SQLITE_NOMEM) /* else it is a blob of no bytes */
+                return SQLITE_NOMEM;
             this->size = (size_t)sqlite3_column_bytes(from, i);
             this->at = out->byte_count;
-            if ((data == NULL && this->size > 0) ||
-                !reserve((void **)&out->bytes, &out->byte_room, out->byte_count, this->size, 1))
+            if (!reserve((void **)&out->bytes, &out->byte_room, out->byte_count, this->size, 1))
                 return SQLITE_NOMEM;
             if (this->size > 0)
                 memcpy(out->bytes + this->at, data, this->size);
@@ -457,6 +459,19 @@ static PyObject *statement_end(PyObject *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+static PyObject *statement_resume(PyObject *this, PyObject *unused)
+{
+    statement *const self = (statement *)this;
+    (void)unused;
+    if (database_of(self->connection) != NULL)
+        self->is_ended = 0;
+    else if (PyErr_ExceptionMatches(((const state *)PyType_GetModuleState(Py_TYPE(this)))->closed_error))
+        PyErr_Clear();
+    else
+        return NULL;
+    Py_RETURN_NONE;
+}
+
 static void statement_dealloc(PyObject *this)
 {
     statement *const self = (statement *)this;
@@ -482,6 +497,8 @@ static PyMethodDef statement_methods[] = {
     {"rows", statement_rows, METH_O,
      PyDoc_STR("rows(values)\n--\n\nAll rows, as tuples; values: of all parameters, by place. Raises the errors of apsw.")},
     {"end", statement_end, METH_NOARGS, PyDoc_STR("end()\n--\n\nFinalize it, before its connection is closed.")},
+    {"resume", statement_resume, METH_NOARGS,
+     PyDoc_STR("resume()\n--\n\nUndo `end`, where the connection is open still: it is prepared again by the next run.")},
     {NULL, NULL, 0, NULL},
 };
 
@@ -587,5 +604,5 @@ EXPORT int sqlite3_neardup_questions_init(sqlite3 *db, char **message, const sql
         return SQLITE_ERROR;
     }
     SQLITE_EXTENSION_INIT2(api);
-    return SQLITE_OK;
+    return nd_take_locks_at_forks();
 }

@@ -153,6 +153,10 @@ static int32_t get_word(setting_rows *rows, const char *name)
                                 rows->index, name, text + 9));
             return 0;
         }
+        rows_fail(rows, sqlite3_mprintf("index \"%s\" has the setting '%s' = %.80s, which neardup %s does not know: "
+                                        "install a newer one, or restore a backup",
+                            rows->index, name, text == NULL ? "" : text, nd_version()));
+        return 0;
     }
     wrong_value(rows, name, value);
     return 0;

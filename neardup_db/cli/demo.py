@@ -218,6 +218,7 @@ def demo(keep: Path | None, as_json: bool) -> None:
         if path.exists():
             raise ParameterError(f"{path} exists already: name another folder with --keep, or remove the file")
         console = Screen(width=WIDTH, quiet=as_json, highlight=False)
+        console.goes_on = keep is not None
         figures = Demo(path, console).run()
     if as_json:
         emit_json(figures)

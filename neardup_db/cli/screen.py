@@ -9,11 +9,14 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
 
-from .output import harmless
+from .output import harmless, leave_stdout
 
 
 class Screen(Console):
     """A console on which only printable characters, and the colours that the program chose, appear."""
+
+    goes_on = False
+    """Whether there is more to do than to print, so that a reader that leaves, as `| head` does, ends nothing."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """The segments of the renderable, with escapes."""
@@ -22,8 +25,11 @@ class Screen(Console):
 
 
     def on_broken_pipe(self) -> None:
-        """Leaves the reader that has left to `app`, as for lines that rich does not print."""
-        raise  # noqa: PLE0704 (rich calls this where it handles the error)
+        """Leaves the reader that has left to `app`, as for lines that rich does not print, unless the work goes on."""
+        if not self.goes_on:
+            raise  # noqa: PLE0704 (rich calls this where it handles the error)
+        leave_stdout()
+        self.quiet = True
 
 
 class Meter:

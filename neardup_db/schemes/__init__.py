@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import CorruptIndexError
+from ..settings import StoredSettings
 from .base import Scheme
 from .binarycode import BinaryCode
 from .bitsampling import BitSampling
@@ -25,7 +25,4 @@ def scheme_from_settings(settings: Mapping[str, Any]) -> Scheme:
     >>> scheme_from_settings(BinaryCode(bits=64, max_distance=3).settings())
     BinaryCode(bits=64, max_distance=3)
     """
-    name = settings.get("scheme")
-    if name not in SCHEMES:
-        raise CorruptIndexError(f"the setting 'scheme' of the file is {name!r}, not one of {', '.join(SCHEMES)}")
-    return SCHEMES[name].from_settings(settings)
+    return SCHEMES[StoredSettings(settings).text("scheme", SCHEMES)].from_settings(settings)

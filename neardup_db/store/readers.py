@@ -162,7 +162,11 @@ class StoreReaders:
         with self._db.hold():
             if not self._db.in_own_transaction:
                 self._close_readers()
-            self._db.close()
+            try:
+                self._db.close()
+            except BaseException:  # it goes on, and so do those who ask meanwhile
+                self._closed = self._db.is_closed
+                raise
 
     def _close_readers(self) -> None:
         self._closed = True
@@ -171,6 +175,7 @@ class StoreReaders:
                 while self._others:
                     self._others[-1].store.db.close()
                     self._others.pop()
-        except BaseException:  # a reader is at work for longer than the timeout: nothing is closed yet
+        except BaseException:  # a reader is at work, for longer than the timeout or in this thread: the index goes on
+            self._others = [reader for reader in self._others if not reader.store.db.is_closed]
             self._closed = False
             raise

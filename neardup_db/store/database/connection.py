@@ -375,8 +375,8 @@ class Database:
     def inside(self) -> object | None:
         """The transaction that was begun here, an object that no other one has, where this thread and task are inside `writing`
         and have nothing to write before. Then a light change needs no level of its own (`change`)."""
-        if self._depth and self.turn.mine and not self._attending and self.connection.in_transaction and self.is_task:
-            return self.transaction
+        if self._depth and self.turn.mine and not self._attending and not self.forked:
+            return self.transaction if self.connection.in_transaction and self.is_task else None
         return None
 
     @property
@@ -470,8 +470,11 @@ class Database:
             raise unknown_outcome(error, self.name) from error
 
     def _roll_back(self, level: _Level) -> None:
-        if self.forked or self._closed or level.outermost is not self._outermost:
-            return  # it is the parent's, in memory that both share; or over already
+        if self.forked:  # it is the parent's, and so is the connection, which may be in the middle of a call: not one look at it
+            self._outermost = None
+            return
+        if self._closed or level.outermost is not self._outermost:
+            return  # over already
         if not self.connection.in_transaction:  # it did not begin, was committed, or SQLite has rolled back by itself
             return
         if level.began:
@@ -521,7 +524,15 @@ class Database:
                 return
             if self._depth:
                 raise NearDupError("the index cannot be closed inside its own transaction: leave the transaction first")
-            self.abandon()
+            try:
+                self.abandon()
+            except apsw.ThreadingViolationError as error:
+                self._closed = False
+                self.undo.watch(self.connection)
+                raise NearDupError(
+                    "the index cannot be closed by a function that SQLite calls while it runs a statement of the index, and is "
+                    "open as before: close it when the statement has ended"
+                ) from error
 
     def abandon(self) -> None:
         """Close at any moment, for a database whose opening failed."""

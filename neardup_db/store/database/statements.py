@@ -28,10 +28,15 @@ class Connection(apsw.Connection):
         return statement
 
     def close(self, force: bool = False) -> None:
-        """Ends the statements, then the connection."""
-        for statement in tuple(self._prepared):
-            statement.end()
-        super().close(force)
+        """Ends the statements, then the connection. Where a statement is running it cannot be closed, and nothing changes."""
+        try:
+            for statement in tuple(self._prepared):
+                statement.end()
+            super().close(force)
+        except BaseException:
+            for statement in tuple(self._prepared):
+                statement.resume()
+            raise
 
 
 @cache

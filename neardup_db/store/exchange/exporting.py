@@ -33,7 +33,10 @@ def export(store: Store, documents: Documents, given: str | bytes, now: int) -> 
     try:
         if os.path.lexists(path):
             raise FileExistsError
-        with new_file(path, MODE) as beside, pa.parquet.ParquetWriter(beside, schema, compression="zstd") as writer:
+        with (
+            new_file(path, MODE) as beside,
+            pa.parquet.ParquetWriter(beside, schema, compression="zstd", write_page_checksum=True) as writer,
+        ):
             for part in _parts(documents.stored(now)):
                 writer.write_table(pa.Table.from_pydict(_columns(store, part, group is not None), schema), len(part))
                 count += len(part)

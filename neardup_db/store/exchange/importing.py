@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ... import fingerprint_files, limits
 from ...errors import FormatError, ParameterError
-from ...parameters import check_many, check_path
+from ...parameters import check_many, check_path, quoted
 from ...schemes import Scheme, scheme_from_settings
 from ...text import TextRules
 from ..layout.sketches import StoredValue
@@ -33,15 +33,17 @@ class FingerprintFiles:
     def __init__(self, paths: Any) -> None:
         given = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else check_many("paths", paths)
         self._pyarrow = fingerprint_files.pyarrow()
-        self._paths = [path for one in given for path in _listed(os.fspath(one))]
+        self._paths = [path for one in given for path in _listed(one)]
         if not self._paths:
             raise ParameterError("paths=[]: give the path of a Parquet file, or of a folder of them")
         self._settings: dict[str, dict[str, Any]] = {}
         self._required: tuple[Scheme, TextRules] | None = None
         for path in self._paths:
             with self._opened(path) as file:
-                self._check_columns(file.schema_arrow, path)
-                self._settings[path] = fingerprint_files.settings_in(file.schema_arrow, path)
+                with self._readable(path):
+                    schema = file.schema_arrow
+                self._check_columns(schema, path)
+                self._settings[path] = fingerprint_files.settings_in(schema, path)
 
     @property
     def scheme(self) -> Scheme:
@@ -63,6 +65,9 @@ class FingerprintFiles:
 
     def _check_columns(self, schema: Any, path: str) -> None:
         types = self._pyarrow.types
+        for name in (*_TYPES, "token_count", "group"):
+            if schema.names.count(name) > 1:
+                raise FormatError(f"{path} has several columns {name!r}: give files of fingerprints")
         for name, kind in _TYPES.items():
             if name not in schema.names:
                 raise FormatError(f"{path} has no column {name!r}: give files of fingerprints")
@@ -76,40 +81,46 @@ class FingerprintFiles:
         for path in self._paths:
             with self._opened(path) as file:
                 names = [name for name in ("key", "value", "token_count", "group") if name in file.schema_arrow.names]
-                for batch in self._batches(path, file, names):
-                    columns = {name: batch.column(name).to_pylist() for name in names}
-                    none = [None] * len(batch)
+                missing = sum(group.num_rows for group in _row_groups(file))
+                for columns in self._batches(path, file, names):
+                    none = [None] * len(columns["key"])
+                    missing -= len(none)
                     stored = map(StoredValue, columns["value"], columns.get("token_count", none))
                     yield from map(Imported, columns["key"], columns.get("group", none), stored)
+                if missing:  # pages of a kind that is not known are passed over
+                    raise FormatError(f"{path!r} is damaged: it says that it has {missing:,} rows more than it has")
 
     def _opened(self, path: str) -> Any:
         with self._readable(path):
-            return self._pyarrow.parquet.ParquetFile(path)
+            return self._pyarrow.parquet.ParquetFile(path, page_checksum_verification=True)
 
-    def _batches(self, path: str, file: Any, names: list[str]) -> Iterator[Any]:
+    def _batches(self, path: str, file: Any, names: list[str]) -> Iterator[dict[str, list[Any]]]:
         batches = file.iter_batches(_rows_at_once(file), columns=names)
         while True:
             with self._readable(path):
                 batch = next(batches, None)
-            if batch is None:
-                return
-            yield batch
+                if batch is None:
+                    return
+                columns = {name: batch.column(name).to_pylist() for name in names}
+            yield columns
 
     @contextmanager
     def _readable(self, path: str) -> Iterator[None]:
         try:
             yield
-        except (self._pyarrow.ArrowException, OSError) as error:
+        except (self._pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: of a name, or of a string
             raise FormatError(f"{path!r} cannot be read as Parquet: {error}") from error
 
 
-def _listed(given: str | bytes) -> Iterable[str]:
+def _listed(given: Any) -> Iterable[str]:
     """A file, or the Parquet files in a folder and those below it; what begins with a dot or an underscore is no data."""
+    if not isinstance(given, (str, bytes, os.PathLike)):
+        raise ParameterError(f"paths has {quoted(given)}, of type {type(given).__name__}: give paths of files or folders")
     path = os.fsdecode(given)
     if not os.path.isdir(path):
         if not os.path.exists(path):
             raise ParameterError(f"{path!r} is no file: give the path of a Parquet file, or of a folder of them")
-        return [check_path(given)]
+        return [check_path(path)]
     found = []
     for folder, folders, names in os.walk(path):
         folders[:] = [name for name in folders if name[0] not in "._"]
@@ -121,6 +132,9 @@ def _listed(given: str | bytes) -> Iterable[str]:
 
 def _rows_at_once(file: Any) -> int:
     """Rows that take the bytes of a batch, by the mean of the largest row group."""
-    groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
-    mean = max((group.total_byte_size / max(group.num_rows, 1) for group in groups), default=1)
+    mean = max((group.total_byte_size / max(group.num_rows, 1) for group in _row_groups(file)), default=1)
     return max(1, min(limits.BATCH_RECORDS, int(limits.IMPORTED_BYTES / max(mean, 1))))
+
+
+def _row_groups(file: Any) -> list[Any]:
+    return [file.metadata.row_group(i) for i in range(file.num_row_groups)]

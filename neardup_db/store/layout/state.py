@@ -295,6 +295,7 @@ class Store:
                     if began:
                         self._settle()
                     yield
+                    self.db.require_open()  # not in a child that was forked inside: the connection may be in the middle of a call
                     self._follow()
             except BaseException:
                 self.shared.choices = choices

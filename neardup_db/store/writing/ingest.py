@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from ... import clock, limits
@@ -49,7 +50,9 @@ class Ingest:
         self.segment = Segment(store, documents, writer.search, writer.clusters)
         self.options = options
         self.counts = dict.fromkeys(("added", "replaced", "ignored", "skipped", "matched"), 0)
-        self.problems: list[Skipped] = []
+        self.wrong: list[Skipped] = []
+        self.refused: list[Skipped] = []
+        """The first records that were left out, as they were read and as they were written: that runs behind, in its thread."""
         self.token_counts = TokenCounts()
         self.taken = 0
         self.reported = 0
@@ -75,7 +78,8 @@ class Ingest:
             except BaseException:
                 self._roll_back(*sys.exc_info())
                 raise
-        return AddReport(**self.counts, problems=tuple(self.problems))
+        problems = sorted([*self.wrong, *self.refused], key=attrgetter("record"))[:MOST_PROBLEMS]
+        return AddReport(**self.counts, problems=tuple(problems))
 
     def settle(self) -> None:
         """Write, file and connect all records that were taken, because the caller is about to use the index."""
@@ -153,7 +157,7 @@ class Ingest:
             if self.options.on_error != "skip":
                 raise type(error)(f"record {number}: {error}") from error
             self._batch.skipped.append(number)
-            self._skip(number, None, error)
+            self._skip(number, None, error, self.wrong)
 
     def _is_rebuilt(self) -> bool:
         """Whether the file has other settings than those by which records were checked; the store has the new ones afterwards.
@@ -164,10 +168,10 @@ class Ingest:
         with self._at_work(), self.store.reading():
             return self.store.epoch != epoch
 
-    def _skip(self, number: int, key: Key | None, why: NearDupError) -> None:
+    def _skip(self, number: int, key: Key | None, why: NearDupError, problems: list[Skipped]) -> None:
         self.counts["skipped"] += 1
-        if len(self.problems) < MOST_PROBLEMS:
-            self.problems.append(Skipped(number, key, str(why)))
+        if len(problems) < MOST_PROBLEMS:
+            problems.append(Skipped(number, key, str(why)))
 
     def _append(self, batch: Batch, record: Any) -> None:
         code = self.options.content == "code"
@@ -364,7 +368,7 @@ class Ingest:
         except DuplicateKeyError as error:
             if self.options.on_error != "skip":
                 raise DuplicateKeyError(f"record {batch.number(i)}: {error}") from error
-            self._skip(batch.number(i), record.key, error)
+            self._skip(batch.number(i), record.key, error, self.refused)
             return
         if outcome != "matched":
             self.counts[outcome] += 1
