@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .. import limits
+from ..arrays import Array, np
+from ..arrow import Source
 from ..fingerprint_files import digest
+from ..located import LocatedTexts
 from ..native import band_keys
 from ..schemes import MinHash
 from ..schemes.base import values_of
@@ -35,26 +38,29 @@ def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     return (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
 
 
-def texts_of(column: Any) -> list[Any]:
-    """The texts of a column of Arrow, None for null."""
-    texts: list[Any] = column.to_pylist()
-    return texts
+def texts_of(column: pa.Array) -> tuple[LocatedTexts, Array]:
+    """The texts of a column of Arrow, where they stand, and which of them are null (bool[n]): those are empty."""
+    with Source("text", column) as source:
+        (chunk,) = source.chunks()
+        texts, nulls = chunk[0].texts(0, len(column))
+    return texts, np.zeros(len(column), np.bool_) if nulls is None else nulls
 
 
 def _sketched(batch: pa.RecordBatch, scheme: MinHash, rules: TextRules) -> pa.RecordBatch:
     import pyarrow as pa
 
-    texts = texts_of(batch.column(1))
-    values = values_of(scheme.native, ["" if text is None else text for text in texts], rules)
-    keys = band_keys(scheme.native, values).tolist()
-    stored = values.split()
-    counts = [None if text is None else count for text, count in zip(texts, values.tokens.tolist(), strict=True)]
-    buckets = [[] if value is None else list(dict.fromkeys(row)) for value, row in zip(stored, keys, strict=True)]
+    texts, nulls = texts_of(batch.column(1))
+    values = values_of(scheme.native, texts, rules)
+    stored, keys = values.split(), band_keys(scheme.native, values)
+    new = np.ones(keys.shape, np.bool_)  # a row's keys ascend, so that repeated ones stand together
+    np.not_equal(keys[:, 1:], keys[:, :-1], out=new[:, 1:])
+    new &= (values.sizes() > 0)[:, None]
+    ends = np.concatenate(([0], np.cumsum(new.sum(axis=1)))).astype(np.int32)
     columns = [
         batch.column(0),
         pa.array(stored, pa.binary()),
-        pa.array(counts, pa.int64()),
-        pa.array(buckets, pa.list_(pa.int64())),
+        pa.array(values.tokens.astype(np.int64), mask=nulls),
+        pa.ListArray.from_arrays(pa.array(ends), pa.array(keys[new])),
         pa.array([None if value is None else digest(value) for value in stored], pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(columns, names=["key", "value", "token_count", "buckets", "digest"])
