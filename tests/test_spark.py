@@ -331,6 +331,23 @@ def test_executors_without_a_python_are_refused(spark: Any, monkeypatch: pytest.
     assert "PYSPARK_PYTHON" in message
 
 
+def test_reasons_of_python_without_its_stack() -> None:
+    """Of a report with a stack of calls the last error is told, to its end."""
+    from neardup_db.spark.executors import said_by
+
+    report = """
+An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "/lib/pyspark/worker.py", line 1, in main
+ValueError: of something before
+pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker: 3.9, in driver: 3.11.
+Please check the environment.
+"""
+    said = "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker: 3.9, in driver: 3.11."
+    assert said_by(report) == f"{said} Please check the environment."
+    assert said_by("no stack\nat all") == "no stack at all"
+
+
 # ---- day after day -----------------------------------------------------------------------------------------------------------
 
 

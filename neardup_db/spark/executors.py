@@ -70,6 +70,6 @@ def _remedy(version: str, python: str) -> str:
 
 def said_by(report: str) -> str:
     """The reason in a report of Java, or of Python, that has stacks of calls in it."""
-    of_java = re.search(r"^Caused by: (.*)$", report, re.MULTILINE)
+    of_java = re.findall(r"^Caused by: (.*)$", report, re.MULTILINE)
     of_python = re.search(r"^[\w.]*(?:Error|Exception): (?!.*^[\w.]*(?:Error|Exception): ).*", report, re.MULTILINE | re.DOTALL)
-    return of_java[1] if of_java else " ".join((of_python[0] if of_python else report).split())
+    return max(of_java, key=len) if of_java else " ".join((of_python[0] if of_python else report).split())
