@@ -1,12 +1,14 @@
 """The same documents through an index and through Spark on one machine: seconds, memory, bytes, shuffles and spill.
 
     python benchmarks/spark.py [--documents 1000000] [--master 'local[2]'] [--memory 6g] [--partitions 16] [--median 420]
-        [--cases plain equal template] [--folder FOLDER] > RESULT.md
+        [--edited 15] [--cases plain equal template] [--folder FOLDER] > RESULT.md
 
 Three inputs: documents of corpus.py alone; with 5 % of them texts that are there already; and with these and a tenth that are
-edits of one template (100,000 of a million). All are read from the same Parquet files. Clusters of both are compared. Every
-measurement runs in a process of its own; the figures of Spark are of its Java, its Python workers and the driver together,
-shuffles and spill from its event log.
+edits of one template (100,000 of a million), each of fewer than --edited words of 400. With 15 all match the template. With 30
+half match nothing, and what meets in a bucket without matching is compared pair by pair, by the index and by Spark.
+
+All are read from the same Parquet files. Clusters of both are compared. Every measurement runs in a process of its own; the
+figures of Spark are of its Java, its Python workers and the driver together, shuffles and spill from its event log.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ CASES = {"plain": (0.0, 0.0), "equal": (0.05, 0.0), "template": (0.05, 0.1)}
 """Shares of equal texts, and of edits of a template."""
 
 FILES, ROWS = 16, 5000
-TEMPLATE_WORDS, MOST_EDITED = 400, 30
+TEMPLATE_WORDS = 400
 SCHEME = MinHash(threshold=0.8, exact=True)
 
 
@@ -59,12 +61,12 @@ class Run:
 # ---- the input -------------------------------------------------------------------------------------------------------------
 
 
-def documents(count: int, case: str, median: int) -> Iterator[tuple[int, str]]:
+def documents(count: int, case: str, median: int, edited: int) -> Iterator[tuple[int, str]]:
     """(key, text) of all documents of a case, in an order that keeps equal ones apart."""
     equal, edits = (int(count * share) for share in CASES[case])
     random = np.random.default_rng(1)
     places = random.permutation(count)
-    texts = itertools.chain(_with_equal(count - equal - edits, equal, median), _edits(edits, random))
+    texts = itertools.chain(_with_equal(count - equal - edits, equal, median), _edits(edits, edited, random))
     return zip(places.tolist(), texts, strict=True)
 
 
@@ -79,23 +81,23 @@ def _with_equal(count: int, equal: int, median: int) -> Iterator[str]:
     yield from itertools.repeat(text, left)
 
 
-def _edits(count: int, random: np.random.Generator) -> Iterator[str]:
+def _edits(count: int, edited: int, random: np.random.Generator) -> Iterator[str]:
     template = [f"word{i}" for i in range(TEMPLATE_WORDS)]
     for number in range(count):
         text = list(template)
-        for place in random.integers(0, TEMPLATE_WORDS, random.integers(0, MOST_EDITED)):
+        for place in random.integers(0, TEMPLATE_WORDS, random.integers(0, edited)):
             text[place] = f"edit{number}x{place}"
         yield " ".join(text)
 
 
-def write(folder: Path, count: int, case: str, median: int) -> int:
+def write(folder: Path, count: int, case: str, median: int, edited: int) -> int:
     """The input as Parquet files; returns the bytes of its texts."""
     folder.mkdir(parents=True)
     size, writers = 0, []
     schema = pa.schema([("id", pa.int64()), ("body", pa.string())])
     try:
         writers = [pq.ParquetWriter(folder / f"part-{i:02}.parquet", schema, compression="zstd") for i in range(FILES)]
-        rows = documents(count, case, median)
+        rows = documents(count, case, median, edited)
         for turn in itertools.count():
             part = list(itertools.islice(rows, ROWS))
             if not part:
@@ -234,6 +236,7 @@ def main() -> None:
     parser.add_argument("--memory", default="6g", help="of Java")
     parser.add_argument("--partitions", default="16", help="of shuffles")
     parser.add_argument("--median", type=int, default=corpus.MEDIAN_WORDS, help="words of a text")
+    parser.add_argument("--edited", type=int, default=15, help="words of the template are changed, fewer than this many")
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--folder", help="for inputs and outputs; a temporary one unless given")
     options = parser.parse_args()
@@ -250,7 +253,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=options.folder, prefix="neardup-spark-bench-") as folder:
         for case in options.cases:
             given = Path(folder) / case
-            sizes[case] = write(given, options.documents, case, options.median)
+            sizes[case] = write(given, options.documents, case, options.median, options.edited)
             note(f"{case}: {sizes[case] / 1e6:,.0f} MB of text")
             for run, extra in ((run_index, ()), (run_spark, (settings,))):
                 with tempfile.TemporaryDirectory(dir=folder) as work:
@@ -272,6 +275,7 @@ def main() -> None:
     listed = ", ".join(f"{case} {size / 1e6:,.0f} MB" for case, size in sizes.items())
     print(
         f"\n{options.documents:,} documents, {listed}; {SCHEME!r}. "
+        f"Edits of the template: fewer than {options.edited} words. "
         f"Spark {options.master}, {options.memory} of Java, {options.partitions} partitions of shuffles.\n"
     )
     print(table(header, rows))

@@ -14,6 +14,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from .arrays import np
 from .arrow import texts_and_nulls
 from .errors import CorruptIndexError, FormatError, MismatchError, ParameterError
 from .native import Values, band_keys, lib
@@ -124,12 +125,23 @@ def fingerprint_schema(scheme: Scheme, rules: TextRules | None = None, *, key: s
 def columns_of(scheme: Scheme, values: Values) -> dict[str, Any]:
     """The columns of a file, but for key and group, of the stored values of texts."""
     stored = values.split()
-    buckets: list[list[int] | None] = [None] * len(stored)
-    if scheme.plan == "bands":
-        rows = band_keys(scheme.native, values).tolist()
-        buckets = [[] if value is None else list(dict.fromkeys(row)) for value, row in zip(stored, rows, strict=True)]
     digests = [None if value is None else digest(value) for value in stored]
-    return {"value": stored, "token_count": values.tokens.astype("int64"), "buckets": buckets, "digest": digests}
+    tokens = values.tokens.astype(np.int64)
+    return {"value": stored, "token_count": tokens, "buckets": _buckets(scheme, values), "digest": digests}
+
+
+def _buckets(scheme: Scheme, values: Values) -> Any:
+    """Where each value stands in the band table, as an array of lists: each bucket once, none for an empty value, null where the
+    scheme has no such table."""
+    pa = pyarrow()
+    if scheme.plan != "bands":
+        return pa.nulls(len(values.ends), pa.list_(pa.int64()))
+    keys = band_keys(scheme.native, values)
+    new = np.ones(keys.shape, np.bool_)  # the keys of a row ascend, so that equal ones stand together
+    np.not_equal(keys[:, 1:], keys[:, :-1], out=new[:, 1:])
+    new &= (values.sizes() > 0)[:, None]
+    ends = np.concatenate(([0], np.cumsum(new.sum(axis=1)))).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(ends), pa.array(keys[new]))
 
 
 def _as_indexed(scheme: Any, rules: TextRules) -> Scheme:

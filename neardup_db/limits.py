@@ -127,6 +127,10 @@ SPARK_BLOCK = 4096
 SPARK_GROUP_BYTES = 32 << 20
 """Of values in groups that one call connects."""
 
+SPARK_EDGES = 1 << 20
+"""Edges that one task of an executor connects, with some hundred bytes of memory each. More are connected by all executors, in
+rounds."""
+
 # ---- upkeep ----------------------------------------------------------------------------------------------------------------
 
 REBUILT_PAGE = 2000

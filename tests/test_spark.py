@@ -5,15 +5,29 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import sys
+import venv
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from neardup_db import DuplicateKeyError, Index, MinHash, MismatchError, NearDupError, ParameterError, TextRules, demo, limits
+from neardup_db import (
+    DuplicateKeyError,
+    Index,
+    MinHash,
+    MismatchError,
+    NearDupError,
+    ParameterError,
+    TextRules,
+    __version__,
+    demo,
+    limits,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::FutureWarning")]
 
@@ -47,7 +61,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         builder = builder.config(name, value)
     os.chdir(folder)  # Python's workers begin here, and import what is installed, not what lies about
     try:
-        session = builder.getOrCreate()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PYSPARK_PYTHON", sys.executable)  # they are python3 of the PATH else
+            session = builder.getOrCreate()
     finally:
         os.chdir(before)
     session.sparkContext.setLogLevel("OFF")
@@ -171,6 +187,7 @@ def test_parts_of_a_cut_bucket_that_slices_have_not_connected(spark: Any, monkey
     """With slices of three documents and blocks of two, what meets in a bucket is compared all the same."""
     from neardup_db.spark import near_duplicates
 
+    monkeypatch.setattr(limits, "SPARK_EDGES", 10)
     monkeypatch.setattr(limits, "SPARK_GROUP", 3)
     monkeypatch.setattr(limits, "SPARK_BLOCK", 2)
     texts, rules = synthetic(60, 5, words=12), TextRules(shingle=1)
@@ -260,6 +277,77 @@ def test_keys_that_are_none(spark: Any) -> None:
         near_duplicates(spark.createDataFrame([(1.0, "a")], "id double, body string"), "id", "body")
 
 
+# ---- executors that lack what they need --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python without any package."""
+    folder = tmp_path_factory.mktemp("bare")
+    venv.create(folder, symlinks=True)
+    return folder / "bin" / "python"
+
+
+def refused(spark: Any, monkeypatch: pytest.MonkeyPatch, python: Path) -> str:
+    """The error of a run whose executors have another Python; nothing was written."""
+    from neardup_db.spark import near_duplicates
+
+    folder = python.parent / "tables"
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))
+    with pytest.raises(ParameterError) as caught:
+        near_duplicates(frame(spark, [(1, "a")]), "id", "body", work_dir=f"file:{folder}")
+    assert not folder.exists()
+    return str(caught.value)
+
+
+def test_executors_without_the_package_are_refused(spark: Any, monkeypatch: pytest.MonkeyPatch, bare_python: Path) -> None:
+    """The error names the Python of the executors and two remedies, before any work."""
+    message = refused(spark, monkeypatch, bare_python)
+    assert f"{bare_python} (" in message
+    assert "cannot import neardup_db (ModuleNotFoundError: No module named 'neardup_db')" in message
+    assert f"{bare_python} -m pip install 'neardup-db[spark]=={__version__}'" in message
+    assert "PYSPARK_PYTHON" in message
+
+
+def test_executors_with_another_version_are_refused(spark: Any, monkeypatch: pytest.MonkeyPatch, bare_python: Path) -> None:
+    """An older package there, or none of Arrow, is told by name."""
+    (packages,) = (bare_python.parent.parent / "lib").glob("python3.*/site-packages")
+    package = packages / "neardup_db.py"
+    package.write_text("__version__ = '0.0.1'")
+    assert "cannot import pyarrow" in refused(spark, monkeypatch, bare_python)
+    arrow = packages / "pyarrow.py"
+    arrow.write_text("__version__ = '26.0'")
+    try:
+        assert f"has neardup_db 0.0.1, the driver {__version__}" in refused(spark, monkeypatch, bare_python)
+    finally:
+        package.unlink()
+        arrow.unlink()
+
+
+def test_executors_without_a_python_are_refused(spark: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What Spark says of a Python that cannot start is said before any work, with the remedy."""
+    message = refused(spark, monkeypatch, tmp_path / "bin" / "no-such-python")
+    assert "no-such-python" in message
+    assert "PYSPARK_PYTHON" in message
+
+
+def test_reasons_of_python_without_its_stack() -> None:
+    """Of a report with a stack of calls the last error is told, to its end."""
+    from neardup_db.spark.executors import said_by
+
+    report = """
+An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "/lib/pyspark/worker.py", line 1, in main
+ValueError: of something before
+pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker: 3.9, in driver: 3.11.
+Please check the environment.
+"""
+    said = "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker: 3.9, in driver: 3.11."
+    assert said_by(report) == f"{said} Please check the environment."
+    assert said_by("no stack\nat all") == "no stack at all"
+
+
 # ---- day after day -----------------------------------------------------------------------------------------------------------
 
 
@@ -338,23 +426,51 @@ def labels_by_union(edges: Iterable[tuple[int, int]]) -> dict[int, int]:
 GRAPHS = st.lists(st.lists(st.tuples(st.integers(0, 14), st.integers(0, 14)), max_size=25), min_size=10, max_size=25)
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@pytest.mark.parametrize("few", [0, 1 << 20])
+@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(graphs=GRAPHS)
-def test_components_are_those_of_union_and_find(spark: Any, tmp_path: Path, graphs: list[list[tuple[int, int]]]) -> None:
-    """Random graphs, side by side in one: each vertex hangs on the smallest of its component, and no other edge is left."""
+def test_components_are_those_of_union_and_find(
+    spark: Any, tmp_path: Path, few: int, graphs: list[list[tuple[int, int]]]
+) -> None:
+    """Random graphs, side by side in one: each vertex hangs on the smallest of its component, and no other edge is left, whether
+    all executors make the rounds or one task."""
     from neardup_db.spark.components import components
 
     edges = [(100 * number + a, 100 * number + b) for number, graph in enumerate(graphs) for a, b in graph]
     edges += [(9000 + i, 9001 + i) for i in range(20)] + [(9500, 9500 + i) for i in range(40)]  # a path, a star
-    found = components(tables_of(spark, tmp_path), spark.createDataFrame(edges, "a long, b long"), "random", 100)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "SPARK_EDGES", few)
+        found = components(tables_of(spark, tmp_path), spark.createDataFrame(edges, "a long, b long"), "random", 100)
     expected = {vertex: label for vertex, label in labels_by_union(edges).items() if vertex != label}
     assert sorted((row.larger, row.smaller) for row in found.collect()) == sorted(expected.items())
 
 
-def test_a_cap_that_is_reached_is_an_error(spark: Any, tmp_path: Path) -> None:
+@settings(max_examples=200)
+@given(graph=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=60))
+def test_components_of_few_edges(graph: list[tuple[int, int]]) -> None:
+    """The labels of numbered vertices are those of union and find, also of those that have no edge."""
+    from neardup_db.spark.components import smallest_of_components
+
+    a, b = (np.array([edge[end] for edge in graph], np.int64) for end in (0, 1))
+    expected = labels_by_union(graph)
+    assert smallest_of_components(31, a, b).tolist() == [expected.get(vertex, vertex) for vertex in range(31)]
+
+
+def test_strings_of_few_edges_are_ordered_as_spark_does(spark: Any, tmp_path: Path) -> None:
+    """The smallest key is the one whose bytes are, of any letters."""
+    from neardup_db.spark.components import components
+
+    keys = ["a", "Z", "\u00e9", "\U0001f600", "\uff5e"]
+    pairs = spark.createDataFrame([(key, "\uff5e") for key in keys], "a string, b string")
+    found = components(tables_of(spark, tmp_path), pairs, "letters", 100)
+    assert sorted((row.larger, row.smaller) for row in found.collect()) == sorted((key, "Z") for key in keys if key != "Z")
+
+
+def test_a_cap_that_is_reached_is_an_error(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A path takes more rounds than one: no half-made clusters come back."""
     from neardup_db.spark.components import components
 
+    monkeypatch.setattr(limits, "SPARK_EDGES", 0)
     path = spark.createDataFrame([(i, i + 1) for i in range(64)], "a long, b long")
     with pytest.raises(NearDupError, match="after 1 rounds"):
         components(tables_of(spark, tmp_path), path, "path", 1)
@@ -364,6 +480,7 @@ def test_a_table_that_lost_a_file_is_an_error(spark: Any, tmp_path: Path, monkey
     """A file that is gone when a step is read again, or between two rounds, ends the run."""
     from neardup_db.spark import components, tables
 
+    monkeypatch.setattr(limits, "SPARK_EDGES", 0)
     path = spark.createDataFrame([(i, i + 1) for i in range(64)], "a long, b long")
 
     def lose(folder: str) -> None:

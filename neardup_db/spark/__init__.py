@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from ..errors import ParameterError
+from ..native import lib, text_of
 from ..parameters import check_choice, check_flag, check_integer, check_kind
 from ..schemes import MinHash
 from ..text import TextRules
+from .executors import require_package
 from .near import (
     KEEPS,
     Settings,
@@ -78,19 +80,21 @@ def near_duplicates(
     """
     settings, texts = _checked(scheme, rules, exact, keep, earlier, max_rounds), documents_of(df, key, text)
     spark, today = df.sparkSession, len(earlier)
+    require_package(spark, text_of(lib.nd_version()))
     tables = Tables(spark, work_dir)
     days = [saved(spark, folder, settings) for folder in earlier]
     paths = {name: None if save is None else f"{save.rstrip('/')}/{name}" for name in ("fingerprints", "matches", "clusters")}
     with batches_by_bytes(spark):
-        new = sketched(tables, texts, settings.scheme, settings.rules, paths["fingerprints"], distinct=key is None)
+        new, count = sketched(tables, texts, settings.scheme, settings.rules, paths["fingerprints"], distinct=key is None)
         documents = all_days([*(fingerprints for fingerprints, _ in days), new])
         require_distinct(documents.select("key"))
         before = spark.createDataFrame([], _matches_schema(new))
         for _, pairs in days:
             before = before.unionByName(pairs)
         found = matches(tables, documents, before, today, settings)
-        tables.write(found.pairs, "matches", path=paths["matches"])
-        answer = clusters(tables, documents, found.edges, today, settings, paths["clusters"], new.count())
+        if save is not None:
+            tables.write(found.pairs, "matches", path=paths["matches"])
+        answer = clusters(tables, documents, found.edges, today, settings, paths["clusters"], count)
     tables.drop_all_but("clusters")
     return answer
 

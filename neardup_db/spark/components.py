@@ -4,17 +4,23 @@ Vassilvitskii, "Connected Components in MapReduce and Beyond", 2014).
 An edge has the larger key first. Large-star hangs the larger neighbours of each vertex on the smallest one of its neighbourhood,
 small-star the smaller ones and the vertex itself. Neither connects or parts anything, neither loses a vertex; when all edges make
 stars, the smallest key of each component is the centre of its star.
+
+A round over few edges is one task that makes all stars: such a round costs what its jobs cost, not what its edges do.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from .. import limits
+from ..arrays import Array, np
 from ..errors import NearDupError
 from .sql import F
 from .tables import Tables
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 LARGER, SMALLER = "larger", "smaller"
@@ -37,13 +43,14 @@ def components(tables: Tables, pairs: DataFrame, name: str, most_rounds: int) ->
         .where(F.col(LARGER) != F.col(SMALLER))
         .distinct()
     )
-    edges, _ = tables.write(edges, f"{name}-0")
+    edges, figures = tables.write(edges, f"{name}-0")
     shape = shape_of(edges)
     vertices = shape.vertices
     for number in range(1, most_rounds + 1):
         if not shape.loose:
             return edges
-        edges, _ = tables.write(small_star(large_star(edges)), f"{name}-{number}")
+        nearer = stars_of_few(edges) if figures["rows"] <= limits.SPARK_EDGES else small_star(large_star(edges))
+        edges, figures = tables.write(nearer, f"{name}-{number}")
         shape = shape_of(edges)
         if shape.vertices != vertices:
             raise NearDupError(
@@ -75,6 +82,40 @@ def small_star(edges: DataFrame) -> DataFrame:
     others = edges.join(smallest, LARGER).where(F.col(SMALLER) != F.col("centre"))
     hung = others.select(F.col(SMALLER).alias(LARGER), F.col("centre").alias(SMALLER))
     return hung.union(smallest.select(LARGER, F.col("centre").alias(SMALLER))).distinct()
+
+
+def stars_of_few(edges: DataFrame) -> DataFrame:
+    """Each vertex but the smallest of its component, with that: by one task, which holds all edges."""
+    kind = edges.schema[LARGER].dataType.simpleString()
+    return edges.coalesce(1).mapInArrow(_stars, f"{LARGER} {kind}, {SMALLER} {kind}")
+
+
+def _stars(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    given = list(batches)
+    if not given:
+        return
+    edges = pa.Table.from_batches(given)
+    keys = pa.chunked_array([*edges[LARGER].chunks, *edges[SMALLER].chunks]).unique().sort()
+    ends = (pc.index_in(edges[name], value_set=keys).to_numpy() for name in (LARGER, SMALLER))
+    labels = smallest_of_components(len(keys), *ends)
+    hung = np.flatnonzero(labels != np.arange(len(keys)))
+    yield pa.RecordBatch.from_arrays([keys.take(pa.array(hung)), keys.take(pa.array(labels[hung]))], names=[LARGER, SMALLER])
+
+
+def smallest_of_components(count: int, a: Array, b: Array) -> Array:
+    """The smallest vertex of the component of each of so many vertices, int64[count], by the two ends of each edge."""
+    labels = np.arange(count)
+    while True:
+        ends = labels[a], labels[b]
+        apart = ends[0] != ends[1]
+        if not apart.any():
+            return labels
+        np.minimum.at(labels, np.maximum(*ends)[apart], np.minimum(*ends)[apart])  # labels only fall: there are no circles
+        while not np.array_equal(labels, lower := labels[labels]):
+            labels = lower
 
 
 def shape_of(edges: DataFrame) -> Shape:

@@ -65,8 +65,8 @@ def content_key(text: str) -> Column:
 
 def sketched(
     tables: Tables, documents: DataFrame, scheme: MinHash, rules: TextRules, path: str | None, distinct: bool
-) -> DataFrame:
-    """The fingerprints of documents, written. ParameterError for null keys."""
+) -> tuple[DataFrame, int]:
+    """The fingerprints of documents, written, and how many they are. ParameterError for null keys."""
     kind = documents.schema["key"].dataType.simpleString()
     settings = {SETTINGS: json.dumps(settings_of(scheme, rules))}
     made = documents.mapInArrow(sketcher(scheme, rules), f"key {kind}, {_FINGERPRINTS}")
@@ -76,7 +76,7 @@ def sketched(
     frame, figures = tables.write(made, "fingerprints", path=path, nulls=F.count(F.when(F.col("key").isNull(), True)))
     if figures["nulls"]:
         raise ParameterError(f"{figures['nulls']:,} rows have no key: fill the nulls, leave such rows out, or give key=None")
-    return frame
+    return frame, figures["rows"]
 
 
 @contextmanager

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .. import limits
+from ..arrow import texts_and_nulls
 from ..fingerprint_files import columns_of
 from ..schemes import MinHash
 from ..schemes.base import values_of
@@ -34,24 +35,16 @@ def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     return (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
 
 
-def texts_of(column: Any) -> list[Any]:
-    """The texts of a column of Arrow, None for null."""
-    texts: list[Any] = column.to_pylist()
-    return texts
-
-
 def _sketched(batch: pa.RecordBatch, scheme: MinHash, rules: TextRules) -> pa.RecordBatch:
     import pyarrow as pa
 
-    texts = texts_of(batch.column(1))
-    values = values_of(scheme.native, ["" if text is None else text for text in texts], rules)
-    made = columns_of(scheme, values)
-    counts = [None if text is None else count for text, count in zip(texts, made["token_count"].tolist(), strict=True)]
+    texts, nulls = texts_and_nulls("text", batch.column(1), None, "")
+    made = columns_of(scheme, values_of(scheme.native, texts, rules))
     columns = [
         batch.column(0),
         pa.array(made["value"], pa.binary()),
-        pa.array(counts, pa.int64()),
-        pa.array(made["buckets"], pa.list_(pa.int64())),
+        pa.array(made["token_count"], mask=nulls),
+        made["buckets"],
         pa.array(made["digest"], pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(columns, names=["key", "value", "token_count", "buckets", "digest"])

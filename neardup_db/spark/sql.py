@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from pyspark import errors, sql
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
+
+    protocol: Any
 else:
 
     class _Later:
@@ -27,7 +29,7 @@ else:
                     "neardup_db.spark needs Spark: pip install 'neardup-db[spark]', and Java 17 or later"
                 ) from error
 
-    errors, sql = _Later("pyspark.errors"), _Later("pyspark.sql")
+    errors, sql, protocol = _Later("pyspark.errors"), _Later("pyspark.sql"), _Later("py4j.protocol")
     F, T = _Later("pyspark.sql.functions"), _Later("pyspark.sql.types")
 
-__all__ = ["F", "T", "errors", "sql"]
+__all__ = ["F", "T", "errors", "protocol", "sql"]

@@ -1,0 +1,75 @@
+"""Whether the Pythons of the executors have this neardup_db: asked by one small job, before any work."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ParameterError
+from .sql import F, errors, protocol
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ROWS = 256
+"""They are spread over the cores of all executors."""
+
+
+def require_package(spark: SparkSession, version: str) -> None:
+    """ParameterError, with the executor's Python and the remedy, where one lacks neardup_db, has another version, or fails."""
+    question = F.udf(asker(), "string", useArrow=False)  # by rows: batches of Arrow need pyarrow there
+    try:
+        answers = spark.range(_ROWS).select(question("id").alias("answer")).collect()
+    except (errors.PySparkException, protocol.Py4JJavaError) as error:
+        said = said_by(str(error))
+        raise ParameterError(f"the Python of the executors cannot run ({said}). {_remedy(version, 'python3')}") from error
+    for answer in {row["answer"] for row in answers}:
+        problem = problem_of(json.loads(answer), version)
+        if problem is not None:
+            raise ParameterError(problem)
+
+
+def asker() -> Callable[[Any], str]:
+    """What an executor runs. It is a function within a function, which travels with its code and imports nothing of ours."""
+
+    def ask(_: Any) -> str:
+        import importlib
+        import json
+        import sys
+
+        found = {"python": sys.executable, "release": sys.version.split()[0]}
+        for name in ("neardup_db", "pyarrow"):
+            try:
+                found[name] = importlib.import_module(name).__version__
+            except Exception as error:  # whatever a package raises that was built for another Python
+                found[f"{name} failed"] = f"{type(error).__name__}: {error}"
+        return json.dumps(found)
+
+    return ask
+
+
+def problem_of(found: dict[str, str], version: str) -> str | None:
+    """What is wrong with the Python that gave this answer, and the remedy; None if nothing is."""
+    python = f"the Python of an executor, {found['python']} ({found['release']}),"
+    for name in ("neardup_db", "pyarrow"):
+        if name not in found:
+            return f"{python} cannot import {name} ({found[f'{name} failed']}). {_remedy(version, found['python'])}"
+    if found["neardup_db"] != version:
+        return f"{python} has neardup_db {found['neardup_db']}, the driver {version}. {_remedy(version, found['python'])}"
+    return None
+
+
+def _remedy(version: str, python: str) -> str:
+    return (
+        f"Install there with {python} -m pip install 'neardup-db[spark]=={version}', or name a Python that has it before the "
+        "session begins: PYSPARK_PYTHON in the environment, or spark.pyspark.python with spark-submit. Nothing was computed"
+    )
+
+
+def said_by(report: str) -> str:
+    """The reason in a report of Java, or of Python, that has stacks of calls in it."""
+    of_java = re.findall(r"^Caused by: (.*)$", report, re.MULTILINE)
+    of_python = re.search(r"^[\w.]*(?:Error|Exception): (?!.*^[\w.]*(?:Error|Exception): ).*", report, re.MULTILINE | re.DOTALL)
+    return max(of_java, key=len) if of_java else " ".join((of_python[0] if of_python else report).split())
