@@ -192,6 +192,8 @@ def steps(run: Callable[[], Any]) -> int:
         counted += 1
 
     before = sys.gettrace(), sys.getprofile()
+    gc.collect()
+    gc.disable()  # what other tests left to be finalized takes steps too
     sys.setprofile(called)
     sys.settrace(traced)
     try:
@@ -199,6 +201,7 @@ def steps(run: Callable[[], Any]) -> int:
     finally:
         sys.settrace(before[0])
         sys.setprofile(before[1])
+        gc.enable()
     return counted
 
 

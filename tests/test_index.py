@@ -119,7 +119,7 @@ WRONG_CALLS: list[tuple[str, Any, str]] = [
     ("query empty threshold", lambda i: i.query("", threshold=0.1), "threshold=0.1"),
     ("query_many str", lambda i: i.query_many("text"), "texts='text'"),
     ("query_many int", lambda i: i.query_many(5), "texts=5"),
-    ("query_many text", lambda i: i.query_many(["x", 5]), "text=5"),
+    ("query_many text", lambda i: i.query_many(["x", 5]), "texts[1]=5"),
     ("pairs threshold", lambda i: i.pairs(0.1), "threshold=0.1"),
     ("pairs threshold type", lambda i: i.pairs("x"), "threshold"),
     ("clusters", lambda i: i.clusters(0), "min_size=0"),

@@ -376,7 +376,8 @@ def test_dictionaries_of_several_files_become_one(tmp_path: Path, name: str) -> 
 def test_tables_come_from_a_pipe_and_go_into_one(tmp_path: Path, name: str) -> None:
     """- reads standard input, with --format, and writes standard output: no file needs to be sought."""
     path = write(tmp_path / f"in{FORMATS[name]}", stories([ONE, NEARLY, OTHER]))
-    command = ["neardup", "dedup", "-", "--format", "parquet" if name == "parquet" else "arrow", "-o", "-"]
+    program = [sys.executable, "-c", "from neardup_db.cli import main; main()"]
+    command = [*program, "dedup", "-", "--format", "parquet" if name == "parquet" else "arrow", "-o", "-"]
     told = subprocess.run(command, input=path.read_bytes(), capture_output=True, check=True, cwd=tmp_path)
     assert_rows(read(told.stdout), read(path), [True, False, True])
 
