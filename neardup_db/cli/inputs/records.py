@@ -154,7 +154,8 @@ class RecordSource:
         self.skipped = 0
         self.problems: list[Problem] = []
         self.replaced = 0
-        self._columns: Sequence[str] | None = None
+        self._columns: dict[Path, Sequence[str]] = {}
+        """Of each file of CSV or TSV the names of its columns."""
         self._number = 0
         self._called = self.name
         self._input: InputFile | None = None
@@ -222,12 +223,12 @@ class RecordSource:
             row = next(reader, [])
         except csv.Error as error:
             raise self._error(place.line, f"not a valid row ({error})") from error
-        return self._row_record(self.columns, row, raw, place)
+        return self._row_record(self._columns[file.path], row, raw, place)
 
     @property
     def columns(self) -> Sequence[str]:
-        """Names of the columns of CSV and TSV that was read."""
-        return self._columns or ()
+        """Names of the columns of the first file of CSV or TSV that was read."""
+        return next(iter(self._columns.values()), ())
 
     @property
     def delimiter(self) -> str:
@@ -301,7 +302,7 @@ class RecordSource:
         names = rows.next()
         if not isinstance(names, list):
             return
-        if self._columns is None:
+        if not self._columns:
             self.header += bytes(rows.raw)
         self._check_header(names)
         while (row := self._guarded(rows.next)) is not END:
@@ -315,11 +316,11 @@ class RecordSource:
         for field in (*self.options.text_fields, self.options.id_field):
             if field is not None and field not in names:
                 raise InputError(f"{self._called}, line 1: no column {field!r}; the header has {listed(names)}. {remedy}")
-        self._columns = self._columns or names
-        if self.options.one_header and names != self._columns:
+        self._columns[self._file] = names
+        if self.options.one_header and names != self.columns:
             first = self._named[self.files[0]].name
             raise InputError(
-                f"{self._called}, line 1: the columns are {listed(names)}, those of {first} {listed(self._columns)}: "
+                f"{self._called}, line 1: the columns are {listed(names)}, those of {first} {listed(self.columns)}: "
                 "files with different columns do not go into one; choose files with the same columns"
             )
 
