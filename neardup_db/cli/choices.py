@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
@@ -20,9 +20,10 @@ from ..parameters import Measure
 from ..schemes.base import SetScheme
 from ..store.database.open import open_scratch
 from ..values import Match
+from .inputs.fields import ABSENT, found
 from .inputs.lines import RecordError
 from .inputs.passes import Passes
-from .inputs.records import InputRecord, ReadOptions
+from .inputs.records import InputRecord
 from .inputs.source import Source
 from .inputs.tables import TableSource
 from .options import open_index
@@ -69,28 +70,6 @@ class KeepOption(click.ParamType[Keep]):
         return keep
 
 
-# ---- the fields of records ---------------------------------------------------------------------------------------------
-
-_ABSENT = object()
-"""The value of a field that a record does not have."""
-
-
-def field_of(record: InputRecord, name: str, options: ReadOptions) -> Any:
-    """The value of a record's field; dots in its name lead into objects, unless there is a field of that name as it stands."""
-    if name in record.fields:
-        return record.fields[name]
-    if options.text_fields == (name,):
-        return record.text
-    if not record.named and name in (("id", "key") if options.id_field is None else (options.id_field,)):
-        return record.key
-    value: Any = record.fields
-    for part in name.split("."):
-        if not isinstance(value, Mapping) or part not in value:
-            return _ABSENT
-        value = value[part]
-    return value
-
-
 def check_fields(source: Source, keep: Keep, added: Sequence[str]) -> None:
     """Refuses, before the work, a rule whose field the input has not, and fields to be added that it has. Each record of JSON may
     have other fields, so for these it can be no more than a note."""
@@ -105,7 +84,7 @@ def check_fields(source: Source, keep: Keep, added: Sequence[str]) -> None:
         for name in added:
             if name in (source.schema.names if isinstance(source, TableSource) else record.fields):
                 raise ParameterError(f"{source.name} has a field {name!r} already, which --mark would write: rename it first")
-    if keep.rule != "by" or not first or any(field_of(record, keep.field, source.options) is not _ABSENT for record in first):
+    if keep.rule != "by" or not first or any(found(record.fields, keep.field) is not ABSENT for record in first):
         return
     if source.format == "jsonl":
         note(f"{source.name}: {asked}: none of the first records has a field {keep.field!r}; the first one {_fields(first[0])}")
@@ -137,14 +116,15 @@ class Choice:
         if self._keep.rule == "longest":
             self._values[record.number] = len(record.text)
         elif self._keep.rule == "by":
-            value = field_of(record, self._keep.field, self._passes.source.options)
-            if value is _ABSENT:
+            value = found(record.fields, self._keep.field)
+            if value is ABSENT:
                 self._without = record
             else:
                 self._values[record.number] = value if value == value else None  # nan is no value
 
-    def kept(self, clusters: Sequence[Sequence[int]]) -> Iterator[int]:
-        """Of each cluster, given by the ascending numbers of its records, the number of the record that stays."""
+    def kept(self, clusters: Sequence[Sequence[int]], records: int) -> Iterator[int]:
+        """Of each cluster, given by the ascending numbers of its records, the number of the record that stays; `records`: how many
+        the input has."""
         if self._keep.rule in ("first", "last"):
             place = 0 if self._keep.rule == "first" else -1
             yield from (numbers[place] for numbers in clusters)
@@ -154,7 +134,7 @@ class Choice:
         choose = min if self._keep.smallest else max  # of equal ones both give the first
         for numbers in clusters:
             valued = [number for number in numbers if self._values.get(number) is not None]
-            self._require_comparable(valued)
+            self._require_comparable(valued, records)
             yield choose(valued, key=self._values.__getitem__) if valued else numbers[0]
 
     def _prepare(self, clusters: Sequence[Sequence[int]]) -> None:
@@ -178,19 +158,19 @@ class Choice:
             example = next(texts[number] for number, value in numbers.items() if value is None)
             note(f"--keep {self._keep}: {shown(example)!r} is no number, so all values are compared as text")
 
-    def _require_comparable(self, numbers: Sequence[int]) -> None:
+    def _require_comparable(self, numbers: Sequence[int], records: int) -> None:
         """RecordError for the first value that cannot be compared with the first of all."""
         kinds = [_kind(self._values[number]) for number in numbers]
         for number, kind in zip(numbers, kinds, strict=True):
             if kind is None:
-                raise self._error(number, "numbers or text are needed", number)
+                raise self._error(number, "numbers or text are needed", number, records)
             if kind != kinds[0]:
-                raise self._error(number, f"{kind}; values of one kind are needed", numbers[0])
+                raise self._error(number, f"{kind}; values of one kind are needed", numbers[0], records)
 
-    def _error(self, number: int, reason: str, other: int) -> RecordError:
+    def _error(self, number: int, reason: str, other: int, total: int) -> RecordError:
         """The error of a record's value, which names its place and the value of another record."""
         source, field = self._passes.source, self._keep.field
-        chosen = np.zeros(max(number, other), bool)
+        chosen = np.zeros(total, bool)
         chosen[[number - 1, other - 1]] = True
         records = {record.number: record for record in self._passes.chosen(chosen)}
         value, beside = (shown(repr(self._values[one]))[:60] for one in (number, other))

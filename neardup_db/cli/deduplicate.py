@@ -164,7 +164,7 @@ def _chosen(
     removed = np.zeros(summary.records, bool)
     marks = _marks(comparison, index, summary.records) if plan.mark else None
     members = [sorted(int(key) for key in cluster.keys) for cluster in clusters]
-    for number, (numbers, kept) in enumerate(zip(members, choice.kept(members), strict=True), 1):
+    for number, (numbers, kept) in enumerate(zip(members, choice.kept(members, summary.records), strict=True), 1):
         places = np.array(numbers) - 1
         removed[places] = True
         if marks is not None:

@@ -4,10 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
+ABSENT = object()
+"""The value of a field that a record does not have."""
+
+
+def found(fields: dict[str, Any], name: str) -> Any:
+    """The value of a field, or ABSENT. Dots in the name lead into objects, unless there is a field of that name as it stands.
+
+    >>> from neardup_db.cli.inputs.fields import ABSENT, found
+    >>> record = {"doc": {"body": "a"}}
+    >>> found(record, "doc.body"), found(record, "doc.no") is ABSENT
+    ('a', True)
+    """
+    if name in fields:
+        return fields[name]
+    value: Any = fields
+    for step in name.split("."):
+        if not isinstance(value, dict) or step not in value:
+            return ABSENT
+        value = value[step]
+    return value
+
 
 def taken(fields: dict[str, Any], name: str) -> Any:
-    """The value of a field, which is taken out; None where there is none. Dots in the name lead into objects, unless there is a
-    field of that name as it stands.
+    """The value of a field, which is taken out; None where there is none. The name is read as by `found`.
 
     >>> from neardup_db.cli.inputs.fields import taken
     >>> record = {"doc": {"body": "a", "n": 1}, "doc.n": 2}

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ...values import MOST_PROBLEMS
 from .encodings import BOM, UTF8, is_wide, line_end, refuse_utf16, unit_bytes, with_byte_order
-from .fields import kind, listed, taken
+from .fields import ABSENT, found, kind, listed, taken
 from .files import InputError, InputFile, Inputs, state_of
 from .lines import END, Lines, Problem, RecordError, Rows, WideLines, too_long
 
@@ -82,7 +82,7 @@ class ReadOptions:
     on_error: "raise", or "skip" to leave out records that cannot be used; max_bytes: longest record; glob: which files of a
     folder; source_name: name of the input in the keys of records without an id, None for the file's name; one_header: shards of
     CSV or TSV must have the same columns; other_fields: the columns of a table that become the fields of its records, None
-    for all.
+    for all; records of text have all of theirs, and of these also what is their text or id.
     """
 
     format: str | None = None
@@ -350,12 +350,14 @@ class RecordSource:
 
     def _record(self, fields: dict[str, Any], raw: bytes, place: Place) -> InputRecord:
         line, start = place
+        asked = [(name, found(fields, name)) for name in self.options.other_fields or ()]
         text = fields.get(self._text_field)
         if type(text) is str:
             del fields[self._text_field]
         else:
             text = self._text(fields, line)
         key = self._key(fields, line)
+        fields.update((name, value) for name, value in asked if value is not ABSENT)
         self._number += 1
         if key is not None:
             return InputRecord(key, text, raw, self._number, line, start, fields, self._file)
