@@ -123,7 +123,7 @@ class Choice:
                 self._values[record.number] = value if value == value else None  # nan is no value
 
     def kept(self, clusters: Sequence[Sequence[int]], records: int) -> Iterator[int]:
-        """Of each cluster, given by the ascending numbers of its records, the number of the record that stays; `records`: how many
+        """Of each cluster, given by the ascending numbers of its records, the number of the record that stays. records: how many
         the input has."""
         if self._keep.rule in ("first", "last"):
             place = 0 if self._keep.rule == "first" else -1
@@ -149,11 +149,12 @@ class Choice:
             return
         given = ((number, str(self._values.get(number) or "")) for number in members)
         texts = {number: text for number, text in given if text.strip()}
-        numbers = {number: _number(text) for number, text in texts.items()}
+        read = ((number, _number(text)) for number, text in texts.items())
+        numbers = {number: value for number, value in read if value == value}  # nan is no value
         if None not in numbers.values():
-            self._values = {number: value for number, value in numbers.items() if value == value}
+            self._values = numbers
             return
-        self._values = texts
+        self._values = {number: texts[number] for number in numbers}
         if any(value is not None for value in numbers.values()):
             example = next(texts[number] for number, value in numbers.items() if value is None)
             note(f"--keep {self._keep}: {shown(example)!r} is no number, so all values are compared as text")
