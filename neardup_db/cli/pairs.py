@@ -19,7 +19,7 @@ from .comparing import OF_DATABASE, Comparison, name_of
 from .feed import warnings_as_notes
 from .inputs.files import STDIN, is_stream
 from .inputs.opening import open_source, passes_of
-from .inputs.records import format_of
+from .inputs.records import format_of_file
 from .options import (
     INPUT_NAMES,
     TEXT_NAMES,
@@ -99,9 +99,9 @@ def _is_index(path: Path) -> bool:
     if path == STDIN or is_stream(path) or path.is_dir():
         return False
     if not path.exists():
-        return format_of(path) is None and not has_magic(str(path))
+        return format_of_file(path) is None and not has_magic(str(path))
     with open(path, "rb") as file:
-        return file.read(len(_DATABASE)) == _DATABASE or (format_of(path) is None and path.stat().st_size == 0)
+        return file.read(len(_DATABASE)) == _DATABASE or (format_of_file(path) is None and path.stat().st_size == 0)
 
 
 @contextlib.contextmanager
