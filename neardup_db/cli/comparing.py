@@ -119,7 +119,7 @@ class Comparison:
             for record, is_known in zip(piece, known.ask([record.text for record in piece]).tolist(), strict=True):
                 self.passes.note(record)
                 if is_known:
-                    meter.record_bytes += len(record.raw)
+                    meter.record_bytes += record.size_bytes
                     meter.advance(source.position)
                 else:
                     yield record
