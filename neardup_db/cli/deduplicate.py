@@ -200,38 +200,35 @@ def _marks(comparison: Comparison, index: Index, records: int) -> Marks:
 
 
 @contextlib.contextmanager
-def _table_writer(path: Path, target: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """A function that writes one row, as JSON lines or as CSV or TSV with a header, by the target's name."""
+def _table_writer(path: Path, target: Path, names: Sequence[str]) -> Iterator[Callable[..., None]]:
+    """A function that writes the values of one row, as JSON lines or as CSV or TSV with a header, by the target's name."""
     kind = format_of(target)
     with open_output(path, packing_of(target)) as raw:
         file = codecs.getwriter("utf-8")(raw)  # which does not close it: standard output stays open
         writer = csv.writer(file, delimiter="\t" if kind == "tsv" else ",", lineterminator="\n")
-        header_due = True
 
-        def write(row: dict[str, Any]) -> None:
-            nonlocal header_due
+        def write(*values: Any) -> None:
             if kind in (None, "jsonl"):
-                file.write(json_line(row) + "\n")
-                return
-            if header_due:
-                writer.writerow(row)
-                header_due = False
-            writer.writerow(row.values())
+                file.write(json_line(dict(zip(names, values, strict=True))) + "\n")
+            else:
+                writer.writerow(values)
 
+        if kind not in (None, "jsonl"):
+            writer.writerow(names)
         yield write
 
 
 def _write_pairs(index: Index, path: Path, target: Path | None) -> None:
-    with _table_writer(path, target or path) as write:
+    with _table_writer(path, target or path, ("id_a", "id_b", "similarity", "line_a", "line_b")) as write:
         for pair in index.pairs():
             id_a, line_a = name_of(index, int(pair.key_a))
             id_b, line_b = name_of(index, int(pair.key_b))
-            write({"id_a": id_a, "id_b": id_b, "similarity": pair.similarity, "line_a": line_a, "line_b": line_b})
+            write(id_a, id_b, pair.similarity, line_a, line_b)
 
 
 def _write_clusters(index: Index, clusters: Sequence[Cluster], path: Path, target: Path | None, removed: Any) -> None:
-    with _table_writer(path, target or path) as write:
+    with _table_writer(path, target or path, ("cluster", "id", "kept", "line")) as write:
         for number, cluster in enumerate(clusters, 1):
             for key in cluster.keys:
                 name, line = name_of(index, int(key))
-                write({"cluster": number, "id": name, "kept": int(not removed[int(key) - 1]), "line": line})
+                write(number, name, int(not removed[int(key) - 1]), line)
