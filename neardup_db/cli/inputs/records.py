@@ -313,8 +313,12 @@ class RecordSource:
 
     def _check_header(self, names: Sequence[str]) -> None:
         remedy = _REMEDY if len(names) > 1 else "Give --delimiter if something else stands between columns, or name the fields."
-        for field in (*self.options.text_fields, self.options.id_field):
-            if field is not None and field not in names:
+        needed = [*self.options.text_fields, *([] if self.options.id_field is None else [self.options.id_field])]
+        for field in (*needed, *(self.options.other_fields or ())):
+            if (count := names.count(field)) > 1:
+                raise InputError(f"{self._called}, line 1: {count} columns are called {field!r}: rename all but one")
+        for field in needed:
+            if field not in names:
                 raise InputError(f"{self._called}, line 1: no column {field!r}; the header has {listed(names)}. {remedy}")
         self._columns[self._file] = names
         if self.options.one_header and names != self.columns:
