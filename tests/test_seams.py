@@ -12,6 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from neardup_db.cli import main
+from neardup_db.cli.inputs.opening import open_source
+from neardup_db.cli.inputs.records import ChangedError, ReadOptions
 
 FOX = "the quick brown fox jumps over the lazy dog near the river bank"
 CAT = "a cat sat on the mat and looked at the birds in the old tree"
@@ -111,3 +113,67 @@ def test_a_record_with_a_key_has_no_id_to_choose_by(tmp_path: Path) -> None:
     path = json_file(tmp_path / "a.jsonl", {"key": "z", "text": FOX}, {"id": "b", "text": FOX}, {"id": "a", "text": FOX})
     good("dedup", path, "-o", tmp_path / "o.jsonl", "--keep", "by:id")
     assert json.loads((tmp_path / "o.jsonl").read_text())["id"] == "b"
+
+
+# ---- inputs ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_empty_file_of_lines_has_no_pairs(tmp_path: Path) -> None:
+    """A .txt is lines of text also where it is empty, or not there: it is not taken for an index."""
+    path = tmp_path / "a.txt"
+    assert "no such file or folder" in refused("pairs", path)
+    path.touch()
+    assert run("pairs", path).exit_code == 1 and run("pairs", path).output == ""
+
+
+@pytest.mark.parametrize("options", [[], ["--id-field", "uid"], ["--text-field", "body"], ["--keep", "by:n"]])
+def test_a_column_twice_is_not_guessed(tmp_path: Path, options: list[str]) -> None:
+    """Of two columns of one name none is taken for the text, the id, or what is compared; others may stand twice."""
+    name = {"--id-field": "uid", "--text-field": "body", "--keep": "n"}[options[0]] if options else "text"
+    header = [name, "text", "", name, ""]
+    path = csv_file(tmp_path / "a.csv", header, ["1", FOX, "2", "3", "4"])
+    assert f"columns are called {name!r}" in refused("dedup", path, "-o", tmp_path / "o.csv", *options)
+    good("dedup", csv_file(tmp_path / "b.csv", ["", "text", ""], [1, FOX, 2], [3, FOX, 4]), "-o", tmp_path / "o.csv", "--mark")
+    assert (tmp_path / "o.csv").read_text() == f",text,,cluster,duplicate_of\n1,{FOX},2,1,\n3,{FOX},4,1,b.csv:2\n"
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_a_file_that_is_removed_meanwhile_has_changed(tmp_path: Path, kind: str) -> None:
+    """The error about a file that goes away between two passes says so, of each format."""
+    path = tmp_path / f"a.{kind}"
+    _ = json_file(path, {"text": FOX}) if kind == "jsonl" else table_file(path, text=[FOX])
+    source = open_source([path], ReadOptions(), tmp_path)
+    assert len(list(source)) == 1
+    path.unlink()
+    for again in (source.require_unchanged, lambda: list(source)):
+        with pytest.raises(ChangedError, match="was removed while it was read"):
+            again()
+
+
+# ---- outputs -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl"])
+def test_no_pairs_and_no_clusters_are_a_header(tmp_path: Path, ending: str) -> None:
+    """CSV and TSV of pairs and clusters begin with their header, also where there are none: a reader of CSV needs it."""
+    path = json_file(tmp_path / "a.jsonl", {"text": FOX}, {"text": CAT})
+    pairs, clusters = tmp_path / f"pairs.{ending}", tmp_path / f"clusters.{ending}"
+    good("dedup", path, "-o", tmp_path / "o.jsonl", "--pairs", pairs, "--clusters", clusters)
+    between = {"csv": ",", "tsv": "\t"}.get(ending)
+    names = [["id_a", "id_b", "similarity", "line_a", "line_b"], ["cluster", "id", "kept", "line"]]
+    expected = [between.join(header) + "\n" if between else "" for header in names]
+    assert [pairs.read_text(), clusters.read_text()] == expected
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_the_bytes_of_known_records_count(tmp_path: Path, kind: str) -> None:
+    """The size of the input is that of all its records, whether the index of them stays or not."""
+    known = json_file(tmp_path / "known.jsonl", {"text": FOX})
+    good("add", tmp_path / "known.db", known)
+    path = tmp_path / f"a.{kind}"
+    _ = json_file(path, {"text": FOX}, {"text": CAT}) if kind == "jsonl" else table_file(path, text=[FOX, CAT])
+    sizes = []
+    for more in ([], ["--index", tmp_path / "i.db"]):
+        told = good("dedup", path, "-o", tmp_path / f"o.{kind}", "--force", "--against", tmp_path / "known.db", "--json", *more)
+        sizes.append(json.loads(told.stdout)["input_bytes"])
+    assert sizes == [path.stat().st_size if kind == "jsonl" else len(FOX) + len(CAT)] * 2

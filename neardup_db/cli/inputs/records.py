@@ -47,6 +47,18 @@ class ChangedError(InputError):
     """A file is not as it was when it was read first."""
 
 
+def require_state(states: dict[Path, tuple[int, int]], path: Path, name: str, state: tuple[int, int] | None = None) -> None:
+    """ChangedError where a file is not as in `states`, which takes that of a file that is not there yet. state: None to look."""
+    try:
+        state = state_of(path.stat()) if state is None else state
+    except FileNotFoundError as error:
+        if path not in states:
+            raise InputError(f"{name}: no such file or folder") from error
+        raise ChangedError(f"{name} was removed while it was read: run it again when nobody writes to it") from error
+    if states.setdefault(path, state) != state:
+        raise ChangedError(f"{name} changed while it was read: run it again when nobody writes to it")
+
+
 class InputRecord(NamedTuple):
     """One record of an input.
 
@@ -181,24 +193,21 @@ class RecordSource:
 
     @contextlib.contextmanager
     def opened(self, path: Path) -> Iterator[InputFile]:
-        """One of the files, open. InputError where it is not as it was when it was opened first."""
+        """One of the files, open. ChangedError where it is not as it was when it was opened first."""
         named = self._named[path]
         self._file, self._called, self._key_name = path, named.name, _clean(named.key)
+        require_state(self._states, path, named.name)
         with InputFile(path, named.name, named.packing) as file:
-            self._require_state(path, file.state)
+            require_state(self._states, path, named.name, file.state)
             self._input = file
             yield file
             self._input = None
             self._done_bytes += file.size_bytes
 
-    def _require_state(self, path: Path, state: tuple[int, int]) -> None:
-        if self._states.setdefault(path, state) != state:
-            raise ChangedError(f"{self._named[path].name} changed while it was read: run it again when nobody writes to it")
-
     def require_unchanged(self) -> None:
-        """InputError where a file is not as it was when it was opened first."""
+        """ChangedError where a file is not as it was when it was opened first."""
         for path in self._states:
-            self._require_state(path, state_of(path.stat()))
+            require_state(self._states, path, self._named[path].name)
 
     def below(self, path: Path) -> Path:
         """The path of one of the files below the folder that was named."""

@@ -18,9 +18,9 @@ from ...arrays import np
 from ...located import LocatedTexts, fitting
 from ...values import MOST_PROBLEMS, Key
 from .encodings import UTF8
-from .files import InputError, Inputs, state_of
+from .files import InputError, Inputs
 from .lines import Problem, RecordError, too_long
-from .records import ChangedError, InputRecord, ReadOptions, _clean
+from .records import ChangedError, InputRecord, ReadOptions, _clean, require_state
 from .table_files import Part, TableFile, open_table, pyarrow_for
 
 _REMEDY = "Name the columns with --id-field and --text-field."
@@ -148,15 +148,7 @@ class TableSource:
         self._require_state(path)
 
     def _require_state(self, path: Path) -> None:
-        name = self._named[path].name
-        try:
-            state = state_of(path.stat())
-        except FileNotFoundError as error:
-            if path not in self._states:
-                raise InputError(f"{name}: no such file or folder") from error
-            raise ChangedError(f"{name} was removed while it was read: run it again when nobody writes to it") from error
-        if self._states.setdefault(path, state) != state:
-            raise ChangedError(f"{name} changed while it was read: run it again when nobody writes to it")
+        require_state(self._states, path, self._named[path].name)
 
     def require_unchanged(self) -> None:
         """ChangedError where a file is not as it was when it was opened first."""
