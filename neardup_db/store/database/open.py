@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -14,6 +13,7 @@ from ... import limits
 from ...errors import ParameterError, ReadOnlyError
 from ...native import EXTENSION
 from . import checksums, forks
+from .standard import loading, module_of
 from .statements import Connection
 
 APPLICATION_ID = 0x4E445550
@@ -62,24 +62,8 @@ def load(connection: Any) -> None:
         finally:
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, allowed)
         return
-    module = _module_of(connection)
-    if not hasattr(connection, "enable_load_extension"):
-        raise ParameterError(
-            f"this Python's {module} module was built without extension loading: use a connection of apsw or pysqlite3"
-        )
-    connection.enable_load_extension(True)
-    try:
-        connection.load_extension(_copy_for(module))
-    finally:
-        connection.enable_load_extension(False)
-
-
-def _module_of(connection: Any) -> str:
-    """The module that a connection belongs to. Raises ParameterError for one that is neither sqlite3 nor pysqlite3."""
-    for module in ("sqlite3", "pysqlite3"):
-        if isinstance(connection, getattr(sys.modules.get(module), "Connection", ())):
-            return module
-    raise ParameterError(f"connection={connection!r:.80}: give one of apsw, sqlite3 or pysqlite3")
+    with loading(connection):
+        connection.load_extension(_copy_for(str(module_of(connection))))
 
 
 def refuse_waiting_log(path: str, error: Exception) -> None:

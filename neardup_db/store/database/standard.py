@@ -1,0 +1,228 @@
+"""A connection of Python's sqlite3 module, or of pysqlite3, as an index uses it.
+
+Statements of ours run on the connection of SQLite below Python's (csrc/python/standard.c): nothing that the application has set on
+its own touches them, and they change nothing there. The file is never opened by a second SQLite library.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Protocol
+from weakref import WeakValueDictionary
+
+from ... import _standard
+from ..._standard import Array, Handle, Rows
+from ...errors import ClosedError, ParameterError
+
+_OLDEST = (3, 38, 0)
+"""The oldest SQLite that the extension works with."""
+
+_ROLLED_BACK = 2
+"""What `Handle.ended` says of a transaction that was rolled back."""
+
+WAYS_OUT = (
+    "give a connection of pysqlite3 (pip install pysqlite3, or pysqlite3-binary) or of a Python built with "
+    "--enable-loadable-sqlite-extensions; or an apsw.Connection; or the path of a file that is the index's own"
+)
+
+
+class Loadable(Protocol):
+    """A connection of sqlite3, or of pysqlite3, which says nothing of its types."""
+
+    @property
+    def in_transaction(self) -> bool: ...
+    def enable_load_extension(self, enable: bool, /) -> Any: ...
+
+
+class Ends(Protocol):
+    """Hears how a transaction ended."""
+
+    unfinished: bool
+
+    def committed(self) -> None: ...
+    def rolled_back(self) -> None: ...
+
+
+def module_of(connection: object) -> str | None:
+    """The module that a connection belongs to: "sqlite3", "pysqlite3", or None."""
+    for module in ("sqlite3", "pysqlite3"):
+        if isinstance(connection, getattr(sys.modules.get(module), "Connection", ())):
+            return module
+    return None
+
+
+@contextmanager
+def loading(connection: Any) -> Iterator[None]:
+    """Inside, extensions can be loaded into the connection; afterwards as before. Raises ParameterError where they never can."""
+    module = module_of(connection)
+    if module is None:
+        raise ParameterError(f"connection={connection!r:.80}: give one of apsw, sqlite3 or pysqlite3")
+    if not hasattr(connection, "enable_load_extension"):
+        raise ParameterError(f"this Python's {module} module was built without extension loading: {WAYS_OUT}")
+    library = _library(connection)
+    if library.sqlite_version_info < _OLDEST:
+        raise ParameterError(f"{module} has SQLite {library.sqlite_version}, which is too old, 3.38 or later is needed: {WAYS_OUT}")
+    allowed = _may_load(connection)
+    connection.enable_load_extension(True)
+    try:
+        yield
+    finally:
+        connection.enable_load_extension(allowed)
+
+
+def _may_load(connection: Any) -> bool:
+    """Whether extensions may be loaded already. Python's module cannot say; SQLite's function refuses where they may not, and
+    loads nothing for NULL."""
+    library = _library(connection)
+    try:
+        library.Connection.cursor(connection).execute("SELECT load_extension(NULL)").close()
+        return True
+    except library.Error:
+        return False
+
+
+def _library(connection: object) -> Any:
+    """The module of a connection. Its own class has the methods, whatever a class of the application's overrides."""
+    return sys.modules[module_of(connection) or ""]
+
+
+class StandardConnection:
+    """The part of `apsw.Connection` that an index uses, on a connection of the application's."""
+
+    row_trace = exec_trace = None
+    """Statements of ours give their rows as they are, and none of them passes through Python."""
+
+    open_vfs = ""
+    """None of ours."""
+
+    def __init__(self, given: Any, timeout: float) -> None:
+        self.given = given
+        library = _library(given)
+        look = partial(library.Connection.in_transaction.__get__, given)
+        try:
+            look()
+        except library.Error as error:
+            raise ClosedError(f"the connection that was given cannot be used ({error}): open it again") from error
+        try:
+            with loading(given):
+                given.load_extension(_standard.__file__)
+                self._handle = Handle(given, look, _only_thread(given), timeout)
+        except library.Error as error:
+            raise ParameterError(f"the connection that was given cannot load extensions ({error}): {WAYS_OUT}") from error
+        if not self._handle.is_serialized:
+            raise ParameterError(
+                f"the SQLite of {module_of(given)} was built without locks for threads that share a connection "
+                f"(SQLITE_THREADSAFE=1): {WAYS_OUT}"
+            )
+        self._handle.register()
+        self._watching: list[Ends] = []
+        self.execute = self._handle.execute
+        """execute(sql, values=None) -> Rows"""
+
+    @property
+    def filename(self) -> str:
+        return self._handle.filename
+
+    def wait_at_least(self, timeout: float) -> None:
+        """For another thread of the application that uses the connection, seconds."""
+        self._handle.timeout = max(self._handle.timeout, timeout)
+
+    # ---- statements --------------------------------------------------------------------------------------------------
+
+    def cursor(self) -> StandardConnection:
+        """Statements of ours need none."""
+        return self
+
+    def executemany(self, sql: str, many: Iterable[Any]) -> _Fetched:
+        found = _Fetched()
+        for values in many:
+            found += self._handle.execute(sql, values).fetchall()
+        return found
+
+    def changes(self) -> int:
+        return self._handle.changes()
+
+    def total_changes(self) -> int:
+        return self._handle.total_changes()
+
+    def last_insert_rowid(self) -> int:
+        return self._handle.last_insert_rowid()
+
+    def data_version(self) -> int:
+        return self._handle.data_version()
+
+    def interrupt(self) -> None:
+        self._handle.interrupt()
+
+    def backup_to(self, path: str) -> None:
+        """Copy the main database to an empty file, through the library that has it open."""
+        self._handle.backup(path)
+
+    # ---- transactions ------------------------------------------------------------------------------------------------
+
+    @property
+    def in_transaction(self) -> bool:
+        self.tell()
+        return self._handle.in_transaction
+
+    def watch(self, ends: Ends) -> None:
+        """Tell of each end of a transaction in which we have written. SQLite has one place for a hook, which is not ours."""
+        self._watching.append(ends)
+
+    def unwatch(self, ends: Ends) -> None:
+        self._watching = [other for other in self._watching if other is not ends]
+        self.count_unfinished()
+
+    def tell(self) -> None:
+        """Tell of an end since the last call. Whatever is remembered of a transaction is remembered after a look at it."""
+        ended = self._handle.ended()
+        for ends in tuple(self._watching) if ended else ():
+            if ended == _ROLLED_BACK:
+                ends.rolled_back()
+            else:
+                ends.committed()
+
+    def count_unfinished(self) -> None:
+        """While one of those that watch is unfinished, a COMMIT is refused and rolls back."""
+        self._handle.veto(sum(ends.unfinished for ends in self._watching))
+
+
+class _Fetched(list[tuple[Any, ...]]):
+    """The rows of statements that have been run to their ends."""
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return self
+
+
+def _only_thread(given: Any) -> int:
+    """The thread that alone may use the connection (check_same_thread), 0 where any may: the module says it to others."""
+    library, refused = _library(given), []
+
+    def attempt() -> None:
+        try:
+            library.Connection.cursor(given)
+        except library.ProgrammingError:
+            refused.append(True)
+
+    thread = threading.Thread(target=attempt, name="neardup-thread-check")
+    thread.start()
+    thread.join()
+    return threading.get_ident() if refused else 0
+
+
+_open: WeakValueDictionary[int, StandardConnection] = WeakValueDictionary()
+"""By the address of the connection, which is kept alive: the indexes on one share what is registered there."""
+
+
+def standard_connection(given: Any, timeout: float) -> StandardConnection:
+    """The one of a connection of the application's."""
+    found = _open.get(id(given))
+    if found is None:
+        found = _open[id(given)] = StandardConnection(given, timeout)
+    found.wait_at_least(timeout)
+    return found
+
