@@ -36,6 +36,7 @@ static int connect_as(nd_base *base, const char *columns, sqlite3_vtab **out)
     table *const made = code == SQLITE_OK ? calloc(1, sizeof *made) : NULL;
     if (made == NULL)
         return code == SQLITE_OK ? SQLITE_NOMEM : code;
+    (void)atomic_fetch_add(&base->references, 1); /* SQLite may release the module's before it parts from the table */
     made->base = base;
     *out = &made->head;
     return SQLITE_OK;
@@ -49,6 +50,7 @@ static int connect_plain(sqlite3 *db, void *base, int count, const char *const *
 
 static int disconnect(sqlite3_vtab *this)
 {
+    nd_base_release(((table *)this)->base);
     free(this);
     return SQLITE_OK;
 }

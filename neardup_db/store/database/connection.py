@@ -228,7 +228,10 @@ class Database:
         """Whether no transaction is open, after this thread's records in hand were written."""
         if self._attending:
             self.settle()
-        return self._depth == 0 and not self.connection.in_transaction
+        try:
+            return self._depth == 0 and not self.connection.in_transaction
+        except apsw.Error as error:  # its owner has closed it
+            raise translate(error, self.name) from error
 
     @property
     def given(self) -> Any:
@@ -469,8 +472,8 @@ class Database:
         """Roll back a transaction that was begun here, and whose block was interrupted before it could end it."""
         if self._outermost is not None and self._outermost() is None and not self.forked:
             self._outermost, self._depth = None, 0
-            if self.connection.in_transaction:
-                with translated(self.name):
+            with translated(self.name):
+                if self.connection.in_transaction:
                     self.connection.execute("ROLLBACK")
 
     def _end_reading(self) -> None:

@@ -13,7 +13,7 @@ from ... import limits
 from ...errors import ParameterError, ReadOnlyError
 from ...native import EXTENSION
 from . import checksums, forks
-from .standard import loading, module_of
+from .standard import has_functions, loading, module_of
 from .statements import Connection
 
 APPLICATION_ID = 0x4E445550
@@ -63,7 +63,8 @@ def load(connection: Any) -> None:
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, allowed)
         return
     with loading(connection):
-        connection.load_extension(_copy_for(str(module_of(connection))))
+        if not has_functions(connection):
+            connection.load_extension(_copy_for(str(module_of(connection))))
 
 
 def refuse_waiting_log(path: str, error: Exception) -> None:

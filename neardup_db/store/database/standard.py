@@ -66,23 +66,32 @@ def loading(connection: Any) -> Iterator[None]:
     library = _library(connection)
     if library.sqlite_version_info < _OLDEST:
         raise ParameterError(f"{module} has SQLite {library.sqlite_version}, which is too old, 3.38 or later is needed: {WAYS_OUT}")
-    allowed = _may_load(connection)
-    connection.enable_load_extension(True)
     try:
-        yield
-    finally:
-        connection.enable_load_extension(allowed)
+        allowed = _answer(connection, "SELECT load_extension(NULL)") is not None
+        connection.enable_load_extension(True)
+        try:
+            yield
+        finally:
+            connection.enable_load_extension(allowed)
+    except library.Error as error:
+        raise ParameterError(f"the SQL functions cannot be loaded into the connection ({error})") from error
 
 
-def _may_load(connection: Any) -> bool:
-    """Whether extensions may be loaded already. Python's module cannot say; SQLite's function refuses where they may not, and
-    loads nothing for NULL."""
+def has_functions(connection: Any) -> bool:
+    """Whether the functions of the extension are there already: they cannot be replaced while statements run."""
+    return _answer(connection, "SELECT 1 FROM pragma_module_list WHERE name = 'neardup_search'") is not None
+
+
+def _answer(connection: Any, sql: str) -> Any:
+    """The first row of a statement of the application's connection, None where there is none, or SQLite refuses: so does
+    load_extension, which loads nothing for NULL, where no extension may be loaded. Python's module cannot say it."""
     library = _library(connection)
     try:
-        library.Connection.cursor(connection).execute("SELECT load_extension(NULL)").close()
-        return True
-    except library.Error:
-        return False
+        cursor = library.Connection.cursor(connection)
+        cursor.row_factory = None
+        return cursor.execute(sql).fetchone()
+    except library.OperationalError:
+        return None
 
 
 def _library(connection: object) -> Any:
@@ -107,12 +116,9 @@ class StandardConnection:
             look()
         except library.Error as error:
             raise ClosedError(f"the connection that was given cannot be used ({error}): open it again") from error
-        try:
-            with loading(given):
-                given.load_extension(_standard.__file__)
-                self._handle = Handle(given, look, _only_thread(given), timeout)
-        except library.Error as error:
-            raise ParameterError(f"the connection that was given cannot load extensions ({error}): {WAYS_OUT}") from error
+        with loading(given):
+            given.load_extension(_standard.__file__)
+            self._handle = Handle(given, look, _only_thread(given), timeout)
         if not self._handle.is_serialized:
             raise ParameterError(
                 f"the SQLite of {module_of(given)} was built without locks for threads that share a connection "
@@ -126,6 +132,10 @@ class StandardConnection:
     @property
     def filename(self) -> str:
         return self._handle.filename
+
+    def require_open(self) -> None:
+        """Raise apsw.ConnectionClosedError."""
+        self._handle.changes()
 
     def wait_at_least(self, timeout: float) -> None:
         """For another thread of the application that uses the connection, seconds."""
@@ -223,6 +233,7 @@ def standard_connection(given: Any, timeout: float) -> StandardConnection:
     found = _open.get(id(given))
     if found is None:
         found = _open[id(given)] = StandardConnection(given, timeout)
+    found.require_open()
     found.wait_at_least(timeout)
     return found
 
