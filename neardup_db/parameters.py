@@ -153,7 +153,7 @@ def check_target(target: Any) -> str:
     try:
         path: str | bytes = os.fspath(target)
     except TypeError as error:
-        raise ParameterError(f"target={quoted(target)}: give a path, ':memory:' or a connection of apsw, sqlite3 or pysqlite3") from error
+        raise ParameterError(f"target={quoted(target)}: give a path, ':memory:', or a connection of apsw or sqlite3") from error
     return MEMORY if path == MEMORY and isinstance(target, str) else check_path(path)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import subprocess
-import sys
 import sysconfig
 from pathlib import Path
 from typing import Any

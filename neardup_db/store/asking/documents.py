@@ -57,7 +57,7 @@ def numbers(values: Sequence[int | None]) -> bytes:
 
 
 def _together(keys: Sequence[Key]) -> Any:
-    """Keys as `Database.carried` takes them; None where they are of several types, or texts with a NUL, at which a C string would end."""
+    """Keys as `Database.carried` takes them; None where they are of several types, or texts with a NUL, where a C string ends."""
     kind = type(keys[0])
     if set(map(type, keys)) != {kind} or (kind is str and "\0" in "".join(map(str, keys))):
         return None

@@ -14,13 +14,14 @@ from typing import Any, TypeVar
 import apsw
 
 from ... import limits
+from ..._standard import Array
 from ..._turns import Loan, Turn
 from ...errors import BusyError, ClosedError, CorruptIndexError, NearDupError, ReadOnlyError
 from . import forks
 from .errors import lost_transaction, translate, translated, unknown_outcome
 from .log import OF_CHECKPOINT, Log
 from .open import cache_size
-from .standard import Array, StandardConnection
+from .standard import StandardConnection
 from .statements import Connection, Statement
 
 Done = TypeVar("Done")

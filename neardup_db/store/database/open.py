@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 
 from ... import limits
-from ...errors import ParameterError, ReadOnlyError
+from ...errors import ReadOnlyError
 from ...native import EXTENSION
 from . import checksums, forks
 from .standard import has_functions, loading, module_of

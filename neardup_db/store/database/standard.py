@@ -1,7 +1,7 @@
 """A connection of Python's sqlite3 module, or of pysqlite3, as an index uses it.
 
-Statements of ours run on the connection of SQLite below Python's (csrc/python/standard.c): nothing that the application has set on
-its own touches them, and they change nothing there. The file is never opened by a second SQLite library.
+Statements of ours run on the connection of SQLite below Python's (csrc/python/standard.c): nothing that the application has
+set on its own touches them, and they change nothing there. The file is never opened by a second SQLite library.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 from ... import _standard
-from ..._standard import Array, Handle, Rows
+from ..._standard import Handle
 from ...errors import ClosedError, ParameterError
 
 _OLDEST = (3, 38, 0)
@@ -65,7 +65,7 @@ def loading(connection: Any) -> Iterator[None]:
         raise ParameterError(f"this Python's {module} module was built without extension loading: {WAYS_OUT}")
     library = _library(connection)
     if library.sqlite_version_info < _OLDEST:
-        raise ParameterError(f"{module} has SQLite {library.sqlite_version}, which is too old, 3.38 or later is needed: {WAYS_OUT}")
+        raise ParameterError(f"{module} has SQLite {library.sqlite_version}, and 3.38 or later is needed: {WAYS_OUT}")
     try:
         allowed = _answer(connection, "SELECT load_extension(NULL)") is not None
         connection.enable_load_extension(True)

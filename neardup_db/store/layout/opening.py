@@ -75,7 +75,7 @@ class _How(NamedTuple):
 
 def _open_given(target: Any, choices: Choices, name: str, how: _How) -> Store:
     owned = isinstance(target, Scratch)
-    connection = target if isinstance(target, apsw.Connection) else standard_connection(target, how.timeout)
+    connection: Any = target if isinstance(target, apsw.Connection) else standard_connection(target, how.timeout)
     db = Database(connection, owned=owned, read_only=how.read_only, timeout=how.timeout)
     try:
         return _open_in(db, choices, name, attach=True)

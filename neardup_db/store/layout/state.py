@@ -363,7 +363,8 @@ class Store:
         return text
 
     def _filled(self, text: str) -> str:
-        return schema.with_fragments(text).replace("{index}", self.name).replace("{alone}", str(schema.ALONE)).replace("{carray}", self.db.carray)
+        text = schema.with_fragments(text).replace("{index}", self.name)
+        return text.replace("{alone}", str(schema.ALONE)).replace("{carray}", self.db.carray)
 
     def query(self, frame: str, verify: str, crowd: str = "", limit: str = "") -> Query:
         """A query of sql/: a frame ('matches', 'neighbours', ...) around the verification of a plan ('bands', ...).
