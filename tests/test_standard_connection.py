@@ -438,7 +438,7 @@ def test_a_module_that_loads_no_extensions_is_refused_with_the_ways_out(monkeypa
     if not hasattr(sqlite3.Connection, "enable_load_extension"):
         with pytest.raises(ParameterError, match=ways):
             Index(sqlite3.connect(":memory:"), MinHash())
-    monkeypatch.setattr(standard, "module_of", lambda connection: "sqlite3")
+    monkeypatch.setattr(standard, "module_of", lambda connection: sqlite3)
     with pytest.raises(ParameterError, match=ways), standard.loading(WithoutExtensions()):
         raise AssertionError
 

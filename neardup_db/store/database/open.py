@@ -33,7 +33,8 @@ def extension_path() -> str:
 
 @cache
 def _copy_for(module: str) -> str:
-    """A copy of the extension for one module's SQLite library: a loaded extension serves only one library."""
+    """A copy of the extension for one module's SQLite library, by the name under which it was made: a loaded extension serves only
+    one library."""
     import atexit
     import shutil
     import tempfile
@@ -64,7 +65,7 @@ def load(connection: Any) -> None:
         return
     with loading(connection):
         if not has_functions(connection):
-            connection.load_extension(_copy_for(str(module_of(connection))))
+            connection.load_extension(_copy_for(module_of(connection).Connection.__module__))
 
 
 def refuse_waiting_log(path: str, error: Exception) -> None:

@@ -47,10 +47,13 @@ class Ends(Protocol):
     def rolled_back(self) -> None: ...
 
 
-def module_of(connection: object) -> str | None:
-    """The module that a connection belongs to: "sqlite3", "pysqlite3", or None."""
-    for module in ("sqlite3", "pysqlite3"):
-        if isinstance(connection, getattr(sys.modules.get(module), "Connection", ())):
+def module_of(connection: object) -> Any:
+    """The module that a connection belongs to, whatever name it goes by; None where it is neither sqlite3 nor pysqlite3.
+
+    Its own class of connections has the methods, whatever a class of the application's overrides."""
+    for name in ("sqlite3", "pysqlite3"):
+        module = sys.modules.get(name)
+        if isinstance(connection, getattr(module, "Connection", ())):
             return module
     return None
 
@@ -62,10 +65,9 @@ def loading(connection: Any) -> Iterator[None]:
     if module is None:
         raise ParameterError(f"connection={connection!r:.80}: give one of apsw, sqlite3 or pysqlite3")
     if not hasattr(connection, "enable_load_extension"):
-        raise ParameterError(f"this Python's {module} module was built without extension loading: {WAYS_OUT}")
-    library = _library(connection)
-    if library.sqlite_version_info < _OLDEST:
-        raise ParameterError(f"{module} has SQLite {library.sqlite_version}, and 3.38 or later is needed: {WAYS_OUT}")
+        raise ParameterError(f"this Python's {module.__name__} module was built without extension loading: {WAYS_OUT}")
+    if module.sqlite_version_info < _OLDEST:
+        raise ParameterError(f"{module.__name__} has SQLite {module.sqlite_version}, and 3.38 or later is needed: {WAYS_OUT}")
     try:
         allowed = _answer(connection, "SELECT load_extension(NULL)") is not None
         connection.enable_load_extension(True)
@@ -73,7 +75,7 @@ def loading(connection: Any) -> Iterator[None]:
             yield
         finally:
             connection.enable_load_extension(allowed)
-    except library.Error as error:
+    except module.Error as error:
         raise ParameterError(f"the SQL functions cannot be loaded into the connection ({error})") from error
 
 
@@ -85,18 +87,13 @@ def has_functions(connection: Any) -> bool:
 def _answer(connection: Any, sql: str) -> Any:
     """The first row of a statement of the application's connection, None where there is none, or SQLite refuses: so does
     load_extension, which loads nothing for NULL, where no extension may be loaded. Python's module cannot say it."""
-    library = _library(connection)
+    module = module_of(connection)
     try:
-        cursor = library.Connection.cursor(connection)
+        cursor = module.Connection.cursor(connection)
         cursor.row_factory = None
         return cursor.execute(sql).fetchone()
-    except library.OperationalError:
+    except module.OperationalError:
         return None
-
-
-def _library(connection: object) -> Any:
-    """The module of a connection. Its own class has the methods, whatever a class of the application's overrides."""
-    return sys.modules[module_of(connection) or ""]
 
 
 class StandardConnection:
@@ -110,18 +107,18 @@ class StandardConnection:
 
     def __init__(self, given: Any, timeout: float) -> None:
         self.given = given
-        library = _library(given)
-        look = partial(library.Connection.in_transaction.__get__, given)
+        module = module_of(given)
+        look = partial(module.Connection.in_transaction.__get__, given)
         try:
             look()
-        except library.Error as error:
+        except module.Error as error:
             raise ClosedError(f"the connection that was given cannot be used ({error}): open it again") from error
         with loading(given):
             given.load_extension(_standard.__file__)
             self._handle = Handle(given, look, _only_thread(given), timeout)
         if not self._handle.is_serialized:
             raise ParameterError(
-                f"the SQLite of {module_of(given)} was built without locks for threads that share a connection "
+                f"the SQLite of {module.__name__} was built without locks for threads that share a connection "
                 f"(SQLITE_THREADSAFE=1): {WAYS_OUT}"
             )
         self._handle.register()
@@ -210,12 +207,12 @@ class _Fetched(list[tuple[Any, ...]]):
 
 def _only_thread(given: Any) -> int:
     """The thread that alone may use the connection (check_same_thread), 0 where any may: the module says it to others."""
-    library, refused = _library(given), []
+    module, refused = module_of(given), []
 
     def attempt() -> None:
         try:
-            library.Connection.cursor(given)
-        except library.ProgrammingError:
+            module.Connection.cursor(given)
+        except module.ProgrammingError:
             refused.append(True)
 
     thread = threading.Thread(target=attempt, name="neardup-thread-check")
