@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import pytest
 from load import Worker, in_child, run_threads, story
 from standard import MODULE, connect, in_wal, run_elsewhere
 from support import CASES, SETS, WORDS
+from test_interrupts import TEXTS, WRITES, interrupted_at
 
 from neardup_db import (
     BinaryCode,
@@ -607,6 +609,39 @@ def test_a_forked_child_is_refused(app: Any) -> None:
         index.add("b", TEXT)
         assert in_child(use) == ""
     assert list(index) == ["a", "b"] and index.check().problems == ()
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_call_that_writes_is_interrupted(tmp_path: Path, name: str, more_rounds: bool) -> None:
+    """KeyboardInterrupt at any moment: all of the call is in the file or nothing, and no transaction is left open."""
+
+    def state() -> Any:
+        with closing(connect(path)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            other.rollback()
+            rows = other.execute("SELECT key, text, expires_at FROM neardup_document ORDER BY id").fetchall()
+            return rows, other.execute("SELECT value FROM neardup_setting WHERE name = 'scheme'").fetchall()
+
+    original, path = tmp_path / "original.db", tmp_path / "index.db"
+    with closing(connect(original)) as app:
+        Index(app, SETS, text=WORDS, store_text=True).add_many((str(number), text) for number, text in enumerate(TEXTS))
+    states: list[Any] = []
+    moment, more, step = 0, True, 7 if more_rounds else 31
+    while more:
+        path.write_bytes(original.read_bytes())
+        with closing(connect(path)) as app:
+            index = Index(app)
+            if len(states) < 2:
+                if states:
+                    WRITES[name](index)
+                states.append(state())
+                continue
+            moment += step
+            more = interrupted_at(moment, partial(WRITES[name], index))
+            assert not app.in_transaction
+            assert state() in (states if more else states[1:]), f"half of it at moment {moment}"
+            assert index.check().problems == () and index.delete("no such key") is False
+    assert moment > 50
 
 
 # ---- crashes and full disks ------------------------------------------------------------------------------------------------

@@ -737,7 +737,14 @@ static PyObject *handle_veto(PyObject *this, PyObject *more)
 static PyObject *handle_ended(PyObject *this, PyObject *unused)
 {
     (void)unused;
-    return PyLong_FromLong(atomic_exchange(&((handle *)this)->base->first_end, ND_NO_END));
+    return PyLong_FromLong(atomic_load(&((handle *)this)->base->first_end));
+}
+
+static PyObject *handle_told(PyObject *this, PyObject *unused)
+{
+    (void)unused;
+    atomic_store(&((handle *)this)->base->first_end, ND_NO_END);
+    Py_RETURN_NONE;
 }
 
 static PyObject *handle_total_changes(PyObject *this, PyObject *unused)
@@ -800,7 +807,8 @@ static PyMethodDef handle_methods[] = {
     {"interrupt", handle_interrupt, METH_NOARGS, PyDoc_STR("interrupt()\n--\n\nEnd what the connection runs.")},
     {"veto", handle_veto, METH_O, PyDoc_STR("veto(count)\n--\n\nWhile it is not 0, a COMMIT rolls back.")},
     {"ended", handle_ended, METH_NOARGS,
-     PyDoc_STR("ended()\n--\n\nOf the transactions that have ended since the last call, how the first one did: 0 none, 1 committed, 2 rolled back.")},
+     PyDoc_STR("ended()\n--\n\nOf the transactions that have ended since `told`, how the first one did: 0 none, 1 committed, 2 rolled back.")},
+    {"told", handle_told, METH_NOARGS, PyDoc_STR("told()\n--\n\nWhoever had to know of the end does.")},
     {"total_changes", handle_total_changes, METH_NOARGS, NULL},
     {"changes", handle_changes, METH_NOARGS, NULL},
     {"last_insert_rowid", handle_last_insert_rowid, METH_NOARGS, NULL},

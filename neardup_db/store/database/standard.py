@@ -22,7 +22,7 @@ _OLDEST = (3, 38, 0)
 """The oldest SQLite that the extension works with."""
 
 _ROLLED_BACK = 2
-"""What `Handle.ended` says of a transaction that was rolled back."""
+"""What `Handle.ended` says where a transaction was rolled back."""
 
 WAYS_OUT = (
     "give a connection of pysqlite3 (pip install pysqlite3, or pysqlite3-binary) or of a Python built with "
@@ -187,11 +187,14 @@ class StandardConnection:
     def tell(self) -> None:
         """Tell of an end since the last call. Whatever is remembered of a transaction is remembered after a look at it."""
         ended = self._handle.ended()
-        for ends in tuple(self._watching) if ended else ():
+        if not ended:
+            return
+        for ends in tuple(self._watching):
             if ended == _ROLLED_BACK:
                 ends.rolled_back()
             else:
                 ends.committed()
+        self._handle.told()  # at last: an interrupt before it, and all is told again
 
     def count_unfinished(self) -> None:
         """While one of those that watch is unfinished, a COMMIT is refused and rolls back."""
