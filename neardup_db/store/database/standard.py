@@ -92,7 +92,7 @@ def _answer(connection: Any, sql: str) -> Any:
         cursor = module.Connection.cursor(connection)
         cursor.row_factory = None
         return cursor.execute(sql).fetchone()
-    except module.OperationalError:
+    except module.DatabaseError:
         return None
 
 
