@@ -431,7 +431,7 @@ def test_a_session_of_sqlalchemy_takes_the_index_along(engine: Any) -> None:
 
 @pytest.mark.examples
 def test_threads_of_a_pool_admit_each_story_once(engine: Any) -> None:
-    """Each thread has a session, the pool gives each a connection with an index of its own, and none is told that another is busy."""
+    """Each thread has a session, and the pool gives each a connection with an index of its own: none hears that it is busy."""
     import threading
 
     import with_sqlalchemy as example

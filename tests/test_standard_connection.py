@@ -508,7 +508,7 @@ def test_what_cannot_be_on_a_connection(path: Path, app: Any) -> None:
 
 def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
     """As by its path: a FormatError, and the file stays as it is."""
-    path.write_bytes(b"no database, but long enough for a header of SQLite's, which has a hundred bytes; so some more of them" * 9)
+    path.write_bytes(b"no database, but longer than the header of one, which has a hundred bytes" * 9)
     before = path.read_bytes()
     with closing(connect(path)) as app, pytest.raises(FormatError):
         Index(app, MinHash())

@@ -33,8 +33,7 @@ def extension_path() -> str:
 
 @cache
 def _copy_for(module: str) -> str:
-    """A copy of the extension for one module's SQLite library, by the name under which it was made: a loaded extension serves only
-    one library."""
+    """A copy of the extension for one module's SQLite library, by the module's own name: a loaded extension serves only one."""
     import atexit
     import shutil
     import tempfile
