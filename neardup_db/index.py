@@ -66,8 +66,9 @@ _CODE = object()
 class Index(Reader):
     """A near-duplicate index in one SQLite database.
 
-    target: a path, `":memory:"`, or an open `apsw.Connection` whose transactions stay the caller's. A missing or empty file
-    is created when `scheme` is given; afterwards the file knows its parameters, and those given again are compared with it.
+    target: a path, `":memory:"`, or an open connection of apsw, sqlite3 or pysqlite3, whose transactions stay the caller's (see
+    docs/applications.md). A missing or empty file is created when `scheme` is given; afterwards the file knows its parameters,
+    and those given again are compared with it.
     text: the TextRules, `TextRules()` unless given; for texts of fewer than about 50 words `TextRules.chars(shingle=3)`. name:
     several indexes, and tables of your own, may share a database. store_text: keep the texts in the file (default False).
     record_matches: look for matches on every add, record them and keep clusters (default True). checksums: True makes a file
@@ -119,10 +120,10 @@ class Index(Reader):
         )
         super().__init__(store)
         self._warned = False
-        if isinstance(target, apsw.Connection):
-            self._target = f"connection to {target.filename or ':memory:'!r}"
-        else:
+        if isinstance(target, (str, bytes, os.PathLike)):
             self._target = repr(os.fspath(target))
+        else:
+            self._target = f"connection to {store.db.connection.filename or ':memory:'!r}"
         self._closed = False
         own = self._readers.own
         self._writer = Writer(store, own.documents, own.search, own.clusters)

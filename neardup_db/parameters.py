@@ -13,7 +13,6 @@ import json
 import math
 import os
 import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from numbers import Integral
@@ -151,15 +150,10 @@ def check_timeout(timeout: Any) -> float:
 
 def check_target(target: Any) -> str:
     """The absolute path of a file to open, or MEMORY."""
-    if isinstance(target, getattr(sys.modules.get("sqlite3"), "Connection", ())):
-        raise ParameterError(
-            "target is a sqlite3.Connection, but one file must not be opened through two SQLite libraries in one process: "
-            "give the path, or an apsw.Connection (neardup_db.load(connection) adds the SQL functions to a sqlite3.Connection)"
-        )
     try:
         path: str | bytes = os.fspath(target)
     except TypeError as error:
-        raise ParameterError(f"target={quoted(target)}: give a path, ':memory:' or an apsw.Connection") from error
+        raise ParameterError(f"target={quoted(target)}: give a path, ':memory:', or a connection of apsw or sqlite3") from error
     return MEMORY if path == MEMORY and isinstance(target, str) else check_path(path)
 
 

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-import apsw
-
 from . import clock, limits
 from .arrays import np
 from .arrow import ArrowArray, ArrowStream, is_arrow, texts_of
@@ -53,14 +51,14 @@ class Reader:
         self._readers = StoreReaders(store)
 
     @property
-    def connection(self) -> apsw.Connection:
-        """The connection below, with the SQL functions loaded. Raises ClosedError."""
+    def connection(self) -> Any:
+        """The connection below, with the SQL functions loaded: an `apsw.Connection`, or the caller's own. Raises ClosedError."""
         db = self._store.db
         db.require_open()
         if db.is_attended:  # records in hand are written first
             with db.hold():
                 db.settle()
-        return db.connection
+        return db.given
 
     @property
     def scheme(self) -> Scheme:

@@ -21,6 +21,7 @@ from support import PAST, SETS, WORDS
 
 from neardup_db import Index, SimHash
 from neardup_db.limits import READERS_MAX
+from neardup_db.store.layout.state import Shared
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 """What interrupts a finalizer is not raised, and Python says so."""
@@ -145,6 +146,23 @@ def test_a_call_that_writes_is_interrupted(path: Path, tmp_path: Path, name: str
             found = require_free(index, path)
             assert found in ((before, after) if more else (after,)), f"half of it at moment {moment}"
     assert moment > 50
+
+
+def test_settings_that_were_read_in_part_are_read_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rebuild that is interrupted while it takes over the new settings is forgotten whole."""
+
+    def interrupted(*_: Any) -> int:
+        monkeypatch.setattr(Shared, "epoch", epoch)
+        raise KeyboardInterrupt
+
+    with Index(path) as index:
+        epoch = Shared.epoch
+        monkeypatch.setattr(Shared, "epoch", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            index.rebuild(SimHash(max_distance=3))
+        assert index.check().problems == () and index.query(TEXTS[0])[0].key == "0"
+        index.add("new", TEXTS[1])
+        assert index.check().problems == ()
 
 
 QUESTIONS: dict[str, Callable[[Index], Any]] = {

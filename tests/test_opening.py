@@ -10,7 +10,6 @@ import os
 import pickle
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -122,17 +121,9 @@ def test_a_wrong_argument_is_named_with_its_value(path: Path, arguments: dict[st
 
 @pytest.mark.parametrize("target", [None, 5, True, 1.5, "", "a\0b", object, ["index.db"]], ids=repr)
 def test_a_target_that_is_no_path_is_refused(target: Any) -> None:
-    """A target is a path, ':memory:' or an apsw connection."""
+    """A target is a path, ':memory:' or a connection."""
     with pytest.raises(ParameterError, match="target="):
         Index(target, MinHash())
-
-
-def test_a_connection_of_sqlite3_is_refused_with_the_reason(path: Path) -> None:
-    """One file must not be opened through two SQLite libraries in one process, and the message says what to do."""
-    connection = sqlite3.connect(path)
-    with pytest.raises(ParameterError, match=r"two SQLite libraries.*apsw\.Connection"):
-        Index(connection, MinHash())
-    connection.close()
 
 
 @pytest.mark.parametrize("kind", [str, Path, os.fsencode])

@@ -11,6 +11,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from standard import connect
 from support import CASES, Case, Model
 
 from neardup_db import DuplicateKeyError, Index, KeyNotFoundError
@@ -46,13 +47,17 @@ class IndexMachine(RuleBasedStateMachine):
         self.path = Path(self.folder.name) / "index.db"
         self.model = Model(self.case)
         self.index = Index(
-            self.path,
+            self.target(),
             self.case.scheme,
             text=self.case.rules,
             store_text=self.case.store_text,
             record_matches=self.record_matches,
             durability="normal",
         )
+
+    def target(self) -> Any:
+        """What the index is opened with."""
+        return self.path
 
     def teardown(self) -> None:
         if hasattr(self, "index"):
@@ -194,7 +199,7 @@ class IndexMachine(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.index.close()
-        self.index = Index(self.path)
+        self.index = Index(self.target())
 
     @rule()
     def rebuild(self) -> None:
@@ -220,6 +225,51 @@ class IndexMachine(RuleBasedStateMachine):
             assert self.index.check().problems == ()
 
 
+class StandardMachine(IndexMachine):
+    """The same on a connection of Python's sqlite3 module, or of pysqlite3, with a table of the application's in step."""
+
+    def target(self) -> Any:
+        if hasattr(self, "app"):
+            self.app.close()
+        self.app = connect(self.path)
+        self.app.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; CREATE TABLE IF NOT EXISTS counted (n)")
+        self.counted: int = getattr(self, "counted", 0)
+        return self.app
+
+    def teardown(self) -> None:
+        super().teardown()
+        if hasattr(self, "app"):
+            self.app.close()
+
+    @rule(data=st.data(), key=KEYS, group=GROUPS, end=st.sampled_from(["commit", "rollback", "savepoint"]))
+    def in_the_applications_transaction(self, data: st.DataObject, key: Any, group: Any, end: str) -> None:
+        """What was written in a transaction of the application's is there, or is not, with its own row."""
+        content = self.content(data)
+        self.app.execute("INSERT INTO counted VALUES (1)")
+        if end == "savepoint":
+            self.app.execute("SAVEPOINT s")
+        expected = self.model.matches(content, group, without=key)[:10] if self.record_matches else []
+        assert self.put(key, content, group=group, if_exists="replace") == expected
+        if end == "savepoint":
+            self.index.keep_newest(0)
+            self.app.execute("INSERT INTO counted VALUES (1)")
+            self.app.execute("ROLLBACK TO s")
+            self.app.execute("RELEASE s")
+        elif end == "commit":
+            self.model.put(key, content, group)
+        if end == "rollback":
+            self.app.rollback()
+        else:
+            self.app.commit()
+            self.counted += 1
+
+    @invariant()
+    def same_rows_of_the_applications(self) -> None:
+        if hasattr(self, "index"):
+            assert self.app.execute("SELECT count(*) FROM counted").fetchone() == (self.counted,)
+            assert not self.app.in_transaction
+
+
 def tuples(matches: Any) -> list[tuple[Any, ...]]:
     return [(one.key, one.similarity, one.distance) for one in matches]
 
@@ -228,8 +278,19 @@ def tuples(matches: Any) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("name", CASES)
 def test_any_history(name: str, record_matches: bool, more_rounds: bool) -> None:
     """Answers, pairs, clusters and check() after any history equal those of a fresh build of the survivors."""
-    machine = type("Machine", (IndexMachine,), {"case": CASES[name], "record_matches": record_matches})
-    examples = 25 if more_rounds else 4 if record_matches else 2
+    play(IndexMachine, CASES[name], record_matches, 25 if more_rounds else 4 if record_matches else 2)
+
+
+@pytest.mark.parametrize("record_matches", [True, False], ids=["recorded", "unrecorded"])
+@pytest.mark.parametrize("name", CASES)
+def test_any_history_on_a_connection_of_the_applications(name: str, record_matches: bool, more_rounds: bool) -> None:
+    """The same on a connection of the standard library, inside and outside of the application's own transactions."""
+    play(StandardMachine, CASES[name], record_matches, 25 if more_rounds else 2 if record_matches else 1)
+
+
+def play(kind: type[IndexMachine], case: Case, record_matches: bool, examples: int) -> None:
+    """Play so many histories."""
+    machine = type("Machine", (kind,), {"case": case, "record_matches": record_matches})
     run_state_machine_as_test(
         machine,
         settings=settings(

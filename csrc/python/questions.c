@@ -17,6 +17,7 @@
 
 #include "neardup_abi.h"
 #include "python/fork.h"
+#include "python/rows.h"
 
 SQLITE_EXTENSION_INIT1
 
@@ -36,27 +37,6 @@ typedef struct state {
     PyObject *exception_for, *closed_error, *threading_error; /* of apsw; NULL until there is a statement */
 } state;
 
-/* A value of a row. */
-typedef struct cell {
-    int type; /* SQLITE_INTEGER, ... */
-    union {
-        int64_t integer;
-        double real;
-        struct {
-            size_t at, size; /* in the answer's bytes */
-        };
-    };
-} cell;
-
-/* The rows of a run, before they are Python's. */
-typedef struct answer {
-    int columns;
-    cell *cells;
-    size_t cell_count, cell_room;
-    char *bytes;
-    size_t byte_count, byte_room;
-} answer;
-
 typedef struct statement {
     PyObject_HEAD
     PyObject *connection; /* which therefore is never freed before the statement is finalized */
@@ -66,103 +46,9 @@ typedef struct statement {
     int is_ended, is_running;
     long process_id;
     long long data_version;
-    answer spare;
+    nd_answer spare;
     PyObject *weak_references;
 } statement;
-
-/* ---- rows ------------------------------------------------------------------------------------------------------------ */
-
-/* Room for so many more; 0 if memory is out. */
-static int reserve(void **items, size_t *room, size_t count, size_t more, size_t item_size)
-{
-    if (more <= *room - count)
-        return 1;
-    const size_t wanted = count + more + (count >> 1) + 16;
-    void *const grown = sqlite3_realloc64(*items, wanted * item_size);
-    if (grown == NULL)
-        return 0;
-    *items = grown;
-    *room = wanted;
-    return 1;
-}
-
-/* Adds the present row; an SQLite result code. */
-static int take_row(sqlite3_stmt *from, int columns, answer *out)
-{
-    if (!reserve((void **)&out->cells, &out->cell_room, out->cell_count, (size_t)columns, sizeof *out->cells))
-        return SQLITE_NOMEM;
-    for (int i = 0; i < columns; i++) {
-        cell *const this = &out->cells[out->cell_count++];
-        this->type = sqlite3_column_type(from, i);
-        if (this->type == SQLITE_INTEGER) {
-            this->integer = sqlite3_column_int64(from, i);
-        } else if (this->type == SQLITE_FLOAT) {
-            this->real = sqlite3_column_double(from, i);
-        } else if (this->type != SQLITE_NULL) {
-            const void *const data = this->type == SQLITE_TEXT ? (const void *)sqlite3_column_text(from, i) : sqlite3_column_blob(from, i);
-            if (data == NULL && sqlite3_errcode(sqlite3_db_handle(from)) == SQLITE_NOMEM) /* else it is a blob of no bytes */
-                return SQLITE_NOMEM;
-            this->size = (size_t)sqlite3_column_bytes(from, i);
-            this->at = out->byte_count;
-            if (!reserve((void **)&out->bytes, &out->byte_room, out->byte_count, this->size, 1))
-                return SQLITE_NOMEM;
-            if (this->size > 0)
-                memcpy(out->bytes + this->at, data, this->size);
-            out->byte_count += this->size;
-        }
-    }
-    return SQLITE_OK;
-}
-
-static PyObject *object_of(const cell *this, const char *bytes)
-{
-    switch (this->type) {
-    case SQLITE_INTEGER:
-        return PyLong_FromLongLong(this->integer);
-    case SQLITE_FLOAT:
-        return PyFloat_FromDouble(this->real);
-    case SQLITE_TEXT:
-        return PyUnicode_DecodeUTF8(bytes + this->at, (Py_ssize_t)this->size, NULL);
-    case SQLITE_BLOB:
-        return PyBytes_FromStringAndSize(bytes + this->at, (Py_ssize_t)this->size);
-    default:
-        Py_RETURN_NONE;
-    }
-}
-
-static PyObject *row_of(const cell *cells, int columns, const char *bytes)
-{
-    PyObject *const row = PyTuple_New(columns);
-    for (int i = 0; row != NULL && i < columns; i++) {
-        PyObject *const value = object_of(&cells[i], bytes);
-        if (value == NULL || PyTuple_SetItem(row, i, value) != 0) {
-            Py_DECREF(row);
-            return NULL;
-        }
-    }
-    return row;
-}
-
-static PyObject *rows_of(const answer *from, int columns)
-{
-    const size_t count = columns > 0 ? from->cell_count / (size_t)columns : 0;
-    PyObject *const rows = PyList_New((Py_ssize_t)count);
-    for (size_t i = 0; rows != NULL && i < count; i++) {
-        PyObject *const row = row_of(from->cells + i * (size_t)columns, columns, from->bytes);
-        if (row == NULL || PyList_SetItem(rows, (Py_ssize_t)i, row) != 0) {
-            Py_DECREF(rows);
-            return NULL;
-        }
-    }
-    return rows;
-}
-
-static void free_answer(answer *this)
-{
-    sqlite3_free(this->cells);
-    sqlite3_free(this->bytes);
-    memset(this, 0, sizeof *this);
-}
 
 /* ---- Python's lock ------------------------------------------------------------------------------------------------------ */
 
@@ -222,28 +108,6 @@ static PyObject *value_of_text(PyObject *module, PyObject *args)
 
 /* ---- a run ----------------------------------------------------------------------------------------------------------- */
 
-/* Binds a value, whose bytes stay where they are while the statement runs; an SQLite result code, -1 with an exception. */
-static int bind_value(sqlite3_stmt *to, int place, PyObject *value)
-{
-    if (value == Py_None)
-        return sqlite3_bind_null(to, place);
-    if (PyLong_Check(value)) {
-        const long long number = PyLong_AsLongLong(value);
-        return number == -1 && PyErr_Occurred() ? -1 : sqlite3_bind_int64(to, place, number);
-    }
-    if (PyFloat_Check(value))
-        return sqlite3_bind_double(to, place, PyFloat_AsDouble(value));
-    if (PyBytes_Check(value))
-        return sqlite3_bind_blob64(to, place, PyBytes_AsString(value), (sqlite3_uint64)PyBytes_Size(value), SQLITE_STATIC);
-    if (PyUnicode_Check(value)) {
-        Py_ssize_t size;
-        const char *const text = PyUnicode_AsUTF8AndSize(value, &size);
-        return text == NULL ? -1 : sqlite3_bind_text64(to, place, text, (sqlite3_uint64)size, SQLITE_STATIC, SQLITE_UTF8);
-    }
-    PyErr_Format(PyExc_TypeError, "value %d is of type %R: give int, float, str, bytes or None", place, (PyObject *)Py_TYPE(value));
-    return -1;
-}
-
 /* Binds the values by their places. */
 static int bind_values(sqlite3_stmt *to, PyObject *values)
 {
@@ -254,7 +118,7 @@ static int bind_values(sqlite3_stmt *to, PyObject *values)
     }
     int code = SQLITE_OK;
     for (Py_ssize_t i = 0; i < count && code == SQLITE_OK; i++)
-        code = bind_value(to, (int)i + 1, PyTuple_GetItem(values, i));
+        code = nd_bind_value(sqlite3_api, to, (int)i + 1, PyTuple_GetItem(values, i));
     return code;
 }
 
@@ -272,31 +136,20 @@ static int prepare(statement *self, sqlite3_stmt **out)
 }
 
 /* All rows; SQLITE_DONE, or why there are no more. Without Python's lock. */
-static int step_to_the_end(sqlite3_stmt *from, answer *out)
+static int step_to_the_end(sqlite3_stmt *from, nd_answer *out)
 {
     int code = sqlite3_step(from);
     out->columns = sqlite3_column_count(from); /* now: where the schema has changed the first step prepares it again */
     while (code == SQLITE_ROW) {
-        code = take_row(from, out->columns, out);
+        code = nd_take_row(sqlite3_api, from, out->columns, out);
         if (code == SQLITE_OK)
             code = sqlite3_step(from);
     }
     return code;
 }
 
-/* The exception of apsw for the connection's last error. */
-static void raise_error(const state *held, int code, const char *message)
-{
-    PyObject *const error = PyObject_CallFunction(held->exception_for, "i", code);
-    PyObject *const arguments = error == NULL ? NULL : Py_BuildValue("(s)", message);
-    if (arguments != NULL && PyObject_SetAttrString(error, "args", arguments) == 0)
-        PyErr_SetObject((PyObject *)Py_TYPE(error), error);
-    Py_XDECREF(arguments);
-    Py_XDECREF(error);
-}
-
 /* Runs a prepared statement while the connection's mutex is held. NULL with an exception. */
-static PyObject *run(const state *held, statement *self, sqlite3_stmt *prepared, PyObject *values, answer *out)
+static PyObject *run(const state *held, statement *self, sqlite3_stmt *prepared, PyObject *values, nd_answer *out)
 {
     char *message = NULL;
     int code = bind_values(prepared, values);
@@ -320,9 +173,9 @@ static PyObject *run(const state *held, statement *self, sqlite3_stmt *prepared,
     PyObject *rows = NULL;
     if (PyErr_Occurred() == NULL) { /* one that a function of Python's raised, which SQLite has called */
         if (code == SQLITE_DONE)
-            rows = rows_of(out, out->columns);
+            rows = nd_rows_of(out, out->columns);
         else
-            raise_error(held, code, message == NULL ? "out of memory" : message);
+            nd_raise(held->exception_for, code, message == NULL ? "out of memory" : message);
     }
     sqlite3_free(message);
     return rows;
@@ -334,7 +187,7 @@ static PyObject *prepare_and_run(const state *held, statement *self, PyObject *v
 {
     sqlite3_stmt *prepared = self->is_running ? NULL : self->prepared;
     const int is_own = self->is_running;
-    answer found = self->spare;
+    nd_answer found = self->spare;
     memset(&self->spare, 0, sizeof self->spare);
     found.cell_count = found.byte_count = 0;
     PyObject *rows = NULL;
@@ -347,12 +200,12 @@ static PyObject *prepare_and_run(const state *held, statement *self, PyObject *v
     else if (code == SQLITE_OK)
         rows = run(held, self, prepared, values, &found);
     else if (PyErr_Occurred() == NULL)
-        raise_error(held, sqlite3_extended_errcode(self->db), sqlite3_errmsg(self->db));
+        nd_raise(held->exception_for, sqlite3_extended_errcode(self->db), sqlite3_errmsg(self->db));
     self->is_running--;
     if (is_own)
         sqlite3_finalize(prepared);
     if (found.cell_room * sizeof *found.cells + found.byte_room > KEPT_BYTES || self->spare.cells != NULL)
-        free_answer(&found);
+        nd_free_answer(sqlite3_api, &found);
     else
         self->spare = found;
     return rows;
@@ -487,7 +340,7 @@ static void statement_dealloc(PyObject *this)
         Py_DECREF(self->connection);
     }
     Py_XDECREF(self->sql);
-    free_answer(&self->spare);
+    nd_free_answer(sqlite3_api, &self->spare);
     const freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(this);
     Py_DECREF(type);

@@ -56,12 +56,12 @@ def numbers(values: Sequence[int | None]) -> bytes:
     return np.array(values, "<i8").tobytes()
 
 
-def carry(keys: Sequence[Key]) -> Any:
-    """Keys as SQLite's carray; None where they are of several types, or texts with a NUL, at which a C string would end."""
+def _together(keys: Sequence[Key]) -> Any:
+    """Keys as `Database.carried` takes them; None where they are of several types, or texts with a NUL, where a C string ends."""
     kind = type(keys[0])
     if set(map(type, keys)) != {kind} or (kind is str and "\0" in "".join(map(str, keys))):
         return None
-    return apsw.carray(np.array(keys, np.int64) if kind is int else tuple(keys))
+    return np.array(keys, np.int64) if kind is int else tuple(keys)
 
 
 Numbers = TypeVar("Numbers", bound=Collection["int | None"])
@@ -87,16 +87,16 @@ class Documents:
 
     def taken(self, keys: Sequence[Key]) -> set[Key]:
         """Those of the keys that have a row, visible or not: one statement for all of a type."""
-        at_once = self.store.sql("SELECT d.key FROM carray(?) AS k CROSS JOIN {index}_document AS d WHERE d.key = k.value")
+        at_once = self.store.sql("SELECT d.key FROM {carray}(?) AS k CROSS JOIN {index}_document AS d WHERE d.key = k.value")
         one_by_one = self.store.sql("SELECT key FROM {index}_document WHERE key = ?")
         found: set[Key] = set()
         for kind in set(map(type, keys)):
             some = [key for key in keys if type(key) is kind]
-            carried = carry(some)
-            if carried is None:
+            together = _together(some)
+            if together is None:
                 found.update(key for (key,) in self.db.rows_of_many(one_by_one, ((key,) for key in some)))
             else:
-                found.update(key for (key,) in self.db.rows(at_once, (carried,)))
+                found.update(key for (key,) in self.db.rows(at_once, (self.db.carried(together),)))
         return found
 
     def visible(self, key: Key, now: int) -> Found | None:
@@ -211,26 +211,26 @@ class Documents:
 
     def fingerprint_ids(self, group_id: int, hashes: Any) -> dict[bytes, int]:
         """{value: id} of the stored fingerprints of a group that have one of the hashes (int64[n], any order)."""
-        sql = """SELECT f.value, f.id FROM carray(?) AS h CROSS JOIN {index}_fingerprint AS f
+        sql = """SELECT f.value, f.id FROM {carray}(?) AS h CROSS JOIN {index}_fingerprint AS f
                  WHERE f.group_id = +? AND f.value_hash = h.value"""
-        return dict(self.db.rows(self.store.sql(sql), (apsw.carray(np.sort(hashes)), group_id)))
+        return dict(self.db.rows(self.store.sql(sql), (self.db.carried(np.sort(hashes)), group_id)))
 
     def values_of(self, group_id: int, ids: Any) -> dict[bytes, int]:
         """{value: id} of those of the fingerprints (int64[n], any order) that are of a group."""
         if not len(ids):
             return {}
-        sql = """SELECT f.value, f.id FROM carray(?) AS i CROSS JOIN {index}_fingerprint AS f
+        sql = """SELECT f.value, f.id FROM {carray}(?) AS i CROSS JOIN {index}_fingerprint AS f
                  WHERE f.id = i.value AND f.group_id = ?"""
-        return dict(self.db.rows(self.store.sql(sql), (apsw.carray(np.sort(ids)), group_id)))
+        return dict(self.db.rows(self.store.sql(sql), (self.db.carried(np.sort(ids)), group_id)))
 
     def of_fingerprints(self, ids: Collection[int], now: int) -> Iterator[tuple[int, int, Key]]:
         """(fingerprint, document, key) of the visible documents with one of the fingerprints."""
         if not ids:
             return
-        sql = """SELECT d.fingerprint_id, d.id, d.key FROM carray(?) AS f CROSS JOIN {index}_document AS d
+        sql = """SELECT d.fingerprint_id, d.id, d.key FROM {carray}(?) AS f CROSS JOIN {index}_document AS d
                  WHERE d.fingerprint_id = f.value AND {visible}"""
         sought = np.sort(np.fromiter(self.require_numbers(ids), np.int64, len(ids)))
-        yield from self.db.stream(self.store.sql(sql), (apsw.carray(sought), now))
+        yield from self.db.stream(self.store.sql(sql), (self.db.carried(sought), now))
 
     def value_hashes(self) -> Iterator[tuple[Any, Any]]:
         """The hashes of all stored values and the fingerprints' ids, int64[n] each, some at a time."""
@@ -348,17 +348,17 @@ class Documents:
         """Write documents that have no more than a key and a fingerprint, by one statement, which runs without Python's lock.
 
         False, and nothing is written, where the keys cannot be handed over together."""
-        carried = carry(keys)
-        if carried is None:
+        together = _together(keys)
+        if together is None:
             return False
         sql = """INSERT OR FAIL INTO {index}_document
                      (id, key, group_id, fingerprint_id, token_count, added_at, last_seen, times_seen)
                  SELECT :first_id + k.rowid, k.value, neardup_number(:group_ids, k.rowid),
                      neardup_number(:fingerprint_ids, k.rowid), neardup_number(:token_counts, k.rowid), :now, :now, 1
-                 FROM carray(:keys) AS k"""
+                 FROM {carray}(:keys) AS k"""
         parameters = {
             "first_id": first_id - 1,
-            "keys": carried,
+            "keys": self.db.carried(together),
             "group_ids": numbers(group_ids),
             "fingerprint_ids": numbers(fingerprint_ids),
             "token_counts": numbers(token_counts),
@@ -370,11 +370,11 @@ class Documents:
     def insert_fingerprints(self, first_id: int, group_id: int, values: Sequence[bytes], hashes: Any) -> None:
         """Write new fingerprints of a group, by one statement; hashes: int64[n], those of the values."""
         sql = """INSERT OR FAIL INTO {index}_fingerprint (id, group_id, value, value_hash)
-                 SELECT :first_id + v.rowid, :group_id, v.value, neardup_number(:hashes, v.rowid) FROM carray(:values) AS v"""
+                 SELECT :first_id + v.rowid, :group_id, v.value, neardup_number(:hashes, v.rowid) FROM {carray}(:values) AS v"""
         parameters = {
             "first_id": first_id - 1,
             "group_id": group_id,
-            "values": apsw.carray(tuple(values)),
+            "values": self.db.carried(tuple(values)),
             "hashes": hashes.astype("<i8").tobytes(),
         }
         self.db.execute(self.store.sql(sql), parameters)

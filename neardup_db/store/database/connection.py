@@ -14,12 +14,14 @@ from typing import Any, TypeVar
 import apsw
 
 from ... import limits
+from ..._standard import Array
 from ..._turns import Loan, Turn
 from ...errors import BusyError, ClosedError, CorruptIndexError, NearDupError, ReadOnlyError
 from . import forks
 from .errors import lost_transaction, translate, translated, unknown_outcome
 from .log import OF_CHECKPOINT, Log
 from .open import cache_size
+from .standard import StandardConnection
 from .statements import Connection, Statement
 
 Done = TypeVar("Done")
@@ -70,26 +72,45 @@ class _Level:
 class Undo(list[Callable[[], None]]):
     """Calls that forget the work of the open transaction if it is rolled back. SQLite itself says how it ended."""
 
-    unfinished = False
-    """Whether some rows are incomplete: a COMMIT, which can only come from the caller's SQL now, is then to roll back."""
+    _unfinished = False
+    _standard: StandardConnection | None = None
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether some rows are incomplete: a COMMIT, which can only come from the caller's SQL now, is then to roll back."""
+        return self._unfinished
+
+    @unfinished.setter
+    def unfinished(self, value: bool) -> None:
+        self._unfinished = value
+        if self._standard is not None:
+            self._standard.count_unfinished()
 
     def watch(self, connection: Any) -> None:
         """Hear of the ends of a connection's transactions. The hooks have a name of their own: those of its owner stay."""
-        if isinstance(connection, apsw.Connection):
-            connection.set_commit_hook(self._committed, id=id(self))
-            connection.set_rollback_hook(self._rolled_back, id=id(self))
+        if isinstance(connection, StandardConnection):
+            self._standard = connection
+            connection.watch(self)
+        elif isinstance(connection, apsw.Connection):
+            connection.set_commit_hook(self._commit, id=id(self))
+            connection.set_rollback_hook(self.rolled_back, id=id(self))
 
     def unwatch(self, connection: Any) -> None:
-        if isinstance(connection, apsw.Connection):
+        if isinstance(connection, StandardConnection):
+            connection.unwatch(self)
+        elif isinstance(connection, apsw.Connection):
             connection.set_commit_hook(None, id=id(self))
             connection.set_rollback_hook(None, id=id(self))
 
-    def _committed(self) -> bool:
+    def _commit(self) -> bool:
         if not self.unfinished:
-            self.clear()
+            self.committed()
         return self.unfinished  # True: roll back
 
-    def _rolled_back(self) -> None:
+    def committed(self) -> None:
+        self.clear()
+
+    def rolled_back(self) -> None:
         self.unfinished = False
         while self:
             self.pop()()
@@ -208,7 +229,15 @@ class Database:
         """Whether no transaction is open, after this thread's records in hand were written."""
         if self._attending:
             self.settle()
-        return self._depth == 0 and not self.connection.in_transaction
+        try:
+            return self._depth == 0 and not self.connection.in_transaction
+        except apsw.Error as error:  # its owner has closed it
+            raise translate(error, self.name) from error
+
+    @property
+    def given(self) -> Any:
+        """The connection as the caller knows it."""
+        return self.connection.given if isinstance(self.connection, StandardConnection) else self.connection
 
     @property
     def forked(self) -> bool:
@@ -255,6 +284,17 @@ class Database:
     def prepared(self, sql: str) -> Statement | None:
         """SQL that stays prepared, for what is asked again and again; None on a connection that is not of our own."""
         return self.connection.prepared(sql) if isinstance(self.connection, Connection) else None
+
+    @property
+    def carray(self) -> str:
+        """The table function that gives the values of `carried`."""
+        return "neardup_array" if isinstance(self.connection, StandardConnection) else "carray"
+
+    def carried(self, values: Any) -> Any:
+        """An array of int64, or a tuple of str or of bytes, to be bound for `carray`, which reads it where it stands."""
+        if not isinstance(self.connection, StandardConnection):
+            return apsw.carray(values)
+        return Array(values if isinstance(values, tuple) else values.tobytes())
 
     def rows(self, sql: str, bindings: Any = None) -> list[tuple[Any, ...]]:
         try:
@@ -433,8 +473,8 @@ class Database:
         """Roll back a transaction that was begun here, and whose block was interrupted before it could end it."""
         if self._outermost is not None and self._outermost() is None and not self.forked:
             self._outermost, self._depth = None, 0
-            if self.connection.in_transaction:
-                with translated(self.name):
+            with translated(self.name):
+                if self.connection.in_transaction:
                     self.connection.execute("ROLLBACK")
 
     def _end_reading(self) -> None:

@@ -25,6 +25,7 @@ _ERRORS: tuple[tuple[type[Exception], type[NearDupError]], ...] = (
     (apsw.ReadOnlyError, ReadOnlyError),
     (apsw.NotADBError, FormatError),
     (apsw.ConnectionClosedError, ClosedError),
+    (apsw.ThreadingViolationError, NearDupError),
 )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -11,9 +10,10 @@ from typing import Any
 import apsw
 
 from ... import limits
-from ...errors import ParameterError, ReadOnlyError
+from ...errors import ReadOnlyError
 from ...native import EXTENSION
 from . import checksums, forks
+from .standard import has_functions, loading, module_of
 from .statements import Connection
 
 APPLICATION_ID = 0x4E445550
@@ -33,7 +33,7 @@ def extension_path() -> str:
 
 @cache
 def _copy_for(module: str) -> str:
-    """A copy of the extension for one module's SQLite library: a loaded extension serves only one library."""
+    """A copy of the extension for one module's SQLite library, by the module's own name: a loaded extension serves only one."""
     import atexit
     import shutil
     import tempfile
@@ -62,24 +62,9 @@ def load(connection: Any) -> None:
         finally:
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, allowed)
         return
-    module = _module_of(connection)
-    if not hasattr(connection, "enable_load_extension"):
-        raise ParameterError(
-            f"this Python's {module} module was built without extension loading: use a connection of apsw or pysqlite3"
-        )
-    connection.enable_load_extension(True)
-    try:
-        connection.load_extension(_copy_for(module))
-    finally:
-        connection.enable_load_extension(False)
-
-
-def _module_of(connection: Any) -> str:
-    """The module that a connection belongs to. Raises ParameterError for one that is neither sqlite3 nor pysqlite3."""
-    for module in ("sqlite3", "pysqlite3"):
-        if isinstance(connection, getattr(sys.modules.get(module), "Connection", ())):
-            return module
-    raise ParameterError(f"connection={connection!r:.80}: give one of apsw, sqlite3 or pysqlite3")
+    with loading(connection):
+        if not has_functions(connection):
+            connection.load_extension(_copy_for(module_of(connection).Connection.__module__))
 
 
 def refuse_waiting_log(path: str, error: Exception) -> None:

@@ -19,10 +19,11 @@ from ..database.connection import Database
 from ..database.errors import system_error, translate
 from ..database.files import MODE, is_empty, new_file
 from ..database.open import APPLICATION_ID, Scratch, load, open_file, open_reader
+from ..database.standard import Loadable, module_of, standard_connection
 from . import definitions, schema
 from .state import Choices, Shared, Store
 
-Target = str | bytes | os.PathLike[str] | os.PathLike[bytes] | apsw.Connection
+Target = str | bytes | os.PathLike[str] | os.PathLike[bytes] | apsw.Connection | Loadable
 """A path, ":memory:", or a connection of the caller's."""
 
 
@@ -46,13 +47,13 @@ def open_store(
     check_choice("durability", durability, get_args(Durability))
     check_timeout(timeout)
     read_only, attach = check_flag("read_only", read_only), check_flag("attach", attach)
-    if choices.checksums and (isinstance(target, apsw.Connection) or target == MEMORY):
+    is_given = isinstance(target, apsw.Connection) or module_of(target) is not None
+    if choices.checksums and (is_given or target == MEMORY):
         raise ParameterError("checksums=True is for a file that is opened by its path: give one, or leave checksums out")
-    path = "" if isinstance(target, apsw.Connection) else check_target(target)
+    path = "" if is_given else check_target(target)
     try:
-        if isinstance(target, apsw.Connection):
-            owned = isinstance(target, Scratch)
-            return _open_in(Database(target, owned=owned, read_only=read_only, timeout=timeout), choices, name, attach=True)
+        if is_given:
+            return _open_given(target, choices, name, _How(read_only, durability, timeout))
         return _open(path, choices, name, _How(read_only, durability, timeout), attach=attach)
     except NearDupError:  # some are an OSError too
         raise
@@ -70,6 +71,18 @@ class _How(NamedTuple):
     read_only: bool
     durability: str
     timeout: float
+
+
+def _open_given(target: Any, choices: Choices, name: str, how: _How) -> Store:
+    owned = isinstance(target, Scratch)
+    connection: Any = target if isinstance(target, apsw.Connection) else standard_connection(target, how.timeout)
+    db = Database(connection, owned=owned, read_only=how.read_only, timeout=how.timeout)
+    try:
+        return _open_in(db, choices, name, attach=True)
+    except BaseException:
+        with contextlib.suppress(apsw.ConnectionClosedError):
+            db.undo.unwatch(connection)
+        raise
 
 
 def _open(path: str, choices: Choices, name: str, how: _How, *, attach: bool) -> Store:
@@ -168,7 +181,7 @@ def _settings_of_new(choices: Choices) -> tuple[Scheme, TextRules]:
 
 
 def _open_in(db: Database, choices: Choices, name: str, *, attach: bool) -> Store:
-    load(db.connection)
+    load(db.given)
     store = Store(db, name, Shared((choices,)))
     with db.reading():
         found = schema.stored_name(db, name) is not None

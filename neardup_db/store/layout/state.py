@@ -172,6 +172,7 @@ class Store:
         """Read the settings and compare them with the caller's choices. Sets all that is remembered for a generation."""
         settings = schema.read_settings(self.db, self.name)
         scheme, rules = self._bound(settings)
+        self.generation = -1  # where this is interrupted, all is read again
         self.store_text = bool(settings["store_text"])
         self.record_matches = bool(settings["record_matches"])
         scheme = scheme.for_index(rules, self.store_text)
@@ -363,7 +364,8 @@ class Store:
         return text
 
     def _filled(self, text: str) -> str:
-        return schema.with_fragments(text).replace("{index}", self.name).replace("{alone}", str(schema.ALONE))
+        text = schema.with_fragments(text).replace("{index}", self.name)
+        return text.replace("{alone}", str(schema.ALONE)).replace("{carray}", self.db.carray)
 
     def query(self, frame: str, verify: str, crowd: str = "", limit: str = "") -> Query:
         """A query of sql/: a frame ('matches', 'neighbours', ...) around the verification of a plan ('bands', ...).

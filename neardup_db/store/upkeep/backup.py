@@ -13,6 +13,7 @@ from ..database import checksums
 from ..database.connection import Database
 from ..database.errors import system_error, translate, translated
 from ..database.files import MODE, new_file
+from ..database.standard import StandardConnection
 
 
 def back_up(db: Database, given: str | bytes) -> None:
@@ -41,7 +42,10 @@ def back_up(db: Database, given: str | bytes) -> None:
         raise system_error(error, path, "created") from error
 
 
-def _copy(original: apsw.Connection, path: str) -> None:
+def _copy(original: apsw.Connection | StandardConnection, path: str) -> None:
+    if isinstance(original, StandardConnection):
+        original.backup_to(path)
+        return
     vfs = checksums.vfs() if checksums.has(original) else None
     copy = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
     try:
