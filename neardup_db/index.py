@@ -44,6 +44,7 @@ from .store.asking.question import Question
 from .store.database.connection import Database
 from .store.database.errors import translated
 from .store.exchange.importing import FingerprintFiles
+from .store.exchange.merging import merge
 from .store.layout.opening import Target, open_store
 from .store.layout.sketches import Sketch
 from .store.layout.state import Choices, Store
@@ -338,6 +339,43 @@ class Index(Reader):
         files.require(store.scheme, store.rules)
         return self._ingest("value", files.records(), if_exists, on_error, False, commit_every, progress, files.require)
 
+    def merge(
+        self,
+        other: Reader | str | bytes | os.PathLike[str],
+        *,
+        if_exists: IfExists = "error",
+        commit_every: int | None = None,
+        progress: Callable[[int], Any] | None = None,
+    ) -> AddReport:
+        """`add_many` of the documents of another index, with the fingerprints, and texts where both store them, that it has.
+
+        other: an Index, or the path of a file that holds one of the same name. It is read in one state, while others may write to
+        it. Text rules, scheme and all that decides a fingerprint have to be the same, else MismatchError; bands, threshold and
+        whether matches are recorded are this index's own.
+
+        The documents come after those that are there, in their own order, with their groups (by name), metadata, expiry and times
+        (added_at, last_seen, times_seen). What has expired stays behind. A document that is here already, if_exists="ignore", stays
+        as it is. Matches and clusters are those of one index to which all were added; recorded matches have the time of the merge.
+        The other arguments, and the report, are those of `add_many`. Raises CorruptIndexError for a damaged document of the other,
+        ParameterError for the index itself, by whatever name.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash()) as index, Index(":memory:", MinHash()) as other:
+        ...     index.add("a", "the quick brown fox jumps over the lazy dog")
+        ...     other.add("b", "The quick brown fox jumps over the lazy dog!")
+        ...     index.merge(other)
+        ...     index.clusters()
+        []
+        []
+        AddReport(added=1, replaced=0, ignored=0, skipped=0, matched=1, problems=())
+        [Cluster(representative='a', keys=('a', 'b'))]
+        """
+        self._store.db.require_open()
+        options = self._ingest_options("value", if_exists, "raise", False, commit_every, progress)
+        report = merge(self._readers.own, self._writer, other._readers if isinstance(other, Reader) else other, options)
+        self._checkpoint()
+        return report
+
     def _ingest(
         self,
         content: str,
@@ -349,13 +387,7 @@ class Index(Reader):
         progress: Callable[[int], Any] | None,
         require: Callable[[Scheme, TextRules], None] | None = None,
     ) -> AddReport:
-        check_if_exists(if_exists)
-        check_choice("on_error", on_error, ("raise", "skip"))
-        if commit_every is not None:
-            commit_every = check_integer("commit_every", commit_every, 1)
-        check_callable("progress", progress)
-        self._looked_at()
-        options = IngestOptions(content, if_exists, on_error, bool(only_new), commit_every, progress, require)
+        options = self._ingest_options(content, if_exists, on_error, only_new, commit_every, progress, require)
         with self._store.db.large_cache():
             ingest = Ingest(self._store, self._readers.own.documents, self._writer, options)
             report = ingest.run(records)
@@ -365,6 +397,24 @@ class Index(Reader):
             self._warned = True
             warnings.warn(warning, ShortTextsWarning, stacklevel=3)
         return report
+
+    def _ingest_options(
+        self,
+        content: str,
+        if_exists: IfExists,
+        on_error: OnError,
+        only_new: bool,
+        commit_every: int | None,
+        progress: Callable[[int], Any] | None,
+        require: Callable[[Scheme, TextRules], None] | None = None,
+    ) -> IngestOptions:
+        check_if_exists(if_exists)
+        check_choice("on_error", on_error, ("raise", "skip"))
+        if commit_every is not None:
+            commit_every = check_integer("commit_every", commit_every, 1)
+        check_callable("progress", progress)
+        self._looked_at()
+        return IngestOptions(content, if_exists, on_error, bool(only_new), commit_every, progress, require)
 
     def _checkpoint(self) -> None:
         """Give the disk space of a long write-ahead log back."""
