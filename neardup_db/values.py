@@ -19,8 +19,8 @@ Times = tuple[int, int, int]
 
 
 class Record(NamedTuple):
-    """One document to add, checked: `text` is what is stored with it, `metadata` JSON, `expires_at` milliseconds; `times` None for
-    one that is offered now, for the first time."""
+    """One document to add, checked: `text` is what is stored with it, `metadata` JSON, `expires_at` milliseconds; `times` is None
+    for one that is offered now, for the first time."""
 
     key: Key
     text: str | None

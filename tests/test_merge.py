@@ -6,7 +6,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -133,9 +133,9 @@ def test_a_path_is_an_index_too(parts: tuple[Index, Index], tmp_path: Path) -> N
         with Index(tmp_path / f"c{number}.db", SETS, text=WORDS, store_text=True) as index:
             assert index.merge(path).added == 6
             assert documents(index) == expected
-    with Index(tmp_path / "c.db", SETS, text=WORDS, store_text=True, name="other") as index:
-        with pytest.raises(FormatError, match=r"b.db.*no index named 'other'. It holds: neardup. Open .*name="):
-            index.merge(tmp_path / "b.db")
+    told = pytest.raises(FormatError, match=r"b.db.*no index named 'other'. It holds: neardup. Open .*name=")
+    with Index(tmp_path / "c.db", SETS, text=WORDS, store_text=True, name="other") as index, told:
+        index.merge(tmp_path / "b.db")
 
 
 @pytest.mark.parametrize(
@@ -231,14 +231,17 @@ def test_two_indexes_of_one_file(tmp_path: Path) -> None:
         assert a.merge(b, commit_every=2).added == 6
         assert a.clusters() == b.clusters() and a.check().ok and b.check().ok
     for target in (str(path), ":memory:"):
-        with closing(apsw.Connection(target)) as connection:
-            with Index(connection, MinHash(), text=WORDS, name="mine") as a, Index(connection, MinHash(), text=WORDS, name="two") as b:
-                b.add_many(((key, text) for key, text in enumerate(TEXTS)), if_exists="replace")
-                with pytest.raises(ParameterError, match="commit_every=2: both indexes are on one connection"):
-                    a.merge(b, commit_every=2)
-                assert a.merge(b).added == 6
-                assert not connection.in_transaction
-                assert a.clusters() == b.clusters() and a.check().ok and b.check().ok
+        with (
+            closing(apsw.Connection(target)) as connection,
+            Index(connection, MinHash(), text=WORDS, name="mine") as a,
+            Index(connection, MinHash(), text=WORDS, name="two") as b,
+        ):
+            b.add_many(enumerate(TEXTS), if_exists="replace")
+            with pytest.raises(ParameterError, match="commit_every=2: both indexes are on one connection"):
+                a.merge(b, commit_every=2)
+            assert a.merge(b).added == 6
+            assert not connection.in_transaction
+            assert a.clusters() == b.clusters() and a.check().ok and b.check().ok
 
 
 def test_in_a_transaction_of_the_callers(parts: tuple[Index, Index]) -> None:
@@ -415,7 +418,7 @@ def test_a_rebuild_in_between_is_noticed(tmp_path: Path, monkeypatch: pytest.Mon
         b.add_many(enumerate(TEXTS))
         if "text" not in changes:
             assert a.merge(b, commit_every=2).added == 6
-            assert [len(one.keys) for one in again.clusters()] == [2, 2]
+            assert [len(one.keys) for one in again.clusters()] == ([2, 2] if "scheme" in changes else [2])
         else:
             with pytest.raises(MismatchError):
                 a.merge(b, commit_every=2)

@@ -157,7 +157,8 @@ class StoreReaders:
         return loan
 
     def _made(self) -> tuple[Loan, StoreReader] | None:
-        """A new reader, which nobody else knows; None where it cannot be opened: files have run out, or the file's settings are refused."""
+        """A new reader, which nobody else knows; None where it cannot be opened: files have run out, or the file's settings are
+        refused."""
         own = self.own.store
         assert own.db.another is not None
         try:

@@ -368,8 +368,11 @@ class Documents:
             "group_ids": numbers(group_ids),
             "fingerprint_ids": numbers(fingerprint_ids),
             "token_counts": numbers(token_counts),
-            **({"now": now} if times is None else dict(zip(("added", "seen", "often"), map(numbers, zip(*times, strict=True))))),
+            "now": now,
         }
+        if times is not None:
+            added, seen, often = zip(*times, strict=True)
+            parameters |= {"added": numbers(added), "seen": numbers(seen), "often": numbers(often)}
         self.db.execute(self.store.sql(sql), parameters)
         return True
 

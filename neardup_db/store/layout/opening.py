@@ -82,7 +82,8 @@ def open_to_read(path: str, alike: Store) -> Store:
             timeout=alike.db.timeout,
         )
     except FormatError as error:
-        raise FormatError(f"{path!r}: {str(error).replace(_NO_SCHEME, 'Open the one that you mean with Index(path, name=...)')}") from error
+        message = str(error).replace(_NO_SCHEME, "Open the one that you mean with Index(path, name=...)")
+        raise FormatError(f"{path!r}: {message}") from error
 
 
 class _How(NamedTuple):

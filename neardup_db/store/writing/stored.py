@@ -122,8 +122,10 @@ class Stored:
         return None if all(are_json) else "its metadata is no JSON"
 
 
-_NAME, _NUMBER, _NOTHING_KIND = {str, bytes, int}, {int}, {type(None)}
-_COLUMNS: dict[str, set[type]] = {
+_NAME: set[type] = {str, bytes, int}
+_NUMBER: set[type] = {int}
+_NOTHING_KIND: set[type] = {type(None)}
+_COLUMNS = {
     "id": _NUMBER,
     "key": _NAME,
     "number of tokens": _NUMBER | _NOTHING_KIND,
