@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import apsw
@@ -110,11 +111,18 @@ def taken_back(index: Index) -> None:
         raise ZeroDivisionError
 
 
+MERGED = TemporaryDirectory()
+with Index(f"{MERGED.name}/merged.db", SETS, text=WORDS, store_text=True) as _index:
+    _index.add("0", TEXTS[2])
+    _index.add("new", TEXTS[1])
+
+
 WRITES: dict[str, Callable[[Index], Any]] = {
     "add": lambda index: index.add("new", TEXTS[1]),
     "replace": lambda index: index.add("0", TEXTS[2], if_exists="replace"),
     "add_if_new": lambda index: index.add_if_new("new", "lima mike"),
     "add_many": lambda index: index.add_many([("new", TEXTS[1]), ("newer", TEXTS[2])]),
+    "merge": lambda index: index.merge(f"{MERGED.name}/merged.db", if_exists="replace"),
     "delete": lambda index: index.delete("0"),
     "update": lambda index: index.update("0", expires_at=PAST),
     "expire": lambda index: index.expire(),
