@@ -212,9 +212,20 @@ def read_options(options: dict[str, Any], key_type: str = "text") -> ReadOptions
     )
 
 
+def parts_of(path: Path) -> list[Path]:
+    """The files of an index, those that may be there beside its own."""
+    return [path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))]
+
+
 @contextlib.contextmanager
 def open_index(path: Path, name: str, *, write: bool = False) -> Iterator[Index]:
-    """Opens an index that must exist; errors of the block name it.
+    """Opens an index that must exist, as `opened`; errors of the block name it."""
+    with about(path), opened(path, name, write=write) as index:
+        yield index
+
+
+def opened(path: Path, name: str, *, write: bool = False) -> Index:
+    """An index that must exist.
 
     A file that can be written is opened for writing even to read it: the last connection to close removes -wal and -shm, which
     a read-only connection cannot do.
@@ -222,8 +233,7 @@ def open_index(path: Path, name: str, *, write: bool = False) -> Iterator[Index]
     if not path.exists():
         raise ParameterError(f"{path}: no such file; create an index with: neardup add {path} RECORDS")
     writable = os.access(path, os.W_OK) and os.access(path.resolve().parent, os.W_OK)
-    with about(path), Index(path, name=name, read_only=not (write or writable)) as index:
-        yield index
+    return Index(path, name=name, read_only=not (write or writable))
 
 
 def is_given(context: click.Context, name: str) -> bool:
