@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ... import limits
 from ...arrays import np
 from ...located import fitting
-from ...native import signed_hashes
+from ...native import Values
 from ...values import Key, Record, Times
 from ..asking.documents import Documents
 from ..database.errors import damaged
@@ -64,7 +64,8 @@ class Stored:
         self._sql = self._store.sql(
             f"""SELECT d.id, d.key, d.token_count, d.added_at, d.last_seen, d.times_seen, {"d.text" if with_texts else "NULL"},
                     d.metadata, g.name, d.expires_at, f.value, f.value_hash, d.fingerprint_id, d.group_id,
-                    d.metadata IS NULL OR json_valid(d.metadata)
+                    d.metadata IS NULL OR json_valid(d.metadata), ifnull(octet_length(f.value), 0)
+                        + ifnull(octet_length(d.metadata), 0) + {"ifnull(octet_length(d.text), 0)" if with_texts else "0"}
                 FROM {{index}}_document AS d LEFT JOIN {{index}}_group AS g ON g.id = d.group_id
                     LEFT JOIN {{index}}_fingerprint AS f ON f.id = d.fingerprint_id
                 WHERE d.id > ? AND {{visible}} ORDER BY d.id LIMIT +?"""
@@ -83,7 +84,7 @@ class Stored:
         with closing(self._db.stream(self._sql, (after, self._now, limits.BATCH_RECORDS))) as rows:
             for row in rows:
                 page.append(row)
-                held += sum(len(part) for part in (row[6], row[7], row[10]) if isinstance(part, (str, bytes)))
+                held += row[-1]
                 if held >= limits.BATCH_SIZE:
                     break
         return self._db.ordered(page, after)
@@ -104,14 +105,15 @@ class Stored:
         for (name, kinds), column in zip(_COLUMNS.items(), columns, strict=True):
             if not kinds.issuperset(map(type, column)):
                 return f"its {name} is none"
-        _, _, counts, _, _, _, texts, _, names, _, values, hashes, fingerprint_ids, group_ids, are_json = columns
+        _, _, counts, _, _, _, texts, _, names, _, values, hashes, fingerprint_ids, group_ids, are_json, _ = columns
         present = [value for value in values if value is not None]
         known = [number for number in hashes if number is not None]
         if len(present) + fingerprint_ids.count(None) < len(values) or len(known) != len(present):
             return "its fingerprint lacks"
-        if not np.array_equal(signed_hashes(present), np.array(known, np.int64)):
+        joined = Values.joined(present)
+        if not np.array_equal(joined.hashes(), np.array(known, np.int64)):
             return "its fingerprint is not the one that was written"
-        if not all(map(self._store.scheme.is_value, present)):
+        if not self._store.scheme.are_values(joined):
             return "its fingerprint is none of the scheme's"
         if self._with_texts and None in texts:
             return "its text lacks"
@@ -141,5 +143,6 @@ _COLUMNS = {
     "number of the fingerprint": _NUMBER | _NOTHING_KIND,
     "number of the group": _NUMBER,
     "check of the metadata": _NUMBER,
+    "size": _NUMBER,
 }
 """The columns that are read, with the types of their values."""
