@@ -179,9 +179,12 @@ def report(path: str, count: int, repeat: int) -> str:
             "\"normal\". Several: the slowest process, plus merging the parts into the first one's. Two processes ran at the "
             "same time on this machine. Four are reckoned: the slowest of four quarters, each built with nothing beside it (a "
             "process uses up to three threads meanwhile), plus the measured merge; `times` is how much sooner that is.",
-            table(("text rules", "documents", "one process", "two, on this machine", "times", "four, reckoned", "times "), builds),
+            table(_BUILDS, builds),
         )
     )
+
+
+_BUILDS = ("text rules", "documents", "one process", "two, on this machine", "times", "four, reckoned", "times ")
 
 
 def main() -> None:
