@@ -313,7 +313,7 @@ class Index(Reader):
         rows are the earliest documents. The settings that the files were made with are compared with those of the index before
         anything is stored: other text rules, another scheme or other parameters that decide a fingerprint are a MismatchError.
         Bands and threshold are the index's own. The other arguments are those of `add_many`. Needs pyarrow (the extra "arrow").
-        Raises FormatError, ParameterError for an index that compares stored texts.
+        Raises FormatError, ParameterError for an index that stores texts.
 
         >>> import tempfile
         >>> from neardup_db import Index, MinHash
@@ -330,9 +330,9 @@ class Index(Reader):
         [Match(key='a', similarity=1.0, distance=None)]
         """
         store = self._looked_at()
-        if store.scheme.settings().get("evidence") == "text":
+        if store.store_text:
             raise ParameterError(
-                "an exact index that stores its texts compares these, and fingerprints bring none: import into an index without "
+                "an index that stores its texts would lack those of fingerprints, which bring none: import into an index without "
                 "store_text"
             )
         files = FingerprintFiles(paths)
