@@ -13,6 +13,7 @@ from typing import Any
 
 import apsw
 import pytest
+from load import in_another_thread, run_threads
 from support import CASES, FAR, PAST, SETS, SOON, WORDS, Case, Model
 from test_joins import contents
 
@@ -309,6 +310,24 @@ def test_one_state_of_the_other(parts: tuple[Index, Index], small_limits: None) 
     assert a.merge(b, commit_every=2, progress=write).added == 6
     assert documents(a)[3:] == expected
     assert "b5" not in b and "meanwhile" in b and wrote[-1] == 6 and len(wrote) > 1
+
+
+def test_nobody_waits_for_a_transaction_of_the_other(parts: tuple[Index, Index]) -> None:
+    """While another thread is inside a transaction of the other index, its last committed state is merged."""
+    a, b = parts
+    with in_another_thread(b.transaction()):
+        assert a.merge(b).added == 6
+    assert a.check().ok
+
+
+def test_two_threads_merge_into_each_other(parts: tuple[Index, Index]) -> None:
+    """Each has all documents afterwards."""
+    a, b = parts
+    run_threads(lambda: a.merge(b, if_exists="ignore"), lambda: b.merge(a, if_exists="ignore"))
+    a.merge(b, if_exists="ignore")
+    b.merge(a, if_exists="ignore")
+    assert set(a) == set(b) == {0, 1, 2, *(f"b{number}" for number in range(6))}
+    assert a.check().ok and b.check().ok
 
 
 def test_a_progress_that_uses_both(parts: tuple[Index, Index], small_limits: None) -> None:

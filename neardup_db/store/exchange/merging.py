@@ -84,11 +84,14 @@ def _is_same(mine: Store, other: Store) -> bool:
 
 def _file(db: Database) -> tuple[int, int] | None:
     """What tells the file of a database from others, whatever its name; None where it has none."""
-    with db.hold():  # it cannot be asked for while another thread is at work
-        path = db.connection.filename
-    if not path:
+    path = db.name
+    if not db.owned:
+        with db.hold():  # it cannot be asked for while another thread is at work
+            path = db.connection.filename
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:  # in memory, or removed meanwhile
         return None
-    status = os.stat(path)
     return status.st_dev, status.st_ino
 
 
