@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import click
-
 from .. import clock
 from ..errors import CorruptIndexError
 from ..index import Index
@@ -16,7 +14,7 @@ from ..store.database.connection import undecodable
 from ..values import Key
 from .command import command
 from .inputs.files import packing_of
-from .options import index_argument, json_option, key_type_option, name_option, open_index, parse_key
+from .options import index_argument, json_option, keys_named, keys_options, name_option, open_index
 from .output import emit_json, json_line, note, plain, shown
 from .outputs import ANOTHER_OUTPUT, open_output, replacing, room_in
 from .screen import Meter
@@ -27,12 +25,8 @@ _ROWS_AT_ONCE = 1000
 
 @command()
 @index_argument
-@click.argument("keys", metavar="KEY...", nargs=-1)
-@click.option(
-    "--file", "file", type=click.File(encoding="utf-8-sig"), help="Read keys from a file, one a line; - is standard input."
-)
+@keys_options
 @name_option
-@key_type_option
 @json_option
 def get(index_path: Path, keys: tuple[str, ...], file: Any, name: str, key_type: str, as_json: bool) -> int:
     """Print documents by their keys, as JSON.
@@ -44,9 +38,7 @@ def get(index_path: Path, keys: tuple[str, ...], file: Any, name: str, key_type:
     \b
     neardup get articles.db a1 a2
     """
-    wanted = [parse_key(key, key_type) for key in (*keys, *(line.rstrip("\r\n") for line in file or ()))]
-    if not wanted:
-        raise click.UsageError("Give at least one KEY, or --file")
+    wanted = keys_named(keys, file, key_type)
     found = 0
     with open_index(index_path, name) as index:
         for key in wanted:

@@ -16,7 +16,7 @@ from .command import command
 from .documents import write_lines
 from .feed import warnings_as_notes
 from .inputs.files import STDOUT
-from .options import index_argument, is_new, json_option, name_option, open_index, parts_of, removed_if_unused
+from .options import if_exists_option, index_argument, is_new, json_option, name_option, open_index, parts_of, removed_if_unused
 from .output import counted, emit, emit_json, note_problems, plain
 from .outputs import check_kind, check_output
 from .wording import about
@@ -26,13 +26,7 @@ from .wording import about
 @index_argument
 @click.argument("sources", metavar="IN...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @name_option
-@click.option(
-    "--if-exists",
-    type=click.Choice(["error", "replace", "ignore"]),
-    default="error",
-    show_default=True,
-    help="What to do with a document whose key is in the index.",
-)
+@if_exists_option("a document whose key is in the index")
 @click.option("--no-record-matches", is_flag=True, help="Look for no matches while adding: faster; clusters finds them later.")
 @click.option("--on-error", type=click.Choice(["raise", "skip"]), default="raise", show_default=True, help="A damaged row.")
 @click.option("--commit-every", type=click.IntRange(min=1), help="Rows in a transaction.  [default: one transaction]")

@@ -15,7 +15,7 @@ from ..index import Index
 from ..values import AddReport
 from .command import command
 from .feed import added
-from .options import is_new, json_option, name_option, opened, removed_if_unused
+from .options import if_exists_option, is_new, json_option, name_option, opened, removed_if_unused
 from .output import counted, emit, emit_json, plain
 from .screen import Meter
 from .wording import about
@@ -25,13 +25,7 @@ from .wording import about
 @click.argument("into", metavar="INTO", type=click.Path(path_type=Path))
 @click.argument("sources", metavar="FROM...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @name_option
-@click.option(
-    "--if-exists",
-    type=click.Choice(["error", "replace", "ignore"]),
-    default="error",
-    show_default=True,
-    help="What to do with a document whose key is in INTO.",
-)
+@if_exists_option("a document whose key is in INTO")
 @click.option("--no-record-matches", is_flag=True, help="Look for no matches in a new INTO: faster; clusters finds them later.")
 @click.option("--commit-every", type=click.IntRange(min=1), help="Documents in a transaction.  [default: one for all]")
 @json_option

@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -76,6 +76,30 @@ key_type_option = click.option(
     show_default=True,
     help="Type of the keys: 1 as text and 1 as an integer are different keys.",
 )
+
+keys_options = _all(
+    click.argument("keys", metavar="KEY...", nargs=-1),
+    click.option(
+        "--file", "file", type=click.File(encoding="utf-8-sig"), help="Read keys from a file, one a line; - is standard input."
+    ),
+    key_type_option,
+)
+"""Keys of documents; `keys_named` reads them."""
+
+
+def keys_named(keys: Sequence[str], file: Iterable[str] | None, key_type: str) -> list[Key]:
+    """The keys that the options of `keys_options` name."""
+    wanted = [parse_key(key, key_type) for key in (*keys, *(line.rstrip("\r\n") for line in file or ()))]
+    if not wanted:
+        raise click.UsageError("Give at least one KEY, or --file")
+    return wanted
+
+
+def if_exists_option(what: str) -> Callable[[Command], Command]:
+    """What becomes of a record, or a document, whose key is there."""
+    choices = click.Choice(["error", "replace", "ignore"])
+    return click.option("--if-exists", type=choices, default="error", show_default=True, help=f"What to do with {what}.")
+
 
 def _delimiter(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """The character that --delimiter names; \\t is a tab."""
