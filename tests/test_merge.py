@@ -245,6 +245,30 @@ def test_two_indexes_of_one_file(tmp_path: Path) -> None:
             assert a.clusters() == b.clusters() and a.check().ok and b.check().ok
 
 
+def test_an_index_on_the_connection_of_another(small_limits: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one index has the connection of the other, no thread writes while it is read."""
+    writing: list[int] = []
+    add, page = Segment.add, Stored._page
+
+    def added(segment: Segment, *rest: Any) -> None:
+        writing.append(1)
+        add(segment, *rest)
+        writing.pop()
+
+    def read(stored: Stored, after: int) -> Any:
+        assert writing == []
+        found = page(stored, after)
+        assert writing == []
+        return found
+
+    monkeypatch.setattr(Segment, "add", added)
+    monkeypatch.setattr(Stored, "_page", read)
+    with Index(":memory:", MinHash(), text=WORDS) as a, Index(a.connection, MinHash(), text=WORDS, name="two") as b:
+        b.add_many((number, f"some words {number // 2}") for number in range(300))
+        assert a.merge(b).matched == 150
+        assert a.clusters() == b.clusters() and a.check().ok
+
+
 def test_in_a_transaction_of_the_callers(parts: tuple[Index, Index]) -> None:
     """A merge belongs to the transaction around it; what the other's open transaction has stored comes along in its thread."""
     a, b = parts

@@ -33,7 +33,8 @@ def merge(mine: StoreReader, writer: Writer, given: Any, options: IngestOptions)
         other.db.require_open()
         if _is_same(store, other):
             raise ParameterError("other is this index itself: give another one")
-        if other.db.connection is store.db.connection:  # a reading transaction could not go on to write there
+        shared = other.db.connection is store.db.connection
+        if shared:  # a reading transaction could not go on to write there
             if options.commit_every is not None:
                 raise ParameterError(
                     f"commit_every={options.commit_every}: both indexes are on one connection, where one state of the other is "
@@ -51,8 +52,9 @@ def merge(mine: StoreReader, writer: Writer, given: Any, options: IngestOptions)
                 raise MismatchError("the index was rebuilt to store texts while another one was merged into it: call merge again")
 
         stack.enter_context(store.db.large_cache())
-        records = Stored(theirs.documents, clock.now_ms(), with_texts=with_texts)
-        return Ingest(store, mine.documents, writer, replace(options, require=require)).run(records)
+        ingest = Ingest(store, mine.documents, writer, replace(options, require=require))
+        before = ingest.settle if shared else None  # no thread writes while this one reads on the same connection
+        return ingest.run(Stored(theirs.documents, clock.now_ms(), with_texts=with_texts, before=before))
 
 
 @contextmanager

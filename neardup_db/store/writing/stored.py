@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any, NamedTuple
 
@@ -54,12 +54,15 @@ _NOTHING = (None, None, None, None)
 class Stored:
     """The documents of another index that are visible at `now`, in their order, from the state in which the caller reads it.
 
-    with_texts: with the texts that it stores. Each is checked: damage is a CorruptIndexError that names the document."""
+    with_texts: with the texts that it stores. before: called before each page is read. Documents are checked: damage is a
+    CorruptIndexError that names one."""
 
-    def __init__(self, documents: Documents, now: int, *, with_texts: bool) -> None:
+    def __init__(
+        self, documents: Documents, now: int, *, with_texts: bool, before: Callable[[], None] | None = None
+    ) -> None:
         self._documents = documents
         self._store, self._db = documents.store, documents.db
-        self._now = now
+        self._now, self._before = now, before
         self._with_texts = with_texts
         self._sql = self._store.sql(
             f"""SELECT d.id, d.key, d.token_count, d.added_at, d.last_seen, d.times_seen, {"d.text" if with_texts else "NULL"},
@@ -79,6 +82,8 @@ class Stored:
             yield self._checked(page)
 
     def _page(self, after: int) -> list[tuple[Any, ...]]:
+        if self._before is not None:
+            self._before()
         page: list[tuple[Any, ...]] = []
         held = 0
         with closing(self._db.stream(self._sql, (after, self._now, limits.BATCH_RECORDS))) as rows:
