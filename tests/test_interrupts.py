@@ -73,6 +73,8 @@ def path(tmp_path: Path) -> Path:
     with Index(file, SETS, text=WORDS, store_text=True) as index:
         index.add_many((str(number), text) for number, text in enumerate(TEXTS))
         index.add("expired", TEXTS[0], expires_at=PAST)
+        with Index(index.connection, SETS, text=WORDS, store_text=True, name="beside") as beside:
+            beside.add("new", TEXTS[1])
     return file
 
 
@@ -117,12 +119,18 @@ with Index(f"{MERGED.name}/merged.db", SETS, text=WORDS, store_text=True) as _in
     _index.add("new", TEXTS[1])
 
 
+def merged_of_one_connection(index: Index) -> None:
+    """An index with the same file, and the same connection, has been there before; it goes into this one."""
+    index.merge(Index(index.connection, name="beside"))
+
+
 WRITES: dict[str, Callable[[Index], Any]] = {
     "add": lambda index: index.add("new", TEXTS[1]),
     "replace": lambda index: index.add("0", TEXTS[2], if_exists="replace"),
     "add_if_new": lambda index: index.add_if_new("new", "lima mike"),
     "add_many": lambda index: index.add_many([("new", TEXTS[1]), ("newer", TEXTS[2])]),
     "merge": lambda index: index.merge(f"{MERGED.name}/merged.db", if_exists="replace"),
+    "merge of one connection": merged_of_one_connection,
     "delete": lambda index: index.delete("0"),
     "update": lambda index: index.update("0", expires_at=PAST),
     "expire": lambda index: index.expire(),

@@ -517,7 +517,7 @@ def test_damage_of_the_other_is_named_and_not_copied(
     before = documents(a)
     with closing(apsw.Connection(b.connection.filename)) as connection:
         connection.execute(sql)
-    with pytest.raises(CorruptIndexError, match=rf"document 2 \(('b1'|1.5)\) of index 'neardup'.*{message}"):
+    with pytest.raises(CorruptIndexError, match=rf"b.db: document 2 \(('b1'|1.5)\) of index 'neardup'.*{message}"):
         a.merge(b)
     assert documents(a) == before and a.check().ok
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -27,34 +27,31 @@ from ..writing.writer import Writer
 def merge(mine: StoreReader, writer: Writer, given: Any, options: IngestOptions) -> AddReport:
     """`add_many` of the documents of another index: of its readers, or of the file at a path. All are of one state of it."""
     store = mine.store
-    with ExitStack() as stack:
-        others = stack.enter_context(_opened(given, store))
+    with _opened(given, store) as others:
         other = others.own.store
         other.db.require_open()
         if _is_same(store, other):
             raise ParameterError("other is this index itself: give another one")
         shared = other.db.connection is store.db.connection
-        if shared:  # a reading transaction could not go on to write there
-            if options.commit_every is not None:
-                raise ParameterError(
-                    f"commit_every={options.commit_every}: both indexes are on one connection, where one state of the other is "
-                    "that of one transaction: leave commit_every out"
-                )
-            stack.enter_context(store.writing())
-        theirs = stack.enter_context(others.apart())
-        with store.reading():
-            _require_alike(store, theirs.store)
-            with_texts = store.store_text
+        if shared and options.commit_every is not None:
+            raise ParameterError(
+                f"commit_every={options.commit_every}: both indexes are on one connection, where one state of the other is that "
+                "of one transaction: leave commit_every out"
+            )
+        # a reading transaction could not go on to write on the same connection
+        with store.writing() if shared else nullcontext(), others.apart() as theirs, store.db.large_cache():
+            with store.reading():
+                _require_alike(store, theirs.store)
+                with_texts = store.store_text
 
-        def require(scheme: Scheme, rules: TextRules) -> None:
-            _require_alike(store, theirs.store)
-            if store.store_text and not with_texts:
-                raise MismatchError("the index was rebuilt to store texts while another one was merged into it: call merge again")
+            def require(scheme: Scheme, rules: TextRules) -> None:
+                _require_alike(store, theirs.store)
+                if store.store_text and not with_texts:
+                    raise MismatchError("the index was rebuilt to store texts while another was merged into it: call merge again")
 
-        stack.enter_context(store.db.large_cache())
-        ingest = Ingest(store, mine.documents, writer, replace(options, require=require))
-        before = ingest.settle if shared else None  # no thread writes while this one reads on the same connection
-        return ingest.run(Stored(theirs.documents, clock.now_ms(), with_texts=with_texts, before=before))
+            ingest = Ingest(store, mine.documents, writer, replace(options, require=require))
+            before = ingest.settle if shared else None  # no thread writes while this one reads there
+            return ingest.run(Stored(theirs.documents, clock.now_ms(), with_texts=with_texts, before=before))
 
 
 @contextmanager

@@ -36,7 +36,8 @@ class StoredRows(NamedTuple):
         return self.some(slice(fitting(np.fromiter(self._sizes(), np.int64, len(self.keys)), most_size)))
 
     def _sizes(self) -> Iterator[int]:
-        return (len(value) + len(text or "") + len(data or "") for value, text, data in zip(*self[1:2], *self[3:5], strict=True))
+        columns = zip(self.values, self.texts, self.metadata, strict=True)
+        return (len(value) + len(text or "") + len(data or "") for value, text, data in columns)
 
     def put(self, batch: Batch) -> None:
         """Put them into a batch that has such documents only."""
@@ -100,7 +101,10 @@ class Stored:
             for row in page:
                 why = self._wrong([(value,) for value in row])
                 if why is not None:
-                    raise damaged(f"document {row[0]} ({row[1]!r})", self._store.name, why)
+                    error = damaged(f"document {row[0]} ({row[1]!r})", self._store.name, why)
+                    if self._db.name:
+                        error.args = (f"{self._db.name}: {error.args[0]}",)
+                    raise error
         _, keys, counts, added, seen, often, texts, metadata, groups, expiries, values, *_ = map(list, columns)
         stored = list(map(StoredValue, values, counts))
         return StoredRows(keys, stored, list(zip(added, seen, often, strict=True)), texts, metadata, groups, expiries)
