@@ -39,8 +39,12 @@ def words(text: str) -> list[str]:
 
 
 RULES: dict[str, TextRules] = {"built in": TextRules(), "a tokenizer in Python": TextRules(tokens=words)}
-SHARES = {"built in": 1, "a tokenizer in Python": 10}
-"""Only a part of the documents where a fingerprint takes a millisecond."""
+BUILDS = {
+    "built-in rules": ("built in", 1, 1),
+    "built-in rules, ten texts as one": ("built in", 10, 1),
+    "a tokenizer in Python": ("a tokenizer in Python", 1, 10),
+}
+"""What is built: rules, texts of the corpus in a document, and the part of the corpus, which is small where it takes long."""
 
 
 class Cost(NamedTuple):
@@ -56,8 +60,11 @@ def cost(work: Callable[[], Any], count: int) -> Cost:
     return Cost(clock.seconds / count * 1e6, clock.cpu_seconds / count * 1e6)
 
 
-def part(path: str, first: int, end: int) -> Iterator[tuple[str, str]]:
-    return islice(read_jsonl(Path(path), end), first, None)
+def part(path: str, first: int, end: int, joined: int = 1) -> Iterator[tuple[str, str]]:
+    """Documents of a file, each of several of its texts."""
+    texts = islice(read_jsonl(Path(path), end * joined), first * joined, None)
+    while several := list(islice(texts, joined)):
+        yield several[0][0], " ".join(text for _, text in several)
 
 
 def merged(path: str, count: int, name: str) -> dict[str, Cost]:
@@ -88,20 +95,21 @@ def replaced(path: str, count: int) -> Cost:
         return cost(lambda: a.merge(b, if_exists="replace"), count)
 
 
-def build(target: Path, path: str, first: int, end: int, rules: str, matches: bool) -> float:
+def build(target: Path, path: str, first: int, end: int, work: str, matches: bool) -> float:
     """Seconds of one process that reads and adds its documents."""
+    rules, joined, _ = BUILDS[work]
     start = time.perf_counter()
     with Index(target, MinHash(), text=RULES[rules], record_matches=matches, durability="normal") as index:
-        index.add_many(part(path, first, end))
+        index.add_many(part(path, first, end, joined))
     return time.perf_counter() - start
 
 
-def by_one(path: str, count: int, rules: str) -> float:
+def by_one(path: str, count: int, work: str) -> float:
     with tempfile.TemporaryDirectory() as folder:
-        return build(Path(folder, "one.db"), path, 0, count, rules, True)
+        return build(Path(folder, "one.db"), path, 0, count, work, True)
 
 
-def by_several(path: str, count: int, rules: str, processes: int) -> tuple[float, float]:
+def by_several(path: str, count: int, work: str, processes: int) -> tuple[float, float]:
     """Seconds until the slowest of several processes has built its part, and seconds of merging all parts into the first."""
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(processes, get_context("spawn")) as pool:
         list(pool.map(time.sleep, [0.5] * processes))  # until all have begun
@@ -109,30 +117,30 @@ def by_several(path: str, count: int, rules: str, processes: int) -> tuple[float
         paths = [Path(folder, f"{number}.db") for number in range(processes)]
         start = time.perf_counter()
         jobs = [
-            pool.submit(build, target, path, first, end, rules, target == paths[0])
+            pool.submit(build, target, path, first, end, work, target == paths[0])
             for target, first, end in zip(paths, ends, ends[1:], strict=False)
         ]
         for job in jobs:
             job.result()
         built = time.perf_counter() - start
-        with Index(paths[0], text=RULES[rules], durability="normal") as index:
+        with Index(paths[0], text=RULES[BUILDS[work][0]], durability="normal") as index:
             for other in paths[1:]:
                 index.merge(other)
         return built, time.perf_counter() - start - built
 
 
-def alone(path: str, count: int, rules: str, processes: int) -> tuple[float, float]:
+def alone(path: str, count: int, work: str, processes: int) -> tuple[float, float]:
     """Seconds of building one of several parts with nothing beside it, and of merging all the others into it: what as many cores
     would take, if they were as quick together as one is alone."""
     ends = [count * number // processes for number in range(processes + 1)]
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder, f"{number}.db") for number in range(processes)]
         seconds = [
-            build(target, path, first, end, rules, target == paths[0])
+            build(target, path, first, end, work, target == paths[0])
             for target, first, end in zip(paths, ends, ends[1:], strict=False)
         ]
         start = time.perf_counter()
-        with Index(paths[0], text=RULES[rules], durability="normal") as index:
+        with Index(paths[0], text=RULES[BUILDS[work][0]], durability="normal") as index:
             for other in paths[1:]:
                 index.merge(other)
         return max(seconds), time.perf_counter() - start
@@ -156,14 +164,14 @@ def report(path: str, count: int, repeat: int) -> str:
         note(name)
     again = middle([in_child(replaced, path, count // 10) for _ in range(repeat)])
     builds = []
-    for rules, share in SHARES.items():
-        some = count // share
-        one = statistics.median(in_child(by_one, path, some, rules) for _ in range(repeat))
-        two = sorted((in_child(by_several, path, some, rules, 2) for _ in range(repeat)), key=sum)[repeat // 2]
-        four = sorted((in_child(alone, path, some, rules, 4) for _ in range(repeat)), key=sum)[repeat // 2]
+    for work, (_, joined, share) in BUILDS.items():
+        some = count // share // joined
+        one = statistics.median(in_child(by_one, path, some, work) for _ in range(repeat))
+        two = sorted((in_child(by_several, path, some, work, 2) for _ in range(repeat)), key=sum)[repeat // 2]
+        four = sorted((in_child(alone, path, some, work, 4) for _ in range(repeat)), key=sum)[repeat // 2]
         sums = [text for run in (two, four) for text in (f"{run[0]:.1f} + {run[1]:.1f}", one / sum(run))]
-        builds.append((rules, some, one, *sums))
-        note(rules)
+        builds.append((work, some, one, *sums))
+        note(work)
     size = sum(len(text) for _, text in read_jsonl(Path(path), count))
     return "\n\n".join(
         (
@@ -184,7 +192,7 @@ def report(path: str, count: int, repeat: int) -> str:
     )
 
 
-_BUILDS = ("text rules", "documents", "one process", "two, on this machine", "times", "four, reckoned", "times ")
+_BUILDS = ("texts", "documents", "one process", "two, on this machine", "times", "four, reckoned", "times ")
 
 
 def main() -> None:
