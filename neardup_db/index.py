@@ -260,13 +260,13 @@ class Index(Reader):
         """
         if is_arrow(records):
             with Table(records, key, text, group, metadata) as table:
-                return self._ingest(table, self._options("text", if_exists, on_error, only_new, commit_every, progress))
+                return self._ingest("text", table, if_exists, on_error, only_new, commit_every, progress)
         records = check_many("records", records, "give pairs (key, text), mappings, or a table that Arrow reads")
         for name, column in (("key", key), ("text", text), ("group", group), ("metadata", metadata)):
             if column is not None:
                 what = f"{name}={quoted(column)} names a column of a data frame"
                 raise ParameterError(f"{what}, and records is none: leave {name}= out")
-        return self._ingest(records, self._options("text", if_exists, on_error, only_new, commit_every, progress))
+        return self._ingest("text", records, if_exists, on_error, only_new, commit_every, progress)
 
     def add_codes(
         self,
@@ -295,7 +295,7 @@ class Index(Reader):
             records = ({"key": key, "code": code, "group": group, "expires_at": expires_at} for key, code in records)
         elif isinstance(keys, (list, tuple, range)) and isinstance(rows, CodeRows):
             records = Codes(keys, rows)
-        return self._ingest(records, self._options("code", if_exists, on_error, only_new, commit_every, progress))
+        return self._ingest("code", records, if_exists, on_error, only_new, commit_every, progress)
 
     def import_fingerprints(
         self,
@@ -337,8 +337,7 @@ class Index(Reader):
             )
         files = FingerprintFiles(paths)
         files.require(store.scheme, store.rules)
-        options = self._options("value", if_exists, on_error, False, commit_every, progress, files.require)
-        return self._ingest(files.records(), options)
+        return self._ingest("value", files.records(), if_exists, on_error, False, commit_every, progress, files.require)
 
     def merge(
         self,
@@ -372,12 +371,32 @@ class Index(Reader):
         [Cluster(representative='a', keys=('a', 'b'))]
         """
         self._store.db.require_open()
-        options = self._options("value", if_exists, "raise", False, commit_every, progress)
+        check_if_exists(if_exists)
+        if commit_every is not None:
+            commit_every = check_integer("commit_every", commit_every, 1)
+        options = IngestOptions("value", if_exists, "raise", False, commit_every, check_callable("progress", progress))
         report = merge(self._readers.own, self._writer, other._readers if isinstance(other, Reader) else other, options)
         self._checkpoint()
         return report
 
-    def _ingest(self, records: Iterable[Any] | Codes | Table, options: IngestOptions) -> AddReport:
+    def _ingest(
+        self,
+        content: str,
+        records: Iterable[Any] | Codes | Table,
+        if_exists: IfExists,
+        on_error: OnError,
+        only_new: bool,
+        commit_every: int | None,
+        progress: Callable[[int], Any] | None,
+        require: Callable[[Scheme, TextRules], None] | None = None,
+    ) -> AddReport:
+        check_if_exists(if_exists)
+        check_choice("on_error", on_error, ("raise", "skip"))
+        if commit_every is not None:
+            commit_every = check_integer("commit_every", commit_every, 1)
+        check_callable("progress", progress)
+        self._looked_at()
+        options = IngestOptions(content, if_exists, on_error, bool(only_new), commit_every, progress, require)
         with self._store.db.large_cache():
             ingest = Ingest(self._store, self._readers.own.documents, self._writer, options)
             report = ingest.run(records)
@@ -387,24 +406,6 @@ class Index(Reader):
             self._warned = True
             warnings.warn(warning, ShortTextsWarning, stacklevel=3)
         return report
-
-    def _options(
-        self,
-        content: str,
-        if_exists: IfExists,
-        on_error: OnError,
-        only_new: bool,
-        commit_every: int | None,
-        progress: Callable[[int], Any] | None,
-        require: Callable[[Scheme, TextRules], None] | None = None,
-    ) -> IngestOptions:
-        check_if_exists(if_exists)
-        check_choice("on_error", on_error, ("raise", "skip"))
-        if commit_every is not None:
-            commit_every = check_integer("commit_every", commit_every, 1)
-        check_callable("progress", progress)
-        self._looked_at()
-        return IngestOptions(content, if_exists, on_error, bool(only_new), commit_every, progress, require)
 
     def _checkpoint(self) -> None:
         """Give the disk space of a long write-ahead log back."""
