@@ -44,6 +44,7 @@ from .store.asking.question import Question
 from .store.database.connection import Database
 from .store.database.errors import translated
 from .store.exchange.importing import FingerprintFiles
+from .store.exchange.merging import merge
 from .store.layout.opening import Target, open_store
 from .store.layout.sketches import Sketch
 from .store.layout.state import Choices, Store
@@ -313,7 +314,7 @@ class Index(Reader):
         rows are the earliest documents. The settings that the files were made with are compared with those of the index before
         anything is stored: other text rules, another scheme or other parameters that decide a fingerprint are a MismatchError.
         Bands and threshold are the index's own. The other arguments are those of `add_many`. Needs pyarrow (the extra "arrow").
-        Raises FormatError, ParameterError for an index that compares stored texts.
+        Raises FormatError, ParameterError for an index that stores texts.
 
         >>> import tempfile
         >>> from neardup_db import Index, MinHash
@@ -330,14 +331,54 @@ class Index(Reader):
         [Match(key='a', similarity=1.0, distance=None)]
         """
         store = self._looked_at()
-        if store.scheme.settings().get("evidence") == "text":
+        if store.store_text:
             raise ParameterError(
-                "an exact index that stores its texts compares these, and fingerprints bring none: import into an index without "
+                "an index that stores its texts would lack those of fingerprints, which bring none: import into an index without "
                 "store_text"
             )
         files = FingerprintFiles(paths)
         files.require(store.scheme, store.rules)
         return self._ingest("value", files.records(), if_exists, on_error, False, commit_every, progress, files.require)
+
+    def merge(
+        self,
+        other: Reader | str | bytes | os.PathLike[str],
+        *,
+        if_exists: IfExists = "error",
+        commit_every: int | None = None,
+        progress: Callable[[int], Any] | None = None,
+    ) -> AddReport:
+        """`add_many` of the documents of another index, with the fingerprints, and texts where both store them, that it has.
+
+        other: an Index, or the path of a file that holds one of the same name. It is read in one state, while others may write to
+        it. Text rules, scheme and all that decides a fingerprint have to be the same, else MismatchError; bands, threshold and
+        whether matches are recorded are this index's own.
+
+        The documents come after those that are there, in their own order, with their groups (by name), metadata, expiry and
+        times (added_at, last_seen, times_seen). What has expired stays behind. With if_exists="ignore" a document that is here
+        already stays as it is. Matches and clusters are those of one index to which all were added; recorded matches have the
+        time of the merge. The other arguments, and the report, are those of `add_many`. Raises CorruptIndexError for a damaged
+        document of the other, ParameterError for the index itself, by whatever name.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash()) as index, Index(":memory:", MinHash()) as other:
+        ...     index.add("a", "the quick brown fox jumps over the lazy dog")
+        ...     other.add("b", "The quick brown fox jumps over the lazy dog!")
+        ...     index.merge(other)
+        ...     index.clusters()
+        []
+        []
+        AddReport(added=1, replaced=0, ignored=0, skipped=0, matched=1, problems=())
+        [Cluster(representative='a', keys=('a', 'b'))]
+        """
+        self._store.db.require_open()
+        check_if_exists(if_exists)
+        if commit_every is not None:
+            commit_every = check_integer("commit_every", commit_every, 1)
+        options = IngestOptions("value", if_exists, "raise", False, commit_every, check_callable("progress", progress))
+        report = merge(self._readers.own, self._writer, other._readers if isinstance(other, Reader) else other, options)
+        self._checkpoint()
+        return report
 
     def _ingest(
         self,

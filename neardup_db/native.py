@@ -477,6 +477,13 @@ def is_value(scheme: Any, value: bytes) -> bool:
     return bool(lib.nd_scheme_value_check(scheme, ffi.from_buffer("uint8_t[]", value), len(value)) == lib.ND_OK)
 
 
+def are_values(scheme: Any, values: Values) -> bool:
+    """True if all of these can be stored values of the scheme."""
+    check, good, at = lib.nd_scheme_value_check, lib.ND_OK, ffi.from_buffer("uint8_t[]", values.data)
+    ends = values.ends.tolist()
+    return all(check(scheme, at + start, end - start) == good for start, end in zip([0, *ends], ends, strict=False))
+
+
 def is_row(entries: bytes, code_bytes: int) -> bool:
     """True if bytes are entries of codes of so many bytes, as they were written."""
     data = ffi.from_buffer("uint8_t[]", entries)

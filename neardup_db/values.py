@@ -14,14 +14,20 @@ SHOWN_KEYS, SHOWN_TEXT = 12, 200
 """Keys of a cluster, and characters of a text, in a repr."""
 
 
+Times = tuple[int, int, int]
+"""When a document was added and last seen, in milliseconds, and how often it was offered."""
+
+
 class Record(NamedTuple):
-    """One document to add, checked: `text` is what is stored with it, `metadata` JSON, `expires_at` milliseconds."""
+    """One document to add, checked: `text` is what is stored with it, `metadata` JSON, `expires_at` milliseconds; `times` is None
+    for one that is offered now, for the first time."""
 
     key: Key
     text: str | None
     metadata: str | None
     group: Key | None
     expires_at: int | None
+    times: Times | None = None
 
 
 class Incoming(NamedTuple):

@@ -53,6 +53,10 @@ def apply(index: Index, operation: Operation) -> None:
         index.add_if_new(*arguments)
     elif name == "many":
         index.add_many(arguments[0], commit_every=arguments[1])
+    elif name == "merge":
+        with Index(":memory:", index.scheme, text=index.text_rules, store_text=True) as other:
+            other.add_many(arguments[0])
+            index.merge(other, commit_every=arguments[1])
     elif name == "transaction":
         with index.transaction():
             for one in arguments[0]:

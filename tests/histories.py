@@ -568,6 +568,38 @@ class Player:
 
         return index.add_codes(keys(), codes_of(), group=first[2], expires_at=at(first[3]), **more)
 
+    def do_merge(self, who: int, records: list[Any], if_exists: str, commit_every: int | None) -> None:
+        """`merge` of another index with such records."""
+        if not self.may_write(who) or self.loading >= 0:
+            return
+        index, state = self.indexes[who], self.view(who)
+        given = {} if self.codes else {"text": state.case.rules, "store_text": self.history.store_text}
+        theirs, complete = State(state.case), state.copy()
+        with Index(":memory:", state.case.scheme, **given) as other:
+            for key, content, group, expires, _ in records:
+                add = other.add_code if self.codes else other.add
+                add(key, content, group=group, expires_at=self.when(expires), if_exists="replace")
+                theirs.put(key, content, group, self.moment(expires))
+            counts: Counter[str] = Counter()
+            visible = theirs.visible(CLOCK.now)
+            for taken, key in enumerate(visible.in_order()):
+                one = visible.entries[key]
+                if commit_every is not None and taken % commit_every == 0:
+                    complete = state.copy()
+                try:
+                    outcome, found = self._put(state, (key, one.content, one.group, one.expires_at), if_exists, False)
+                except KeyError:
+                    with suppress(DuplicateKeyError):
+                        index.merge(other, if_exists=if_exists, commit_every=commit_every)
+                        self.same("merge", "done", "raised")
+                    state.entries, state.counter = complete.entries, complete.counter
+                    return
+                counts[outcome] += 1
+                counts["found"] += bool(found)
+            report = index.merge(other, if_exists=if_exists, commit_every=commit_every)
+        found = report.added, report.replaced, report.ignored, report.matched
+        self.same("merge", found, tuple(counts[name] for name in ("added", "replaced", "ignored", "found")))
+
     # ---- transactions ------------------------------------------------------------------------------------------------
 
     def _begin(self, place: int) -> State | None:
@@ -800,14 +832,14 @@ class Maker:
     def _operation(self, depth: int, who: int | None, loading: bool) -> Operation:
         weights = {
             "add": 10, "add_if_new": 3, "add_many": 6, "delete": 4, "update": 2, "expire": 3, "keep_newest": 1, "query": 2,
-            "contains": 1, "transaction": 3, "clock": 3,
+            "contains": 1, "transaction": 3, "clock": 3, "merge": 3,
         }  # fmt: skip
         if self.chained:
             weights |= {"add": 16, "add_many": 8, "delete": 2, "clock": 5}
         if self.theme == "crowd":
             weights = {
                 "add": 24, "add_if_new": 1, "add_many": 4, "delete": 1, "update": 1, "expire": 1, "query": 1, "clock": 6,
-                "transaction": 1,
+                "transaction": 1, "merge": 2,
             }  # fmt: skip
         elif not loading:
             weights |= {"sql": 3, "rebuild": 2, "check": 1, "reopen": 2, "pinned": 1}
@@ -862,6 +894,13 @@ class Maker:
             "only_new": rng.random() < 0.25,
             "commit_every": rng.choice([None, None, 1, 2, 4]),
             "arrays": self.codes and not sure and records != [] and records[0][2:4] == (None, None) and rng.random() < 0.5,
+        }
+
+    def _merge(self, *_: Any) -> dict[str, Any]:
+        return {
+            "records": [(*self._record().values(), None) for _ in range(self.rng.randint(0, 8))],
+            "if_exists": self.rng.choice(["error", "replace", "replace", "ignore"]),
+            "commit_every": self.rng.choice([None, None, 1, 2, 4]),
         }
 
     def _delete(self, *_: Any) -> dict[str, Any]:

@@ -118,6 +118,7 @@ def calls(index: Index, source: random.Random) -> Iterator[Callable[[], Any]]:
     yield lambda: index.clusters()
     yield lambda: index.stats()
     yield lambda: index.check()
+    yield partial(_merge, index)
     for sql in (
         "SELECT * FROM neardup_documents",
         "SELECT * FROM neardup_matches",
@@ -145,6 +146,13 @@ def calls(index: Index, source: random.Random) -> Iterator[Callable[[], Any]]:
         lambda: index.check(repair=True),
     ]
     yield from source.sample(changes, 4)
+
+
+def _merge(index: Index) -> None:
+    """All of it into a new index."""
+    with Index(":memory:", index.scheme, text=index.text_rules, store_text=index._store.store_text) as new:
+        new.merge(index)
+        new.check()
 
 
 def _sql(index: Index, sql: str) -> None:

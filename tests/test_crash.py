@@ -28,7 +28,7 @@ class Model:
 
     def after(self, operation: Operation) -> list[Model]:
         """The states after each transaction of an operation; the last one is that after all of it."""
-        if operation[0] == "many" and operation[2] is not None:
+        if operation[0] in ("many", "merge") and operation[2] is not None:
             records, every = operation[1:]
             parts = [["many", records[first : first + every], None] for first in range(0, len(records), every)]
         else:
@@ -48,7 +48,7 @@ class Model:
             key, text = arguments
             if not any(family(other) == family(text) for other in self.visible().values()):
                 self._put(key, text)
-        elif name == "many":
+        elif name in ("many", "merge"):
             for key, text in arguments[0]:
                 self._put(key, text)
         elif name == "transaction":
@@ -121,6 +121,7 @@ def some_operation(rng: random.Random, folder: Path) -> Operation:
             lambda: ["expire"],
             lambda: ["many", records(rng.choice([3, 60, 150])), None],
             lambda: ["many", records(60), 20],
+            lambda: ["merge", records(rng.choice([3, 60])), rng.choice([None, 20])],
             lambda: ["keep_newest", rng.choice([20, 100])],
             lambda: ["transaction", [["add", key(), some_text(rng), None], ["delete_many", [key()]], ["many", records(3), None]]],
             lambda: ["rebuild", rng.randrange(1, 100)],

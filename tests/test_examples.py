@@ -204,6 +204,37 @@ def test_the_daily_crawl_of_the_shell(tmp_path: Path) -> None:
     assert first == firsts(records[:150])
 
 
+# ---- several processes -------------------------------------------------------------------------------------------------------
+
+
+def test_a_parallel_build_of_the_sample(tmp_path: Path) -> None:
+    """The script shows itself: all documents are there, in clusters, and nothing is left behind."""
+    told = json.loads(run(sys.executable, EXAMPLES / "parallel_build.py", folder=tmp_path))
+    assert told["documents"] > 300 and told["clusters"] > 20
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("example", ["parallel_build"], indirect=True)
+def test_several_processes_build_what_one_builds(example: Any, tmp_path: Path) -> None:
+    """Documents in the same order, the same pairs and clusters; a path that is taken stays as it is."""
+    records = rows(300)
+    files = []
+    for number in range(5):
+        files.append(tmp_path / f"{number}.jsonl")
+        files[-1].write_text("".join(json.dumps(row) + "\n" for row in records[60 * number : 60 * number + 60]), "utf-8")
+    example.build(tmp_path / "several.db", files, 3)
+    with Index(tmp_path / "several.db") as index, Index(tmp_path / "one.db", example.SCHEME, text=example.RULES) as one:
+        one.add_many(example.lines(files))
+        assert list(index) == list(one) == [row["id"] for row in records]
+        assert set(index.pairs()) == set(one.pairs()) and index.clusters() == one.clusters() != []
+        assert index.check().ok
+    before = (tmp_path / "several.db").read_bytes()
+    with pytest.raises(FileExistsError):
+        example.build(tmp_path / "several.db", files, 3)
+    assert (tmp_path / "several.db").read_bytes() == before
+    assert {path.name for path in tmp_path.iterdir()} == {"several.db", "one.db", *(path.name for path in files)}
+
+
 # ---- the libraries -----------------------------------------------------------------------------------------------------------
 
 SAID = {

@@ -82,6 +82,24 @@ def import_codes(index: Index, **options: Any) -> None:
         index.import_fingerprints(folder, **options)
 
 
+def merge_codes(index: Index, **options: Any) -> None:
+    """The documents of an index in memory, whose disk cannot fail."""
+    with Index(":memory:", index.scheme) as other:
+        other.add_codes(range(40), range(40))
+        index.merge(other, **options)
+
+
+MERGED = TemporaryDirectory()
+with Index(f"{MERGED.name}/merged.db", SETS, text=WORDS, store_text=True) as _index:
+    _index.add("x", "one two three")
+    _index.add("y", "quite other words")
+
+
+def merge_file(index: Index) -> None:
+    """Those of a file, which can fail too."""
+    index.merge(f"{MERGED.name}/merged.db")
+
+
 WRITES = [
     Write("add", lambda index: index.add("f", "one two three"), "abcdef"),
     Write("add-replace", lambda index: index.add("a", "five six", if_exists="replace"), "bcdea"),
@@ -99,6 +117,10 @@ WRITES = [
     Write("add-table", lambda index: index.add_many(TABLE, key="key", text="text"), ALL_MANY),
     Write("import", lambda index: import_codes(index), [*KEYS, *range(40)], codes=True),
     Write("import-commits", lambda index: import_codes(index, commit_every=16, if_exists="ignore"), [*KEYS, *range(40)],
+          ([*KEYS, *range(16)], [*KEYS, *range(32)]), codes=True),
+    Write("merge", merge_codes, [*KEYS, *range(40)], codes=True),
+    Write("merge-file", merge_file, [*KEYS, "x", "y"]),
+    Write("merge-commits", lambda index: merge_codes(index, commit_every=16, if_exists="ignore"), [*KEYS, *range(40)],
           ([*KEYS, *range(16)], [*KEYS, *range(32)]), codes=True),
     Write("add-code", lambda index: index.add_code("f", 6), "abcdef", codes=True),
     Write("add-codes", lambda index: index.add_codes(range(40), range(40)), [*KEYS, *range(40)], codes=True),

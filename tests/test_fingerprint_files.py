@@ -257,6 +257,10 @@ def test_what_cannot_be_exported(tmp_path: Path) -> None:
         for call in (index.export_fingerprints, index.import_fingerprints):
             with pytest.raises(ParameterError, match="stores its texts"):
                 call(tmp_path / "other.parquet")
+    with Index(":memory:", MinHash(), text=RULES, store_text=True) as index:
+        with pytest.raises(ParameterError, match="stores its texts"):
+            index.import_fingerprints(path)
+        assert len(index) == 0
     assert [one.name for one in tmp_path.iterdir()] == ["all.parquet"]
 
 

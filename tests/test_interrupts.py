@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import apsw
@@ -73,6 +74,8 @@ def path(tmp_path: Path) -> Path:
     with Index(file, SETS, text=WORDS, store_text=True) as index:
         index.add_many((str(number), text) for number, text in enumerate(TEXTS))
         index.add("expired", TEXTS[0], expires_at=PAST)
+        with Index(index.connection, SETS, text=WORDS, store_text=True, name="beside") as beside:
+            beside.add("new", TEXTS[1])
     return file
 
 
@@ -111,11 +114,24 @@ def taken_back(index: Index) -> None:
         raise ZeroDivisionError
 
 
+MERGED = TemporaryDirectory()
+with Index(f"{MERGED.name}/merged.db", SETS, text=WORDS, store_text=True) as _index:
+    _index.add("0", TEXTS[2])
+    _index.add("new", TEXTS[1])
+
+
+def merged_of_one_connection(index: Index) -> None:
+    """An index with the same file, and the same connection, has been there before; it goes into this one."""
+    index.merge(Index(index.connection, name="beside"))
+
+
 WRITES: dict[str, Callable[[Index], Any]] = {
     "add": lambda index: index.add("new", TEXTS[1]),
     "replace": lambda index: index.add("0", TEXTS[2], if_exists="replace"),
     "add_if_new": lambda index: index.add_if_new("new", "lima mike"),
     "add_many": lambda index: index.add_many([("new", TEXTS[1]), ("newer", TEXTS[2])]),
+    "merge": lambda index: index.merge(f"{MERGED.name}/merged.db", if_exists="replace"),
+    "merge of one connection": merged_of_one_connection,
     "delete": lambda index: index.delete("0"),
     "update": lambda index: index.update("0", expires_at=PAST),
     "expire": lambda index: index.expire(),

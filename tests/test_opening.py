@@ -546,7 +546,10 @@ EXPORTS = tempfile.TemporaryDirectory()
 EXPORTED = f"{EXPORTS.name}/one.parquet"
 """The fingerprint of one document. Made here: a forked child, of threads that it lacks, must open no index to make it."""
 
-with Index(":memory:", MinHash()) as _index:
+MERGED = f"{EXPORTS.name}/one.db"
+"""An index of the same document."""
+
+with Index(MERGED, MinHash()) as _index:
     _index.add("x", TEXT)
     _index.export_fingerprints(EXPORTED)
 
@@ -555,6 +558,7 @@ WRITES: dict[str, Callable[[Index], Any]] = {
     "add_if_new": lambda index: index.add_if_new("x", TEXT),
     "add_many": lambda index: index.add_many([("x", TEXT)]),
     "import_fingerprints": lambda index: index.import_fingerprints(EXPORTED),
+    "merge": lambda index: index.merge(MERGED),
     "update": lambda index: index.update("a", metadata=1),
     "delete": lambda index: index.delete("a"),
     "delete_many": lambda index: index.delete_many(["a"]),

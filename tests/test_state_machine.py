@@ -124,6 +124,38 @@ class IndexMachine(RuleBasedStateMachine):
             report = self.index.add_many(records, if_exists="replace", only_new=only_new, commit_every=3)
         assert (report.total, report.matched) == (stored, matched)
 
+    @rule(
+        data=st.data(),
+        keys=st.lists(KEYS, max_size=8, unique=True),
+        group=GROUPS,
+        if_exists=st.sampled_from(["error", "replace", "ignore"]),
+        commit_every=st.sampled_from([None, 1, 3]),
+    )
+    def merge(self, data: st.DataObject, keys: list[Any], group: Any, if_exists: str, commit_every: int | None) -> None:
+        """Documents of another index, one in four of which has expired there."""
+        given: dict[Any, Any] = {}
+        with Index(":memory:", self.case.scheme, text=self.case.rules, store_text=self.case.store_text) as other:
+            for number, key in enumerate(keys):
+                content, is_gone = self.content(data), number % 4 == 3
+                add = other.add_code if self.case.codes else other.add
+                add(key, content, group=group, expires_at=PAST if is_gone else None)
+                if not is_gone:
+                    given[key] = content
+            there = [key for key in given if key in self.model.entries]
+            if there and if_exists == "error":
+                with pytest.raises(DuplicateKeyError):
+                    self.index.merge(other)
+                return
+            report = self.index.merge(other, if_exists=if_exists, commit_every=commit_every)
+        matched = 0
+        for key, content in given.items():
+            if key not in there or if_exists == "replace":
+                matched += bool(self.model.matches(content, group, without=key)) and self.record_matches
+                self.model.put(key, content, group)
+        kept = len(there) if if_exists == "ignore" else 0
+        found = report.added, report.replaced, report.ignored, report.matched
+        assert found == (len(given) - len(there), len(there) - kept, kept, matched)
+
     @rule(key=KEYS)
     def delete(self, key: Any) -> None:
         assert self.index.delete(key) == (self.model.entries.pop(key, None) is not None)

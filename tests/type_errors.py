@@ -71,6 +71,8 @@ def wrong(index: Index, codes: Index) -> None:
     index.query("text", 0.9)  # type: ignore[call-arg]
     index.pairs(codes)  # type: ignore[arg-type]
     index.pairs_with(0.9)  # type: ignore[arg-type]
+    index.merge(0.9)  # type: ignore[arg-type]
+    index.merge("other.db", if_exists="skip")  # type: ignore[arg-type]
     index.expire("now")  # type: ignore[arg-type]
     index.rebuild("minhash")  # type: ignore[arg-type]
     codes.add_code("a", None)  # type: ignore[arg-type]

@@ -20,6 +20,7 @@ from .inputs.opening import open_source
 from .inputs.records import InputRecord
 from .inputs.source import Source
 from .options import (
+    if_exists_option,
     index_argument,
     input_options,
     is_new,
@@ -52,13 +53,7 @@ COMMIT_EVERY = 50_000
 @click.option("--group", help="Group of the new documents; near-duplicates are searched within a group.")
 @click.option("--expires-in", help="Documents expire after this time: 12h, 30d, 2w.")
 @click.option("--key-type", type=click.Choice(["text", "int"]), default="text", show_default=True, help="Type of the ids.")
-@click.option(
-    "--if-exists",
-    type=click.Choice(["error", "replace", "ignore"]),
-    default="error",
-    show_default=True,
-    help="What to do with a record whose id is in the index.",
-)
+@if_exists_option("a record whose id is in the index")
 @click.option("--only-new", is_flag=True, help="Leave out records that have a near-duplicate in the index.")
 @click.option("--no-record-matches", is_flag=True, help="Look for no matches while adding: faster; clusters finds them later.")
 @click.option("--source", "source_name", help="Name of IN in the keys of records without an id.  [default: its own name]")

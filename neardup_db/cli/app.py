@@ -25,7 +25,9 @@ COMMANDS = {
     "dedup": ("dedup", "Copy the records of IN without near-duplicates."),
     "add": ("add", "Add the records of IN to INDEX."),
     "import": ("exchange", "Add documents to INDEX by fingerprints that were computed elsewhere."),
-    "export": ("exchange", "Write the fingerprints of INDEX to OUT, a new Parquet file."),
+    "export": ("exchange", "Write the documents of INDEX as JSON lines, or its fingerprints as Parquet."),
+    "merge": ("merge", "Add the documents of other indexes to INTO, with their fingerprints."),
+    "get": ("documents", "Print documents by their keys, as JSON."),
     "query": ("look", "Print the near-duplicates of TEXT, best first."),
     "delete": ("change", "Delete documents by their keys, in one transaction."),
     "pairs": ("pairs", "Print all pairs of near-duplicates."),
@@ -38,6 +40,8 @@ COMMANDS = {
     "check": ("change", "Check that INDEX is in order."),
     "expire": ("change", "Remove expired documents."),
     "rebuild": ("change", "Rebuild the tables of INDEX."),
+    "backup": ("upkeep", "Write a copy of INDEX to FILE, while others may write to INDEX."),
+    "compact": ("upkeep", "Give unused space of INDEX back to the file system."),
     "sql": ("sql", "Run an SQL statement on INDEX; without one, an SQL shell."),
 }
 """Of each command its module, which is imported when the command runs, and what `neardup --help` says of it."""

@@ -11,10 +11,10 @@ from .command import command
 from .options import (
     index_argument,
     json_option,
-    key_type_option,
+    keys_named,
+    keys_options,
     name_option,
     open_index,
-    parse_key,
     scheme_of,
     scheme_options,
     text_options,
@@ -25,12 +25,8 @@ from .output import counted, emit, emit_json, note, plain, shown
 
 @command()
 @index_argument
-@click.argument("keys", metavar="KEY...", nargs=-1)
-@click.option(
-    "--file", "file", type=click.File(encoding="utf-8-sig"), help="Read keys from a file, one a line; - is standard input."
-)
+@keys_options
 @name_option
-@key_type_option
 @json_option
 def delete(index_path: Path, keys: tuple[str, ...], file: Any, name: str, key_type: str, as_json: bool) -> int:
     """Delete documents by their keys, in one transaction.
@@ -40,9 +36,7 @@ def delete(index_path: Path, keys: tuple[str, ...], file: Any, name: str, key_ty
     \b
     neardup delete articles.db a1 a2
     """
-    wanted = [parse_key(key, key_type) for key in (*keys, *(line.rstrip("\r\n") for line in file or ()))]
-    if not wanted:
-        raise click.UsageError("Give at least one KEY, or --file")
+    wanted = keys_named(keys, file, key_type)
     with open_index(index_path, name, write=True) as index:
         missing = [key for key in dict.fromkeys(wanted) if key not in index]
         count = index.delete_many(wanted)

@@ -1,4 +1,4 @@
-"""`neardup import` and `neardup export`: fingerprints as Parquet."""
+"""`neardup import` and `neardup export`: fingerprints as Parquet, documents as JSON lines."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ import click
 from ..index import Index
 from ..store.exchange.importing import FingerprintFiles
 from .command import command
+from .documents import write_lines
 from .feed import warnings_as_notes
-from .options import index_argument, is_new, json_option, name_option, open_index, removed_if_unused
+from .inputs.files import STDOUT
+from .options import if_exists_option, index_argument, is_new, json_option, name_option, open_index, parts_of, removed_if_unused
 from .output import counted, emit, emit_json, note_problems, plain
+from .outputs import check_kind, check_output
 from .wording import about
 
 
@@ -23,13 +26,7 @@ from .wording import about
 @index_argument
 @click.argument("sources", metavar="IN...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @name_option
-@click.option(
-    "--if-exists",
-    type=click.Choice(["error", "replace", "ignore"]),
-    default="error",
-    show_default=True,
-    help="What to do with a document whose key is in the index.",
-)
+@if_exists_option("a document whose key is in the index")
 @click.option("--no-record-matches", is_flag=True, help="Look for no matches while adding: faster; clusters finds them later.")
 @click.option("--on-error", type=click.Choice(["raise", "skip"]), default="raise", show_default=True, help="A damaged row.")
 @click.option("--commit-every", type=click.IntRange(min=1), help="Rows in a transaction.  [default: one transaction]")
@@ -79,20 +76,56 @@ def import_(
 
 @command()
 @index_argument
-@click.argument("out", metavar="OUT", type=click.Path(path_type=Path))
+@click.argument("out", metavar="[OUT]", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="Write the documents here, as JSON lines (.gz, .zst); - is standard output.",
+)
+@click.option("--force", is_flag=True, help="With -o: replace a file that exists.")
 @name_option
 @json_option
-def export(index_path: Path, out: Path, name: str, as_json: bool) -> None:
-    """Write the fingerprints of INDEX to OUT, a new Parquet file.
+def export(index_path: Path, out: Path | None, output: Path | None, force: bool, name: str, as_json: bool) -> None:
+    """Write the documents of INDEX as JSON lines, or its fingerprints as Parquet.
 
-    `neardup import` and neardup_db.spark read it. Texts, metadata and expiry stay behind. Needs pyarrow.
+    -o FILE: an object a line for each document, in the order of insertion and of one state, as `neardup get` prints it. `neardup
+    add` reads the file: key and text, and the other fields as metadata with --metadata.
+
+    OUT: the fingerprints, as a new Parquet file. `neardup import` and neardup_db.spark read it. Texts, metadata and expiry stay
+    behind. Needs pyarrow.
 
     \b
+    neardup export articles.db -o articles.jsonl.gz
     neardup export articles.db articles.parquet
     """
+    if (out is None) == (output is None):
+        raise click.UsageError("Give either OUT, for fingerprints, or -o FILE, for documents")
+    if out is not None and force:
+        raise click.UsageError("--force goes with -o FILE; OUT is a new file")
+    if output is not None:
+        _check_lines(output, index_path, force, as_json)
     with open_index(index_path, name) as index:
-        count = index.export_fingerprints(out)
+        if output is not None:
+            count = write_lines(index, output, index_path.stat().st_size)
+        else:
+            assert out is not None
+            count = index.export_fingerprints(out)
+    if output == STDOUT:
+        return
     if as_json:
         emit_json({"exported": count})
     else:
         emit(f"{counted(count, 'document')} exported")
+
+
+def _check_lines(output: Path, index_path: Path, force: bool, as_json: bool) -> None:
+    """Refuses an output that documents cannot be written to."""
+    if output == STDOUT:
+        if as_json:
+            raise click.UsageError("--json and -o - both write to standard output; name a file for the documents")
+        return
+    if output.suffix.lower() in (".parquet", ".pq"):
+        raise click.UsageError("-o FILE is JSON lines, as documents.jsonl; OUT without -o is fingerprints as Parquet")
+    check_kind(output, folder=False)
+    check_output(output, force, parts_of(index_path))

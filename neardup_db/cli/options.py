@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -76,6 +76,30 @@ key_type_option = click.option(
     show_default=True,
     help="Type of the keys: 1 as text and 1 as an integer are different keys.",
 )
+
+keys_options = _all(
+    click.argument("keys", metavar="KEY...", nargs=-1),
+    click.option(
+        "--file", "file", type=click.File(encoding="utf-8-sig"), help="Read keys from a file, one a line; - is standard input."
+    ),
+    key_type_option,
+)
+"""Keys of documents; `keys_named` reads them."""
+
+
+def keys_named(keys: Sequence[str], file: Iterable[str] | None, key_type: str) -> list[Key]:
+    """The keys that the options of `keys_options` name."""
+    wanted = [parse_key(key, key_type) for key in (*keys, *(line.rstrip("\r\n") for line in file or ()))]
+    if not wanted:
+        raise click.UsageError("Give at least one KEY, or --file")
+    return wanted
+
+
+def if_exists_option(what: str) -> Callable[[Command], Command]:
+    """What becomes of a record, or a document, whose key is there."""
+    choices = click.Choice(["error", "replace", "ignore"])
+    return click.option("--if-exists", type=choices, default="error", show_default=True, help=f"What to do with {what}.")
+
 
 def _delimiter(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """The character that --delimiter names; \\t is a tab."""
@@ -212,9 +236,20 @@ def read_options(options: dict[str, Any], key_type: str = "text") -> ReadOptions
     )
 
 
+def parts_of(path: Path) -> list[Path]:
+    """The files of an index, those that may be there beside its own."""
+    return [path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))]
+
+
 @contextlib.contextmanager
 def open_index(path: Path, name: str, *, write: bool = False) -> Iterator[Index]:
-    """Opens an index that must exist; errors of the block name it.
+    """Opens an index that must exist, as `opened`; errors of the block name it."""
+    with about(path), opened(path, name, write=write) as index:
+        yield index
+
+
+def opened(path: Path, name: str, *, write: bool = False) -> Index:
+    """An index that must exist.
 
     A file that can be written is opened for writing even to read it: the last connection to close removes -wal and -shm, which
     a read-only connection cannot do.
@@ -222,8 +257,7 @@ def open_index(path: Path, name: str, *, write: bool = False) -> Iterator[Index]
     if not path.exists():
         raise ParameterError(f"{path}: no such file; create an index with: neardup add {path} RECORDS")
     writable = os.access(path, os.W_OK) and os.access(path.resolve().parent, os.W_OK)
-    with about(path), Index(path, name=name, read_only=not (write or writable)) as index:
-        yield index
+    return Index(path, name=name, read_only=not (write or writable))
 
 
 def is_given(context: click.Context, name: str) -> bool:

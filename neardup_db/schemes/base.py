@@ -195,6 +195,10 @@ class Scheme(Immutable, ABC):
         """True if these bytes can be a stored value: length and order."""
         return native.is_value(self.native, value)
 
+    def are_values(self, values: NativeValues) -> bool:
+        """True if all of these can be stored values."""
+        return native.are_values(self.native, values)
+
     def compare(self, a: bytes, b: bytes, evidence_a: bytes | None, evidence_b: bytes | None) -> tuple[float, int | None]:
         """(similarity, distance) of two stored values by the rule; of their evidence where the rule needs that."""
         similarity, distance = native.similarity(self.native, a, b)

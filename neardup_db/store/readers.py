@@ -98,6 +98,26 @@ class StoreReaders:
             reader.store.refresh()
             yield reader
 
+    @contextmanager
+    def apart(self) -> Iterator[StoreReader]:
+        """As `reading`, for long: where there can be one, by a connection of its own, so that nobody waits for the end. What only
+        this thread sees, because its transaction or its `add_many` is open, it sees by the connection that has it."""
+        db = self._db
+        db.require_open()
+        taken = None
+        if db.another is not None and not db.depth and not db.is_attended and not db.in_callers_transaction:
+            taken = self._made()
+        if taken is None:
+            with self.reading() as reader:
+                yield reader
+            return
+        loan, reader = taken
+        try:
+            with loan, reader.store.reading():
+                yield reader
+        finally:
+            reader.store.db.close()
+
     def _idle(self) -> tuple[Loan, StoreReader] | None:
         """An idle reader or a new one; waits for one where there are enough. None where there can be none."""
         if self._db.another is None or self._db.in_callers_transaction:
@@ -112,7 +132,10 @@ class StoreReaders:
                 if self._closed:
                     return None
                 if len(self._others) < limits.READERS_MAX:
-                    return self._open()
+                    made = self._made()
+                    if made is not None:
+                        self._others.append(made[1])
+                    return made
             readers = tuple(self._others)
             if not readers:  # closed just now
                 continue
@@ -133,8 +156,9 @@ class StoreReaders:
             raise BusyError(f"another thread has been opening a connection for {self._db.timeout:g} s: try again")
         return loan
 
-    def _open(self) -> tuple[Loan, StoreReader] | None:
-        """A new reader; None where it cannot be opened: files have run out, or the file's settings are refused."""
+    def _made(self) -> tuple[Loan, StoreReader] | None:
+        """A new reader, which nobody else knows; None where it cannot be opened: files have run out, or the file's settings are
+        refused."""
         own = self.own.store
         assert own.db.another is not None
         try:
@@ -151,7 +175,6 @@ class StoreReaders:
             if isinstance(error, NearDupError):
                 return None
             raise
-        self._others.append(reader)
         return loan, reader
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from ... import limits
 from ...arrays import np
 from ...errors import CorruptIndexError
 from ...native import signed_hash
-from ...values import Document, Key, Record
+from ...values import Document, Key, Record, Times
 from ..database.errors import damaged
 from ..layout import definitions
 from ..layout.candidates import MAX_ID
@@ -85,18 +85,20 @@ class Documents:
         row = self.db.row(self.store.sql(sql), (key,))
         return None if row is None else Found(*self.require_numbers(row))
 
-    def taken(self, keys: Sequence[Key]) -> set[Key]:
-        """Those of the keys that have a row, visible or not: one statement for all of a type."""
-        at_once = self.store.sql("SELECT d.key FROM {carray}(?) AS k CROSS JOIN {index}_document AS d WHERE d.key = k.value")
-        one_by_one = self.store.sql("SELECT key FROM {index}_document WHERE key = ?")
+    def taken(self, keys: Sequence[Key], now: int = EVER) -> set[Key]:
+        """Those of the keys that have a row, visible at `now`: one statement for all of a type."""
+        at_once = self.store.sql(
+            "SELECT key FROM {carray}(?) AS k CROSS JOIN {index}_document AS d WHERE d.key = k.value AND {visible}"
+        )
+        one_by_one = self.store.sql("SELECT key FROM {index}_document WHERE key = ? AND {visible}")
         found: set[Key] = set()
         for kind in set(map(type, keys)):
             some = [key for key in keys if type(key) is kind]
             together = _together(some)
             if together is None:
-                found.update(key for (key,) in self.db.rows_of_many(one_by_one, ((key,) for key in some)))
+                found.update(key for (key,) in self.db.rows_of_many(one_by_one, ((key, now) for key in some)))
             else:
-                found.update(key for (key,) in self.db.rows(at_once, (self.db.carried(together),)))
+                found.update(key for (key,) in self.db.rows(at_once, (self.db.carried(together), now)))
         return found
 
     def visible(self, key: Key, now: int) -> Found | None:
@@ -334,7 +336,7 @@ class Documents:
     # ---- documents ---------------------------------------------------------------------------------------------------
 
     INSERT = """INSERT INTO {index}_document (id, key, group_id, fingerprint_id, token_count, added_at, last_seen, times_seen,
-                expires_at, metadata, text) VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?)"""
+                expires_at, metadata, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 
     def insert_plain(
         self,
@@ -343,19 +345,23 @@ class Documents:
         group_ids: Sequence[int],
         fingerprint_ids: Sequence[int | None],
         token_counts: Sequence[int | None],
+        times: Sequence[Times] | None,
         now: int,
     ) -> bool:
-        """Write documents that have no more than a key and a fingerprint, by one statement, which runs without Python's lock.
+        """Write documents that have no more than a key and a fingerprint, by one statement, which runs without Python's lock;
+        times: None where all are offered now, for the first time.
 
         False, and nothing is written, where the keys cannot be handed over together."""
         together = _together(keys)
         if together is None:
             return False
-        sql = """INSERT OR FAIL INTO {index}_document
+        own = "neardup_number(:added, k.rowid), neardup_number(:seen, k.rowid), neardup_number(:often, k.rowid)"
+        sql = f"""INSERT OR FAIL INTO {{index}}_document
                      (id, key, group_id, fingerprint_id, token_count, added_at, last_seen, times_seen)
                  SELECT :first_id + k.rowid, k.value, neardup_number(:group_ids, k.rowid),
-                     neardup_number(:fingerprint_ids, k.rowid), neardup_number(:token_counts, k.rowid), :now, :now, 1
-                 FROM {carray}(:keys) AS k"""
+                     neardup_number(:fingerprint_ids, k.rowid), neardup_number(:token_counts, k.rowid),
+                     {":now, :now, 1" if times is None else own}
+                 FROM {{carray}}(:keys) AS k"""
         parameters = {
             "first_id": first_id - 1,
             "keys": self.db.carried(together),
@@ -364,6 +370,9 @@ class Documents:
             "token_counts": numbers(token_counts),
             "now": now,
         }
+        if times is not None:
+            added, seen, often = zip(*times, strict=True)
+            parameters |= {"added": numbers(added), "seen": numbers(seen), "often": numbers(often)}
         self.db.execute(self.store.sql(sql), parameters)
         return True
 
@@ -395,7 +404,8 @@ class Documents:
         """The values of INSERT, document_id None = the next one; a document begins in no cluster."""
         text = record.text if self.store.store_text else None
         return (
-            *(document_id, record.key, group_id, fingerprint_id, token_count, now, now),
+            *(document_id, record.key, group_id, fingerprint_id, token_count),
+            *(record.times or (now, now, 1)),
             *(record.expires_at, record.metadata, text),
         )
 

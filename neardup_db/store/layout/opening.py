@@ -65,6 +65,28 @@ def open_store(
         raise system_error(error, path, "opened or created") from error
 
 
+def open_to_read(path: str, alike: Store) -> Store:
+    """The index in a file that has the name of another, open one, by whose functions its text rules work."""
+    rules = alike.rules if alike.rules.custom else None
+    try:
+        return open_store(
+            path,
+            None,
+            text=rules,
+            name=alike.name,
+            store_text=None,
+            record_matches=None,
+            sums=None,
+            durability="full",
+            read_only=True,
+            attach=False,
+            timeout=alike.db.timeout,
+        )
+    except FormatError as error:
+        message = str(error).replace(_NO_SCHEME, "Open the one that you mean with Index(path, name=...)")
+        raise FormatError(f"{path!r}: {message}") from error
+
+
 class _How(NamedTuple):
     """How a file is opened."""
 
@@ -229,6 +251,10 @@ def _use_log(db: Database) -> None:
             time.sleep(0.005)
 
 
+_NO_SCHEME = "Give name=, or a scheme to create one"
+"""The remedy where an index is to be opened that is not there."""
+
+
 def _require_room(db: Database, name: str, choices: Choices, attach: bool) -> None:
     """Whether an index may be created in this database."""
     names = schema.index_names(db)
@@ -239,7 +265,7 @@ def _require_room(db: Database, name: str, choices: Choices, attach: bool) -> No
             "the file is another program's database: give another path, or attach=True to put an index into it beside its tables"
         )
     if choices.scheme is None:
-        raise FormatError(f"the database holds no index named {name!r}.{there} Give name=, or a scheme to create one")
+        raise FormatError(f"the database holds no index named {name!r}.{there} {_NO_SCHEME}")
     if foreign and not attach:
         raise FormatError(f"the database holds no index named {name!r}.{there} Give attach=True to create one in it")
     if db.read_only:

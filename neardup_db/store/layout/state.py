@@ -14,7 +14,7 @@ import apsw
 
 from ... import limits
 from ...errors import MismatchError, NearDupError, ParameterError
-from ...native import lib
+from ...native import Values, lib
 from ...parameters import quoted
 from ...schemes import scheme_from_settings
 from ...schemes.base import Scheme
@@ -415,8 +415,11 @@ class Store:
         return plain_sketch((scheme.code_value(code), None, None, epoch, None, None))
 
     def sketch_values(self, values: Sequence[StoredValue]) -> Sketches:
-        """Stored values that were made elsewhere, and were checked."""
-        return Sketches([one.value for one in values], None, [one.token_count for one in values], self.sketch_rules.epoch)
+        """Stored values that were made elsewhere, and were checked, with what storing many needs."""
+        epoch, scheme, _ = self.sketch_rules
+        joined = Values.joined([one.value for one in values])
+        counts = [one.token_count for one in values]
+        return Sketches([one.value for one in values], None, counts, epoch, joined.hashes(), scheme.keys_of(joined))
 
     def checked_value(self, value: StoredValue) -> StoredValue:
         """A stored value that was made elsewhere; ParameterError where the scheme has no such one."""

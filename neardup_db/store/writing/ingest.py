@@ -21,6 +21,7 @@ from .background import Background, Work
 from .columns import Codes, Row, Rows, Table, size_of
 from .segment import Batch, Segment
 from .short_texts import TokenCounts
+from .stored import Stored, StoredRows
 from .writer import Writer
 
 
@@ -68,7 +69,7 @@ class Ingest:
         """The error of writing earlier records, raised again by the next batch: it was raised first where the index was used,
         inside the records' iterator or `progress`, and these may have caught it."""
 
-    def run(self, records: Iterable[Any] | Codes | Table) -> AddReport:
+    def run(self, records: Iterable[Any] | Codes | Table | Stored) -> AddReport:
         """Take all records; one transaction, or one for every `commit_every` of them."""
         with self.store.db.attended(self.settle):
             try:
@@ -95,9 +96,9 @@ class Ingest:
 
     # ---- reading the records -----------------------------------------------------------------------------------------
 
-    def _read(self, records: Iterable[Any] | Codes | Table) -> None:
+    def _read(self, records: Iterable[Any] | Codes | Table | Stored) -> None:
         """Collect checked records in batches: large enough to pay, small enough to bound the memory."""
-        if isinstance(records, Table) or (isinstance(records, Codes) and self.options.commit_every is None):
+        if isinstance(records, (Table, Stored)) or (isinstance(records, Codes) and self.options.commit_every is None):
             return self._read_columns(records)
         if isinstance(records, Codes):  # the settings may change between two transactions, so each code is checked
             records = records.pairs()
@@ -114,7 +115,7 @@ class Ingest:
             if self._left == 0:
                 self._commit()
 
-    def _read_columns(self, columns: Codes | Table) -> None:
+    def _read_columns(self, columns: Codes | Table | Stored) -> None:
         """`_read` of records that come as columns, many at once."""
         number = 0
         for rows in columns.rows():
@@ -128,12 +129,14 @@ class Ingest:
                 self._hand_over_full()
             number += end
 
-    def _append_rows(self, rows: Rows, first: int) -> None:
+    def _append_rows(self, rows: Rows | StoredRows, first: int) -> None:
         """Put rows into the batch, less those that `on_error` leaves out; `first` is the number of the first record."""
+        if isinstance(rows, StoredRows):
+            return rows.put(self._batch)
         batch, store_text = self._batch, self.store.store_text and self.options.content == "text"
         if not store_text and rows.are_plain():
             batch.extend(rows.keys, rows.contents, size_of(rows.contents))
-            return
+            return None
         texts = list(rows.contents) if store_text else [None] * len(rows.keys)
         kept = []
         for place, text in enumerate(texts):
@@ -143,6 +146,7 @@ class Ingest:
                 kept.append(place)
         contents = rows.contents_at(kept)
         batch.extend([], contents, size_of(contents))
+        return None
 
     def _append_checked(self, record: Any, number: int) -> None:
         """`_append`, which may skip a wrong record, and names it where it may not."""
@@ -327,14 +331,24 @@ class Ingest:
         """Write a batch: runs of records with new keys at once, and the others one by one between them."""
         self.token_counts.take(sketches.token_counts, self.store.rules)
         now = clock.now_ms()
+        self.taken += len(batch)
         taken: set[Key] = set() if self.options.only_new else self.documents.taken(batch.keys)
+        if taken and self.options.if_exists == "ignore" and not batch.if_exists:
+            batch, sketches = self._without_those_that_stay(batch, sketches, taken, now)
         if not taken and not self.options.only_new and len(set(batch.keys)) == len(batch):
             self._write_run(batch, sketches, range(len(batch)), now)
         else:
             self._take_in_runs(batch, sketches, taken, now)
-        self.taken += len(batch)
         if self.segment.is_full:
             self._file()
+
+    def _without_those_that_stay(self, batch: Batch, sketches: Sketches, taken: set[Key], now: int) -> tuple[Batch, Sketches]:
+        """The records less those that a visible document with their key makes ignored: they part no run of new ones."""
+        stay = self.documents.taken(list(taken), now)
+        taken -= stay
+        places = [i for i, key in enumerate(batch.keys) if key not in stay]
+        self.counts["ignored"] += len(batch) - len(places)
+        return batch.some(places), sketches.some(places)
 
     def _take_in_runs(self, batch: Batch, sketches: Sketches, taken: set[Key], now: int) -> None:
         run: list[int] = []
@@ -349,14 +363,19 @@ class Ingest:
         self._write_run(batch, sketches, run, now)
 
     def _write_run(self, batch: Batch, sketches: Sketches, run: Sequence[int], now: int) -> None:
+        if not run:
+            return
         if len(run) == len(batch):
             self.segment.add(batch, sketches, now)
-        elif run:
+        else:
             self.segment.add(batch.some(run), sketches.some(run), now)
         self.counts["added"] += len(run)
 
     def _write_one(self, batch: Batch, sketches: Sketches, i: int, now: int) -> None:
         record, sketch = batch.record(i), sketches.one(i)
+        if self.options.content == "value" and record.text is not None:  # of many the joins hash the texts that they compare
+            proofs = self.store.scheme.evidence([record.text], self.store.rules) or [None]
+            sketch = sketch._replace(evidence=proofs[0])
         if_exists = batch.if_exists.get(i, self.options.if_exists)
         self.counts["matched"] += self.segment.flush(now)
         self.segment.end()

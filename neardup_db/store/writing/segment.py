@@ -10,7 +10,7 @@ from ... import limits
 from ...arrays import np
 from ...errors import NearDupError
 from ...native import signed_hashes
-from ...values import Key, Record
+from ...values import Key, Record, Times
 from ..asking.documents import Documents
 from ..asking.search import Search
 from ..layout.sketches import Sketches
@@ -33,6 +33,8 @@ class Batch:
         self.keys: list[Key] = []
         self.contents: Any = []
         self.more: dict[int, Record] = {}
+        self.times: list[Times] | None = None
+        """Of documents that another index had; None for records that are offered now."""
         self.if_exists: dict[int, str] = {}
         """The choice of a record of its own."""
         self.size = 0
@@ -62,7 +64,8 @@ class Batch:
         self.size += size
 
     def record(self, i: int) -> Record:
-        return self.more.get(i) or Record(self.keys[i], None, None, None, None)
+        record = self.more.get(i) or Record(self.keys[i], None, None, None, None)
+        return record if self.times is None else record._replace(times=self.times[i])
 
     def number(self, i: int) -> int:
         """The place, among all that are read, of the record at place i of the batch."""
@@ -75,12 +78,13 @@ class Batch:
         chosen = Batch()
         chosen.keys = [self.keys[i] for i in places]
         chosen.more = {i: self.more[place] for i, place in enumerate(places) if place in self.more}
+        chosen.times = None if self.times is None else [self.times[place] for place in places]
         chosen.if_exists = {i: self.if_exists[place] for i, place in enumerate(places) if place in self.if_exists}
         return chosen
 
     @property
     def is_plain(self) -> bool:
-        """Whether no document has more than a key, a group and a fingerprint."""
+        """Whether no document has more than a key, a group, a fingerprint and times."""
         return all(record.text is None and record.metadata is None and record.expires_at is None for record in self.more.values())
 
 
@@ -120,10 +124,10 @@ class Segment:
         first_id = self.documents.next_id()
         self._following = first_id + len(batch)
         self.db.undo.unfinished = True
-        columns = batch.keys, group_ids, fingerprint_ids, tokens
+        columns = batch.keys, group_ids, fingerprint_ids, tokens, batch.times
         if not batch.is_plain or not self.documents.insert_plain(first_id, *columns, now):
             records = map(batch.record, range(len(batch)))
-            rows = map(self.documents.row, count(first_id), records, group_ids, fingerprint_ids, tokens, repeat(now))
+            rows = map(self.documents.row, count(first_id), records, *columns[1:4], repeat(now))
             self.db.execute_many(self.store.sql(Documents.INSERT), rows)
         if self.store.record_matches:
             hidden = {i for i, record in batch.more.items() if record.expires_at is not None and record.expires_at <= now}

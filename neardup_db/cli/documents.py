@@ -1,0 +1,101 @@
+"""Stored documents as JSON: `neardup get`, and the lines of `neardup export -o`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from .. import clock
+from ..errors import CorruptIndexError
+from ..index import Index
+from ..store.database.connection import undecodable
+from ..values import Key
+from .command import command
+from .inputs.files import packing_of
+from .options import index_argument, json_option, keys_named, keys_options, name_option, open_index
+from .output import emit_json, json_line, note, plain, shown
+from .outputs import ANOTHER_OUTPUT, open_output, replacing, room_in
+from .screen import Meter
+
+_ROWS_AT_ONCE = 1000
+"""Lines between two moves of the progress bar."""
+
+
+@command()
+@index_argument
+@keys_options
+@name_option
+@json_option
+def get(index_path: Path, keys: tuple[str, ...], file: Any, name: str, key_type: str, as_json: bool) -> int:
+    """Print documents by their keys, as JSON.
+
+    One object a line, with and without --json: key, group, metadata, text where INDEX stores texts, code where it holds codes,
+    token_count, added_at, last_seen, times_seen, expires_at, cluster. Times are seconds since 1970. Exit code 1 if none of the
+    documents exists.
+
+    \b
+    neardup get articles.db a1 a2
+    """
+    wanted = keys_named(keys, file, key_type)
+    found = 0
+    with open_index(index_path, name) as index:
+        for key in wanted:
+            document = next(_documents(index, "d.key = ?", (key,)), None)
+            if document is None:
+                note(f"no document has the key {shown(key)}")
+            else:
+                emit_json(document)
+                found += 1
+    return 0 if found else 1
+
+
+def write_lines(index: Index, out: Path, size_bytes: int) -> int:
+    """Write the documents to a file, packed as its name says, in the order of insertion; returns how many. All are of one state.
+    size_bytes: of the index."""
+    count, total = 0, max(len(index), 1)
+    with (
+        replacing(out) as (new,),
+        room_in(out.absolute().parent, ANOTHER_OUTPUT),
+        open_output(new, packing_of(out)) as file,
+        Meter("Export", size_bytes) as meter,
+    ):
+        for document in _documents(index, "true", ()):
+            file.write(f"{json_line(document)}\n".encode())
+            count += 1
+            if count % _ROWS_AT_ONCE == 0:
+                meter.advance(size_bytes * min(count, total) // total, _ROWS_AT_ONCE)
+    return count
+
+
+_NAMES = (
+    "key", "group", "metadata", "text", "code", "token_count", "added_at", "last_seen", "times_seen", "expires_at", "cluster",
+)  # fmt: skip
+
+
+def _documents(index: Index, condition: str, parameters: Iterable[Key]) -> Iterator[dict[str, Any]]:
+    """The visible documents that a condition holds for, as JSON has them."""
+    sql = f"""SELECT d.key, g.name, d.metadata, d.text, {"f.value" if index.scheme.takes_codes else "NULL"}, d.token_count,
+                  d.added_at / 1000.0, d.last_seen / 1000.0, d.times_seen, d.expires_at / 1000.0, d.cluster_id
+              FROM {index.name}_document AS d LEFT JOIN {index.name}_group AS g ON g.id = d.group_id
+                  LEFT JOIN {index.name}_fingerprint AS f ON f.id = d.fingerprint_id
+              WHERE {condition} AND (d.expires_at IS NULL OR d.expires_at > ?) ORDER BY d.id"""
+    try:
+        for row in index.connection.execute(sql, (*parameters, clock.now_ms())):
+            document = dict(zip(_NAMES, row, strict=True))
+            if document["metadata"] is not None:
+                document["metadata"] = _parsed(document["key"], document["metadata"])
+            if document["code"] is not None:
+                document["code"] = document["code"].hex()
+            yield {name: plain(value) for name, value in document.items() if value is not None or name not in ("text", "code")}
+    except UnicodeDecodeError as error:
+        raise undecodable(error) from error
+
+
+def _parsed(key: Key, metadata: str) -> Any:
+    try:
+        return json.loads(metadata)
+    except (TypeError, ValueError, RecursionError) as error:
+        what = f"the metadata of the document {shown(key)} is damaged ({error})"
+        raise CorruptIndexError(f"{what}: run neardup check --repair, or restore a backup") from error

@@ -1,0 +1,98 @@
+"""`neardup merge`: the documents of other indexes into one."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..errors import DuplicateKeyError
+from ..index import Index
+from ..values import AddReport
+from .command import command
+from .feed import added
+from .options import if_exists_option, is_new, json_option, name_option, opened, removed_if_unused
+from .output import counted, emit, emit_json, plain
+from .screen import Meter
+from .wording import about
+
+
+@command()
+@click.argument("into", metavar="INTO", type=click.Path(path_type=Path))
+@click.argument("sources", metavar="FROM...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@name_option
+@if_exists_option("a document whose key is in INTO")
+@click.option("--no-record-matches", is_flag=True, help="Look for no matches in a new INTO: faster; clusters finds them later.")
+@click.option("--commit-every", type=click.IntRange(min=1), help="Documents in a transaction.  [default: one for all]")
+@json_option
+def merge(
+    into: Path,
+    sources: tuple[Path, ...],
+    name: str,
+    if_exists: str,
+    no_record_matches: bool,
+    commit_every: int | None,
+    as_json: bool,
+) -> None:
+    """Add the documents of other indexes to INTO, with their fingerprints.
+
+    No text is fingerprinted again. Groups, metadata, texts, times and expiry come along; what has expired stays behind.
+    Documents come after those of INTO, in the order of FROM. INTO is created if it does not exist, with the settings of the
+    first FROM; else text rules and scheme of all must be those of INTO, but for threshold and bands. FROM stay as they are.
+
+    \b
+    neardup merge articles.db monday.db tuesday.db
+    neardup merge crawl.db part-*.db --if-exists ignore --commit-every 100000
+    """
+    started = time.monotonic()
+    report = AddReport()
+    with contextlib.ExitStack() as stack:
+        others = [stack.enter_context(_source(path, name)) for path in sources]
+        stack.enter_context(about(into))
+        stack.enter_context(removed_if_unused(into))
+        index = stack.enter_context(_target(into, name, others[0], no_record_matches))
+        sizes = [path.stat().st_size for path in sources]
+        meter = stack.enter_context(Meter("Merge", sum(sizes)))
+        if commit_every is None:
+            stack.enter_context(index.transaction())
+        taken = 0
+        for number, (path, other) in enumerate(zip(sources, others, strict=True)):
+            total = len(other)
+
+            def moved(done: int, before: int = sum(sizes[:number]), size: int = sizes[number], total: int = total) -> None:
+                meter.advance(before + size * min(done, total) // max(total, 1), 0)
+
+            try:
+                told = index.merge(other, if_exists=if_exists, commit_every=commit_every, progress=moved)  # type: ignore[arg-type]
+            except DuplicateKeyError as error:
+                raise DuplicateKeyError(f"{path}: {error}") from error
+            report = added(report, told, taken)
+            taken += total
+            meter.records += told.total
+    seconds = time.monotonic() - started
+    if as_json:
+        emit_json({**asdict(report), "problems": plain(report.problems), "seconds": seconds})
+        return
+    emit(
+        f"{counted(report.added, 'document')} added, {report.replaced:,} replaced, {report.ignored:,} ignored; "
+        f"{report.matched:,} with a near-duplicate among the earlier ones; {seconds:.1f} s"
+    )
+
+
+def _source(path: Path, name: str) -> Index:
+    with about(path):
+        return opened(path, name)
+
+
+def _target(into: Path, name: str, first: Index, no_record_matches: bool) -> Index:
+    """INTO, which is made like the first FROM where it is not there."""
+    known: dict[str, Any] = {"record_matches": False} if no_record_matches else {}
+    if is_new(into):
+        sql = f"SELECT name, value FROM {first.name}_setting WHERE name IN ('store_text', 'record_matches')"
+        settings = {name: bool(value) for name, value in first.connection.execute(sql)}
+        known = {"scheme": first.scheme, "text": first.text_rules, **settings, **known}
+    return Index(into, name=name, **known)

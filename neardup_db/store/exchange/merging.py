@@ -1,0 +1,114 @@
+"""The documents of another index into this one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from typing import Any
+
+from ... import clock, fingerprint_files
+from ...errors import MismatchError, ParameterError
+from ...parameters import MEMORY, check_path, quoted
+from ...schemes.base import Scheme
+from ...text import TextRules
+from ...values import AddReport
+from ..database.connection import Database
+from ..database.files import is_empty
+from ..layout.opening import open_to_read
+from ..layout.state import Store
+from ..readers import StoreReader, StoreReaders
+from ..writing.ingest import Ingest, IngestOptions
+from ..writing.stored import Stored
+from ..writing.writer import Writer
+
+
+def merge(mine: StoreReader, writer: Writer, given: Any, options: IngestOptions) -> AddReport:
+    """`add_many` of the documents of another index: of its readers, or of the file at a path. All are of one state of it."""
+    store = mine.store
+    with _opened(given, store) as others:
+        other = others.own.store
+        other.db.require_open()
+        if _is_same(store, other):
+            raise ParameterError("other is this index itself: give another one")
+        shared = other.db.connection is store.db.connection
+        if shared and options.commit_every is not None:
+            raise ParameterError(
+                f"commit_every={options.commit_every}: both indexes are on one connection, where one state of the other is that "
+                "of one transaction: leave commit_every out"
+            )
+        # a reading transaction could not go on to write on the same connection
+        with store.writing() if shared else nullcontext(), others.apart() as theirs, store.db.large_cache():
+            with store.reading():
+                _require_alike(store, theirs.store)
+                with_texts = store.store_text
+
+            def require(scheme: Scheme, rules: TextRules) -> None:
+                _require_alike(store, theirs.store)
+                if store.store_text and not with_texts:
+                    raise MismatchError("the index was rebuilt to store texts while another was merged into it: call merge again")
+
+            ingest = Ingest(store, mine.documents, writer, replace(options, require=require))
+            before = ingest.settle if shared else None  # no thread writes while this one reads there
+            return ingest.run(Stored(theirs.documents, clock.now_ms(), with_texts=with_texts, before=before))
+
+
+@contextmanager
+def _opened(given: Any, store: Store) -> Iterator[StoreReaders]:
+    """The readers of the other index; those of a file at a path are closed at the end."""
+    if isinstance(given, StoreReaders):
+        yield given
+        return
+    if not isinstance(given, (str, bytes, os.PathLike)) or given == MEMORY:
+        raise ParameterError(f"other={quoted(given)}: give another Index, or the path of the file that holds one")
+    path = check_path(os.fspath(given))
+    if is_empty(path):
+        raise ParameterError(f"other={path!r} holds no index: give another Index, or the path of the file that holds one")
+    readers = StoreReaders(open_to_read(path, store))
+    try:
+        yield readers
+    finally:
+        readers.close()
+
+
+def _is_same(mine: Store, other: Store) -> bool:
+    if mine.name != other.name:
+        return False
+    if mine.db.connection is other.db.connection:
+        return True
+    files = [_file(store.db) for store in (mine, other)]
+    return None not in files and files[0] == files[1]
+
+
+def _file(db: Database) -> tuple[int, int] | None:
+    """What tells the file of a database from others, whatever its name; None where it has none."""
+    path = db.name
+    if not db.owned:
+        with db.hold():  # it cannot be asked for while another thread is at work
+            path = db.connection.filename
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:  # in memory, or removed meanwhile
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _require_alike(mine: Store, theirs: Store) -> None:
+    """MismatchError where documents of the other index cannot be stored here as they are."""
+    source = repr(theirs.db.name) if theirs.db.name else "the other index"
+    if mine.scheme.converts(theirs.scheme) and mine.rules.settings() == theirs.rules.settings():
+        raise MismatchError(f"{source} has fingerprints of an earlier layout: rebuild() it, then merge it")
+    if mine.store_text and not theirs.store_text:
+        raise MismatchError(
+            f"this index stores texts, and {source} has none: merge it into an index without store_text, as rebuild("
+            "store_text=False) makes this one"
+        )
+    evidence = [store.scheme.settings().get("evidence") for store in (mine, theirs)]
+    if evidence[1] == "text" != evidence[0] and mine.scheme.name == theirs.scheme.name:
+        raise MismatchError(
+            f"{source} compares the texts that it stores, and has no shingle hashes for this index to compare: "
+            "rebuild(store_text=False) a copy of it, then merge that"
+        )
+    settings = fingerprint_files.settings_of(theirs.scheme, theirs.rules)
+    fingerprint_files.require_values(settings, mine.scheme, mine.rules, source)

@@ -1,0 +1,157 @@
+"""Documents as another index has stored them, for `Index.merge`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any, NamedTuple
+
+from ... import limits
+from ...arrays import np
+from ...located import fitting
+from ...native import Values
+from ...values import Key, Record, Times
+from ..asking.documents import Documents
+from ..database.errors import damaged
+from ..layout.sketches import StoredValue
+from .segment import Batch
+
+
+class StoredRows(NamedTuple):
+    """Some documents, checked; all columns have one length."""
+
+    keys: list[Key]
+    values: list[StoredValue]
+    times: list[Times]
+    texts: list[str | None]
+    metadata: list[str | None]
+    groups: list[Key | None]
+    expiries: list[int | None]
+
+    def some(self, part: slice) -> StoredRows:
+        return StoredRows(*(column[part] for column in self))  # type: ignore[arg-type]
+
+    def within(self, most_size: int) -> StoredRows:
+        """The first ones, up to that with which they have so many bytes."""
+        return self.some(slice(fitting(np.fromiter(self._sizes(), np.int64, len(self.keys)), most_size)))
+
+    def _sizes(self) -> Iterator[int]:
+        columns = zip(self.values, self.texts, self.metadata, strict=True)
+        return (len(value) + len(text or "") + len(data or "") for value, text, data in columns)
+
+    def put(self, batch: Batch) -> None:
+        """Put them into a batch that has such documents only."""
+        first = len(batch)
+        batch.extend(self.keys, self.values, sum(self._sizes()))
+        batch.times = [*(batch.times or ()), *self.times]
+        for place, more in enumerate(zip(*self[3:], strict=True), first):
+            if more != _NOTHING:
+                batch.more[place] = Record(batch.keys[place], *more)
+
+
+_NOTHING = (None, None, None, None)
+
+
+class Stored:
+    """The documents of another index that are visible at `now`, in their order, from the state in which the caller reads it.
+
+    with_texts: with the texts that it stores. before: called before each page is read. Documents are checked: damage is a
+    CorruptIndexError that names one."""
+
+    def __init__(
+        self, documents: Documents, now: int, *, with_texts: bool, before: Callable[[], None] | None = None
+    ) -> None:
+        self._documents = documents
+        self._store, self._db = documents.store, documents.db
+        self._now, self._before = now, before
+        self._with_texts = with_texts
+        self._sql = self._store.sql(
+            f"""SELECT d.id, d.key, d.token_count, d.added_at, d.last_seen, d.times_seen, {"d.text" if with_texts else "NULL"},
+                    d.metadata, g.name, d.expires_at, f.value, f.value_hash, d.fingerprint_id, d.group_id,
+                    d.metadata IS NULL OR json_valid(d.metadata), ifnull(octet_length(f.value), 0)
+                        + ifnull(octet_length(d.metadata), 0) + {"ifnull(octet_length(d.text), 0)" if with_texts else "0"}
+                FROM {{index}}_document AS d LEFT JOIN {{index}}_group AS g ON g.id = d.group_id
+                    LEFT JOIN {{index}}_fingerprint AS f ON f.id = d.fingerprint_id
+                WHERE d.id > ? AND {{visible}} ORDER BY d.id LIMIT +?"""
+        )
+
+    def rows(self) -> Iterator[StoredRows]:
+        """All of them, as many at a time as a batch may have."""
+        after = 0
+        while page := self._page(after):
+            after = page[-1][0]
+            yield self._checked(page)
+
+    def _page(self, after: int) -> list[tuple[Any, ...]]:
+        if self._before is not None:
+            self._before()
+        page: list[tuple[Any, ...]] = []
+        held = 0
+        with closing(self._db.stream(self._sql, (after, self._now, limits.BATCH_RECORDS))) as rows:
+            for row in rows:
+                page.append(row)
+                held += row[-1]
+                if held >= limits.BATCH_SIZE:
+                    break
+        return self._db.ordered(page, after)
+
+    def _checked(self, page: list[tuple[Any, ...]]) -> StoredRows:
+        columns = list(zip(*page, strict=True))
+        if self._wrong(columns) is not None:
+            for row in page:
+                why = self._wrong([(value,) for value in row])
+                if why is not None:
+                    error = damaged(f"document {row[0]} ({row[1]!r})", self._store.name, why)
+                    if self._db.name:
+                        error.args = (f"{self._db.name}: {error.args[0]}",)
+                    raise error
+        _, keys, counts, added, seen, often, texts, metadata, groups, expiries, values, *_ = map(list, columns)
+        stored = list(map(StoredValue, values, counts))
+        return StoredRows(keys, stored, list(zip(added, seen, often, strict=True)), texts, metadata, groups, expiries)
+
+    def _wrong(self, columns: list[tuple[Any, ...]]) -> str | None:
+        """What is damaged in documents, None where nothing is."""
+        for (name, kinds), column in zip(_COLUMNS.items(), columns, strict=True):
+            if not kinds.issuperset(map(type, column)):
+                return f"its {name} is none"
+        _, _, counts, _, _, _, texts, _, names, _, values, hashes, fingerprint_ids, group_ids, are_json, _ = columns
+        present = [value for value in values if value is not None]
+        known = [number for number in hashes if number is not None]
+        if len(present) + fingerprint_ids.count(None) < len(values) or len(known) != len(present):
+            return "its fingerprint lacks"
+        joined = Values.joined(present)
+        if not np.array_equal(joined.hashes(), np.array(known, np.int64)):
+            return "its fingerprint is not the one that was written"
+        if not self._store.scheme.are_values(joined):
+            return "its fingerprint is none of the scheme's"
+        if self._with_texts and None in texts:
+            return "its text lacks"
+        if names.count(None) > group_ids.count(0):
+            return "its group has no name"
+        if min(filter(None, counts), default=0) < 0:
+            return "its number of tokens is below 0"
+        return None if all(are_json) else "its metadata is no JSON"
+
+
+_NAME: set[type] = {str, bytes, int}
+_NUMBER: set[type] = {int}
+_NOTHING_KIND: set[type] = {type(None)}
+_COLUMNS = {
+    "id": _NUMBER,
+    "key": _NAME,
+    "number of tokens": _NUMBER | _NOTHING_KIND,
+    "time of adding": _NUMBER,
+    "time when it was last seen": _NUMBER,
+    "number of times": _NUMBER,
+    "text": {str} | _NOTHING_KIND,
+    "metadata": {str} | _NOTHING_KIND,
+    "group": _NAME | _NOTHING_KIND,
+    "expiry": _NUMBER | _NOTHING_KIND,
+    "fingerprint": {bytes} | _NOTHING_KIND,
+    "hash": _NUMBER | _NOTHING_KIND,
+    "number of the fingerprint": _NUMBER | _NOTHING_KIND,
+    "number of the group": _NUMBER,
+    "check of the metadata": _NUMBER,
+    "size": _NUMBER,
+}
+"""The columns that are read, with the types of their values."""
