@@ -82,8 +82,8 @@ def _unlike(rows: Rows, stored: StoredDocuments) -> Iterator[list[Place]]:
 
 def _gone(rows: Rows, stored: StoredDocuments) -> Iterator[list[Place]]:
     """Keys of documents without a row, some at a time."""
-    after = 0
-    while page := stored.page(after, limits.SYNC_ROWS):
+    after, last_id = 0, stored.last_id()
+    while page := stored.page(after, last_id, limits.SYNC_ROWS):
         after = page[-1][0]
         places = [rows.place_of(key) for _, key in page]
         yield [place for place in places if not rows.has(place)]

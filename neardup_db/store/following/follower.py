@@ -72,8 +72,8 @@ class Follower:
     def _require_rows(self, table: Table) -> None:
         """ParameterError where a document is no row of the table: the first `sync` would remove it."""
         rows, stored = Rows(self.store, table), StoredDocuments(self.store)
-        after = 0
-        while page := stored.page(after, limits.SYNC_ROWS):
+        after, last_id = 0, stored.last_id()
+        while page := stored.page(after, last_id, limits.SYNC_ROWS):
             strange = [key for _, key in page if not rows.has(rows.place_of(key))]
             if strange:
                 raise ParameterError(

@@ -95,7 +95,10 @@ class Rows:
         return [(number, Place(kind, value)) for number, kind, value in self.db.page(sql, after_id, most)]
 
     def _row(self, row: tuple[Any, ...]) -> Row:
-        place = Place(*row[:2])
+        kind, value, text_kind, text, group_kind, _ = row
+        place = Place(kind, value)
+        if kind == "integer" and text_kind == "text" and group_kind == "null" and self.encoding == "utf-8":  # most are
+            return Row(place, value, text, None, None)
         try:
             key = self.key_of(place)
         except ParameterError as error:

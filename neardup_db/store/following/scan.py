@@ -19,6 +19,8 @@ class Scan(NamedTuple):
     """The last row that was compared."""
     document_id: int | None = None
     """The last document that was; None while rows are left."""
+    last_id: int = 0
+    """The last document that there was at the beginning. Later ones come from rows, and triggers tell what becomes of these."""
 
     @property
     def is_new(self) -> bool:
@@ -31,10 +33,10 @@ def read_scan(store: Store) -> Scan | None:
     if text is None:
         return None
     try:
-        why, kind, value, document_id = json.loads(text)
+        why, kind, value, document_id, last_id = json.loads(text)
         if kind in ("text", "blob"):
             value = bytes.fromhex(value)
-        return Scan(why, None if kind is None else Place(kind, value), document_id)
+        return Scan(why, None if kind is None else Place(kind, value), document_id, last_id)
     except (TypeError, ValueError):
         return Scan("the setting follow.scan was damaged")
 
@@ -45,7 +47,8 @@ def write_scan(store: Store, scan: Scan | None) -> None:
         store.db.execute(store.sql("DELETE FROM {index}_setting WHERE name = ?"), (SCAN,))
         return
     kind, value = scan.place or (None, None)
-    store.set(**{SCAN: json.dumps([scan.why, kind, value.hex() if isinstance(value, bytes) else value, scan.document_id])})
+    written = value.hex() if isinstance(value, bytes) else value
+    store.set(**{SCAN: json.dumps([scan.why, kind, written, scan.document_id, scan.last_id])})
 
 
 def lost_triggers(table: str) -> str:

@@ -29,9 +29,10 @@ class StoredDocuments:
         self.store = store
         self.db = store.db
 
-    def any(self) -> bool:
-        """Whether there are documents."""
-        return self.db.value(self.store.sql("SELECT 1 FROM {index}_document LIMIT 1")) is not None
+    def last_id(self) -> int:
+        """The id of the newest document, 0 where there are none."""
+        number: int = self.db.value(self.store.sql("SELECT ifnull(max(id), 0) FROM {index}_document"))
+        return number
 
     def at(self, key: Key) -> Stored | None:
         """The document with this key, visible or not."""
@@ -41,10 +42,10 @@ class StoredDocuments:
         row = self.db.row(self.store.sql(sql), (key,))
         return None if row is None else Stored(*row)
 
-    def page(self, after_id: int, most: int) -> list[tuple[int, Key]]:
+    def page(self, after_id: int, last_id: int, most: int) -> list[tuple[int, Key]]:
         """Ids and keys of the next documents in the order of their ids."""
-        sql = "SELECT id, key FROM {index}_document WHERE id > ? ORDER BY id LIMIT ?"
-        return [(number, key) for number, key in self.db.page(self.store.sql(sql), after_id, most)]
+        sql = "SELECT id, key FROM {index}_document WHERE id > ? AND id <= ? ORDER BY id LIMIT ?"
+        return [(number, key) for number, key in self.db.page(self.store.sql(sql), after_id, last_id, most)]
 
     def unlike(self, pairs: Sequence[tuple[Row, Stored]]) -> list[bool]:
         """Of each row, which has a text, and its document: whether the document is another one than the row makes today."""

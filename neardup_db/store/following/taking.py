@@ -113,7 +113,9 @@ class Taking:
         scan = self.scan
         assert scan is not None
         with self.store.reading():  # what was pending is written then; from here on no key comes twice
-            look = self.stored.any()
+            look = self.stored.last_id() > 0
+            if scan.is_new:
+                self.scan = scan = scan._replace(last_id=self.stored.last_id())
             if scan.is_new and self.rows.without_key():
                 self._skip(None, f"the key of rows is NULL in {self.table.following.key!r}: give them one", self.looked)
         while scan.document_id is None and (most := self._page()):
@@ -127,7 +129,7 @@ class Taking:
                 self.scan = scan = scan._replace(document_id=0)
         while scan.document_id is not None and (most := self._page()):
             with self.store.reading():
-                documents = self.stored.page(scan.document_id, most)
+                documents = self.stored.page(scan.document_id, scan.last_id, most)
                 gone = [number for number, key in documents if not self.rows.has(self.rows.place_of(key))]
             if not documents:
                 self.scan = None
