@@ -591,7 +591,7 @@ class Index(Reader):
             mender = Repair(self._store, self._readers.own.clusters)
             done = self._follower.repair_triggers() + mender.indexes()
             found, lost = mender.run(clock.now_ms(), checker.damaged())
-            done += self._follower.repair_documents()
+            found += self._follower.repair_documents()
             self._store.refresh()
             report = checker.run()
             return CheckReport((*lost, *report.problems), (*done, *found), report.notes)

@@ -21,7 +21,7 @@ from .compare import Comparison
 from .rows import Rows
 from .scan import Scan, lost_triggers, write_scan
 from .stored import StoredDocuments
-from .table import Table, found, found_again
+from .table import Table, found, found_again, require_lasting
 from .taking import Taking
 
 
@@ -43,6 +43,8 @@ class Follower:
         """Follow this table from now on; nothing changes where it is followed so already."""
         with self.store.writing():
             table = found(self.store.db, wanted)
+            if wanted.where is not None:
+                require_lasting(wanted.where, tuple(column.name for column in table.columns))
             self._require_possible(table)
             before = self.store.following
             if before == table.following and triggers.are_there(self.store, table):
@@ -56,6 +58,13 @@ class Follower:
             self.store.new_generation()
 
     def _require_possible(self, table: Table) -> None:
+        try:
+            list(Rows(self.store, table).after(None, 1))
+        except apsw.SQLError as error:
+            raise ParameterError(
+                f"table={table.name!r} cannot be read in the order of its keys here ({error}): give Index an apsw.Connection "
+                "that has the collations and functions of the table"
+            ) from error
         if not self.store.scheme.takes_text:
             raise ParameterError(
                 f"index {self.store.name!r} has {self.store.scheme!r}, which takes codes: follow a table by an index of texts"
@@ -181,11 +190,12 @@ class Follower:
         if following is None or following.sync is None or self.store.db.read_only or self.store.db.is_attended:
             return False
         db = asked.db
+        if asked.setting(f"{PREFIX}sync") is None:  # another connection has changed it just now
+            return False
         try:
             if db.value("PRAGMA schema_version") != self._seen:
                 return True
-            sql = """SELECT EXISTS (SELECT 1 FROM {index}_pending)
-                         OR EXISTS (SELECT 1 FROM {index}_setting WHERE name = ?)"""
+            sql = """SELECT EXISTS (SELECT 1 FROM {index}_pending) OR EXISTS (SELECT 1 FROM {index}_setting WHERE name = ?)"""
             return bool(db.value(asked.sql(sql), (SCAN,)))
         except apsw.SQLError:  # the table of pending keys is gone
             return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -233,12 +234,11 @@ _NOT_IN_CONDITIONS = frozenset(";?:@$#")
 
 @lru_cache(64)
 def condition_columns(where: str, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """The columns that a condition reads. ParameterError for what is no condition on a row alone.
+    """The columns that a condition reads. ParameterError for what is no condition on a row alone; nothing of it runs.
 
     SQLite itself judges, by an empty table with columns of these names: it takes for the condition of an index only what follows
     from the row, with functions of its own. Two pairs of brackets around the text, of different kinds, show that it is one
     expression."""
-    scratch = apsw.Connection(":memory:")
     read: dict[str, None] = {}
 
     def note(operation: int, table: str | None, column: str | None, database: str | None, trigger: str | None) -> int:
@@ -246,23 +246,42 @@ def condition_columns(where: str, columns: tuple[str, ...]) -> tuple[str, ...]:
             read[column] = None
         return apsw.SQLITE_OK
 
-    wrong = _NOT_IN_CONDITIONS.intersection(_TOKEN.findall(where))
-    try:
+    with _scratch(where, columns) as scratch:
+        wrong = _NOT_IN_CONDITIONS.intersection(_TOKEN.findall(where))
         if wrong:
             raise apsw.SQLError(f"it has {min(wrong)!r}")
+        scratch.authorizer = note
+        scratch.execute(f"EXPLAIN SELECT CASE WHEN {where}\n THEN 1 END FROM followed").fetchall()
+        scratch.authorizer = None
+        scratch.execute(f"EXPLAIN {_index_where(where, columns)}").fetchall()
+    return tuple(read)
+
+
+def require_lasting(where: str, columns: tuple[str, ...]) -> None:
+    """ParameterError for a condition, one that has columns to read, which depends on the time: some functions say so only when
+    they run."""
+    with _scratch(where, columns) as scratch:
+        scratch.execute(_index_where(where, columns))
+        scratch.execute("INSERT INTO followed DEFAULT VALUES")
+
+
+@contextmanager
+def _scratch(where: str, columns: tuple[str, ...]) -> Iterator[apsw.Connection]:
+    """An empty table of such columns, in memory. What it refuses is told of the condition."""
+    scratch = apsw.Connection(":memory:")
+    try:
         scratch.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)  # "a name that is no column" is no text
         scratch.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
         scratch.execute(f"CREATE TABLE followed ({', '.join(map(quote, columns))})")
-        scratch.authorizer = note
-        scratch.execute(f"SELECT CASE WHEN {where}\n THEN 1 END FROM followed").fetchall()
-        scratch.authorizer = None
-        scratch.execute(f"CREATE INDEX followed_where ON followed ({quote(columns[0])}) WHERE ({where}\n)")
-        scratch.execute("INSERT INTO followed DEFAULT VALUES")  # some functions say only now that they look at the clock
+        yield scratch
     except apsw.Error as error:
         raise ParameterError(
             f"where={quoted(where)}: SQLite does not take it for a condition on one row ({error}): give SQL that computes with "
-            "columns of the row and functions of SQLite alone, such as \"published = 1\""
+            'columns of the row and functions of SQLite alone, such as "published = 1"'
         ) from error
     finally:
         scratch.close()
-    return tuple(read)
+
+
+def _index_where(where: str, columns: tuple[str, ...]) -> str:
+    return f"CREATE INDEX followed_where ON followed ({quote(columns[0])}) WHERE ({where}\n)"

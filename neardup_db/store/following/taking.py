@@ -173,6 +173,7 @@ class Taking:
         self._remove([stored.id for place, stored in documents.items() if place not in kept])
         for number, (place, row) in enumerate(looked, self.looked - len(looked)):
             if row is not None and row.problem is not None:
+                self.counts["deleted"] += place in documents
                 self._skip(row.key, row.problem, number)
             elif row is None or row.text is None:
                 self.counts["deleted"] += place in documents
