@@ -25,6 +25,7 @@ TEXTS = st.one_of(
 )
 SLUGS = st.sampled_from([None, "a", "b", "B", "c"])
 GROUPS = st.sampled_from([None, None, None, "g", 1, 0.5])
+KINDS = st.sampled_from(["insert", "insert", "update", "key", "slug", "upsert", "upsert by slug", "delete"])
 RULES = st.sampled_from(["", "OR IGNORE", "OR REPLACE", "OR REPLACE", "OR FAIL", "OR ROLLBACK"])
 
 
@@ -47,7 +48,6 @@ FORMS = {
 COLUMNS = (
     "body, slug TEXT UNIQUE COLLATE NOCASE, lang, hidden INTEGER DEFAULT 0, parent REFERENCES articles (id) ON DELETE CASCADE"
 )
-CHANGED = st.sampled_from(["id", "body", "slug", "lang", "hidden", "slug, body"])
 
 
 class FollowMachine(RuleBasedStateMachine):
@@ -81,42 +81,56 @@ class FollowMachine(RuleBasedStateMachine):
         _, error = self.application.tell(sql, values)
         assert error is None or "constraint failed" in error or "datatype mismatch" in error or "no transaction" in error, error
 
-    def key(self, data: st.DataObject) -> Any:
-        return data.draw(st.sampled_from(self.form.keys), label="key")
-
     # ---- the application ---------------------------------------------------------------------------------------------
 
-    @rule(data=st.data(), how=RULES, body=TEXTS, slug=SLUGS, lang=GROUPS, hidden=st.integers(0, 1))
-    def insert(self, data: st.DataObject, how: str, body: Any, slug: Any, lang: Any, hidden: int) -> None:
-        values = self.key(data), body, slug, lang, hidden, data.draw(st.sampled_from([None, self.form.keys[0]]))
-        self.tried(f"INSERT {how} INTO articles (id, body, slug, lang, hidden, parent) VALUES (?, ?, ?, ?, ?, ?)", *values)
-
-    @rule(data=st.data(), how=RULES, column=CHANGED, body=TEXTS, slug=SLUGS)
-    def update(self, data: st.DataObject, how: str, column: str, body: Any, slug: Any) -> None:
-        key = self.key(data)
-        value = {"id": self.key(data), "body": body, "slug": slug, "lang": data.draw(GROUPS), "hidden": 1}.get(column, slug)
-        changed = "slug = ?, body = 'ash ' || body" if column == "slug, body" else f"{column} = ?"
-        self.tried(f"UPDATE {how} articles SET {changed} WHERE id IS ?", value, key)
-
-    @rule(data=st.data(), body=TEXTS, slug=SLUGS)
-    def upsert(self, data: st.DataObject, body: Any, slug: Any) -> None:
-        change = "ON CONFLICT (slug) DO UPDATE SET body = excluded.body, id = ?1"
-        self.tried(f"INSERT INTO articles (id, body, slug) VALUES (?1, ?2, ?3) {change}", self.key(data), body, slug)
-
-    @rule(data=st.data(), everything=st.sampled_from([False] * 5 + [True]))
-    def delete(self, data: st.DataObject, everything: bool) -> None:
-        if everything:
-            self.tried("DELETE FROM articles")
+    def write(self, data: st.DataObject) -> None:
+        """One statement, of any kind."""
+        keys, how, body, slug = st.sampled_from(self.form.keys), data.draw(RULES), data.draw(TEXTS), data.draw(SLUGS)
+        key, other, lang = data.draw(keys), data.draw(keys), data.draw(GROUPS)
+        kind = data.draw(KINDS, label="kind")
+        if kind == "insert":
+            values = key, body, slug, lang, data.draw(st.sampled_from([0, 0, 1])), data.draw(st.sampled_from([None, other]))
+            self.tried(f"INSERT {how} INTO articles (id, body, slug, lang, hidden, parent) VALUES (?, ?, ?, ?, ?, ?)", *values)
+        elif kind == "update":
+            column, value = data.draw(st.sampled_from([("body", body), ("lang", lang), ("hidden", 1), ("hidden", 0)]))
+            self.tried(f"UPDATE {how} articles SET {column} = ? WHERE id IS ?", value, key)
+        elif kind == "key":
+            self.tried(f"UPDATE {how} articles SET id = ? WHERE id IS ?", other, key)
+        elif kind == "slug":
+            self.tried(f"UPDATE {how} articles SET slug = ?, body = 'ash ' || body WHERE id IS ?", slug, key)
+        elif kind == "upsert":
+            change = "ON CONFLICT (id) DO UPDATE SET body = excluded.body"
+            self.tried(f"INSERT INTO articles (id, body) VALUES (?, ?) {change}", key, body)
+        elif kind == "upsert by slug":
+            change = "ON CONFLICT (slug) DO UPDATE SET body = excluded.body, id = ?1"
+            self.tried(f"INSERT INTO articles (id, body, slug) VALUES (?1, ?2, ?3) {change}", key, body, slug)
         else:
-            self.tried("DELETE FROM articles WHERE id IS ?", self.key(data))
+            self.tried("DELETE FROM articles WHERE id IS ?", key)
+
+    @rule(data=st.data(), number=st.integers(1, 6))
+    def writes(self, data: st.DataObject, number: int) -> None:
+        for _ in range(number):
+            self.write(data)
+
+    @rule(data=st.data(), number=st.integers(1, 4))
+    def writes_between_two_syncs(self, data: st.DataObject, number: int) -> None:
+        """Documents change by nothing but what the triggers tell."""
+        for key, slug in zip(self.form.keys, ["a", "b", "c", None], strict=False):
+            self.tried("INSERT OR IGNORE INTO articles (id, body, slug) VALUES (?, 'oak elm ash', ?)", key, slug)
+        self.index.sync()
+        self.writes(data, number)
+        assert self.index.sync().compared == ""
+        self.compare()
+
+    @rule()
+    def delete_all(self) -> None:
+        self.tried("DELETE FROM articles")
 
     @rule(data=st.data(), end=st.sampled_from(["ROLLBACK", "COMMIT", "kill"]))
     def transaction(self, data: st.DataObject, end: str) -> None:
         """Several writes that the application takes back, keeps, or is killed in the middle of."""
         self.application.run("BEGIN IMMEDIATE")
-        for _ in range(2):
-            self.insert(data, "OR REPLACE", "oak elm", data.draw(SLUGS), None, 0)
-        self.tried("DELETE FROM articles WHERE id IS ?", self.key(data))
+        self.writes(data, 3)
         if end == "kill":
             self.application.kill()
             self.application = Application(self.path)
@@ -180,7 +194,7 @@ class FollowMachine(RuleBasedStateMachine):
 
     @rule()
     def check(self) -> None:
-        """Whatever is pending, nothing is wrong, unless triggers are missing."""
+        """Whatever is pending, nothing is wrong but triggers that are missing."""
         problems = [one for one in self.index.check().problems if not one.startswith("triggers that are missing")]
         assert problems == []
 
@@ -227,8 +241,8 @@ def test_any_history_of_an_application(name: str, small: bool, more_rounds: bool
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=60 if more_rounds else 6,
-            stateful_step_count=25,
+            max_examples=100 if more_rounds else 8,
+            stateful_step_count=12,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         ),
@@ -261,8 +275,8 @@ def some_writes(rng: random.Random) -> list[Operation]:
 
 
 def test_kills_between_write_and_sync(tmp_path: Path, writers: Writers, more_rounds: bool, long_run: bool) -> None:
-    """Whenever a process is killed, in the middle of a write of the application or of sync: check() finds nothing wrong, the table
-    holds what was acknowledged, and the next sync makes the documents its rows."""
+    """Whenever a process is killed, in the middle of a write of the application or of sync: check() finds nothing wrong, the
+    table holds what was acknowledged, and the next sync makes the documents its rows."""
     path, rng = tmp_path / "app.db", random.Random(17)
     with Index(path, SETS, text=WORDS) as index:
         index.connection.execute("CREATE TABLE articles (id INTEGER PRIMARY KEY, body TEXT, n INTEGER UNIQUE)")
