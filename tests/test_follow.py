@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import apsw
 import pytest
 from application import Application
+from click.testing import CliRunner
 from support import SETS, WORDS
 
 from neardup_db import (
@@ -22,6 +24,7 @@ from neardup_db import (
     SyncReport,
     TextRules,
 )
+from neardup_db.cli import main
 
 PLAIN = "CREATE TABLE articles (id INTEGER PRIMARY KEY, body TEXT, lang TEXT, slug TEXT UNIQUE, views INTEGER DEFAULT 0)"
 
@@ -1069,3 +1072,52 @@ def test_text_rules_with_functions_of_the_caller(app: Followed) -> None:
 def split_commas(text: str) -> list[str]:
     """A tokenizer that a file can remember by its name."""
     return text.split(",")
+
+
+# ---- the command line ----------------------------------------------------------------------------------------------------
+
+
+def neardup(*words: object) -> tuple[int, str]:
+    """Exit code and output of a command."""
+    done = CliRunner().invoke(main, [str(word) for word in words], prog_name="neardup")
+    return done.exit_code, done.output
+
+
+def test_commands(app: Followed) -> None:
+    """follow makes an index beside the application's tables and takes its rows over; sync goes on; unfollow ends it."""
+    app.run(PLAIN)
+    app.run("INSERT INTO articles (body, lang) VALUES ('oak elm ash', 'en'), ('oak elm ash', 'en'), ('fir', 'de'), (x'00', 'en')")
+    how = ("--where", "lang = 'en'", "--group", "lang", "--shingle", 1)
+    code, told = neardup("follow", app.path, "articles", *how)
+    assert code == 0, told
+    assert "row 4 left out: body=b'\\x00' is stored as BLOB, not as text: store text" in told
+    assert "2 documents added, 0 replaced, 0 deleted, 0 unchanged, 1 left out; 1 with a near-duplicate" in told
+    app.run("DELETE FROM articles WHERE id = 2")
+    code, told = neardup("sync", app.path, "--json")
+    assert code == 0 and json.loads(told)["deleted"] == 1
+    code, told = neardup("sync", app.path, "--full", "--limit", 1)
+    assert code == 0 and "more is pending: run neardup sync again" in told
+    code, told = neardup("check", app.path)
+    assert code == 0 and "note: all rows of articles are to be compared (sync(full=True)): sync() does it" in told
+    assert json.loads(neardup("stats", app.path, "--json")[1])["following"]["table"] == "articles"
+    assert neardup("unfollow", app.path) == (0, "follows no table any more\n")
+    assert neardup("unfollow", app.path, "--json") == (1, '{"unfollowed": false}\n')
+    code, told = neardup("follow", app.path, "articles", "--name", "other", "--later", "--scheme", "simhash", "--sync", "query")
+    assert code == 0 and "more is pending" in told
+    assert neardup("query", app.path, "--name", "other", "fir")[1].startswith("1.0000")
+
+
+def test_what_commands_refuse(app: Followed) -> None:
+    """The errors are those of the index, in the words of the command line."""
+    app.run(PLAIN)
+    missing = app.path.with_name("missing.db")
+    code, told = neardup("follow", missing, "articles")
+    assert code == 2 and told == f"neardup: {missing}: no such file; give the database that has the table 'articles'\n"
+    assert not missing.exists()
+    code, told = neardup("follow", app.path, "article")
+    assert code == 2 and "has no table 'article': give the name of one" in told
+    code, told = neardup("sync", app.path)
+    assert code == 2 and "follows no table: call neardup follow" in told
+    neardup("follow", app.path, "articles")
+    code, told = neardup("delete", app.path, "1")
+    assert code == 2 and "write to the table and call neardup sync, or call neardup unfollow first" in told

@@ -38,6 +38,9 @@ COMMANDS = {
     "check": ("change", "Check that INDEX is in order."),
     "expire": ("change", "Remove expired documents."),
     "rebuild": ("change", "Rebuild the tables of INDEX."),
+    "follow": ("follow", "Index the rows of TABLE, a table of the application in DATABASE."),
+    "sync": ("follow", "Take over the rows that have changed in the table that INDEX follows."),
+    "unfollow": ("follow", "Follow no table any more: the triggers go, the documents stay."),
     "sql": ("sql", "Run an SQL statement on INDEX; without one, an SQL shell."),
 }
 """Of each command its module, which is imported when the command runs, and what `neardup --help` says of it."""
