@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from neardup_db import (
 )
 from neardup_db.cli import main
 
+EXAMPLE = Path(__file__).resolve().parents[1] / "docs" / "examples" / "existing_table.py"
 PLAIN = "CREATE TABLE articles (id INTEGER PRIMARY KEY, body TEXT, lang TEXT, slug TEXT UNIQUE, views INTEGER DEFAULT 0)"
 
 
@@ -1121,3 +1124,34 @@ def test_what_commands_refuse(app: Followed) -> None:
     neardup("follow", app.path, "articles")
     code, told = neardup("delete", app.path, "1")
     assert code == 2 and "write to the table and call neardup sync, or call neardup unfollow first" in told
+
+
+# ---- the example -------------------------------------------------------------------------------------------------------
+
+
+def test_the_example_shows_itself() -> None:
+    """It takes a table over, and then what has changed in it."""
+    done = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, check=True)
+    first, second, third = done.stdout.splitlines()
+    added, left = int(first.split()[0]), int(second.split()[4])
+    assert first == f"{added} added, 0 replaced, 0 deleted" and added > 300
+    assert second == f"0 added, 0 replaced, {left} deleted" and left == (added + 1) // 2
+    before, after = int(third.split()[0]), int(third.split()[-1])
+    assert 0 < after < before
+
+
+def test_the_example_beside_an_application(app: Followed) -> None:
+    """Its clusters have the application's columns, and what the application writes between two runs is in the second."""
+    text = "the ferry to the northern islands was cancelled on monday because of a storm that closed the harbour"
+    app.run('CREATE TABLE "my articles" ("the id" INTEGER PRIMARY KEY, body TEXT, title TEXT)')
+    for title in ("a", "b", "c"):
+        app.run('INSERT INTO "my articles" (body, title) VALUES (?, ?)', text if title != "c" else "another one", title)
+    command = [sys.executable, EXAMPLE, app.path, "my articles", "--key", "the id"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert told == ["3 added, 0 replaced, 0 deleted", "2", f"  (1, '{text}', 'a')", f"  (2, '{text}', 'b')"]
+    app.run('UPDATE "my articles" SET title = upper(title)')
+    app.run('UPDATE "my articles" SET body = ? WHERE title = ?', text + ".", "C")
+    app.run("""INSERT INTO "my articles" (body, title) VALUES (x'00', 'D')""")
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[:2] == ["0 added, 1 replaced, 0 deleted", "3"]
+    assert "row 4 is left out: body=b'\\x00' is stored as BLOB" in done.stderr and "'C')" in done.stdout
