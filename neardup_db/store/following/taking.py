@@ -90,7 +90,7 @@ class Taking:
             if last_id is None:
                 return
             self._drop_pending(last_id)
-            yield from self._taken(looked, look=True)
+            yield from self._taken(looked)
 
     def _looked_up(self, changes: Sequence[tuple[int, Place]]) -> tuple[list[Looked], int | None]:
         """The rows of changed keys, each once, and the id of the last change that was looked at."""
@@ -124,7 +124,7 @@ class Taking:
             if rows:
                 self.scan = scan = scan._replace(place=rows[-1].place)
                 self._count(len(rows))
-                yield from self._taken([(row.place, row) for row in rows], look=look)
+                yield from self._taken([(row.place, row) for row in rows]) if look else self._added(rows)
             else:
                 self.scan = scan = scan._replace(document_id=0)
         while scan.document_id is not None and (most := self._page()):
@@ -161,11 +161,19 @@ class Taking:
 
     # ---- what becomes of them ----------------------------------------------------------------------------------------
 
-    def _taken(self, looked: Sequence[Looked], *, look: bool) -> Iterator[Any]:
-        """The records of documents that are to be added, after the removal of all that is not as its row. look: whether there may
-        be documents of these keys."""
+    def _added(self, rows: Sequence[Row]) -> Iterator[Any]:
+        """The records of rows of which none is a document."""
+        for number, row in enumerate(rows, self.looked - len(rows)):
+            if row.text is not None:
+                self.counts["added"] += 1
+                yield self._record(row)
+            elif row.problem is not None:
+                self._skip(row.key, row.problem, number)
+
+    def _taken(self, looked: Sequence[Looked]) -> Iterator[Any]:
+        """The records of documents that are to be added, after the removal of all that is not as its row."""
         with self.ingest.undisturbed():
-            documents = self._documents(looked) if look else {}
+            documents = self._documents(looked)
         with_text = [row for _, row in looked if row is not None and row.text is not None]
         both = [(row, documents[row.place]) for row in with_text if row.place in documents]
         replaced = {row.place for (row, _), unlike in zip(both, self.stored.unlike(both), strict=True) if unlike}
