@@ -40,6 +40,7 @@ from .values import (
     Pair,
     Skipped,
     Stats,
+    SyncReport,
 )
 
 __version__: str = text_of(lib.nd_version())
@@ -48,5 +49,6 @@ __all__ = [
     "AddReport", "BinaryCode", "BitSampling", "BottomK", "BusyError", "CheckReport", "ClosedError", "Cluster",
     "CorruptIndexError", "DiskFullError", "Document", "DuplicateKeyError", "Explanation", "FormatError", "Index", "Key",
     "KeyNotFoundError", "Match", "MatchExplanation", "MinHash", "MismatchError", "NearDupError", "Pair", "ParameterError",
-    "ReadOnlyError", "ShortTextsWarning", "SimHash", "Skipped", "Stats", "TextRules", "__version__", "extension_path", "load",
+    "ReadOnlyError", "ShortTextsWarning", "SimHash", "Skipped", "Stats", "SyncReport",
+    "TextRules", "__version__", "extension_path", "load",
 ]  # fmt: skip

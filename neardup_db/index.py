@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Siz
 from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, get_args
 
 import apsw
 
@@ -21,6 +21,7 @@ from .parameters import (
     IfExists,
     OnError,
     OnMatch,
+    Sync,
     check_callable,
     check_choice,
     check_expiry,
@@ -32,6 +33,7 @@ from .parameters import (
     check_kind,
     check_many,
     check_metadata,
+    check_name,
     check_text,
     quoted,
     storable,
@@ -45,6 +47,8 @@ from .store.database.connection import Database
 from .store.database.errors import translated
 from .store.exchange.importing import FingerprintFiles
 from .store.exchange.merging import merge
+from .store.following.follower import Follower
+from .store.layout.following import Following
 from .store.layout.opening import Target, open_store
 from .store.layout.sketches import Sketch
 from .store.layout.state import Choices, Store
@@ -56,7 +60,7 @@ from .store.writing.columns import Codes, Table
 from .store.writing.ingest import Ingest, IngestOptions
 from .store.writing.writer import Writer
 from .text import TextRules
-from .values import AddReport, CheckReport, Key, Match, Record
+from .values import AddReport, CheckReport, Key, Match, Record, SyncReport
 
 DEFAULT_NAME = "neardup"
 
@@ -128,6 +132,13 @@ class Index(Reader):
         self._closed = False
         own = self._readers.own
         self._writer = Writer(store, own.documents, own.search, own.clusters)
+        self._follower = Follower(store, own.documents, self._writer)
+        self._readers.before = self._catch_up
+        try:
+            self._follower.mend()
+        except BaseException:
+            self.close()
+            raise
 
     # ---- the object --------------------------------------------------------------------------------------------------
 
@@ -402,11 +413,14 @@ class Index(Reader):
             ingest = Ingest(self._store, self._readers.own.documents, self._writer, options)
             report = ingest.run(records)
         self._checkpoint()
-        warning = None if self._warned else ingest.token_counts.warning(self._store.rules.shingle)
-        if warning is not None:
-            self._warned = True
-            warnings.warn(warning, ShortTextsWarning, stacklevel=3)
+        self._warn(ingest.token_counts.warning(self._store.rules.shingle))
         return report
+
+    def _warn(self, warning: str | None) -> None:
+        """Say it to the caller's caller, once."""
+        if warning is not None and not self._warned:
+            self._warned = True
+            warnings.warn(warning, ShortTextsWarning, stacklevel=4)
 
     def _checkpoint(self) -> None:
         """Give the disk space of a long write-ahead log back."""
@@ -416,6 +430,95 @@ class Index(Reader):
             with loan, translated(db.name):
                 if db.owned and not db.connection.in_transaction:
                     db.truncate_log()
+
+    # ---- following a table -----------------------------------------------------------------------------------------------
+
+    def follow(
+        self,
+        table: str,
+        key: str = "id",
+        text: str = "body",
+        group: str | None = None,
+        where: str | None = None,
+        *,
+        sync: Sync | None = None,
+    ) -> None:
+        """Make the rows of a table of the same database the documents of this index, which has none of its own from now on.
+
+        key, text, group: names of columns. The key is the PRIMARY KEY, or UNIQUE and NOT NULL. A NULL text is no document.
+        where: SQL that a row has to meet, of its own columns and SQLite's own functions; it is part of statements as it stands,
+        so it has to come from the application and not from its users. Texts are not copied, unless the index has store_text.
+
+        Triggers on the table, plain SQL that any client fires, note the keys of rows that change; `sync` takes them over, the
+        first time all rows. sync="query": every question does so first, unless the index is opened with read_only. Called again,
+        it changes columns, condition or `sync`. Raises ParameterError, MismatchError where another table is followed.
+
+        >>> import apsw
+        >>> from neardup_db import Index, MinHash
+        >>> application = apsw.Connection(":memory:")
+        >>> _ = application.execute("CREATE TABLE articles (id INTEGER PRIMARY KEY, body TEXT)")
+        >>> _ = application.execute("INSERT INTO articles (body) VALUES ('the quick brown fox jumps')")
+        >>> index = Index(application, MinHash(threshold=0.5))
+        >>> index.follow("articles")
+        >>> index.sync().added
+        1
+        >>> index.query("The quick brown fox jumps!")
+        [Match(key=1, similarity=1.0, distance=None)]
+        """
+        for name, value in (("table", table), ("key", key), ("text", text), ("group", group), ("where", where)):
+            if value is not None or name in ("table", "key", "text"):
+                check_name(name, value)
+        check_choice("sync", sync, (None, *get_args(Sync)))
+        self._store.db.require_open()
+        self._follower.follow(Following(table, key, text, group, where, sync))
+
+    def unfollow(self) -> bool:
+        """Follow the table no more: its triggers go, and the documents stay as they are. False where none was followed."""
+        self._store.db.require_open()
+        return self._follower.unfollow()
+
+    def sync(
+        self,
+        limit: int | None = None,
+        *,
+        full: bool = False,
+        commit_every: int | None = None,
+        progress: Callable[[int], Any] | None = None,
+    ) -> SyncReport:
+        """Take over the rows of the followed table that have changed, in one transaction, or in that which is open.
+
+        limit: look at so many keys at most; the report's `complete` says whether some are left. full=True: compare all rows with
+        their documents too, in bounded memory, and mend what no trigger saw; with a limit, in as many calls as it takes.
+        commit_every: a transaction for every so many keys, so that the application's writes come in between. progress: called
+        now and then with the number of keys looked at so far.
+
+        Where the triggers are missing they are made again and all rows are compared. Raises MismatchError where the table, or one
+        of its columns, is no longer there; ParameterError where no table is followed, BusyError, ReadOnlyError.
+
+        Warns once (ShortTextsWarning) as `add_many` does.
+        """
+        limit = None if limit is None else check_integer("limit", limit, 1)
+        if commit_every is not None:
+            commit_every = check_integer("commit_every", commit_every, 1)
+        full = check_flag("full", full)
+        check_callable("progress", progress)
+        self._store.db.require_open()
+        with self._store.db.large_cache():
+            report = self._follower.sync(limit, full, commit_every, progress)
+        self._checkpoint()
+        self._warn(self._follower.warning)
+        return report
+
+    def _catch_up(self) -> None:
+        """What is pending is taken over before a question is answered, where `follow` said so."""
+        following = self._store.following
+        if following is None or following.sync is None:
+            return
+        loan, reader = self._readers.taken()
+        with loan:
+            due = self._follower.catch_up(reader.store)
+        if due:
+            self._follower.sync(None, False, None, None)
 
     # ---- changing and removing -----------------------------------------------------------------------------------------
 
@@ -427,7 +530,7 @@ class Index(Reader):
             what = f"{unknown[0]!r} cannot be updated" if unknown else "nothing to update"
             raise ParameterError(f"{what}: give metadata= or expires_at=; to change a text, add it with if_exists='replace'")
         values = {name: columns[name](value) for name, value in changes.items()}
-        with self._store.writing():
+        with self._writing_documents():
             self._readers.own.documents.update(self._readers.own.found(key, clock.now_ms()).id, values)
 
     def delete(self, key: Key) -> bool:
@@ -437,7 +540,7 @@ class Index(Reader):
     def delete_many(self, keys: Iterable[Key]) -> int:
         """Remove documents in one transaction; returns how many there were."""
         checked = [check_key(key) for key in check_many("keys", keys)]
-        with self._store.writing():
+        with self._writing_documents():
             now = clock.now_ms()
             rows = [self._readers.own.documents.find(key) for key in dict.fromkeys(checked)]
             self._readers.own.clusters.remove([row.id for row in rows if row is not None], now)
@@ -446,7 +549,7 @@ class Index(Reader):
     def expire(self, now: Expiry | None = None) -> int:
         """Remove every document whose time has come by `now` (aware datetime or Unix seconds; None = the clock)."""
         given = check_expiry(now, "now")
-        with self._store.writing():
+        with self._writing_documents():
             at = clock.now_ms()
             sql = self._store.sql("SELECT id FROM {index}_document WHERE expires_at <= ? ORDER BY id")
             rows = self._store.db.rows(sql, (at if given is None else given,))
@@ -455,7 +558,7 @@ class Index(Reader):
     def keep_newest(self, n: int) -> int:
         """Remove all but the newest `n` documents; returns how many were removed."""
         n = check_integer("n", n)
-        with self._store.writing():
+        with self._writing_documents():
             now = clock.now_ms()
             sql = "SELECT id FROM {index}_document WHERE {visible} ORDER BY id DESC LIMIT -1 OFFSET ?"
             return self._readers.own.clusters.remove([row[0] for row in self._store.db.rows(self._store.sql(sql), (now, n))], now)
@@ -528,10 +631,12 @@ class Index(Reader):
             return report
         with self._store.writing():
             mender = Repair(self._store, self._readers.own.clusters)
-            done = mender.indexes()
+            done = self._follower.repair_triggers() + mender.indexes()
             found, lost = mender.run(clock.now_ms(), checker.damaged())
+            found += self._follower.repair_documents()
             self._store.refresh()
-            return CheckReport((*lost, *checker.run().problems), (*done, *found))
+            report = checker.run()
+            return CheckReport((*lost, *report.problems), (*done, *found), report.notes)
 
     def compact(self) -> int:
         """Give unused space of the file back (VACUUM); returns the bytes by which the file shrank.
@@ -554,6 +659,13 @@ class Index(Reader):
     # ---- helpers -----------------------------------------------------------------------------------------------------
 
     @contextmanager
+    def _writing_documents(self) -> Iterator[None]:
+        """A transaction that changes documents, where these are not the rows of a table."""
+        with self._store.writing():
+            self._store.require_own_documents()
+            yield
+
+    @contextmanager
     def _alone(self, method: str | None = None) -> Iterator[Database]:
         """The connection for this thread alone, with no records in hand; outside of a transaction where a method is named."""
         db = self._store.db
@@ -572,6 +684,7 @@ class Index(Reader):
         sketch, store = self._sketched(make), self._store
 
         def work() -> list[Match]:
+            store.require_own_documents()
             fitting = sketch if sketch.epoch == store.epoch else make(store)
             return write(record, fitting, clock.now_ms())[1]
 

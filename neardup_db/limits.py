@@ -55,6 +55,9 @@ SLICE_BYTES = 8 << 20
 KEPT_BYTES = 32 << 20
 """A thread frees its list of values when the list is larger than this, in bytes."""
 
+SYNC_ROWS, SYNC_BYTES = 1 << 15, 32 << 20
+"""Rows of a followed table, and bytes of their texts, that are read together. They bound memory."""
+
 # ---- clusters --------------------------------------------------------------------------------------------------------------
 
 EXTRA_EDGES = 3

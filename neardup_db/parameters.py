@@ -27,6 +27,7 @@ OnMatch = Literal["touch"]
 OnError = Literal["raise", "skip"]
 Durability = Literal["full", "normal"]
 Measure = Literal["containment"]
+Sync = Literal["query"]
 Expiry = datetime | float
 
 _IF_EXISTS = get_args(IfExists)
@@ -140,6 +141,13 @@ def check_index_name(name: Any) -> str:
     if not is_index_name(name):
         raise ParameterError(f"name={quoted(name)}: give a letter and then at most 39 letters, digits or underscores")
     return name
+
+
+def check_name(name: str, value: Any) -> str:
+    """The name of a table or a column of the application, or a condition: text that SQLite takes."""
+    if not isinstance(value, str) or not value or "\0" in value or not value.isprintable() and name != "where":
+        raise ParameterError(f"{name}={quoted(value)}: give {'a condition' if name == 'where' else 'a name'} as text")
+    return check_key(value, name)  # type: ignore[return-value]
 
 
 def check_timeout(timeout: Any) -> float:

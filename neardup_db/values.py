@@ -260,11 +260,44 @@ class AddReport:
 
 
 @dataclass(frozen=True, slots=True)
+class SyncReport:
+    """What `sync` did with the rows of the followed table that it looked at.
+
+    added: rows that are new documents; replaced: stored instead of an older text or group of the same row; deleted: documents
+    whose row is gone, has no text now, or does not meet the condition; unchanged: rows that were their documents already;
+    skipped: rows that cannot be documents, of which problems names the first MOST_PROBLEMS; matched: added or replaced documents
+    with at least one near-duplicate among the earlier ones.
+
+    compared: why all rows were compared with all documents, "" where only pending ones were; found: how many documents that
+    comparison added, replaced or deleted. complete: False where a limit left something for the next call. Reports are equal if
+    all but their problems are.
+    """
+
+    added: int = 0
+    replaced: int = 0
+    deleted: int = 0
+    unchanged: int = 0
+    skipped: int = 0
+    matched: int = 0
+    compared: str = ""
+    found: int = 0
+    complete: bool = True
+    problems: tuple[Skipped, ...] = field(default=(), compare=False)
+
+    @property
+    def total(self) -> int:
+        """Documents added, replaced or deleted."""
+        return self.added + self.replaced + self.deleted
+
+
+@dataclass(frozen=True, slots=True)
 class CheckReport:
-    """What `check` found: `problems` is empty when every invariant holds; `repaired` says what was rebuilt."""
+    """What `check` found: `problems` is empty when every invariant holds; `repaired` says what was rebuilt; `notes` are no
+    problems, such as changes of a followed table that are pending."""
 
     problems: tuple[str, ...] = ()
     repaired: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def ok(self) -> bool:
@@ -275,9 +308,9 @@ class CheckReport:
         return self.ok
 
     def __str__(self) -> str:
-        """One line a problem, or that there is none; then what was rebuilt."""
+        """One line a problem, or that there is none; then what was rebuilt, and notes."""
         lines = self.problems or ("every invariant holds",)
-        return "\n".join([*lines, *(f"repaired: {done}" for done in self.repaired)])
+        return "\n".join([*lines, *(f"repaired: {done}" for done in self.repaired), *(f"note: {note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
         return _fragment("<ul>" + "".join(f"<li>{_label(line, 500)}</li>" for line in str(self).split("\n")) + "</ul>")

@@ -61,6 +61,8 @@ def apply(index: Index, operation: Operation) -> None:
         with index.transaction():
             for one in arguments[0]:
                 apply(index, one)
+    elif name == "sql":  # of an application, on the same connection
+        index.connection.execute(arguments[0]).fetchall()
     elif name == "rebuild":
         index.rebuild(MinHash(threshold=0.5, exact=True, num_perm=64, bands=64, rows=1, seed=arguments[0]))
     else:

@@ -100,6 +100,13 @@ def merge_file(index: Index) -> None:
     index.merge(f"{MERGED.name}/merged.db")
 
 
+def sync_table(index: Index) -> None:
+    """A table that has a row for each document and one more, followed and taken over."""
+    with index.transaction():
+        index.follow("articles")
+        index.sync()
+
+
 WRITES = [
     Write("add", lambda index: index.add("f", "one two three"), "abcdef"),
     Write("add-replace", lambda index: index.add("a", "five six", if_exists="replace"), "bcdea"),
@@ -127,6 +134,7 @@ WRITES = [
     Write("rebuild", lambda index: index.rebuild(), KEYS),
     Write("rebuild-scheme", lambda index: index.rebuild(OTHER), KEYS),
     Write("repair", lambda index: index.check(repair=True), KEYS, damaged=True),
+    Write("sync", sync_table, "abcdef"),
     Write("compact", lambda index: index.compact(), KEYS),
     Write("backup", backup, KEYS),
 ]
@@ -139,6 +147,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     with Index(folder / "texts.db", SETS, text=WORDS, store_text=True) as index:
         for key, text in zip(KEYS, TEXTS, strict=True):
             index.add(key, text, metadata={"of": key}, expires_at=SOON if key == "e" else None)
+        index.connection.execute("CREATE TABLE articles (id TEXT PRIMARY KEY, body TEXT, n UNIQUE)")
+        rows = zip([*KEYS, "f"], [*TEXTS, TEXTS[0]], range(6), strict=True)
+        index.connection.executemany("INSERT INTO articles VALUES (?, ?, ?)", rows)
         index.backup(folder / "damaged.db")
     with Index(folder / "damaged.db") as index:
         index.connection.execute("DELETE FROM neardup_minhash_band WHERE fingerprint_id = 1")

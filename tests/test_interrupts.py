@@ -107,6 +107,17 @@ def in_transaction(index: Index) -> None:
         index.add("4", TEXTS[2], if_exists="replace")
 
 
+def sync_table(index: Index) -> None:
+    """A table whose rows are documents, and one more, followed, taken over, and left again."""
+    with index.transaction():
+        index.connection.execute("CREATE TABLE articles (id TEXT PRIMARY KEY, body TEXT)")
+        rows = [*((str(number), text) for number, text in enumerate(TEXTS)), ("expired", TEXTS[1]), ("new", TEXTS[2])]
+        index.connection.executemany("INSERT INTO articles VALUES (?, ?)", rows)
+        index.follow("articles")
+        index.sync()
+        index.unfollow()
+
+
 def taken_back(index: Index) -> None:
     """A transaction that fails."""
     with suppress(ZeroDivisionError), index.transaction():
@@ -138,6 +149,7 @@ WRITES: dict[str, Callable[[Index], Any]] = {
     "keep_newest": lambda index: index.keep_newest(3),
     "transaction": in_transaction,
     "taken back": taken_back,
+    "sync": sync_table,
     "rebuild": lambda index: index.rebuild(SimHash(max_distance=3)),
     "compact": lambda index: index.compact(),
 }

@@ -22,6 +22,7 @@ LAYERS = (
     ("store.asking",),
     ("store.linking",),
     ("store.readers", "store.writing", "store.exchange"),
+    ("store.following",),
     ("store.upkeep",),
     ("reader",),
     ("index", "show.report"),

@@ -567,6 +567,9 @@ WRITES: dict[str, Callable[[Index], Any]] = {
     "transaction": lambda index: index.transaction().__enter__(),
     "rebuild": lambda index: index.rebuild(),
     "compact": lambda index: index.compact(),
+    "follow": lambda index: index.follow("articles"),
+    "sync": lambda index: index.sync(),
+    "unfollow": lambda index: index.unfollow(),
 }
 
 READS: dict[str, Callable[[Index], Any]] = {

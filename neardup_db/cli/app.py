@@ -42,6 +42,9 @@ COMMANDS = {
     "rebuild": ("change", "Rebuild the tables of INDEX."),
     "backup": ("upkeep", "Write a copy of INDEX to FILE, while others may write to INDEX."),
     "compact": ("upkeep", "Give unused space of INDEX back to the file system."),
+    "follow": ("follow", "Index the rows of TABLE, a table of the application in DATABASE."),
+    "sync": ("follow", "Take over the rows that have changed in the table that INDEX follows."),
+    "unfollow": ("follow", "Follow no table any more: the triggers go, the documents stay."),
     "sql": ("sql", "Run an SQL statement on INDEX; without one, an SQL shell."),
 }
 """Of each command its module, which is imported when the command runs, and what `neardup --help` says of it."""

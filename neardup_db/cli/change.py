@@ -121,12 +121,15 @@ def check(index_path: Path, name: str, repair: bool, as_json: bool) -> int:
     with open_index(index_path, name, write=repair) as index:
         report = index.check(repair=repair)
     if as_json:
-        emit_json({"ok": report.ok, "problems": list(report.problems), "repaired": list(report.repaired)})
+        lines = {"problems": list(report.problems), "repaired": list(report.repaired), "notes": list(report.notes)}
+        emit_json({"ok": report.ok, **lines})
     else:
         for problem in report.problems:
             emit(shown(problem))
         for repaired in report.repaired:
             emit(shown(f"repaired: {repaired}"))
+        for told in report.notes:
+            emit(shown(f"note: {told}"))
         emit("in order" if report.ok else _problems(len(report.problems), repair))
     return 0 if report.ok else 1
 

@@ -49,7 +49,7 @@ _OPTIONS = (
 _NAME = "|".join(_OPTIONS)
 _PLAIN_NAME = "|".join(name for name in _OPTIONS if "_" in name)  # the others are words of sentences, too
 _SCHEME = re.compile(r"\b(MinHash|SimHash|BottomK|BitSampling|BinaryCode)\(([^()]*)\)")
-_COMMAND = re.compile(r"\b(rebuild|check)\(([^()]*)\)")
+_COMMAND = re.compile(r"\b(rebuild|check|follow|sync|unfollow)\(([^()]*)\)")
 _QUOTED = r"(?<![\w'\"])'(?:[^'\\]|\\.)*'(?!\w)"
 _ARGUMENT = re.compile(rf"{_QUOTED}|\b({_NAME})=('[^']*'|[^\s,;:)]+)|(?<!--)\b({_PLAIN_NAME})\b")
 

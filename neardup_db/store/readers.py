@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -68,6 +68,8 @@ class StoreReaders:
         self._others: list[StoreReader] = []
         """All readers but the main connection's. A reader works for the thread that holds its turn, and nothing else records
         that, so that no reader can be lost."""
+        self.before: Callable[[], None] | None = None
+        """What is done before each question."""
         self._opening = Turn()
         self._closed = False
 
@@ -78,6 +80,12 @@ class StoreReaders:
         Waits for the main connection where no other can answer: in memory, on a caller's connection, and without a write-ahead
         log; where SQL of the caller's has begun a transaction, which may be this thread's; and where this thread's `add_many` has
         stored records that only the main connection sees."""
+        if self.before is not None:
+            self.before()
+        return self.taken()
+
+    def taken(self) -> tuple[Loan, StoreReader]:
+        """`take`, as the file is now."""
         db = self._db
         loan = db.take_now()
         if loan is not None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...native import lib, text_of
 from ...values import Stats
+from ..layout.following import PREFIX, SCAN
 from ..layout.state import Store
 
 
@@ -27,7 +28,7 @@ def collect(store: Store, now: int) -> Stats:
                        AND {visible} GROUP BY cluster_id HAVING count(*) > 1)""",
     }
     figures: dict[str, Any] = {name: store.db.value(store.sql(sql), {"now": now}) for name, sql in count.items()}
-    settings = dict(store.settings)
+    settings = {name: value for name, value in store.settings.items() if not name.startswith(PREFIX)}
     if isinstance(settings.get("text.stopwords"), str):
         settings["text.stopwords"] = json.loads(settings["text.stopwords"])
     return Stats(
@@ -38,6 +39,7 @@ def collect(store: Store, now: int) -> Stats:
             "candidate_table": store.table.name,
             "candidate_rows": store.db.value(f"SELECT count(*) FROM {store.table.name}"),
             "size_bytes": file_size(store),
+            "following": _following(store),
             "settings": settings,
             "isa": text_of(lib.nd_isa_name()),
             "version": text_of(lib.nd_version()),
@@ -45,3 +47,14 @@ def collect(store: Store, now: int) -> Stats:
             "sqlite_version": store.db.value("SELECT sqlite_version()"),
         }
     )
+
+
+def _following(store: Store) -> dict[str, Any] | None:
+    """The table that the index follows, and how many changes of it are pending; all_rows: whether all rows are to be compared."""
+    if store.following is None:
+        return None
+    there = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?"
+    pending = 0
+    if store.db.value(there, (f"{store.name}_pending",)) is not None:
+        pending = store.db.value(store.sql("SELECT count(*) FROM {index}_pending"))
+    return {**store.following._asdict(), "pending": pending, "all_rows": store.setting(SCAN) is not None}

@@ -8,8 +8,8 @@ plain columns and tables beside ours are the user's own.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import apsw
@@ -28,17 +28,28 @@ class Definition(NamedTuple):
     sql: str | None
 
 
-def expected(name: str, table: str | None) -> Mapping[str, Definition]:
-    """What an index of this name has, by name; `table`: its candidate table."""
-    return _made(name, table, schema.SCHEMA_VERSION)
+def expected(name: str, table: str | None, *, pending: bool = False) -> Mapping[str, Definition]:
+    """What an index of this name has, by name; `table`: its candidate table; pending: whether it follows a table."""
+    made = _made(name, table, schema.SCHEMA_VERSION)
+    return {**made, **_made_pending(name, schema.SCHEMA_VERSION)} if pending else made
 
 
 @cache
 def _made(name: str, table: str | None, version: int) -> Mapping[str, Definition]:
     """The same at a schema version."""
+    return _definitions(partial(schema.create_tables, name=name, table=table, newest=version))
+
+
+@cache
+def _made_pending(name: str, version: int) -> Mapping[str, Definition]:
+    return _definitions(partial(schema.create_pending_table, name=name, newest=version))
+
+
+def _definitions(create: Callable[[Database], None]) -> Mapping[str, Definition]:
+    """What a database has in which nothing but this was created."""
     db = Database(apsw.Connection(":memory:"), owned=True, read_only=False)
     try:
-        schema.create_tables(db, name, table, version)
+        create(db)
         rows = db.rows("SELECT name, type, sql FROM sqlite_schema WHERE name <> 'sqlite_sequence'")
         return {row[0]: Definition(*row[1:]) for row in rows}
     finally:
@@ -47,7 +58,9 @@ def _made(name: str, table: str | None, version: int) -> Mapping[str, Definition
 
 def require_data(db: Database, name: str) -> None:
     """Raise FormatError where reading or writing the index would run code from its schema."""
-    known = [_made(name, table, version) for version in range(1, schema.SCHEMA_VERSION + 1) for table in candidates.TABLES]
+    versions = range(1, schema.SCHEMA_VERSION + 1)
+    known = [_made(name, table, version) for version in versions for table in candidates.TABLES]
+    known += [_made_pending(name, version) for version in versions]
     names = sorted({name for made in known for name in made})
     found = _found(db, names)
     ours = {entry for entry, made in found.items() if any(made == there.get(entry) for there in known)}
@@ -79,9 +92,9 @@ def require_tables(db: Database, name: str, table: str | None) -> None:
         raise CorruptIndexError(f"the file lacks the table {missing[0]!r} of index {name!r}: restore a backup")
 
 
-def changed(db: Database, name: str, table: str | None) -> list[str]:
+def changed(db: Database, name: str, table: str | None, *, pending: bool = False) -> list[str]:
     """Names of tables, indexes and views of the index that are missing, or not what the migrations made."""
-    wanted = expected(name, table)
+    wanted = expected(name, table, pending=pending)
     found = _found(db, list(wanted))
     return sorted(entry for entry in wanted if found.get(entry) != wanted[entry])
 

@@ -11,6 +11,7 @@ from typing import Any
 from ...errors import CorruptIndexError, FormatError, NearDupError
 from ...native import lib
 from ..database.connection import Database
+from .following import PREFIX
 
 SCHEMA_VERSION: int = lib.ND_SCHEMA_VERSION
 
@@ -85,6 +86,11 @@ def create_candidate_table(db: Database, name: str, table: str | None, newest: i
         _apply_steps(db, name, table, 0, newest)
 
 
+def create_pending_table(db: Database, name: str, newest: int | None = None) -> None:
+    """The table of pending keys, of an index that follows a table."""
+    _apply_steps(db, name, "pending", 0, newest)
+
+
 def stored_name(db: Database, name: str) -> str | None:
     """The name, in the letters in which the index was created, since SQLite's names know no upper and lower case; or None."""
     sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name = ? COLLATE NOCASE"
@@ -146,6 +152,8 @@ def migrate(db: Database, name: str, settings: dict[str, Any], table: str | None
     if old == SCHEMA_VERSION:  # another process was faster
         return False
     _apply_steps(db, name, "index", old)
+    if f"{PREFIX}table" in settings:
+        _apply_steps(db, name, "pending", old)
     if table is not None:
         _apply_steps(db, name, table, old)
     write_settings(db, name, {"schema_version": SCHEMA_VERSION, "generation": random_number()})

@@ -26,6 +26,7 @@ from ..database.errors import translate
 from ..database.statements import Statement
 from . import schema
 from .candidates import CandidateTable, candidate_table
+from .following import Following, read_following
 from .sketches import Sketch, Sketches, StoredValue, plain_sketch
 
 Answer = TypeVar("Answer")
@@ -116,6 +117,8 @@ class Store:
     outlined: int | None
     """Number of the fingerprints whose outlines are remembered (csrc/sqlite/outlines.c): others of this process never have it.
     None = remember none."""
+    following: Following | None
+    """The table of the application whose rows are the documents; None where these are added by hand."""
     settled: int
     """Fingerprints up to this id are committed, or gone for ever: their outlines may be remembered."""
     epoch: int
@@ -183,6 +186,7 @@ class Store:
         self.sketch_rules = SketchRules(epoch, scheme, rules)
         self.epoch, self.scheme, self.rules = self.sketch_rules
         self.settings = settings
+        self.following = read_following(self.name, settings)
         self.verification = scheme.verification()
         self.usual = None
         self.generation = settings["generation"]
@@ -235,6 +239,14 @@ class Store:
         binds = {name: value if name == "rules" else None for name, value in changed.items() if value is not None}
         self.db.undo.append(self.shared.now_binds(replace(self.shared.choices[0], **binds)))
         self.new_generation(fingerprints=fingerprints)
+
+    def require_own_documents(self) -> None:
+        """ParameterError where the documents are the rows of a table of the application. Inside `writing`."""
+        if self.following is not None:
+            raise ParameterError(
+                f"index {self.name!r} follows the table {self.following.table!r}, and its documents are the rows of that: write "
+                "to the table and call sync(), or call unfollow() first"
+            )
 
     def set(self, **settings: Any) -> None:
         schema.write_settings(self.db, self.name, settings)

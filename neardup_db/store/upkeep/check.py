@@ -11,6 +11,7 @@ from ...values import CheckReport
 from ..asking.documents import EVER
 from ..asking.joins import RangePairs, ranges
 from ..database import checksums
+from ..following.compare import Comparison
 from ..layout import candidates, definitions
 from ..layout.state import Store
 from ..linking.clusters import Clusters
@@ -50,7 +51,12 @@ class Checker:
         problems += _reported(self._matches())
         if not problems and self.store.record_matches:
             problems += _reported(self._labels())
-        return CheckReport(tuple(problems))
+        if self.store.following is None:
+            return CheckReport(tuple(problems))
+        comparison = Comparison(self.store)
+        for message, examples in comparison.problems():
+            problems += shown(message, examples)
+        return CheckReport(tuple(problems), notes=tuple(comparison.notes()))
 
     def _few(self, sql: str, message: str, **parameters: int) -> Iterator[str]:
         rows = self.db.rows(self.store.sql(sql), {"limit": SHOWN + 1, **parameters})
@@ -64,7 +70,8 @@ class Checker:
                 yield f"SQLite's integrity check: {message}"
 
     def _definitions(self) -> Iterator[str]:
-        names = definitions.changed(self.db, self.store.name, self.store.scheme.table)
+        follows = self.store.following is not None
+        names = definitions.changed(self.db, self.store.name, self.store.scheme.table, pending=follows)
         yield from shown("tables, indexes or views that are missing or changed", names)
 
     # ---- one row ------------------------------------------------------------------------------------------------------

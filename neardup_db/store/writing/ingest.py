@@ -35,6 +35,8 @@ class IngestOptions:
     progress: Callable[[int], Any] | None
     require: Callable[..., None] | None = None
     """Refuses a scheme and text rules that the records are not of; called inside the transaction."""
+    takes_over: bool = False
+    """Whether the records are rows of the table that the index follows."""
 
 
 class Ingest:
@@ -207,6 +209,15 @@ class Ingest:
     # ---- the transaction ---------------------------------------------------------------------------------------------
 
     @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """The connection for statements of the records' iterator that ask nothing of the candidate table: what was taken stays
+        unfiled, which is much quicker than `settle`. The caller holds the transaction."""
+        with self._at_work():
+            if self._open is not None:
+                self._open[1].wait()
+            yield
+
+    @contextmanager
     def _at_work(self) -> Iterator[None]:
         """Statements inside do not settle first."""
         before, self._busy = self._busy, True
@@ -231,6 +242,8 @@ class Ingest:
             )
         with self._at_work():
             background = self._background()
+            if not self.options.takes_over:
+                self.store.require_own_documents()
             if self.options.require is not None:  # here nobody can rebuild the index meanwhile
                 self.options.require(self.store.scheme, self.store.rules)
             if batch.epoch != self.store.epoch:  # the index was rebuilt since the first of its records was checked

@@ -1,0 +1,135 @@
+"""The rows of a followed table, as documents or as what cannot be one. Values are read as the bytes that stand there, since the
+columns of an application may hold anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ...errors import ParameterError
+from ...parameters import check_key, quoted
+from ...values import Key
+from ..layout.state import Store
+from .table import Table, quote
+
+
+class Place(NamedTuple):
+    """A value of a key column as it stands there: its type in SQLite's words; of a text the bytes."""
+
+    kind: str
+    value: Any
+
+    @property
+    def bound(self) -> str:
+        """The SQL for a parameter that is this value. Without the sign the type of the cast would be given to the column."""
+        return "+CAST(? AS TEXT)" if self.kind == "text" else "?"
+
+
+class Row(NamedTuple):
+    """A row of the followed table that meets the condition."""
+
+    place: Place
+    key: Key | None
+    text: str | bytes | None
+    """None for a row that is no document, because its text is NULL or because of the problem."""
+    group: Key | None
+    problem: str | None
+
+    @property
+    def size(self) -> int:
+        return 0 if self.text is None else len(self.text)
+
+
+class Rows:
+    """Reads the followed table, and the pending keys. The caller holds a transaction."""
+
+    def __init__(self, store: Store, table: Table) -> None:
+        self.db = store.db
+        self.store = store
+        self.table = table
+        self.encoding = str(self.db.value("PRAGMA encoding")).replace("UTF-16", "utf-16-").lower()
+        following = table.following
+        self._key = key = quote(following.key)
+        group = "'null', NULL" if following.group is None else _as_it_is(quote(following.group))
+        self._condition = "" if following.where is None else f" AND ({following.where}\n)"
+        self._source = f"SELECT {_as_it_is(key)}, {_as_it_is(quote(following.text))}, {group} FROM main.{quote(table.name)}"
+        self._keys = f"SELECT {_as_it_is(key)} FROM main.{quote(table.name)}"
+
+    def after(self, place: Place | None, most: int) -> Iterator[Row]:
+        """The next rows in the order of their keys. Those without a key are passed over."""
+        here = f"{self._key} IS NOT NULL" if place is None else f"{self._key} > {place.bound}"
+        bindings = () if place is None else (place.value,)
+        sql = f"{self._source} WHERE {here}{self._condition} ORDER BY {self._key} LIMIT {most}"
+        for row in self.db.stream(sql, bindings):
+            yield self._row(row)
+
+    def at(self, place: Place) -> Row | None:
+        """The row with exactly this key, letters and type included."""
+        sql = f"{self._source} WHERE {self._key} = {place.bound}{self._condition}"
+        rows = self.db.rows(sql, (place.value,))
+        return next((self._row(row) for row in rows if row[:2] == place and type(row[1]) is type(place.value)), None)
+
+    def has(self, place: Place) -> bool:
+        """Whether there is a row with exactly this key that meets the condition."""
+        sql = f"{self._keys} WHERE {self._key} = {place.bound}{self._condition}"
+        return any(row == place and type(row[1]) is type(place.value) for row in self.db.rows(sql, (place.value,)))
+
+    def without_key(self) -> bool:
+        """Whether there are rows whose key is NULL."""
+        sql = f"SELECT 1 FROM main.{quote(self.table.name)} WHERE {self._key} IS NULL{self._condition} LIMIT 1"
+        return self.db.value(sql) is not None
+
+    def place_of(self, key: Key) -> Place:
+        """Where a document's row stands."""
+        if isinstance(key, str):
+            return Place("text", key.encode(self.encoding))
+        return Place("integer" if isinstance(key, int) else "blob", key)
+
+    def key_of(self, place: Place) -> Key:
+        """The key of the document of a row. ParameterError where there can be none."""
+        return check_key(self._value("key", place))
+
+    def pending(self, after_id: int, most: int) -> list[tuple[int, Place]]:
+        """Ids and keys of the next changes."""
+        sql = self.store.sql(f"SELECT id, {_as_it_is('key')} FROM main.{{index}}_pending WHERE id > ? ORDER BY id LIMIT ?")
+        return [(number, Place(kind, value)) for number, kind, value in self.db.page(sql, after_id, most)]
+
+    def _row(self, row: tuple[Any, ...]) -> Row:
+        kind, value, text_kind, text, group_kind, _ = row
+        place = Place(kind, value)
+        if kind == "integer" and text_kind == "text" and group_kind == "null" and self.encoding == "utf-8":  # most are
+            return Row(place, value, text, None, None)
+        try:
+            key = self.key_of(place)
+        except ParameterError as error:
+            return Row(place, None, None, None, str(error))
+        try:
+            group = None if row[4] == "null" else check_key(self._value("group", Place(*row[4:])), "group")
+            text = self._text(Place(*row[2:4]))
+        except ParameterError as error:
+            return Row(place, key, None, None, str(error))
+        return Row(place, key, text, group, None)
+
+    def _value(self, name: str, place: Place) -> Any:
+        if place.kind != "text":
+            return place.value
+        try:
+            return place.value.decode(self.encoding)
+        except UnicodeDecodeError as error:
+            what = f"{name}={quoted(place.value)} is stored as text and is no Unicode"
+            raise ParameterError(f"{what}: store it as a BLOB") from error
+
+    def _text(self, place: Place) -> str | bytes | None:
+        if place.kind not in ("text", "null"):
+            column = self.table.following.text
+            raise ParameterError(f"{column}={quoted(place.value)} is stored as {place.kind.upper()}, not as text: store text")
+        if place.kind == "null" or self.encoding == "utf-8":
+            text: bytes | None = place.value  # of texts that are no Unicode the core takes what there is
+            return text
+        decoded: str = place.value.decode(self.encoding, "replace")
+        return decoded
+
+
+def _as_it_is(column: str) -> str:
+    """The SQL for a column's type and value, a text as bytes."""
+    return f"typeof({column}), CASE typeof({column}) WHEN 'text' THEN CAST({column} AS BLOB) ELSE {column} END"

@@ -1,0 +1,1157 @@
+"""An index that follows a table of the application, whose writes come from Python's sqlite3 in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from application import Application
+from click.testing import CliRunner
+from support import SETS, WORDS
+
+from neardup_db import (
+    BinaryCode,
+    FormatError,
+    Index,
+    MismatchError,
+    NearDupError,
+    ParameterError,
+    ReadOnlyError,
+    SyncReport,
+    TextRules,
+)
+from neardup_db.cli import main
+
+EXAMPLE = Path(__file__).resolve().parents[1] / "docs" / "examples" / "existing_table.py"
+PLAIN = "CREATE TABLE articles (id INTEGER PRIMARY KEY, body TEXT, lang TEXT, slug TEXT UNIQUE, views INTEGER DEFAULT 0)"
+
+
+class Followed:
+    """An application's file with an index beside its tables."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.application = Application(path)
+        self.run = self.application.run
+        self._indexes: list[Index] = []
+
+    def index(self, name: str = "neardup", **more: Any) -> Index:
+        """Open the index, and make it where it is not there."""
+        index = Index(self.path, None if more.get("read_only") else SETS, text=WORDS, name=name, attach=True, **more)
+        self._indexes.append(index)
+        return index
+
+    def following(self, table: str = PLAIN, **how: Any) -> Index:
+        """An index that follows a new table, which is empty."""
+        self.run(table)
+        index = self.index()
+        index.follow(how.pop("table", "articles"), **how)
+        assert index.sync().complete
+        return index
+
+    def close(self) -> None:
+        """All of it."""
+        for index in self._indexes:
+            index.close()
+        self.application.close()
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[Followed]:
+    """A file of an application, with nothing in it."""
+    followed = Followed(tmp_path / "app.db")
+    yield followed
+    followed.close()
+
+
+def keys(index: Index) -> set[Any]:
+    """Of all documents."""
+    return set(index)
+
+
+def pending(index: Index) -> int:
+    """Changes that wait for sync."""
+    return int(index.connection.execute(f"SELECT count(*) FROM {index.name}_pending").get)
+
+
+def right(index: Index) -> SyncReport:
+    """Take over what is pending; afterwards nothing is, and a comparison of everything finds nothing."""
+    report = index.sync()
+    assert report.complete and pending(index) == 0
+    found = index.sync(full=True)
+    assert (found.found, found.complete) == (0, True), found
+    assert index.check().problems == () and index.check().notes == ()
+    return report
+
+
+# ---- the usual ---------------------------------------------------------------------------------------------------------
+
+
+def test_rows_are_documents(app: Followed) -> None:
+    """What the application inserts, changes and deletes is found, changed and gone after sync, in its numbers."""
+    index = app.following(group="lang")
+    app.run("INSERT INTO articles (id, body, lang) VALUES (1, 'oak elm ash', 'en'), (2, 'oak elm fir', 'en')")
+    app.run("INSERT INTO articles (id, body, lang) VALUES (3, 'oak elm ash', 'de')")
+    assert index.query("oak elm ash", group="en") == []
+    assert right(index) == SyncReport(added=3, matched=1)
+    assert [one.key for one in index.query("oak elm ash", group="en")] == [1, 2]
+    app.run("UPDATE articles SET body = 'yew box bay' WHERE id = 2")
+    app.run("UPDATE articles SET lang = 'en' WHERE id = 3")
+    app.run("DELETE FROM articles WHERE id = 1")
+    assert right(index) == SyncReport(replaced=2, deleted=1)
+    assert [one.key for one in index.query("oak elm ash", group="en")] == [3]
+    assert index.query("oak elm ash", group="de") == []
+
+
+def test_rows_that_were_there_before(app: Followed) -> None:
+    """The first sync takes all rows, and says why."""
+    app.run(PLAIN)
+    app.run("INSERT INTO articles (body) VALUES ('oak elm ash'), ('fir yew box'), (NULL)")
+    index = app.index()
+    index.follow("articles")
+    assert index.check().problems == () and "all rows of articles are to be compared" in index.check().notes[0]
+    assert index.sync() == SyncReport(added=2, compared="follow() was called", found=2)
+    assert right(index) == SyncReport()
+
+
+def test_columns_that_are_no_document_note_nothing(app: Followed) -> None:
+    """An UPDATE of other columns leaves nothing to take over; one that sets the same text neither."""
+    index = app.following()
+    app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm ash')")
+    index.sync()
+    app.run("UPDATE articles SET views = views + 1")
+    app.run("UPDATE articles SET body = 'oak elm ash'")
+    assert pending(index) == 0
+
+
+@pytest.mark.parametrize("store_text", [False, True])
+def test_a_change_that_changes_nothing_is_unchanged(app: Followed, store_text: bool) -> None:
+    """A text that was changed and changed back is no new document."""
+    app.run(PLAIN)
+    app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm ash'), (2, '')")
+    index = app.index(store_text=store_text)
+    index.follow("articles")
+    index.sync()
+    added_at = index.get(1).added_at
+    for body in ("fir", "oak elm ash"):
+        app.run("UPDATE articles SET body = ? WHERE id = 1", body)
+    assert right(index) == SyncReport(unchanged=1)
+    assert index.get(1).added_at == added_at
+
+
+def test_a_condition_and_nulls_decide_which_rows_are_documents(app: Followed) -> None:
+    """A row leaves where it no longer meets the condition or its text becomes NULL, and comes back; the condition's columns count
+    as changes."""
+    index = app.following(where="views > 0 AND lang IS NOT 'xx'")
+    app.run("INSERT INTO articles (id, body, views) VALUES (1, 'oak elm', 1), (2, 'oak elm', 0), (3, NULL, 1)")
+    right(index)
+    assert keys(index) == {1}
+    app.run("UPDATE articles SET views = 1 - views")
+    right(index)
+    assert keys(index) == {2}
+    app.run("UPDATE articles SET body = NULL, views = 1")
+    assert right(index).deleted == 1
+    app.run("UPDATE articles SET body = 'fir yew', lang = CASE id WHEN 3 THEN 'xx' END")
+    right(index)
+    assert keys(index) == {1, 2}
+
+
+def test_a_transaction_that_is_rolled_back_leaves_nothing(app: Followed) -> None:
+    """The note of a change is in the application's transaction: both are there or neither is."""
+    index = app.following()
+    app.run("BEGIN")
+    app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm')")
+    app.run("ROLLBACK")
+    assert pending(index) == 0
+    app.run("INSERT INTO articles (id, body) VALUES (2, 'oak elm')")
+    with pytest.raises(ZeroDivisionError), index.transaction():
+        assert index.sync().added == 1
+        assert keys(index) == {2}
+        raise ZeroDivisionError
+    assert keys(index) == set() and pending(index) == 1
+    right(index)
+    assert keys(index) == {2}
+
+
+def test_the_callers_transaction_holds_rows_and_documents() -> None:
+    """On a connection of the application's, a row and its document are there together or not at all."""
+    connection = apsw.Connection(":memory:")
+    connection.execute(PLAIN)
+    index = Index(connection, SETS, text=WORDS)
+    index.follow("articles")
+    index.sync()
+    with pytest.raises(ZeroDivisionError), connection:
+        connection.execute("INSERT INTO articles (id, body) VALUES (1, 'oak elm')")
+        assert index.sync().added == 1
+        assert connection.in_transaction
+        raise ZeroDivisionError
+    assert keys(index) == set() and pending(index) == 0
+    with connection:
+        connection.execute("INSERT INTO articles (id, body) VALUES (2, 'oak elm')")
+        index.sync()
+    assert keys(index) == {2} and index.check().ok
+
+
+# ---- what triggers are known to get wrong ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("recursive", ["OFF", "ON"])
+def test_replace_fires_no_delete_trigger(app: Followed, recursive: str) -> None:
+    """The victim of REPLACE by another UNIQUE column is no document any more, whether or not recursive_triggers is on."""
+    index = app.following()
+    app.run(f"PRAGMA recursive_triggers = {recursive}")
+    app.run("INSERT INTO articles (id, body, slug) VALUES (1, 'oak elm', 'a'), (2, 'fir yew', 'b'), (3, 'box bay', 'c')")
+    index.sync()
+    app.run("INSERT OR REPLACE INTO articles (id, body, slug) VALUES (9, 'oak oak elm', 'a')")
+    assert right(index) == SyncReport(added=1, deleted=1)
+    assert keys(index) == {2, 3, 9}
+    app.run("REPLACE INTO articles (id, body, slug) VALUES (2, 'fir box', 'c')")
+    right(index)
+    assert keys(index) == {2, 9} and index.query("fir box")[0].key == 2
+    app.run("UPDATE OR REPLACE articles SET slug = 'a' WHERE id = 2")
+    right(index)
+    assert keys(index) == {2}
+
+
+UNIQUES = {
+    "two columns": ("CREATE UNIQUE INDEX u ON t (a, b)", "(1, 'x', 'y')", "(2, 'x', 'y')"),
+    "a collation": ("CREATE UNIQUE INDEX u ON t (a COLLATE NOCASE DESC)", "(1, 'x', 'y')", "(2, 'X', 'z')"),
+    "an expression": ("CREATE UNIQUE INDEX u ON t (lower(a) COLLATE RTRIM, b DESC)", "(1, 'x', 'y')", "(2, 'X ', 'y')"),
+    "a condition": (
+        'CREATE UNIQUE INDEX "u (where" ON t (a) /* , b */ WHERE b = \'where\' AND (a IS NOT NULL)',
+        "(1, 'x', 'where')", "(2, 'x', 'where')",
+    ),
+    "both": ("CREATE UNIQUE INDEX u ON t (substr(a, 1, 1)) where b > 'a,b'", "(1, 'xa', 'y')", "(2, 'xb', 'y')"),
+    "a generated column": ("CREATE UNIQUE INDEX u ON t (g)", "(1, 'x', 'y')", "(2, 'X', 'z')"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNIQUES)
+def test_victims_by_any_unique_index(app: Followed, name: str) -> None:
+    """A unique index of several columns, of expressions, with a condition or a collation: what REPLACE removes by it is gone, by
+    INSERT and by UPDATE."""
+    made, first, second = UNIQUES[name]
+    app.run("CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT, b TEXT, body TEXT DEFAULT 'oak elm', g AS (lower(a)))")
+    app.run(made)
+    index = app.index()
+    index.follow("t")
+    app.run(f"INSERT INTO t (id, a, b) VALUES {first}")
+    right(index)
+    app.run(f"REPLACE INTO t (id, a, b) VALUES {second}")
+    assert app.run("SELECT id FROM t") == [[2]]
+    right(index)
+    assert keys(index) == {2}
+    app.run("INSERT INTO t (id) VALUES (3)")
+    right(index)
+    a, b = app.run("SELECT a, b FROM t WHERE id = 2")[0]
+    app.run("UPDATE OR REPLACE t SET a = ?, b = ? WHERE id = 3", a, b)
+    assert app.run("SELECT id FROM t") == [[3]]
+    right(index)
+    assert keys(index) == {3}
+
+
+def test_the_victims_of_a_unique_index_that_came_later(app: Followed) -> None:
+    """A unique index that the application makes later is noticed by the next sync, which compares all rows."""
+    index = app.following("CREATE TABLE articles (id INTEGER PRIMARY KEY, body TEXT, url TEXT)")
+    app.run("INSERT INTO articles VALUES (1, 'oak elm', 'u'), (2, 'fir yew', 'v')")
+    index.sync()
+    app.run("CREATE UNIQUE INDEX urls ON articles (url)")
+    app.run("REPLACE INTO articles VALUES (3, 'box bay', 'u')")
+    report = index.sync()
+    assert "made anew" in report.compared and report.deleted == 1
+    app.run("REPLACE INTO articles VALUES (4, 'box bay', 'u')")
+    right(index)
+    assert keys(index) == {2, 4}
+
+
+@pytest.mark.parametrize("words", ["OR IGNORE", "OR REPLACE", "OR FAIL", "OR ABORT", "OR ROLLBACK", ""])
+def test_the_statements_own_conflict_rule_never_meets_ours(app: Followed, words: str) -> None:
+    """Writes of the same key again and again, by statements with every conflict rule, never fail because of a trigger."""
+    index = app.following()
+    app.run(f"INSERT {words} INTO articles (id, body, slug) VALUES (1, 'oak elm', 'a')")
+    for body in ("fir yew", "box bay"):
+        app.run(f"UPDATE {words} articles SET body = ? WHERE id = 1", body)
+        app.run("INSERT OR IGNORE INTO articles (id, body) VALUES (1, 'never')")
+        app.run("INSERT INTO articles (id, body) VALUES (1, 'x') ON CONFLICT (id) DO UPDATE SET body = body || ' elm'")
+        app.run("DELETE FROM articles WHERE id = 7")
+    right(index)
+    assert index.query("box bay elm")[0].key == 1
+
+
+MIGRATIONS = {
+    "new, copied, renamed, as Django does": """
+        CREATE TABLE new__articles (id INTEGER PRIMARY KEY, body TEXT, lang TEXT, slug TEXT UNIQUE, views INTEGER, more TEXT);
+        INSERT INTO new__articles SELECT *, 'x' FROM articles;
+        DROP TABLE articles;
+        ALTER TABLE new__articles RENAME TO articles""",
+    "renamed away first": """
+        ALTER TABLE articles RENAME TO articles_old;
+        CREATE TABLE articles (id INTEGER PRIMARY KEY, body TEXT, more TEXT);
+        INSERT INTO articles SELECT id, body, 'x' FROM articles_old;
+        DROP TABLE articles_old""",
+    "renamed away and kept": """
+        ALTER TABLE articles RENAME TO articles_old;
+        CREATE TABLE articles (id INTEGER PRIMARY KEY, body TEXT);
+        INSERT INTO articles SELECT id, body FROM articles_old""",
+}
+
+
+@pytest.mark.parametrize("legacy", ["OFF", "ON"])
+@pytest.mark.parametrize("name", MIGRATIONS)
+def test_a_table_that_is_copied_and_renamed(app: Followed, name: str, legacy: str) -> None:
+    """A migration never fails because of the triggers; what it and later writes changed is found by the next sync, which makes
+    the triggers again and compares all rows."""
+    index = app.following()
+    app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm'), (2, 'fir yew'), (3, 'box bay')")
+    index.sync()
+    app.run(f"PRAGMA legacy_alter_table = {legacy}")
+    app.run("\n".join(line.strip() for line in MIGRATIONS[name].splitlines()).strip())
+    app.run("UPDATE articles SET body = 'ash ash' WHERE id = 2")
+    app.run("DELETE FROM articles WHERE id = 3")
+    app.run("INSERT INTO articles (id, body) VALUES (4, 'oak yew')")
+    assert any("triggers that are missing" in problem for problem in index.check().problems)
+    report = index.sync()
+    assert (report.added, report.replaced, report.deleted, report.unchanged) == (1, 1, 1, 1)
+    assert "made anew" in report.compared and report.found == 3
+    app.run("UPDATE articles SET body = 'ash box' WHERE id = 1")
+    assert right(index).replaced == 1
+    if "kept" in name:
+        app.run("DELETE FROM articles_old")
+        assert pending(index) == 0
+
+
+def test_triggers_that_are_gone_are_made_when_the_index_is_opened(app: Followed) -> None:
+    """Opening makes them again, so that changes are noted from then on; opening to read only leaves all as it is."""
+    app.following().close()
+    app.run("DROP TRIGGER neardup_follow_update")
+    app.index(read_only=True).close()
+    triggers = "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger'"
+    assert app.run(triggers) == [[4]]
+    index = app.index()
+    assert app.run(triggers) == [[5]]
+    assert index.stats()["following"]["all_rows"]
+    assert index.sync().compared
+
+
+def test_the_table_of_pending_keys_was_dropped(app: Followed) -> None:
+    """Then the application's writes fail, as those of any table with a broken trigger; opening the index mends it."""
+    index = app.following()
+    index.close()
+    app.run("DROP TABLE neardup_pending")
+    assert "neardup_pending" in app.application.fails("INSERT INTO articles (id, body) VALUES (1, 'oak elm')")
+    index = app.index()
+    assert app.run("SELECT count(*) FROM articles") == [[0]]  # a client reads the schema again with its next question
+    app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm')")
+    index.sync()
+    assert keys(index) == {1} and index.check().ok
+
+
+def test_unfollow_takes_the_triggers_first(app: Followed) -> None:
+    """Afterwards the application writes as before, no table or trigger is left, the documents stay, and may be changed."""
+    index = app.following()
+    app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm')")
+    index.sync()
+    assert index.unfollow() is True
+    assert app.run("SELECT name FROM sqlite_schema WHERE type = 'trigger' OR name LIKE '%pending%'") == []
+    app.run("INSERT INTO articles (id, body) VALUES (2, 'fir yew')")
+    index.add(7, "box bay")
+    assert keys(index) == {1, 7} and index.check().ok and index.stats()["following"] is None
+    assert index.unfollow() is False
+    with pytest.raises(ParameterError, match="follows no table"):
+        index.sync()
+
+
+def test_what_no_trigger_sees_is_found_by_a_full_comparison(app: Followed) -> None:
+    """A text that was written by another way than SQL on the table: check says wrong, not pending; sync(full=True) finds it."""
+    index = app.following("CREATE TABLE articles (id INTEGER PRIMARY KEY, body BLOB)")
+    app.run("INSERT INTO articles VALUES (1, 'oak elm'), (2, 'fir yew'), (3, 'box bay')")
+    index.sync()
+    with index.connection.blob_open("main", "articles", "body", 2, True) as blob:
+        blob.write(b"ash")
+    connection = index.connection
+    triggers = connection.execute("SELECT sql FROM sqlite_schema WHERE type = 'trigger'").fetchall()
+    with connection:
+        for event in ("insert", "update", "delete"):
+            connection.execute(f"DROP TRIGGER neardup_follow_{event}")
+        connection.execute("DELETE FROM articles WHERE id = 3; INSERT INTO articles VALUES (4, 'new')")
+        for (text,) in triggers:
+            connection.execute(text)
+    assert index.sync().total == 0
+    problems = index.check().problems
+    assert problems == (
+        "rows of articles whose document is missing or another one, and not pending: 2, 4",
+        "documents that are no row of articles, and not pending: 3",
+    )
+    report = index.sync(full=True)
+    assert (report.replaced, report.added, report.deleted, report.unchanged, report.found) == (1, 1, 1, 1, 3)
+    assert report.compared == "sync(full=True)"
+    right(index)
+
+
+def test_pending_is_not_wrong(app: Followed) -> None:
+    """check() counts what is pending and finds no problem; what is wrong beside it is named, and repair has it compared."""
+    index = app.following()
+    app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm'), (2, 'fir yew')")
+    index.sync()
+    app.run("UPDATE articles SET body = 'box bay' WHERE id = 1")
+    app.run("INSERT INTO articles (id, body) VALUES (3, 'ash')")
+    report = index.check()
+    assert report.problems == () and report.notes == ("2 changes of articles are pending: sync() takes them over",)
+    assert "note: 2 changes" in str(report)
+    app.run("DROP TRIGGER neardup_follow_delete")
+    app.run("DELETE FROM articles WHERE id = 2")
+    report = index.check(repair=True)
+    assert report.problems == () and "triggers on articles made again" in report.repaired
+    right(index)
+    assert keys(index) == {1, 3}
+
+
+def test_repair_has_wrong_documents_compared(app: Followed) -> None:
+    """A document that differs from its row without a note is a problem; repair leaves the comparison to the next sync."""
+    index = app.following()
+    app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm')")
+    index.sync()
+    app.run("UPDATE articles SET body = 'fir yew'")
+    app.run("DELETE FROM neardup_pending")
+    assert index.check().problems == ("rows of articles whose document is missing or another one, and not pending: 1",)
+    report = index.check(repair=True)
+    assert report.ok and report.repaired[-1] == "the next sync() compares all rows of articles"
+    assert index.sync().replaced == 1
+    right(index)
+
+
+# ---- keys --------------------------------------------------------------------------------------------------------------
+
+
+KEYED = {
+    "integer": ("id INTEGER PRIMARY KEY, body", "id", 1, 2),
+    "integer, not the rowid": ("id INT PRIMARY KEY, body", "id", 1, 2),
+    "descending": ("id INTEGER PRIMARY KEY DESC, body", "id", 1, 2),
+    "text": ("id TEXT PRIMARY KEY, body", "id", "a", "b"),
+    "blob": ("id BLOB PRIMARY KEY, body", "id", b"\0\xff", b""),
+    "no type": ("id PRIMARY KEY, body", "id", "1", 1),
+    "unique": ("n INTEGER DEFAULT 1 PRIMARY KEY, body, Id TEXT NOT NULL UNIQUE", "id", "ä", "a\0b"),
+    "rowid by its name": ("id INTEGER PRIMARY KEY, body", "RowID", 1, 2),
+    "strange names": ('"i d"" ""x" TEXT PRIMARY KEY, body', 'i d" "x', "'", '"'),
+    "generated": ("raw TEXT, body, id AS (upper(raw)) NOT NULL UNIQUE", "id", "A", "B"),
+}
+
+
+@pytest.mark.parametrize("end", ["", " WITHOUT ROWID", " STRICT"])
+@pytest.mark.parametrize("name", KEYED)
+def test_forms_of_keys(app: Followed, name: str, end: str) -> None:
+    """Each declared key names its row, in tables of every kind: added, changed to another key, replaced, deleted."""
+    columns, key, first, second = KEYED[name]
+    if end == " STRICT":
+        columns = columns.replace("body", "body TEXT").replace("id PRIMARY", "id ANY PRIMARY").replace("id AS", "id TEXT AS")
+    if end == " WITHOUT ROWID" and ("PRIMARY KEY" not in columns or name == "rowid by its name"):
+        columns, key = columns.replace("raw TEXT", "raw TEXT PRIMARY KEY"), "id" if name == "rowid by its name" else key
+    app.run(f'CREATE TABLE "my ""table" ({columns}){end}')
+    index = app.index()
+    index.follow('MY "TABLE', key=key)
+    written = {"generated": "raw", "rowid by its name": "id"}.get(name, key)
+    column = '"' + written.replace('"', '""') + '"'
+    app.run(f"""INSERT INTO "my ""table" ({column}, body) VALUES (?, 'oak elm')""", first)
+    right(index)
+    assert keys(index) == {first}
+    app.run(f"""UPDATE "my ""table" SET {column} = ?""", second)
+    assert pending(index) == 2
+    right(index)
+    assert list(index) == [second] and type(list(index)[0]) is type(second)
+    app.run(f"""REPLACE INTO "my ""table" ({column}, body) VALUES (?, 'fir yew')""", second)
+    right(index)
+    assert index.query("fir yew")[0].key == second
+    app.run("""DELETE FROM "my ""table\"""")
+    right(index)
+    assert keys(index) == set()
+
+
+def test_keys_that_are_equal_in_one_language_only(app: Followed) -> None:
+    """A key column without regard to case: the row of 'A' is not the document 'a'."""
+    index = app.following("CREATE TABLE articles (id TEXT PRIMARY KEY COLLATE NOCASE, body)")
+    app.run("INSERT INTO articles VALUES ('a', 'oak elm')")
+    right(index)
+    app.run("UPDATE articles SET id = 'A'")
+    right(index)
+    assert keys(index) == {"A"}
+    app.run("REPLACE INTO articles VALUES ('a', 'fir yew')")
+    right(index)
+    assert keys(index) == {"a"}
+
+
+def test_keys_of_a_column_without_a_type(app: Followed) -> None:
+    """1, 1.0 and '1' are the keys that stand there: a number with a fraction's type is none, and takes the place of 1."""
+    index = app.following("CREATE TABLE articles (id PRIMARY KEY, body)")
+    app.run("INSERT INTO articles VALUES (1, 'oak elm'), ('1', 'fir yew')")
+    right(index)
+    assert keys(index) == {1, "1"}
+    app.run("REPLACE INTO articles VALUES (1.0, 'box bay')")
+    report = index.sync()
+    assert keys(index) == {"1"} and "key=1.0" in report.problems[0].reason
+    app.run("UPDATE articles SET id = 1 WHERE id = 1.0")
+    right(index)
+    assert keys(index) == {1, "1"}
+    app.run("UPDATE articles SET id = 1.0 WHERE id = 1")
+    assert index.sync().deleted == 1
+    assert keys(index) == {"1"}
+
+
+@pytest.mark.parametrize(
+    ("made", "how", "message"),
+    [
+        ("CREATE TABLE t (id, body)", {"key": "rowid"}, "rowids of 't' are not declared, so VACUUM"),
+        ("CREATE TABLE t (id INTEGER PRIMARY KEY, body) WITHOUT ROWID", {"key": "oid"}, "not declared"),
+        ("CREATE TABLE t (id, body)", {}, "not the PRIMARY KEY, nor is it UNIQUE and NOT NULL"),
+        ("CREATE TABLE t (id UNIQUE, body)", {}, "nor is it UNIQUE and NOT NULL"),
+        ("CREATE TABLE t (id, body, PRIMARY KEY (id, body))", {}, "does not name one row"),
+        ("CREATE TABLE t (id NOT NULL, body, UNIQUE (id, body))", {}, "does not name one row"),
+        ("CREATE TABLE t (id NOT NULL, body);\nCREATE UNIQUE INDEX i ON t (id) WHERE body > 1", {}, "does not name one row"),
+        ("CREATE TABLE t (id INTEGER PRIMARY KEY)", {}, "text='body': 't' has no such column, it has id: give"),
+        ("CREATE TABLE t (id INTEGER PRIMARY KEY, body)", {"group": "lang"}, "group='lang': 't' has no such column"),
+        ("CREATE TABLE t (id INTEGER PRIMARY KEY, body)", {"table": "tt"}, "no table 'tt'"),
+        ("CREATE TABLE t (id INTEGER PRIMARY KEY, body)", {"table": "main.t"}, "give the name alone"),
+        ("CREATE VIEW t AS SELECT 1 AS id, 'x' AS body", {}, "is a view, which has no triggers"),
+        ("CREATE VIRTUAL TABLE t USING fts5 (id, body)", {}, "is a virtual table"),
+        ("CREATE TABLE u (x)", {"table": "sqlite_schema"}, "belongs to SQLite"),
+        ("CREATE TABLE u (x)", {"table": "neardup_document", "text": "text"}, "belongs to SQLite or to an index"),
+        ("CREATE TABLE t (id INTEGER PRIMARY KEY, body)", {"table": ""}, "table=''"),
+        ("CREATE TABLE t (id INTEGER PRIMARY KEY, body)", {"text": 5}, "text=5"),
+        ("CREATE TABLE t (id INTEGER PRIMARY KEY, body)", {"key": None}, "key=None"),
+        ("CREATE TABLE t (id INTEGER PRIMARY KEY, body)", {"sync": "always"}, "sync='always': give None or 'query'"),
+    ],
+)
+def test_what_cannot_be_followed(app: Followed, made: str, how: dict[str, Any], message: str) -> None:
+    """It is refused with the value and the remedy, and nothing is left in the file."""
+    app.run(made)
+    index = app.index()
+    before = app.run("SELECT name FROM sqlite_schema")
+    with pytest.raises(ParameterError) as caught:
+        index.follow(how.pop("table", "t"), **how)
+    assert message in str(caught.value)
+    assert app.run("SELECT name FROM sqlite_schema") == before and index.stats()["following"] is None
+
+
+def test_tables_of_other_databases_are_refused(app: Followed) -> None:
+    """A table of an attached database, and a temporary one, are refused by name."""
+    index = app.index()
+    index.connection.execute("ATTACH ? AS other", (":memory:",))
+    for table in ("other.t", "temp.s"):
+        index.connection.execute(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, body)")
+    for table, place in (("t", "other"), ("s", "temp")):
+        with pytest.raises(ParameterError, match=f"is of the database '{place}'"):
+            index.follow(table)
+    with pytest.raises(ParameterError, match="give the name alone"):
+        index.follow("other.t")
+
+
+# ---- conditions --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "1) OR (1", "1; DROP TABLE t", "1 -- \n) OR (1", "", "views >", "misspelt = 1", '"misspelt" = 1', "views = ?",
+        "views = :x", "1); ATTACH 'evil.db' AS evil; SELECT (1", "$x(') ; ATTACH 'evil.db' AS evil; --')",
+        "views IN (SELECT views FROM t)", "EXISTS (SELECT 1)", "views > random()", "body < datetime('now')",
+        "body < CURRENT_TIMESTAMP", "mine(views)", "neardup_hamming(1, views)", "t.views = 1", "views AS x", "1 THEN 1 END",
+        "views, 1", "/* views", "count(views) > 1", 5, "a\0b",
+    ],
+)  # fmt: skip
+def test_conditions_that_are_refused(app: Followed, where: Any) -> None:
+    """What is no expression, or follows from more than the row, is refused, and nothing of it ever runs."""
+    app.run("CREATE TABLE t (id INTEGER PRIMARY KEY, body TEXT, views INTEGER)")
+    index = app.index()
+    with pytest.raises(ParameterError, match="where="):
+        index.follow("t", where=where)
+    assert app.run("SELECT name FROM sqlite_schema WHERE type = 'trigger'") == []
+    assert app.run("SELECT count(*) FROM t") == [[0]] and not Path("evil.db").exists()
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "views", "views > 1 OR body LIKE '%;?:@$#%'", "(views > 1)\n-- the end", "id % 2 = 0 /* even */", "views IN (1, 2)",
+        "CASE WHEN views THEN 1 END", "json_extract(body, '$.x') IS NULL", "body REGEXP 'x' IS NULL OR 1", "lower(body) = 'x;'",
+    ],
+)  # fmt: skip
+def test_conditions_that_are_taken(app: Followed, where: str) -> None:
+    """Any expression of the row's columns; rows are those that SQLite says."""
+    app.run("CREATE TABLE t (id INTEGER PRIMARY KEY, body TEXT, views INTEGER)")
+    app.run("INSERT INTO t (body, views) VALUES ('x;', 1), ('oak', 2), ('{}', 3), ('elm', 0)")
+    index = app.index()
+    if "REGEXP" in where:
+        with pytest.raises(ParameterError, match="no such function"):
+            index.follow("t", where=where)
+        return
+    if "json" in where:
+        app.run("DELETE FROM t WHERE body <> '{}'")
+    index.follow("t", where=where)
+    right(index)
+    assert keys(index) == {key for (key,) in app.run(f"SELECT id FROM t WHERE ({where}\n)")}
+
+
+# ---- rows that cannot be documents ---------------------------------------------------------------------------------------
+
+
+def test_rows_that_cannot_be_documents_are_named_and_others_go_on(app: Followed) -> None:
+    """A text that is none, a key that is none, a group that is none: each has its reason; a document that was there goes."""
+    index = app.following("CREATE TABLE articles (id BLOB PRIMARY KEY, body, lang)", group="lang")
+    app.run("INSERT INTO articles VALUES (1, 'oak elm', 'en'), (2, 'fir yew', 7), (3, 'box bay', x'01')")
+    right(index)
+    for sql in (
+        "UPDATE articles SET body = x'6f616b' WHERE id = 1",
+        "UPDATE articles SET body = 5 WHERE id = 2",
+        "INSERT INTO articles VALUES (4, 1.5, NULL), (NULL, 'oak', NULL), (1.5, 'oak', NULL), (5, 'oak', 0.5), (6, 'ash', NULL)",
+        "INSERT INTO articles VALUES (CAST(x'ff' AS TEXT), 'oak', NULL), (7, 'ash', CAST(x'ff' AS TEXT))",
+    ):
+        app.run(sql)
+    first = index.sync()
+    assert (first.added, first.deleted, first.skipped) == (1, 2, 8)
+    assert keys(index) == {3, 6}
+    second = index.sync(full=True)
+    assert (second.found, second.skipped) == (0, 8)
+    for report in (first, second):
+        reasons = " | ".join(str(problem.reason) for problem in report.problems)
+        for part in ("is stored as BLOB", "body=5 is stored as INTEGER", "body=1.5 is stored as REAL", "is NULL in 'id'",
+                     "key=1.5 is of type float", "group=0.5", "key=b'\\xff' is stored as text", "group=b'\\xff'"):  # fmt: skip
+            assert part in reasons, part
+    assert index.check().ok
+
+
+def test_texts_that_are_no_unicode_are_taken_as_add_takes_them(app: Followed) -> None:
+    """Bytes that are no UTF-8 become U+FFFD; letters of every kind are the same as by add."""
+    index = app.following()
+    app.run("INSERT INTO articles (id, body) VALUES (1, CAST(x'6f616b20ff20656c6d' AS TEXT)), (2, ?)", "Äpfel 中文 a\0b")
+    right(index)
+    with Index(":memory:", SETS, text=WORDS) as other:
+        other.add(1, b"oak \xff elm")
+        other.add(2, "Äpfel 中文 a\0b")
+        for text in ("oak elm", "äpfel 中文 a b"):
+            assert index.query(text) == other.query(text)
+
+
+@pytest.mark.parametrize("encoding", ["UTF-16le", "UTF-16be"])
+def test_a_database_in_utf_16(encoding: str) -> None:
+    """Keys, groups and texts are the letters that stand there."""
+    connection = apsw.Connection(":memory:")
+    connection.execute(f"PRAGMA encoding = '{encoding}'")
+    connection.execute("CREATE TABLE articles (id TEXT PRIMARY KEY, body TEXT, lang TEXT)")
+    connection.execute("INSERT INTO articles VALUES ('ä', 'Äpfel oak', 'ö'), ('中', 'fir yew', NULL)")
+    index = Index(connection, SETS, text=WORDS, store_text=True)
+    index.follow("articles", group="lang")
+    right(index)
+    assert keys(index) == {"ä", "中"} and index.get("ä").group == "ö" and index.get("ä").text == "Äpfel oak"
+    connection.execute("UPDATE articles SET body = 'box' WHERE id = '中'")
+    assert right(index) == SyncReport(replaced=1)
+    assert index.sync(limit=1, full=True).unchanged == 1
+
+
+def test_other_ways_by_which_rows_change(app: Followed) -> None:
+    """Foreign keys that cascade, triggers of the application's own, UPSERT and a rowid set by its name: all is noted."""
+    app.run("CREATE TABLE authors (id INTEGER PRIMARY KEY)")
+    index = app.following(
+        """CREATE TABLE articles (id INTEGER PRIMARY KEY, body TEXT, slug TEXT UNIQUE,
+           author INTEGER REFERENCES authors ON DELETE CASCADE ON UPDATE CASCADE,
+           parent INTEGER REFERENCES articles ON DELETE CASCADE ON UPDATE SET NULL)"""
+    )
+    app.run("PRAGMA foreign_keys = ON")
+    app.run(
+        """CREATE TRIGGER mine AFTER INSERT ON articles WHEN NEW.slug IS NULL BEGIN
+           UPDATE articles SET body = 'fir ' || NEW.body, slug = 's' || NEW.id WHERE id = NEW.id; END"""
+    )
+    app.run("INSERT INTO authors VALUES (1), (2)")
+    for row in ((1, 1, None), (2, 2, None), (3, None, 2), (4, None, 3), (5, None, 1)):
+        app.run("INSERT INTO articles (id, body, author, parent) VALUES (?1, 'oak elm', ?2, ?3)", *row)
+    right(index)
+    assert [one.key for one in index.query("fir oak elm")] == [1, 2, 3, 4, 5]
+    app.run("DELETE FROM authors WHERE id = 2")
+    assert right(index).deleted == 3
+    sql = "INSERT INTO articles (id, body, slug) VALUES (9, 'box', 's1') ON CONFLICT (slug) DO UPDATE SET body = ?, id = 8"
+    app.run(sql, "yew bay")
+    right(index)
+    assert keys(index) == {5, 8} and index.query("yew bay")[0].key == 8
+    app.run("UPDATE articles SET rowid = 7 WHERE id = 8")
+    right(index)
+    assert keys(index) == {5, 7}
+    app.run("REPLACE INTO articles (rowid, body, slug) VALUES (7, 'ash', 's5')")
+    right(index)
+    assert keys(index) == {7}
+
+
+def test_a_temporary_table_of_the_same_name_is_another_one(app: Followed) -> None:
+    """The table of the file is followed, whatever hides it on the index's connection."""
+    app.run(PLAIN)
+    app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm')")
+    index = app.index()
+    index.connection.execute("CREATE TEMP TABLE articles (id INTEGER PRIMARY KEY, body TEXT)")
+    index.follow("articles", where="views = 0")
+    right(index)
+    app.run("INSERT INTO articles (id, body) VALUES (2, 'fir yew')")
+    right(index)
+    assert keys(index) == {1, 2}
+
+
+def test_a_collation_that_only_the_application_has(app: Followed) -> None:
+    """A key column that cannot be compared here is refused when following begins; on the application's connection it works."""
+    connection = apsw.Connection(str(app.path))
+    connection.create_collation("mine", lambda a, b: (a > b) - (a < b))
+    connection.execute("CREATE TABLE articles (id TEXT PRIMARY KEY COLLATE mine, body TEXT)")
+    connection.execute("INSERT INTO articles VALUES ('a', 'oak elm')")
+    index = app.index()
+    with pytest.raises(ParameterError, match=r"cannot be read in the order of its keys here .*mine"):
+        index.follow("articles")
+    index.close()
+    with Index(connection) as index:
+        index.follow("articles")
+        connection.execute("REPLACE INTO articles VALUES ('b', 'fir')")
+        right(index)
+        assert keys(index) == {"a", "b"}
+    connection.close()
+
+
+# ---- the table changes -------------------------------------------------------------------------------------------------
+
+
+def test_columns_that_come_and_change_their_names(app: Followed) -> None:
+    """ADD COLUMN and RENAME of other columns change nothing. A followed column that has another name is told by sync, what is
+    pending stays, and follow with the new name goes on."""
+    index = app.following(where="views >= 0")
+    app.run("INSERT INTO articles (id, body, slug) VALUES (1, 'oak elm', 's')")
+    index.sync()
+    app.run("ALTER TABLE articles ADD COLUMN more TEXT DEFAULT 'x'")
+    app.run("ALTER TABLE articles RENAME COLUMN slug TO \"slug 2\"")
+    app.run("UPDATE articles SET body = 'fir yew'")
+    assert right(index) == SyncReport(replaced=1)
+    app.run("ALTER TABLE articles RENAME COLUMN body TO content")
+    app.run("UPDATE articles SET content = 'box bay'")
+    with pytest.raises(MismatchError, match=r"text='body'.* call follow\(\) again"):
+        index.sync()
+    assert index.check().problems[0].startswith("the followed table is no longer as it was")
+    assert pending(index) == 1 and [one.key for one in index.query("fir yew")] == [1]
+    index.follow("articles", text="content", where="views >= 0")
+    assert index.sync().replaced == 1
+    app.run("ALTER TABLE articles RENAME COLUMN views TO seen")
+    with pytest.raises(MismatchError, match="where="):
+        index.sync()
+
+
+def test_a_table_with_another_name(app: Followed) -> None:
+    """A renamed table is told by sync; its triggers go with it, and follow with the new name goes on."""
+    index = app.following()
+    app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm'), (2, 'fir yew')")
+    index.sync()
+    app.run("ALTER TABLE articles RENAME TO posts")
+    app.run("DELETE FROM posts WHERE id = 1")
+    with pytest.raises(MismatchError, match="no table 'articles'"):
+        index.sync()
+    index.close()
+    index = app.index()
+    index.follow("posts")
+    assert index.sync().deleted == 1
+    right(index)
+
+
+def test_a_table_that_is_dropped(app: Followed) -> None:
+    """The documents stay; sync and check say that the table is gone; when it is there again, sync compares all."""
+    index = app.following()
+    app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm'), (2, 'fir yew')")
+    index.sync()
+    app.run("DROP TABLE articles")
+    with pytest.raises(MismatchError, match="no table 'articles'"):
+        index.sync()
+    assert keys(index) == {1, 2} and not index.check(repair=True).ok
+    index.close()
+    index = app.index()
+    app.run(PLAIN)
+    app.run("INSERT INTO articles (id, body) VALUES (2, 'fir yew')")
+    report = index.sync()
+    assert (report.deleted, report.unchanged, report.found, report.total) == (1, 1, 1, 1) and "made anew" in report.compared
+    app.run("DROP TABLE articles")
+    assert index.unfollow() is True and index.check().ok
+
+
+def test_two_indexes_follow_one_table(app: Followed) -> None:
+    """Each has its own pending keys and its own condition."""
+    index = app.following()
+    other = app.index("other")
+    other.follow("articles", where="lang = 'de'")
+    app.run("INSERT INTO articles (id, body, lang) VALUES (1, 'oak elm', 'en'), (2, 'fir yew', 'de')")
+    right(index)
+    assert keys(index) == {1, 2} and keys(other) == set()
+    right(other)
+    assert keys(other) == {2}
+    assert index.unfollow()
+    app.run("DELETE FROM articles")
+    right(other)
+    assert keys(other) == set() and keys(index) == {1, 2}
+
+
+def test_one_index_follows_one_table(app: Followed) -> None:
+    """Another one is refused while the first is there; the same one with another condition is compared anew."""
+    index = app.following()
+    app.run("CREATE TABLE posts (id INTEGER PRIMARY KEY, body TEXT)")
+    with pytest.raises(MismatchError, match=r"follows the table 'articles' already: call unfollow\(\)"):
+        index.follow("posts")
+    app.run("INSERT INTO articles (id, body, lang) VALUES (1, 'oak elm', 'en'), (2, 'fir yew', 'de')")
+    index.sync()
+    index.follow("articles")
+    assert not index.stats()["following"]["all_rows"]
+    index.follow("ARTICLES", where="lang = 'de'")
+    assert index.sync().deleted == 1 and keys(index) == {2}
+
+
+def test_documents_that_are_no_rows_are_not_lost(app: Followed) -> None:
+    """An index with documents of its own is refused, because sync would remove them; one whose documents are rows is taken."""
+    app.run(PLAIN)
+    app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm'), (2, 'fir yew')")
+    index = app.index()
+    index.add(1, "oak elm", expires_at=2e12)
+    index.add("own", "fir yew")
+    with pytest.raises(ParameterError, match="documents that are no rows of 'articles', such as 'own'"):
+        index.follow("articles")
+    index.delete("own")
+    index.follow("articles")
+    assert index.sync() == SyncReport(added=1, replaced=1, compared="follow() was called", found=2)
+
+
+HANDS: dict[str, Callable[[Index], Any]] = {
+    "add": lambda index: index.add("x", "oak"),
+    "add_if_new": lambda index: index.add_if_new("x", "oak"),
+    "add_many": lambda index: index.add_many([("x", "oak")]),
+    "update": lambda index: index.update(1, metadata=1),
+    "delete": lambda index: index.delete(1),
+    "delete_many": lambda index: index.delete_many([1]),
+    "expire": lambda index: index.expire(),
+    "keep_newest": lambda index: index.keep_newest(0),
+    "add in a transaction": lambda index: _in_transaction(index),
+}
+
+
+def _in_transaction(index: Index) -> None:
+    with index.transaction():
+        index.add("x", "oak")
+
+
+@pytest.mark.parametrize("name", HANDS)
+def test_documents_are_not_changed_by_hand(app: Followed, name: str) -> None:
+    """Every such call is refused with the remedy, and changes nothing."""
+    index = app.following()
+    app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm')")
+    index.sync()
+    with pytest.raises(ParameterError, match=r"follows the table 'articles'.*call sync\(\), or call unfollow\(\)"):
+        HANDS[name](index)
+    assert keys(index) == {1} and index.check().ok
+
+
+def test_an_index_of_codes_follows_nothing(app: Followed) -> None:
+    """Codes are no texts."""
+    app.run(PLAIN)
+    with Index(app.path, BinaryCode(bits=64), attach=True) as index, pytest.raises(ParameterError, match="takes codes"):
+        index.follow("articles")
+
+
+# ---- how much at once --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("small_limits")
+@pytest.mark.parametrize("limit", [1, 2, 5, None])
+def test_limits_and_pages_change_nothing(app: Followed, limit: int | None) -> None:
+    """Taken over in pieces of any size, with writes between two pieces, the documents are the rows in the end."""
+    app.run("CREATE TABLE articles (id PRIMARY KEY, body TEXT)")
+    for key in (3, 1, "b", "a", b"x", 2, "2"):
+        app.run("INSERT INTO articles VALUES (?, 'oak elm ash')", key)
+    index = app.index(store_text=True)
+    index.follow("articles")
+    looked, number = 0, 0
+    for number in range(60):
+        report = index.sync(limit=limit)
+        assert limit is None or report.total + report.unchanged + report.skipped <= limit
+        looked += report.added
+        if report.complete:
+            break
+        if number == 2:
+            app.run("DELETE FROM articles WHERE id = 1")
+            app.run("UPDATE articles SET body = 'fir yew' WHERE id = 'a'")
+            app.run("INSERT INTO articles VALUES (0, 'box bay')")
+            app.run("UPDATE articles SET id = 'c' WHERE id = 'b'")
+    assert report.complete
+    right(index)
+    rows = {tuple(row) for row in app.run("SELECT typeof(id), CAST(id AS TEXT), body FROM articles")}
+    kinds = {int: "integer", str: "text", bytes: "blob"}
+    stored = {(kinds[type(key)], key.decode() if isinstance(key, bytes) else str(key), index.get(key).text) for key in index}
+    assert stored == rows
+
+
+def test_a_full_comparison_in_pieces(app: Followed) -> None:
+    """sync(full=True, limit=...) goes on where the last call ended, until it is complete."""
+    index = app.following()
+    app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm'), (2, 'fir yew'), (3, 'box bay')")
+    index.sync()
+    app.run("UPDATE articles SET body = 'ash' WHERE id = 3")
+    app.run("DELETE FROM neardup_pending")
+    reports = [index.sync(full=True, limit=2)]
+    while not reports[-1].complete:
+        reports.append(index.sync(full=True, limit=2))
+        assert len(reports) < 6
+    assert sum(report.unchanged for report in reports) == 2 and sum(report.found for report in reports) == 1
+    right(index)
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_commit_every_lets_the_application_write(app: Followed) -> None:
+    """Between two transactions others write; progress tells how many keys were looked at, and may ask the index."""
+    app.run(PLAIN)
+    app.run("INSERT INTO articles (body) VALUES " + ", ".join(f"('word{n} oak elm')" for n in range(20)))
+    index = app.index()
+    index.follow("articles")
+    told: list[tuple[int, int]] = []
+    report = index.sync(commit_every=5, progress=lambda looked: told.append((looked, len(index))))
+    assert (report.added, report.complete) == (20, True)
+    assert [looked for looked, _ in told] == sorted(looked for looked, _ in told) and told[-1] == (20, 20)
+    assert all(known <= looked for looked, known in told)
+    right(index)
+
+
+def test_an_error_of_progress_takes_everything_back(app: Followed) -> None:
+    """What was not committed is pending again."""
+    index = app.following()
+    app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm'), (2, 'fir yew')")
+
+    def fail(looked: int) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        index.sync(progress=fail)
+    assert keys(index) == set() and pending(index) == 2
+    right(index)
+
+
+def test_progress_changes_no_documents_by_hand(app: Followed) -> None:
+    """In the middle of sync, too, documents are rows only."""
+    index = app.following()
+    app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm')")
+    with pytest.raises(ParameterError, match="follows the table"):
+        index.sync(progress=lambda looked: index.add("x", "oak"))
+    right(index)
+
+
+@pytest.mark.parametrize(
+    "how", [{"limit": 0}, {"limit": "1"}, {"limit": True}, {"full": 1}, {"commit_every": 0}, {"progress": 5}], ids=str
+)
+def test_wrong_arguments_of_sync(app: Followed, how: dict[str, Any]) -> None:
+    """Each is named with its value."""
+    index = app.following()
+    name, value = next(iter(how.items()))
+    with pytest.raises(ParameterError, match=f"{name}={value!r}"):
+        index.sync(**how)
+
+
+# ---- questions that take over first --------------------------------------------------------------------------------------
+
+
+ASKED: dict[str, Callable[[Index], Any]] = {
+    "query": lambda index: [one.key for one in index.query("oak elm")],
+    "query_many": lambda index: [one.key for one in index.query_many(["oak elm"])[0]],
+    "in": lambda index: [key for key in (1, 2) if key in index],
+    "iter": lambda index: list(index),
+    "len": lambda index: list(range(1, len(index) + 1)),
+    "pairs": lambda index: [*next(iter((p.key_a, p.key_b) for p in index.pairs()), ())],
+    "clusters": lambda index: [*index.clusters()[0].keys],
+    "get_many": lambda index: [one.key for one in index.get_many([1, 2]) if one is not None],
+    "matches": lambda index: [1, *(one.key for one in index.matches(1))],
+    "in a transaction": lambda index: _asked_in_transaction(index),
+}
+
+
+def _asked_in_transaction(index: Index) -> list[Any]:
+    with index.transaction():
+        return [one.key for one in index.query("oak elm")]
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_every_question_takes_over_first(app: Followed, name: str) -> None:
+    """With sync="query" each question sees what the application wrote just before, also after a migration of the table."""
+    index = app.following(sync="query")
+    app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm'), (2, 'oak elm')")
+    assert ASKED[name](index) == [1, 2]
+    assert pending(index) == 0
+    app.run("UPDATE articles SET body = 'fir' WHERE id = 2")
+    app.run("DROP TABLE articles")
+    app.run(PLAIN)
+    app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm'), (2, 'oak elm fir'), (3, 'yew')")
+    app.run("DELETE FROM articles WHERE id = 3")
+    assert ASKED[name](index) == [1, 2]
+
+
+def test_questions_of_a_reader_only(app: Followed) -> None:
+    """With read_only a question takes over nothing and is answered as of the last sync; sync is refused."""
+    app.following(sync="query").close()
+    app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm')")
+    index = app.index(read_only=True)
+    assert index.query("oak elm") == [] and index.stats()["following"]["pending"] == 1
+    with pytest.raises(ReadOnlyError):
+        index.sync()
+    with pytest.raises(ReadOnlyError):
+        index.unfollow()
+
+
+def test_how_questions_go_is_changed_by_follow(app: Followed) -> None:
+    """follow again with another `sync` compares nothing, and holds for an index that is open elsewhere."""
+    index = app.following()
+    other = app.index()
+    other.follow("articles", sync="query")
+    app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm')")
+    assert index.stats()["following"]["sync"] == "query" and not index.stats()["following"]["all_rows"]
+    assert [one.key for one in index.query("oak elm")] == [1]
+    index.follow("articles")
+    app.run("DELETE FROM articles")
+    assert len(index) == 1 and other.stats()["following"]["sync"] is None
+    app.run("INSERT INTO articles (id, body) VALUES (2, 'oak elm')")
+    assert [len(index), len(other)] == [1, 1]
+
+
+# ---- files -------------------------------------------------------------------------------------------------------------
+
+
+def test_rebuild_backup_and_compact_keep_following(app: Followed, tmp_path: Path) -> None:
+    """The following outlives them, in the copy too."""
+    index = app.following()
+    app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm'), (2, 'oak elm fir')")
+    index.sync()
+    app.run("DELETE FROM articles WHERE id = 1")
+    index.rebuild(record_matches=False)
+    index.compact()
+    index.backup(tmp_path / "copy.db")
+    right(index)
+    with Index(tmp_path / "copy.db") as copy:
+        assert copy.stats()["following"]["pending"] == 1 and right(copy).deleted == 1
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "CREATE TRIGGER evil AFTER DELETE ON neardup_pending BEGIN DELETE FROM neardup_document; END",
+        "DROP TABLE neardup_pending;\nCREATE TABLE neardup_pending (id INTEGER PRIMARY KEY, key AS (1))",
+        "DROP TABLE neardup_pending;\nCREATE VIEW neardup_pending AS SELECT 1 AS id, 2 AS key",
+    ],
+)
+def test_a_table_of_pending_keys_that_runs_code(app: Followed, damage: str) -> None:
+    """It is refused when the file is opened by its path, as every table of an index is."""
+    app.following().close()
+    app.run(damage)
+    with pytest.raises(FormatError, match="neardup_pending"):
+        app.index()
+
+
+def test_a_condition_that_somebody_wrote_into_the_file(app: Followed) -> None:
+    """It is judged again whenever it is read: nothing but a condition on a row ever runs."""
+    index = app.following(where="views = 0")
+    app.run("UPDATE neardup_setting SET value = '1) UNION SELECT (1' WHERE name = 'follow.where'")
+    app.run("UPDATE neardup_setting SET value = value + 1 WHERE name = 'generation'")
+    with pytest.raises(MismatchError, match="where="):
+        index.sync()
+    app.run("UPDATE neardup_setting SET value = 5 WHERE name = 'follow.where'")
+    app.run("UPDATE neardup_setting SET value = value + 1 WHERE name = 'generation'")
+    with pytest.raises(NearDupError, match=r"the setting follow\.where is 5"):
+        index.sync()
+
+
+def test_text_rules_with_functions_of_the_caller(app: Followed) -> None:
+    """A tokenizer of the application's runs in its own thread, as with add_many."""
+    app.run(PLAIN)
+    app.run("INSERT INTO articles (id, body) VALUES (1, 'oak,elm,ash'), (2, 'oak,elm,fir')")
+    with Index(app.path, SETS, text=TextRules(tokens=split_commas, shingle=1), attach=True) as index:
+        index.follow("articles")
+        right(index)
+        assert [one.key for one in index.query("oak,elm,ash")] == [1, 2]
+
+
+def split_commas(text: str) -> list[str]:
+    """A tokenizer that a file can remember by its name."""
+    return text.split(",")
+
+
+# ---- the command line ----------------------------------------------------------------------------------------------------
+
+
+def neardup(*words: object) -> tuple[int, str]:
+    """Exit code and output of a command."""
+    done = CliRunner().invoke(main, [str(word) for word in words], prog_name="neardup")
+    return done.exit_code, done.output
+
+
+def test_commands(app: Followed) -> None:
+    """follow makes an index beside the application's tables and takes its rows over; sync goes on; unfollow ends it."""
+    app.run(PLAIN)
+    app.run("INSERT INTO articles (body, lang) VALUES ('oak elm ash', 'en'), ('oak elm ash', 'en'), ('fir', 'de'), (x'00', 'en')")
+    how = ("--where", "lang = 'en'", "--group", "lang", "--shingle", 1)
+    code, told = neardup("follow", app.path, "articles", *how)
+    assert code == 0, told
+    assert "row 4 left out: body=b'\\x00' is stored as BLOB, not as text: store text" in told
+    assert "2 documents added, 0 replaced, 0 deleted, 0 unchanged, 1 left out; 1 with a near-duplicate" in told
+    app.run("DELETE FROM articles WHERE id = 2")
+    code, told = neardup("sync", app.path, "--json")
+    assert code == 0 and json.loads(told)["deleted"] == 1
+    code, told = neardup("sync", app.path, "--full", "--limit", 1)
+    assert code == 0 and "more is pending: run neardup sync again" in told
+    code, told = neardup("check", app.path)
+    assert code == 0 and "note: all rows of articles are to be compared (sync(full=True)): sync() does it" in told
+    assert json.loads(neardup("stats", app.path, "--json")[1])["following"]["table"] == "articles"
+    assert neardup("unfollow", app.path) == (0, "follows no table any more\n")
+    assert neardup("unfollow", app.path, "--json") == (1, '{"unfollowed": false}\n')
+    code, told = neardup("follow", app.path, "articles", "--name", "other", "--later", "--scheme", "simhash", "--sync", "query")
+    assert code == 0 and "more is pending" in told
+    assert neardup("query", app.path, "--name", "other", "fir")[1].startswith("1.0000")
+
+
+def test_what_commands_refuse(app: Followed) -> None:
+    """The errors are those of the index, in the words of the command line."""
+    app.run(PLAIN)
+    missing = app.path.with_name("missing.db")
+    code, told = neardup("follow", missing, "articles")
+    assert code == 2 and told == f"neardup: {missing}: no such file; give the database that has the table 'articles'\n"
+    assert not missing.exists()
+    code, told = neardup("follow", app.path, "article")
+    assert code == 2 and "has no table 'article': give the name of one" in told
+    code, told = neardup("sync", app.path)
+    assert code == 2 and "follows no table: call neardup follow" in told
+    neardup("follow", app.path, "articles")
+    code, told = neardup("delete", app.path, "1")
+    assert code == 2 and "write to the table and call neardup sync, or call neardup unfollow first" in told
+
+
+# ---- the example -------------------------------------------------------------------------------------------------------
+
+
+def test_the_example_shows_itself() -> None:
+    """It takes a table over, and then what has changed in it."""
+    done = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, check=True)
+    first, second, third = done.stdout.splitlines()
+    added, left = int(first.split()[0]), int(second.split()[4])
+    assert first == f"{added} added, 0 replaced, 0 deleted" and added > 300
+    assert second == f"0 added, 0 replaced, {left} deleted" and left == (added + 1) // 2
+    before, after = int(third.split()[0]), int(third.split()[-1])
+    assert 0 < after < before
+
+
+def test_the_example_beside_an_application(app: Followed) -> None:
+    """Its clusters have the application's columns, and what the application writes between two runs is in the second."""
+    text = "the ferry to the northern islands was cancelled on monday because of a storm that closed the harbour"
+    app.run('CREATE TABLE "my articles" ("the id" INTEGER PRIMARY KEY, body TEXT, title TEXT)')
+    for title in ("a", "b", "c"):
+        app.run('INSERT INTO "my articles" (body, title) VALUES (?, ?)', text if title != "c" else "another one", title)
+    command = [sys.executable, EXAMPLE, app.path, "my articles", "--key", "the id"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert told == ["3 added, 0 replaced, 0 deleted", "2", f"  (1, '{text}', 'a')", f"  (2, '{text}', 'b')"]
+    app.run('UPDATE "my articles" SET title = upper(title)')
+    app.run('UPDATE "my articles" SET body = ? WHERE title = ?', text + ".", "C")
+    app.run("""INSERT INTO "my articles" (body, title) VALUES (x'00', 'D')""")
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[:2] == ["0 added, 1 replaced, 0 deleted", "3"]
+    assert "row 4 is left out: body=b'\\x00' is stored as BLOB" in done.stderr and "'C')" in done.stdout
