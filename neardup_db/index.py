@@ -40,6 +40,7 @@ from .reader import Reader
 from .schemes.base import Scheme
 from .schemes.codes import Code, CodeRows
 from .store.asking import statistics
+from .store.asking.documents import Found
 from .store.asking.question import Question
 from .store.database.connection import Database
 from .store.database.errors import translated
@@ -47,6 +48,8 @@ from .store.exchange.importing import FingerprintFiles
 from .store.layout.opening import Target, open_store
 from .store.layout.sketches import Sketch
 from .store.layout.state import Choices, Store
+from .store.linking.clusters import Clusters
+from .store.linking.dismissing import dismiss, undismiss
 from .store.upkeep.backup import back_up
 from .store.upkeep.check import Checker
 from .store.upkeep.rebuild import rebuild
@@ -417,6 +420,38 @@ class Index(Reader):
             now = clock.now_ms()
             sql = "SELECT id FROM {index}_document WHERE {visible} ORDER BY id DESC LIMIT -1 OFFSET ?"
             return self._readers.own.clusters.remove([row[0] for row in self._store.db.rows(self._store.sql(sql), (now, n))], now)
+
+    # ---- a person's word -----------------------------------------------------------------------------------------------
+
+    def dismiss(self, key_a: Key, key_b: Key) -> bool:
+        """Say that two documents are not duplicates of each other; False if that was said before.
+
+        From then on the two are in no `matches`, `pairs()` or recorded match, and their cluster is split unless other documents
+        connect them (`explain_match` names these). That holds through `rebuild`, until `undismiss`, or until one of the two is
+        deleted or replaced, which makes it another document. Two that do not match may be dismissed too, in case they will under
+        other settings. Questions about a text find both as before. Raises KeyNotFoundError, ParameterError for one key twice.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
+        ...     added = index.add("a", "chapter one of the report"), index.add("b", "chapter one of the report")
+        ...     index.dismiss("a", "b"), index.matches("a"), index.clusters(), list(index.dismissed())
+        (True, [], [], [('a', 'b')])
+        """
+        return self._decide(dismiss, key_a, key_b)
+
+    def undismiss(self, key_a: Key, key_b: Key) -> bool:
+        """Take a `dismiss` back: the two match again if they are alike; False if they were not dismissed. Raises
+        KeyNotFoundError, ParameterError for one key twice."""
+        return self._decide(undismiss, key_a, key_b)
+
+    def _decide(self, decide: Callable[[Clusters, Found, Found, int], bool], key_a: Key, key_b: Key) -> bool:
+        keys = check_key(key_a, "key_a"), check_key(key_b, "key_b")
+        if type(keys[0]) is type(keys[1]) and keys[0] == keys[1]:
+            raise ParameterError(f"key_b={quoted(key_b)} is key_a too: give the keys of two documents")
+        with self._store.writing():
+            now = clock.now_ms()
+            a, b = (self._readers.own.found(key, now) for key in keys)
+            return decide(self._readers.own.clusters, a, b, now)
 
     # ---- the whole index ---------------------------------------------------------------------------------------------
 

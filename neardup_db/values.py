@@ -180,6 +180,10 @@ class MatchExplanation:
     similarity, distance: as the scheme measures them on what is stored; jaccard: of the shingles, exactly. met: (table number,
     key) of the rows of `table` that both have, of the `probes` that a query for the first looks up. `text_a`, `text_b` are the
     texts, and `shared`, `only_a`, `only_b` their shingles, where texts are stored or were given, else None.
+
+    dismissed: somebody has said that the two are no duplicates (`Index.dismiss`), so they are no match. connected_by: the keys of
+    documents that connect a dismissed pair in one cluster all the same, each of which matches the next; None where nothing does,
+    and for other pairs.
     """
 
     key_a: Key
@@ -196,6 +200,8 @@ class MatchExplanation:
     scheme: str = ""
     table: str = ""
     probes: int = 0
+    dismissed: bool = False
+    connected_by: tuple[Key, ...] | None = None
 
     @property
     def jaccard(self) -> float | None:

@@ -170,7 +170,7 @@ class IndexMachine(RuleBasedStateMachine):
     def matches_containment(self, key: Any, share: float | None) -> None:
         entry = self.model.entries.get(key)
         if entry is not None:
-            expected = self.model.containing(entry.content, 0.8 if share is None else share, entry.group, without=key)
+            expected = self.model.matches_of(key, 0.8 if share is None else share)
             assert tuples(self.index.matches(key, measure="containment", threshold=share)) == expected
 
     @rule(key=KEYS)
@@ -179,8 +179,20 @@ class IndexMachine(RuleBasedStateMachine):
             with pytest.raises(KeyNotFoundError):
                 self.index.matches(key)
         else:
-            entry = self.model.entries[key]
-            assert tuples(self.index.matches(key)) == self.model.matches(entry.content, entry.group, without=key)
+            assert tuples(self.index.matches(key)) == self.model.matches_of(key)
+            assert tuples(self.index.matches(key, limit=1)) == self.model.matches_of(key)[:1]
+
+    @rule(keys=st.lists(KEYS, min_size=2, max_size=2, unique_by=repr), back=st.booleans())
+    def dismiss(self, keys: list[Any], back: bool) -> None:
+        """A person's word, or taking it back."""
+        decide = self.index.undismiss if back else self.index.dismiss
+        if {*keys} <= self.model.entries.keys():
+            assert decide(*keys) == (self.model.undismiss if back else self.model.dismiss)(*keys)
+            assert self.index.explain_match(*keys).dismissed != back
+        else:
+            with pytest.raises(KeyNotFoundError):
+                decide(*keys)
+        assert {frozenset(pair) for pair in self.index.dismissed()} == self.model.dismissed_keys()
 
     @rule(data=st.data(), key=KEYS)
     def rolled_back(self, data: st.DataObject, key: Any) -> None:

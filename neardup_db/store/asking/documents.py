@@ -142,6 +142,22 @@ class Documents:
             raise self._damaged("the table of documents", f"{gone} of {total} have expired")
         return total - gone
 
+    def label(self, document_id: int) -> int | None:
+        """The label of a document's cluster; None if it is in none."""
+        sql = self.store.sql("SELECT cluster_id FROM {index}_document WHERE id = ?")
+        return self.require_numbers([self.db.value(sql, (document_id,))])[0]
+
+    def label_of(self, fingerprint_id: int) -> int | None:
+        """The label of the cluster of a document of a fingerprint; None if it is in none, or there is no such document."""
+        sql = self.store.sql("SELECT cluster_id FROM {index}_document WHERE fingerprint_id = ? LIMIT 1")
+        return self.require_numbers([self.db.value(sql, (fingerprint_id,))])[0]
+
+    def labels(self, fingerprint_id: int, before_id: int) -> list[tuple[int, int]]:
+        """(newest document, label) of each cluster that the documents of a fingerprint before one are in."""
+        sql = """SELECT max(id), ifnull(cluster_id, id + {alone}) FROM {index}_document
+                 WHERE fingerprint_id = ? AND id < ? GROUP BY 2"""
+        return self.db.rows(self.store.sql(sql), (fingerprint_id, before_id))
+
     def page(self, after_id: int, now: int, size: int) -> list[tuple[int, Key, int | None, int]]:
         """(id, key, fingerprint_id, group_id) of the next visible documents in the order of insertion."""
         sql = """SELECT id, key, fingerprint_id, group_id FROM {index}_document

@@ -28,17 +28,17 @@ class Definition(NamedTuple):
     sql: str | None
 
 
-def expected(name: str, table: str | None) -> Mapping[str, Definition]:
-    """What an index of this name has, by name; `table`: its candidate table."""
-    return _made(name, table, schema.SCHEMA_VERSION)
+def expected(name: str, table: str | None, optional: tuple[str, ...] = ()) -> Mapping[str, Definition]:
+    """What an index of this name has, by name; `table`: its candidate table, `optional`: those of `schema.OPTIONAL` that it has."""
+    return _made(name, table, schema.SCHEMA_VERSION, optional)
 
 
 @cache
-def _made(name: str, table: str | None, version: int) -> Mapping[str, Definition]:
+def _made(name: str, table: str | None, version: int, optional: tuple[str, ...]) -> Mapping[str, Definition]:
     """The same at a schema version."""
     db = Database(apsw.Connection(":memory:"), owned=True, read_only=False)
     try:
-        schema.create_tables(db, name, table, version)
+        schema.create_tables(db, name, table, version, optional)
         rows = db.rows("SELECT name, type, sql FROM sqlite_schema WHERE name <> 'sqlite_sequence'")
         return {row[0]: Definition(*row[1:]) for row in rows}
     finally:
@@ -47,7 +47,8 @@ def _made(name: str, table: str | None, version: int) -> Mapping[str, Definition
 
 def require_data(db: Database, name: str) -> None:
     """Raise FormatError where reading or writing the index would run code from its schema."""
-    known = [_made(name, table, version) for version in range(1, schema.SCHEMA_VERSION + 1) for table in candidates.TABLES]
+    versions = range(1, schema.SCHEMA_VERSION + 1)
+    known = [_made(name, table, version, schema.OPTIONAL) for version in versions for table in candidates.TABLES]
     names = sorted({name for made in known for name in made})
     found = _found(db, names)
     ours = {entry for entry, made in found.items() if any(made == there.get(entry) for there in known)}
@@ -71,26 +72,26 @@ def require_data(db: Database, name: str) -> None:
         _require_no_triggers(db, ours_tables)
 
 
-def require_tables(db: Database, name: str, table: str | None) -> None:
+def require_tables(db: Database, name: str, table: str | None, optional: tuple[str, ...]) -> None:
     """Raise CorruptIndexError where a table of the index is missing."""
-    wanted = [entry for entry, made in expected(name, table).items() if made.type == "table"]
+    wanted = [entry for entry, made in expected(name, table, optional).items() if made.type == "table"]
     missing = [entry for entry in wanted if entry not in _found(db, wanted)]
     if missing:
         raise CorruptIndexError(f"the file lacks the table {missing[0]!r} of index {name!r}: restore a backup")
 
 
-def changed(db: Database, name: str, table: str | None) -> list[str]:
+def changed(db: Database, name: str, table: str | None, optional: tuple[str, ...]) -> list[str]:
     """Names of tables, indexes and views of the index that are missing, or not what the migrations made."""
-    wanted = expected(name, table)
+    wanted = expected(name, table, optional)
     found = _found(db, list(wanted))
     return sorted(entry for entry in wanted if found.get(entry) != wanted[entry])
 
 
-def restore(db: Database, name: str, table: str | None) -> list[str]:
+def restore(db: Database, name: str, table: str | None, optional: tuple[str, ...]) -> list[str]:
     """Make indexes and views again that are missing or changed; returns their names."""
     done = []
-    for entry in changed(db, name, table):
-        made = expected(name, table)[entry]
+    for entry in changed(db, name, table, optional):
+        made = expected(name, table, optional)[entry]
         if made.type in ("index", "view") and made.sql is not None:
             there = _found(db, [entry]).get(entry)
             if there is not None and there.type == made.type:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -18,7 +18,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 
 MIGRATIONS = os.path.join(_PACKAGE, "migrations")
 """NNNN_index.sql: the step to version NNNN of the tables that every index has; each version has one. NNNN_TABLE.sql: that of a
-candidate table, from the version on that brought it, where it has one."""
+candidate table or of one of OPTIONAL, from the version on that brought it, where it has one."""
 if not os.path.isdir(MIGRATIONS):  # an editable install: they are where the repository has them
     MIGRATIONS = os.path.join(os.path.dirname(_PACKAGE), "migrations")
 
@@ -73,10 +73,29 @@ def _apply_steps(db: Database, name: str, part: str, after: int, newest: int | N
             db.execute(text.replace("{index}", name)).fetchall()
 
 
-def create_tables(db: Database, name: str, table: str | None, newest: int | None = None) -> None:
-    """All tables of an index, at the newest version."""
+OPTIONAL = ("dismissed",)
+"""Tables that an index gets when they are first wanted; the setting `table.NAME` is 1 from then on."""
+
+
+def create_tables(
+    db: Database, name: str, table: str | None, newest: int | None = None, optional: Iterable[str] = ()
+) -> None:
+    """All tables of an index, at the newest version, with some of OPTIONAL."""
     _apply_steps(db, name, "index", 0, newest)
     create_candidate_table(db, name, table, newest)
+    for part in optional:
+        _apply_steps(db, name, part, 0, newest)
+
+
+def create_optional(db: Database, name: str, part: str) -> None:
+    """One of OPTIONAL, at the newest version."""
+    _apply_steps(db, name, part, 0)
+    write_settings(db, name, {f"table.{part}": 1})
+
+
+def optional_tables(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Those of OPTIONAL that an index has, by its settings."""
+    return tuple(part for part in OPTIONAL if settings.get(f"table.{part}"))
 
 
 def create_candidate_table(db: Database, name: str, table: str | None, newest: int | None = None) -> None:
@@ -146,7 +165,8 @@ def migrate(db: Database, name: str, settings: dict[str, Any], table: str | None
     if old == SCHEMA_VERSION:  # another process was faster
         return False
     _apply_steps(db, name, "index", old)
-    if table is not None:
-        _apply_steps(db, name, table, old)
+    for part in (table, *optional_tables(settings)):
+        if part is not None:
+            _apply_steps(db, name, part, old)
     write_settings(db, name, {"schema_version": SCHEMA_VERSION, "generation": random_number()})
     return True

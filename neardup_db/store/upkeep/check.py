@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from ... import limits
 from ...errors import CorruptIndexError
 from ...values import CheckReport
 from ..asking.documents import EVER
-from ..asking.joins import RangePairs, ranges
+from ..asking.joins import Member, RangePairs, ranges
 from ..database import checksums
 from ..layout import candidates, definitions
 from ..layout.state import Store
@@ -27,6 +27,7 @@ class Checker:
         self.store = store
         self.db = store.db
         self.documents = clusters.documents
+        self.dismissed = clusters.dismissed
         self.joins = clusters.joins
 
     def pages(self) -> CheckReport:
@@ -42,7 +43,7 @@ class Checker:
             return CheckReport(tuple(problems))
         damaged = self.damaged()
         problems += shown("fingerprints whose value is damaged", damaged)
-        for part in (self._fingerprints, self._documents, self._letters, self._counters, self._crowds):
+        for part in (self._fingerprints, self._documents, self._letters, self._counters, self._dismissed, self._crowds):
             problems += _reported(part())
         if not damaged:  # candidate rows are computed from values, so damaged values say nothing about them
             problems += _reported(self._candidates())
@@ -64,7 +65,7 @@ class Checker:
                 yield f"SQLite's integrity check: {message}"
 
     def _definitions(self) -> Iterator[str]:
-        names = definitions.changed(self.db, self.store.name, self.store.scheme.table)
+        names = definitions.changed(self.db, self.store.name, self.store.scheme.table, self.store.optional)
         yield from shown("tables, indexes or views that are missing or changed", names)
 
     # ---- one row ------------------------------------------------------------------------------------------------------
@@ -148,6 +149,31 @@ class Checker:
             "documents with a cluster label that was never given",
         )
 
+    def _dismissed(self) -> Iterator[str]:
+        """A dismissed pair is two documents, and it says whether they are equal copies, which the crowds rely on."""
+        if not self.store.dismisses:
+            return
+        pairs = """SELECT x.document_id || '-' || x.other_id FROM {index}_dismissed AS x
+                   LEFT JOIN {index}_document AS a ON a.id = x.document_id LEFT JOIN {index}_document AS b ON b.id = x.other_id"""
+        yield from self._few(
+            f"{pairs} WHERE a.id IS NULL OR b.id IS NULL OR x.document_id <= x.other_id LIMIT :limit",
+            "dismissed pairs that are not two documents",
+        )
+        copies = "CASE WHEN a.fingerprint_id = b.fingerprint_id THEN a.fingerprint_id END"
+        yield from self._few(
+            f"{pairs} WHERE x.fingerprint_id IS NOT {copies} LIMIT :limit", "dismissed pairs with another fingerprint than theirs"
+        )
+        yield from self._few(
+            """SELECT m.document_id || '-' || m.other_id FROM {index}_dismissed AS x CROSS JOIN {index}_match AS m
+               WHERE m.document_id = x.document_id AND m.other_id = x.other_id LIMIT :limit""",
+            "dismissed pairs that are recorded as matches",
+        )
+        yield from self._few(
+            """SELECT f.id FROM {index}_dismissed AS x CROSS JOIN {index}_fingerprint AS f
+               WHERE f.id = x.fingerprint_id AND f.crowd <> 0 LIMIT :limit""",
+            "fingerprints in a crowd, of which two copies are dismissed",
+        )
+
     def _crowds(self) -> Iterator[str]:
         """A crowd is exactly one cluster, because an added document is compared with only a few of its documents."""
         yield from self._few(
@@ -160,7 +186,12 @@ class Checker:
         yield from self._few(
             """WITH crowds(label) AS MATERIALIZED (SELECT DISTINCT crowd FROM {index}_fingerprint WHERE crowd <> 0)
                SELECT f.id FROM crowds AS c CROSS JOIN {index}_document AS d CROSS JOIN {index}_fingerprint AS f
-               WHERE d.cluster_id = c.label AND f.id = d.fingerprint_id AND f.crowd = 0 LIMIT :limit""",
+               WHERE d.cluster_id = c.label AND f.id = d.fingerprint_id AND f.crowd = 0 {whole} LIMIT :limit""".replace(
+                "{whole}",
+                "AND NOT EXISTS (SELECT 1 FROM {index}_dismissed AS x WHERE x.fingerprint_id = f.id)"
+                if self.store.dismisses
+                else "",
+            ),
             "fingerprints that are not in the crowd of their cluster",
         )
 
@@ -241,7 +272,15 @@ class Checker:
         yield from shown("documents with a recorded match of another similarity or distance", sorted(unlike))
 
     def _unjoined(self, pairs: RangePairs) -> Iterator[int]:
-        """Of each pair with two different labels, the earlier document. Equal copies are compared with the next copy only."""
+        """Of each pair with two different labels, the earlier document. Equal copies are compared with the next copy only, but
+        where a pair is dismissed."""
+        if pairs.dismissed:
+            sets = [(members, members) for members in pairs.members.values()]
+            sets += [(pairs.members.get(a, []), pairs.members.get(b, [])) for a, b, *_ in pairs.found]
+            enough = 2 * len(pairs.dismissed) + SHOWN + 1  # of which one at least is not dismissed, if all were listed
+            for some, others in sets:
+                yield from (a for a, b in islice(_of_two_clusters(some, others), enough) if (a, b) not in pairs.dismissed)
+            return
         for members in pairs.members.values():
             yield from (a.id for a, b in pairwise(members) if a.cluster_id != b.cluster_id)
         for fingerprint_id, other_id, *_ in pairs.found:
@@ -259,6 +298,17 @@ class Checker:
         for mine, other in (("document_id", "other_id"), ("other_id", "document_id")):
             text = sql.replace("{mine}", mine).replace("{other}", other)
             yield from self.db.rows(self.store.sql(text), parameters)
+
+
+def _of_two_clusters(some: list[Member], others: list[Member]) -> Iterator[tuple[int, int]]:
+    """The ids, earlier and later, of each one of some and one of others that have different labels."""
+    labelled: dict[int, list[Member]] = {}
+    for member in others:
+        labelled.setdefault(member.cluster_id, []).append(member)
+    for a in some:
+        for label, members in labelled.items():
+            if label != a.cluster_id:
+                yield from ((min(a, b).id, max(a, b).id) for b in members)
 
 
 def _reported(problems: Iterator[str]) -> Iterator[str]:
