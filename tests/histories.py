@@ -883,7 +883,7 @@ class Maker:
         return {"keys": [self.rng.choice(self.keys) for _ in range(self.rng.choice([1, 1, 2, 4]))]}
 
     def _dismiss(self, *_: Any) -> dict[str, Any]:
-        a, b = self.rng.sample(self.keys, 2)
+        a, b = self.rng.sample([*range(301, self.fresh + 1), *self.keys], 2)
         return {"a": a, "b": b, "back": self.rng.random() < 0.35}
 
     def _update(self, *_: Any) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 A dismissed pair is no edge of the graph of matches. The pairs go by the ids of their documents, so they survive a rebuild and go
 with either document. The table is made by the first dismissal; `Store.dismisses` says whether an index has it.
 
-Equal copies share a fingerprint. Where two of them are dismissed, the documents of one fingerprint may be in several clusters,
-which nothing else can bring about. The table names these fingerprints.
+Equal copies share a fingerprint, and elsewhere one of them stands for all. Two kinds of fingerprints are exceptions, so the table
+names the fingerprints of each pair. A fingerprint is *touched* if a document of it is in a dismissed pair: a new copy may then match
+what that document does not. It is *torn* if two copies of it are dismissed: its documents may be in several clusters.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ class Dismissed:
     `add`, `among` and `page` may be called."""
 
     TABLE = "dismissed"
+
+    IS_TORN = "EXISTS (SELECT 1 FROM {index}_dismissed AS x WHERE x.fingerprint_id = f.id AND x.other_fingerprint_id = f.id)"
+    """Whether a fingerprint f is torn, in SQL."""
 
     def __init__(self, store: Store, documents: Documents) -> None:
         self.store = store
@@ -55,8 +59,17 @@ class Dismissed:
         return frozenset(self.db.rows(self.store.sql(sql), (apsw.carray(asked),))) if len(asked) else NONE
 
     def torn(self, fingerprint_ids: Iterable[int]) -> set[int]:
-        """Those of the fingerprints of which two copies are dismissed."""
-        sql = "SELECT DISTINCT fingerprint_id FROM {index}_dismissed WHERE fingerprint_id = ?"
+        """Those of the fingerprints that are torn."""
+        sql = "SELECT fingerprint_id FROM {index}_dismissed WHERE fingerprint_id = ?1 AND other_fingerprint_id = ?1 LIMIT 1"
+        return self._those(sql, fingerprint_ids)
+
+    def touched(self, fingerprint_ids: Iterable[int]) -> set[int]:
+        """Those of the fingerprints that are touched."""
+        sql = """SELECT ?1 WHERE EXISTS (SELECT 1 FROM {index}_dismissed WHERE fingerprint_id = ?1)
+                 OR EXISTS (SELECT 1 FROM {index}_dismissed WHERE other_fingerprint_id = ?1)"""
+        return self._those(sql, fingerprint_ids)
+
+    def _those(self, sql: str, fingerprint_ids: Iterable[int]) -> set[int]:
         return {row[0] for row in self.db.rows_of_many(self.store.sql(sql), ((number,) for number in fingerprint_ids))}
 
     def page(self, after: tuple[int, int], now: int, size: int) -> list[tuple[int, int, Key, Key]]:
@@ -83,10 +96,11 @@ class Dismissed:
         """Dismiss a pair; False if it was dismissed already."""
         if not self.store.dismisses:
             self.store.add_table(self.TABLE)
-        sql = """INSERT OR IGNORE INTO {index}_dismissed (document_id, other_id, fingerprint_id, dismissed_at)
-                 VALUES (?, ?, ?, ?)"""
-        copies = a.fingerprint_id if a.fingerprint_id == b.fingerprint_id else None
-        self.db.execute(self.store.sql(sql), (max(a.id, b.id), min(a.id, b.id), copies, now))
+        sql = """INSERT OR IGNORE INTO {index}_dismissed
+                 (document_id, other_id, fingerprint_id, other_fingerprint_id, dismissed_at) VALUES (?, ?, ?, ?, ?)"""
+        later, earlier = (a, b) if a.id > b.id else (b, a)
+        row = later.id, earlier.id, later.fingerprint_id, earlier.fingerprint_id, now
+        self.db.execute(self.store.sql(sql), row)
         return self.db.connection.changes() == 1
 
     def remove(self, a: int, b: int) -> None:
@@ -95,19 +109,18 @@ class Dismissed:
         self.db.execute(self.store.sql(sql), (max(a, b), min(a, b)))
 
     def drop(self, document_id: int) -> set[int]:
-        """Forget the pairs of a document that goes. Returns the fingerprints of which two copies were dismissed."""
+        """Forget the pairs of a document that goes. Returns the fingerprints that were torn by one of them."""
         torn = set()
         for end in ("document_id", "other_id"):
-            sql = f"DELETE FROM {{index}}_dismissed WHERE {end} = ? RETURNING fingerprint_id"
-            torn |= {row[0] for row in self.db.rows(self.store.sql(sql), (document_id,)) if row[0] is not None}
+            sql = f"DELETE FROM {{index}}_dismissed WHERE {end} = ? RETURNING fingerprint_id, other_fingerprint_id"
+            torn |= {a for a, b in self.db.rows(self.store.sql(sql), (document_id,)) if a is not None and a == b}
         return torn
 
     def follow_fingerprints(self) -> None:
-        """Note anew which pairs are equal copies, after documents were given other fingerprints."""
-        sql = """UPDATE {index}_dismissed SET fingerprint_id = (
-                     SELECT a.fingerprint_id FROM {index}_document AS a JOIN {index}_document AS b
-                     ON b.fingerprint_id = a.fingerprint_id
-                     WHERE a.id = {index}_dismissed.document_id AND b.id = {index}_dismissed.other_id)"""
+        """Write the fingerprints of all pairs anew, after documents were given other ones."""
+        sql = """UPDATE {index}_dismissed SET
+                 fingerprint_id = (SELECT d.fingerprint_id FROM {index}_document AS d WHERE d.id = document_id),
+                 other_fingerprint_id = (SELECT d.fingerprint_id FROM {index}_document AS d WHERE d.id = other_id)"""
         self.db.execute(self.store.sql(sql))
 
     def drop_lost(self) -> int:

@@ -82,10 +82,11 @@ class Clusters:
         for document_id, copy, label, is_visible in self.documents.older_copies(first, now):
             batch.add_copy(document_id, copy, label)
             (matched if is_visible else met).add(document_id)
-        for fingerprint_id in self.dismissed.torn({fingerprint_id for _, fingerprint_id in first}) if self.store.dismisses else ():
-            document_id = next(document_id for document_id, number in first if number == fingerprint_id)
-            for copy, label in self.documents.labels(fingerprint_id, document_id):
-                batch.add_copy(document_id, copy, label)
+        if self.store.dismisses:
+            touched = self.dismissed.touched(fingerprint_id for _, fingerprint_id in first)
+            for document_id, fingerprint_id in first:
+                if fingerprint_id in touched:
+                    batch.add(document_id, ALONE + document_id, self.edges.asked_for(document_id, now))
         self.edges.record(batch.edges, now)
         for labels, large in batch.joined():
             self._join(labels, large=large)

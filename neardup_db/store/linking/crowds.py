@@ -32,7 +32,7 @@ class Crowds:
         sql = """SELECT f.crowd FROM {index}_document AS d JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
                  WHERE d.cluster_id = ?"""
         if self.store.dismisses:
-            sql += " AND NOT EXISTS (SELECT 1 FROM {index}_dismissed AS x WHERE x.fingerprint_id = f.id)"
+            sql += f" AND NOT {Dismissed.IS_TORN}"
         if without:
             sql += f" AND f.id NOT IN ({', '.join(map(str, sorted(without)))})"
         return {label for label in labels if self.db.value(self.store.sql(f"{sql} LIMIT 1"), (label,)) == label}

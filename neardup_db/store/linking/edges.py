@@ -143,6 +143,13 @@ class Edges:
                 return _edge(a, b, match.similarity, match.distance)
         return None
 
+    def asked_for(self, document_id: int, now: int) -> list[Neighbour]:
+        """The neighbours of a stored document among the earlier ones."""
+        sql = self.store.sql("SELECT fingerprint_id, group_id FROM {index}_document WHERE id = ?")
+        fingerprint_id, group_id = self.db.rows(sql, (document_id,))[0]
+        sketch = self.search.stored_sketch(document_id, fingerprint_id)
+        return self.with_torn(self.search.neighbours(sketch, group_id, now, document_id), document_id)
+
     def with_torn(self, neighbours: Sequence[Neighbour], before_id: int) -> list[Neighbour]:
         """Neighbours of a document, and of those fingerprints whose copies are in several clusters a document of each."""
         torn = self.search.dismissed.torn({neighbour.fingerprint_id for neighbour in neighbours})

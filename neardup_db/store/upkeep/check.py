@@ -8,6 +8,7 @@ from itertools import islice, pairwise
 from ... import limits
 from ...errors import CorruptIndexError
 from ...values import CheckReport
+from ..asking.dismissed import Dismissed
 from ..asking.documents import EVER
 from ..asking.joins import Member, RangePairs, ranges
 from ..database import checksums
@@ -150,7 +151,7 @@ class Checker:
         )
 
     def _dismissed(self) -> Iterator[str]:
-        """A dismissed pair is two documents, and it says whether they are equal copies, which the crowds rely on."""
+        """A dismissed pair is two documents with their fingerprints, and neither a recorded match nor, of equal copies, in a crowd."""
         if not self.store.dismisses:
             return
         pairs = """SELECT x.document_id || '-' || x.other_id FROM {index}_dismissed AS x
@@ -159,9 +160,10 @@ class Checker:
             f"{pairs} WHERE a.id IS NULL OR b.id IS NULL OR x.document_id <= x.other_id LIMIT :limit",
             "dismissed pairs that are not two documents",
         )
-        copies = "CASE WHEN a.fingerprint_id = b.fingerprint_id THEN a.fingerprint_id END"
         yield from self._few(
-            f"{pairs} WHERE x.fingerprint_id IS NOT {copies} LIMIT :limit", "dismissed pairs with another fingerprint than theirs"
+            f"""{pairs} WHERE x.fingerprint_id IS NOT a.fingerprint_id OR x.other_fingerprint_id IS NOT b.fingerprint_id
+                LIMIT :limit""",
+            "dismissed pairs with other fingerprints than their documents",
         )
         yield from self._few(
             """SELECT m.document_id || '-' || m.other_id FROM {index}_dismissed AS x CROSS JOIN {index}_match AS m
@@ -169,8 +171,7 @@ class Checker:
             "dismissed pairs that are recorded as matches",
         )
         yield from self._few(
-            """SELECT f.id FROM {index}_dismissed AS x CROSS JOIN {index}_fingerprint AS f
-               WHERE f.id = x.fingerprint_id AND f.crowd <> 0 LIMIT :limit""",
+            f"SELECT f.id FROM {{index}}_fingerprint AS f WHERE f.crowd <> 0 AND {Dismissed.IS_TORN} LIMIT :limit",
             "fingerprints in a crowd, of which two copies are dismissed",
         )
 
@@ -186,12 +187,8 @@ class Checker:
         yield from self._few(
             """WITH crowds(label) AS MATERIALIZED (SELECT DISTINCT crowd FROM {index}_fingerprint WHERE crowd <> 0)
                SELECT f.id FROM crowds AS c CROSS JOIN {index}_document AS d CROSS JOIN {index}_fingerprint AS f
-               WHERE d.cluster_id = c.label AND f.id = d.fingerprint_id AND f.crowd = 0 {whole} LIMIT :limit""".replace(
-                "{whole}",
-                "AND NOT EXISTS (SELECT 1 FROM {index}_dismissed AS x WHERE x.fingerprint_id = f.id)"
-                if self.store.dismisses
-                else "",
-            ),
+               WHERE d.cluster_id = c.label AND f.id = d.fingerprint_id AND f.crowd = 0 """
+            f"{f'AND NOT {Dismissed.IS_TORN}' if self.store.dismisses else ''} LIMIT :limit",
             "fingerprints that are not in the crowd of their cluster",
         )
 
