@@ -48,6 +48,7 @@ from .store.exchange.importing import FingerprintFiles
 from .store.layout.opening import Target, open_store
 from .store.layout.sketches import Sketch
 from .store.layout.state import Choices, Store
+from .store.linking.changes import Token
 from .store.linking.clusters import Clusters
 from .store.linking.dismissing import dismiss, undismiss
 from .store.upkeep.backup import back_up
@@ -58,7 +59,7 @@ from .store.writing.columns import Codes, Table
 from .store.writing.ingest import Ingest, IngestOptions
 from .store.writing.writer import Writer
 from .text import TextRules
-from .values import AddReport, CheckReport, Key, Match, Record
+from .values import AddReport, Changes, CheckReport, Key, Match, Record
 
 DEFAULT_NAME = "neardup"
 
@@ -443,6 +444,47 @@ class Index(Reader):
         """Take a `dismiss` back: the two match again if they are alike; False if they were not dismissed. Raises
         KeyNotFoundError, ParameterError for one key twice."""
         return self._decide(undismiss, key_a, key_b)
+
+    def changes(self, since: str | None = None, *, limit: int = 1000) -> Changes:
+        """What changed since an earlier call, whose `token` is given as `since`; at most `limit` changes, all of one state.
+
+        Another system follows the index by asking again and again with the latest token, which it may store: tokens outlive
+        processes. Without `since` everything is told from the beginning, all documents as added. The first call makes the index
+        note changes from then on, in the same transactions: a removed document or one that comes into another cluster costs a row,
+        an added one nothing. The latest million are kept.
+
+        Documents that have expired are told as long as `expire` has not removed them. Clusters are numbered as in the view
+        `neardup_clusters`. Where clusters join, the number of the largest stays; where one is split, its largest part keeps the
+        number; no number is used twice. `limit` bounds the memory: where `more` is true, ask on.
+
+        Raises MismatchError where the changes since the token are not known any more: after `rebuild`, `check(repair=True)` and
+        `forget_changes`, and where more than a million came after it. Then begin again without `since`. ParameterError for what is
+        no token; ReadOnlyError for the first call with read_only=True.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
+        ...     begun = index.changes()
+        ...     added = index.add("a", "chapter one of the report"), index.add("b", "chapter one of the report")
+        ...     changes = index.changes(begun.token)
+        >>> changes.added, changes.removed, changes.clusters
+        (('a', 'b'), (), (('a', 2), ('b', 2)))
+        """
+        token = None if since is None else Token.read(since)
+        limit = check_integer("limit", limit, 1)
+        with self._readers.reading() as reader:
+            if token is not None or reader.store.follows:
+                return reader.clusters.changes.page(token, limit)
+        with self._store.writing():
+            log = self._readers.own.clusters.changes
+            if not self._store.follows:
+                log.begin()
+            return log.page(None, limit)
+
+    def forget_changes(self) -> bool:
+        """Note changes no more, until `changes` is called again without `since`; tokens given before are worth nothing then. False
+        if no changes were noted."""
+        with self._store.writing():
+            return self._readers.own.clusters.changes.forget()
 
     def _decide(self, decide: Callable[[Clusters, Found, Found, int], bool], key_a: Key, key_b: Key) -> bool:
         keys = check_key(key_a, "key_a"), check_key(key_b, "key_b")

@@ -110,6 +110,26 @@ class Document:
         return _facts(shown)
 
 
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What happened to an index since a token. Apply `removed` first, then `added`, then `clusters`.
+
+    removed, added: keys; a document that was replaced is in both. clusters: (key, number of its cluster now, None = in none) of
+    documents that are in another cluster than before, and of added ones that are in one. more: there are more changes; ask on with
+    `token`, which stands behind the last one here.
+    """
+
+    token: str
+    removed: tuple[Key, ...] = ()
+    added: tuple[Key, ...] = ()
+    clusters: tuple[tuple[Key, int | None], ...] = ()
+    more: bool = False
+
+    def __bool__(self) -> bool:
+        """Whether there is any change."""
+        return bool(self.removed or self.added or self.clusters)
+
+
 class Stats(dict[str, Any]):
     """What `Index.stats` returns: a dictionary, which `print` shows line by line and a notebook as a table."""
 

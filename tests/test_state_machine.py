@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 from support import CASES, Case, Model
 
-from neardup_db import DuplicateKeyError, Index, KeyNotFoundError
+from neardup_db import DuplicateKeyError, Index, KeyNotFoundError, MismatchError
 
 KEYS = st.sampled_from(["a", "b", "c", "d", "e", "f", b"a", 1, "1", 2, 3, 4])
 GROUPS = st.sampled_from([None, None, None, "g", 7])
@@ -45,6 +45,9 @@ class IndexMachine(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name) / "index.db"
         self.model = Model(self.case)
+        self.token: str | None = None
+        self.followed: dict[Any, int | None] = {}
+        self.rebuilt = False
         self.index = Index(
             self.path,
             self.case.scheme,
@@ -194,6 +197,28 @@ class IndexMachine(RuleBasedStateMachine):
                 decide(*keys)
         assert {frozenset(pair) for pair in self.index.dismissed()} == self.model.dismissed_keys()
 
+    @rule(limit=st.sampled_from([1, 3, 1000]))
+    def follow(self, limit: int) -> None:
+        """Another system that follows the index has its documents with the numbers of their clusters."""
+        while True:
+            try:
+                page = self.index.changes(self.token, limit=limit)
+            except MismatchError:
+                assert self.rebuilt, "only a rebuild ends a history as short as this"
+                self.rebuilt, self.token, self.followed = False, None, {}
+                continue
+            assert len(page.removed) + len(page.added) <= limit
+            for key in page.removed:
+                del self.followed[key]
+            self.followed |= dict.fromkeys(page.added)
+            assert {key for key, _ in page.clusters} <= self.followed.keys()
+            self.followed |= dict(page.clusters)
+            self.token = page.token
+            if not page.more:
+                break
+        rows = self.index.connection.execute("SELECT key, cluster_id FROM neardup_document").fetchall()
+        assert self.followed == dict(rows)
+
     @rule(data=st.data(), key=KEYS)
     def rolled_back(self, data: st.DataObject, key: Any) -> None:
         """What a failed transaction did has not happened."""
@@ -211,6 +236,7 @@ class IndexMachine(RuleBasedStateMachine):
     @rule()
     def rebuild(self) -> None:
         self.index.rebuild()
+        self.rebuilt = True
 
     # ---- what must hold ------------------------------------------------------------------------------------------
 

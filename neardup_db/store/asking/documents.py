@@ -142,6 +142,11 @@ class Documents:
             raise self._damaged("the table of documents", f"{gone} of {total} have expired")
         return total - gone
 
+    def key(self, document_id: int) -> Key:
+        """The key of a document that is there."""
+        key: Key = self.db.value(self.store.sql("SELECT key FROM {index}_document WHERE id = ?"), (document_id,))
+        return key
+
     def label(self, document_id: int) -> int | None:
         """The label of a document's cluster; None if it is in none."""
         sql = self.store.sql("SELECT cluster_id FROM {index}_document WHERE id = ?")
@@ -293,6 +298,10 @@ class Documents:
     def last_fingerprint_id(self) -> int:
         """The highest id that a fingerprint ever had; ids are never used twice."""
         return self._last_id("fingerprint")
+
+    def last_change(self) -> int:
+        """The highest number that a change ever had."""
+        return self._last_id("change")
 
     def _insert(self, table: str, sql: str, row: tuple[Any, ...]) -> int:
         """Write a row, which gets the next id of its table; returns the id."""

@@ -73,7 +73,7 @@ def _apply_steps(db: Database, name: str, part: str, after: int, newest: int | N
             db.execute(text.replace("{index}", name)).fetchall()
 
 
-OPTIONAL = ("dismissed",)
+OPTIONAL = ("dismissed", "change")
 """Tables that an index gets when they are first wanted; the setting `table.NAME` is 1 from then on."""
 
 
@@ -91,6 +91,12 @@ def create_optional(db: Database, name: str, part: str) -> None:
     """One of OPTIONAL, at the newest version."""
     _apply_steps(db, name, part, 0)
     write_settings(db, name, {f"table.{part}": 1})
+
+
+def drop_optional(db: Database, name: str, part: str) -> None:
+    """Remove one of OPTIONAL."""
+    db.execute(f"DROP TABLE {name}_{part}")
+    db.execute(f"DELETE FROM {name}_setting WHERE name = ?", (f"table.{part}",))
 
 
 def optional_tables(settings: Mapping[str, Any]) -> tuple[str, ...]:

@@ -115,6 +115,8 @@ class Store:
     """Those of `schema.OPTIONAL` that the index has."""
     dismisses: bool
     """Whether pairs of documents may be dismissed (see `asking/dismissed.py`)."""
+    follows: bool
+    """Whether changes are noted (see `linking/changes.py`)."""
     generation: int
     """As in the file when the settings were read; -1 = read them again."""
     outlined: int | None
@@ -183,6 +185,7 @@ class Store:
         self.crowds = self.table.has_crowds and bool(settings["crowds"])
         self.optional = schema.optional_tables(settings)
         self.dismisses = "dismissed" in self.optional
+        self.follows = "change" in self.optional
         parameters = {**scheme.settings(), **rules.settings(), "store_text": self.store_text}
         epoch = self.shared.epoch((settings.get("fingerprints"), *parameters.items()))
         self.sketch_rules = SketchRules(epoch, scheme, rules)
@@ -247,6 +250,11 @@ class Store:
     def add_table(self, part: str) -> None:
         """Make one of `schema.OPTIONAL`, which the index has from now on."""
         schema.create_optional(self.db, self.name, part)
+        self.new_generation()
+
+    def drop_table(self, part: str) -> None:
+        """Remove one of `schema.OPTIONAL`."""
+        schema.drop_optional(self.db, self.name, part)
         self.new_generation()
 
     def setting(self, name: str) -> Any:

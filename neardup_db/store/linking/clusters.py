@@ -8,7 +8,7 @@ their stored fingerprints, all but the largest, since any edge between two parts
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 from operator import itemgetter
 
@@ -19,6 +19,7 @@ from ..asking.joins import Joins
 from ..asking.search import Neighbour, Search
 from ..layout.schema import ALONE
 from ..layout.state import Store
+from .changes import ALL, ChangeLog
 from .crowds import Crowds
 from .edges import EdgeBatch, Edges, UnionFind, choose_edges
 
@@ -34,6 +35,7 @@ class Clusters:
         self.documents = documents
         self.joins = joins
         self.dismissed = search.dismissed
+        self.changes = ChangeLog(store, documents)
         self.edges = Edges(store, documents, search)
         self.crowds = Crowds(store, documents, self.dismissed)
 
@@ -47,7 +49,7 @@ class Clusters:
             neighbours = self.edges.with_torn(neighbours, document_id)
         self.edges.record(choose_edges(document_id, neighbours, lambda label: label), now)
         labels = {neighbour.cluster_id for neighbour in neighbours}
-        self._join(labels | {ALONE + document_id}, large=len(neighbours) >= limits.CROWD)
+        self._join(labels | {ALONE + document_id}, large=len(neighbours) >= limits.CROWD, new_from=document_id)
 
     def connect_many(self, documents: Sequence[Unconnected], new: tuple[int, int] | None, now: int) -> tuple[set[int], set[int]]:
         """Record the edges of documents that are in no cluster yet, and join the clusters that they touch.
@@ -89,7 +91,7 @@ class Clusters:
                     batch.add(document_id, ALONE + document_id, self.edges.asked_for(document_id, now))
         self.edges.record(batch.edges, now)
         for labels, large in batch.joined():
-            self._join(labels, large=large)
+            self._join(labels, large=large, new_from=documents[0][0])
         return matched, met - matched
 
     def join_two(self, a: int, b: int) -> None:
@@ -98,11 +100,12 @@ class Clusters:
         if min(labels) >= ALONE:  # the id of either may be the label of a cluster that it was in
             self._label([a, b], self._new_label())
         elif len(labels) > 1:
-            self._join(labels, large=False)
+            self._join(labels, large=False, new_from=ALL)
 
-    def _join(self, labels: set[int], *, large: bool) -> None:
+    def _join(self, labels: set[int], *, large: bool, new_from: int) -> None:
         """Make one cluster of several. The smaller ones take the largest one's label; where none has a label, the newest
-        document's id becomes it: that one is just added, so its id never was a label. large: make the cluster a crowd."""
+        document's id becomes it: that one is just added, so its id never was a label. large: make the cluster a crowd.
+        new_from: documents from this id on are just added, so that their label is no change."""
         self.documents.require_numbers(labels)
         named = {label for label in labels if label < ALONE}
         crowds = self.crowds.among(named)
@@ -113,10 +116,16 @@ class Clusters:
         if crowds or (large and self.store.table.has_crowds):
             self.crowds.gather(largest, labels - {largest} if largest in crowds else labels)
         sql = self.store.sql("UPDATE {index}_document SET cluster_id = ? WHERE cluster_id = ?")
-        self.db.execute_many(sql, [(largest, label) for label in named if label != largest])
-        self._label([label - ALONE for label in labels if label >= ALONE], largest)
+        smaller = [label for label in named if label != largest]
+        if self.store.follows:
+            for label in smaller:
+                self.changes.note_relabelled(label)
+        self.db.execute_many(sql, [(largest, label) for label in smaller])
+        self._label([label - ALONE for label in labels if label >= ALONE], largest, new_from)
 
-    def _label(self, document_ids: Iterable[int], label: int | None) -> None:
+    def _label(self, document_ids: Sequence[int], label: int | None, new_from: int = ALL) -> None:
+        if self.store.follows:
+            self.changes.note_moved(document_id for document_id in document_ids if document_id < new_from)
         sql = self.store.sql("UPDATE {index}_document SET cluster_id = ? WHERE id = ?")
         self.db.execute_many(sql, [(label, document_id) for document_id in document_ids])
 
@@ -145,6 +154,8 @@ class Clusters:
                 self.edges.drop(document_id)
             if self.store.dismisses:
                 torn |= self.dismissed.drop(document_id)
+            if self.store.follows:
+                self.changes.note_removed([(document_id, self.documents.key(document_id))])
             self.db.execute(self.store.sql("DELETE FROM {index}_document WHERE id = ?"), (document_id,))
             if fingerprint_id is not None:
                 self.documents.drop_unused_fingerprint(fingerprint_id)

@@ -44,7 +44,7 @@ class Checker:
             return CheckReport(tuple(problems))
         damaged = self.damaged()
         problems += shown("fingerprints whose value is damaged", damaged)
-        for part in (self._fingerprints, self._documents, self._letters, self._counters, self._dismissed, self._crowds):
+        for part in (self._fingerprints, self._documents, self._letters, self._counters, self._dismissed, self._changes, self._crowds):
             problems += _reported(part())
         if not damaged:  # candidate rows are computed from values, so damaged values say nothing about them
             problems += _reported(self._candidates())
@@ -173,6 +173,21 @@ class Checker:
         yield from self._few(
             f"SELECT f.id FROM {{index}}_fingerprint AS f WHERE f.crowd <> 0 AND {Dismissed.IS_TORN} LIMIT :limit",
             "fingerprints in a crowd, of which two copies are dismissed",
+        )
+
+    def _changes(self) -> Iterator[str]:
+        """A document whose change is noted is there, unless it is noted as removed: others follow the index by these rows."""
+        if not self.store.follows:
+            return
+        yield from self._few(
+            """SELECT c.number FROM {index}_change AS c
+               WHERE (c.key IS NULL) = (c.document_id NOT IN (SELECT id FROM {index}_document)) LIMIT :limit""",
+            "changes of documents that are not there, or that are there and noted as removed",
+        )
+        yield from self._few(
+            """SELECT name || ' ' || quote(value) FROM {index}_setting
+               WHERE name IN ('change_log', 'changes_trimmed') AND typeof(value) <> 'integer' LIMIT :limit""",
+            "settings of the log of changes that are no numbers",
         )
 
     def _crowds(self) -> Iterator[str]:

@@ -131,3 +131,4 @@ def refile(store: Store, clusters: Clusters, now: int, step: Callable[[int], Any
         done += len(added)
         step(done)
     take_apart(clusters, now)
+    clusters.changes.begin_again()
