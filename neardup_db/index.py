@@ -450,16 +450,16 @@ class Index(Reader):
 
         Another system follows the index by asking again and again with the latest token, which it may store: tokens outlive
         processes. Without `since` everything is told from the beginning, all documents as added. The first call makes the index
-        note changes from then on, in the same transactions: a removed document or one that comes into another cluster costs a row,
-        an added one nothing. The latest million are kept.
+        note changes from then on, in the same transactions. A document that is removed, or that comes into another cluster, costs
+        a row, an added one nothing. The latest million rows are kept. Where `more` is true, ask on.
 
         Documents that have expired are told as long as `expire` has not removed them. Clusters are numbered as in the view
-        `neardup_clusters`. Where clusters join, the number of the largest stays; where one is split, its largest part keeps the
-        number; no number is used twice. `limit` bounds the memory: where `more` is true, ask on.
+        `neardup_clusters`: where clusters join, the number of the largest stays (sizes are compared up to 1,000); where one is
+        split, its largest part keeps the number; a number that is gone does not come again.
 
         Raises MismatchError where the changes since the token are not known any more: after `rebuild`, `check(repair=True)` and
-        `forget_changes`, and where more than a million came after it. Then begin again without `since`. ParameterError for what is
-        no token; ReadOnlyError for the first call with read_only=True.
+        `forget_changes`, and where more than a million came after it. Then begin again without `since`. Raises ParameterError for
+        what is no token, ReadOnlyError for the first call with read_only=True.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
@@ -481,8 +481,8 @@ class Index(Reader):
             return log.page(None, limit)
 
     def forget_changes(self) -> bool:
-        """Note changes no more, until `changes` is called again without `since`; tokens given before are worth nothing then. False
-        if no changes were noted."""
+        """Note changes no more, until `changes` is called without `since` again; earlier tokens are of no use then. False if no
+        changes were noted."""
         with self._store.writing():
             return self._readers.own.clusters.changes.forget()
 

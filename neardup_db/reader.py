@@ -299,8 +299,8 @@ class Reader:
             return reader.clusters.listing(min_size, clock.now_ms())
 
     def dismissed(self) -> Iterator[tuple[Key, Key]]:
-        """The pairs of documents that were dismissed as duplicates of each other (`Index.dismiss`), lazily: the key of the earlier
-        document, then that of the later one, in the order of the later ones."""
+        """The pairs of keys that were dismissed (`Index.dismiss`), lazily: the earlier document first, in the order of the later
+        ones."""
         self._store.db.require_open()
         return self._dismissed()
 

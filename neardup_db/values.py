@@ -115,8 +115,8 @@ class Changes:
     """What happened to an index since a token. Apply `removed` first, then `added`, then `clusters`.
 
     removed, added: keys; a document that was replaced is in both. clusters: (key, number of its cluster now, None = in none) of
-    documents that are in another cluster than before, and of added ones that are in one. more: there are more changes; ask on with
-    `token`, which stands behind the last one here.
+    documents that are in another cluster than before, and of added ones that are in one. more: there are more changes; ask on
+    with `token`, which stands behind the last one here.
     """
 
     token: str

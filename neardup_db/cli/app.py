@@ -38,6 +38,9 @@ COMMANDS = {
     "check": ("change", "Check that INDEX is in order."),
     "expire": ("change", "Remove expired documents."),
     "rebuild": ("change", "Rebuild the tables of INDEX."),
+    "dismiss": ("review", "Say that two documents are not duplicates."),
+    "undismiss": ("review", "Take a dismiss back."),
+    "changes": ("review", "Print what changed in INDEX since a token."),
     "sql": ("sql", "Run an SQL statement on INDEX; without one, an SQL shell."),
 }
 """Of each command its module, which is imported when the command runs, and what `neardup --help` says of it."""

@@ -3,9 +3,9 @@
 A dismissed pair is no edge of the graph of matches. The pairs go by the ids of their documents, so they survive a rebuild and go
 with either document. The table is made by the first dismissal; `Store.dismisses` says whether an index has it.
 
-Equal copies share a fingerprint, and elsewhere one of them stands for all. Two kinds of fingerprints are exceptions, so the table
-names the fingerprints of each pair. A fingerprint is *touched* if a document of it is in a dismissed pair: a new copy may then match
-what that document does not. It is *torn* if two copies of it are dismissed: its documents may be in several clusters.
+Equal copies share a fingerprint, and one of them stands for all. Two kinds of fingerprints are exceptions, so the table names the
+fingerprints of each pair. A fingerprint is *touched* if a document of it is in a dismissed pair: a new copy may match what that
+document does not. It is *torn* if two copies of it are dismissed: its documents may be in several clusters.
 """
 
 from __future__ import annotations

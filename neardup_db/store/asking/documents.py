@@ -150,12 +150,14 @@ class Documents:
     def label(self, document_id: int) -> int | None:
         """The label of a document's cluster; None if it is in none."""
         sql = self.store.sql("SELECT cluster_id FROM {index}_document WHERE id = ?")
-        return self.require_numbers([self.db.value(sql, (document_id,))])[0]
+        label: int | None = self.require_numbers([self.db.value(sql, (document_id,))])[0]
+        return label
 
     def label_of(self, fingerprint_id: int) -> int | None:
         """The label of the cluster of a document of a fingerprint; None if it is in none, or there is no such document."""
         sql = self.store.sql("SELECT cluster_id FROM {index}_document WHERE fingerprint_id = ? LIMIT 1")
-        return self.require_numbers([self.db.value(sql, (fingerprint_id,))])[0]
+        label: int | None = self.require_numbers([self.db.value(sql, (fingerprint_id,))])[0]
+        return label
 
     def labels(self, fingerprint_id: int, before_id: int) -> list[tuple[int, int]]:
         """(newest document, label) of each cluster that the documents of a fingerprint before one are in."""

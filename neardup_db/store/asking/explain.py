@@ -125,8 +125,8 @@ def _between(search: Search, a: Found, b: Found, now: int) -> tuple[Key, ...] | 
                     continue
                 mine[row.id], keys[row.id] = document_id, row.key
                 if row.id in others:
-                    left, right = _way(before[0], row.id), _way(before[1], row.id)
-                    return tuple(keys[number] for number in (*reversed(left[:-1]), *right[1:-1]))
+                    way = [*reversed(_way(before[0], row.id)), *_way(before[1], row.id)[1:]]
+                    return tuple(keys[number] for number in way[1:-1])
                 further.append(row.id)
         ends[side] = further
     return None

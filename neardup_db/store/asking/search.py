@@ -100,9 +100,7 @@ class Search:
         query = self.store.query(frame, verify, "", "" if limit is None else " LIMIT +:limit")
         return self.answer(query, parameters)
 
-    def matches_of(
-        self, document_id: int, sketch: Sketch, group_id: int, now: int, question: Question = USUAL
-    ) -> list[MatchRow]:
+    def matches_of(self, document_id: int, sketch: Sketch, group_id: int, now: int, question: Question = USUAL) -> list[MatchRow]:
         """`matches` of a stored document, without itself and without those that are dismissed as its duplicates."""
         without = self.dismissed.of(document_id) if self.store.dismisses else ()
         if not without:

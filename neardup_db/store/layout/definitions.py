@@ -29,7 +29,7 @@ class Definition(NamedTuple):
 
 
 def expected(name: str, table: str | None, optional: tuple[str, ...] = ()) -> Mapping[str, Definition]:
-    """What an index of this name has, by name; `table`: its candidate table, `optional`: those of `schema.OPTIONAL` that it has."""
+    """What an index of this name has, by name; table: its candidate table; optional: those of `schema.OPTIONAL` that it has."""
     return _made(name, table, schema.SCHEMA_VERSION, optional)
 
 

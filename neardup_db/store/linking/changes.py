@@ -1,10 +1,11 @@
 """What changed since a token: documents that were added or removed, and those that are in another cluster.
 
 Ids of documents ascend and are never used twice, so what was added needs no log. Removed documents and new labels are noted in a
-table, of each document the latest change only. The table is made when somebody first asks; `Store.follows` says whether it is there.
+table, of each document the latest change only. The table is made when somebody first asks; `Store.follows` says whether it is
+there.
 
-A token is a place in that history: the number of the log, the last change and the last document that were told. A rebuild or a repair
-gives clusters other labels, so it begins a new log, and so does `forget`.
+A token is a place in that history: the number of the log, the last change and the last document that were told. A rebuild or a
+repair gives clusters other labels, so a new log begins.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ class ChangeLog:
 
     def page(self, since: Token | None, limit: int) -> Changes:
         """At most `limit` changes after a token, None = before everything; all of one state."""
-        log = self.store.setting("change_log") if self.store.follows else None
+        log: int = self.store.setting("change_log") if self.store.follows else -1
         token = Token(log, self.documents.last_change(), 0) if since is None else since
         self._require_known(token, log)
         sql = """SELECT c.number, c.document_id, c.key, d.key, d.cluster_id FROM {index}_change AS c
@@ -135,9 +136,9 @@ class ChangeLog:
             more=more,
         )
 
-    def _require_known(self, token: Token, log: int | None) -> None:
+    def _require_known(self, token: Token, log: int) -> None:
         if token.log != log:
-            why = "the index was rebuilt or repaired since, which numbers its clusters anew, or its changes are not noted any more"
+            why = "the index was rebuilt or repaired since, which gives clusters other numbers, or its changes were forgotten"
         elif token.number < self.store.setting("changes_trimmed"):
             why = f"only the latest {limits.CHANGES_KEPT:,} changes are kept"
         elif token.number > self.documents.last_change():

@@ -1,13 +1,13 @@
 """Crowds: clusters so large that their rows stand apart in the candidate table.
 
 The rows of a crowd carry its label, so an added document takes a few rows of each crowd in its buckets instead of all of them.
-All fingerprints of a cluster belong to its crowd, or none does. Only torn fingerprints, of which two copies are dismissed, belong to
-none: their documents may be in several clusters.
+All fingerprints of a cluster belong to its crowd, or none does. Only torn fingerprints, of which two copies are dismissed, belong
+to none: their documents may be in several clusters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 from ... import limits
 from ..asking.dismissed import Dismissed
@@ -25,7 +25,7 @@ class Crowds:
         self.documents = documents
         self.dismissed = dismissed
 
-    def among(self, labels: set[int], without: set[int] = frozenset()) -> set[int]:
+    def among(self, labels: set[int], without: Set[int] = frozenset()) -> set[int]:
         """Those of the labels whose cluster is a crowd; without: fingerprints that do not tell, as torn ones do not."""
         if not self.store.crowds:
             return set()

@@ -1,7 +1,7 @@
 """What a person's word does to matches and clusters: a dismissed pair is no edge of the graph of matches.
 
-Whatever else adds an edge adds it for a new document, of which no pair is dismissed. So clusters only have to be taken apart when a
-pair is dismissed, and after a rebuild, which connects documents as if none were.
+Whatever else adds an edge adds it for a new document, of which no pair is dismissed. So clusters only have to be taken apart when
+a pair is dismissed, and after a rebuild, which connects documents as if none were.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from ..asking.documents import EVER, Found
-from ..layout.schema import ALONE
+from ..asking.documents import Found
 from .clusters import Clusters
 
 
@@ -20,8 +19,9 @@ def dismiss(clusters: Clusters, a: Found, b: Found, now: int) -> bool:
         return False
     if a.fingerprint_id is not None and a.fingerprint_id == b.fingerprint_id:
         clusters.crowds.release([a.fingerprint_id])
-    if clusters.edges.remove(a.id, b.id):
-        clusters.mend(clusters.documents.label(a.id), {a.id, b.id}, now)
+    label = clusters.documents.label(a.id)
+    if clusters.edges.remove(a.id, b.id) and label is not None:
+        clusters.mend(label, {a.id, b.id}, now)
     return True
 
 
@@ -41,7 +41,8 @@ def undismiss(clusters: Clusters, a: Found, b: Found, now: int) -> bool:
 
 
 def adopt(clusters: Clusters, pairs: Iterable[tuple[Found, Found]], now: int) -> int:
-    """Dismiss many pairs at once, of documents that were taken over from elsewhere; returns how many were not yet dismissed."""
+    """Dismiss many pairs at once, of documents that were taken over from elsewhere and are connected already; returns how many
+    were not yet dismissed."""
     added = 0
     for a, b in pairs:
         if clusters.dismissed.add(a, b, now):

@@ -44,7 +44,8 @@ class Checker:
             return CheckReport(tuple(problems))
         damaged = self.damaged()
         problems += shown("fingerprints whose value is damaged", damaged)
-        for part in (self._fingerprints, self._documents, self._letters, self._counters, self._dismissed, self._changes, self._crowds):
+        parts = self._fingerprints, self._documents, self._letters, self._counters, self._dismissed, self._changes, self._crowds
+        for part in parts:
             problems += _reported(part())
         if not damaged:  # candidate rows are computed from values, so damaged values say nothing about them
             problems += _reported(self._candidates())
@@ -151,7 +152,7 @@ class Checker:
         )
 
     def _dismissed(self) -> Iterator[str]:
-        """A dismissed pair is two documents with their fingerprints, and neither a recorded match nor, of equal copies, in a crowd."""
+        """A dismissed pair is two documents with their fingerprints and no recorded match. Of equal copies it is in no crowd."""
         if not self.store.dismisses:
             return
         pairs = """SELECT x.document_id || '-' || x.other_id FROM {index}_dismissed AS x
