@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -517,3 +520,41 @@ def test_reading_only_cannot_dismiss(path: Path) -> None:
         assert pairs(index) == LEFT
     with Index(path, read_only=True) as index, pytest.raises(MismatchError, match="Begin again"):
         index.changes("0123456789abcdef-1-1")
+
+
+# ---- docs/examples/review.py ---------------------------------------------------------------------------------------------
+
+EXAMPLE = Path(__file__).resolve().parents[1] / "docs" / "examples" / "review.py"
+
+
+def example(*arguments: Any, answers: str = "") -> list[str]:
+    """The last lines of what the example prints."""
+    words = [sys.executable, str(EXAMPLE), *map(str, arguments)]
+    done = subprocess.run(words, input=answers, capture_output=True, text=True, check=True)
+    return [line.removeprefix("duplicates (d), not (n), end (anything else): ") for line in done.stdout.splitlines()]
+
+
+def test_the_example_shows_itself() -> None:
+    """One pair is confirmed and two are dismissed; the other database follows."""
+    assert example() == [
+        "6 rows to begin with",
+        "{'duplicates': 1, 'not': 2}",
+        "1 row changed",
+        "[('north', 1), ('north again', 1), ('south', 0)]",
+    ]
+
+
+def test_the_example_asks_nothing_twice(path: Path, tmp_path: Path) -> None:
+    """A review goes on where it was ended, and after a rebuild the other database is what the index is."""
+    own = tmp_path / "review.db"
+    assert example(path, own, answers="d\nn\nx\n")[-2:] == ["{'duplicates': 1, 'not': 1}", "8 changes followed"]
+    with Index(path) as index:
+        left = len(LEFT) - 2
+        index.rebuild()
+        truth = numbers(index)
+        assert len(list(index.dismissed())) == 3
+    assert example(path, own, answers="d\n" * 9)[-2] == f"{{'duplicates': {left}, 'not': 0}}"
+    connection = sqlite3.connect(own)
+    assert dict(connection.execute("SELECT key, cluster FROM mirror").fetchall()) == truth
+    assert connection.execute("SELECT count(*) FROM confirmed").fetchone() == (left + 1,)
+    connection.close()

@@ -39,7 +39,7 @@ COMMANDS = {
     "expire": ("change", "Remove expired documents."),
     "rebuild": ("change", "Rebuild the tables of INDEX."),
     "dismiss": ("review", "Say that two documents are not duplicates."),
-    "undismiss": ("review", "Take a dismiss back."),
+    "undismiss": ("review", "Take back that two documents are not duplicates."),
     "changes": ("review", "Print what changed in INDEX since a token."),
     "sql": ("sql", "Run an SQL statement on INDEX; without one, an SQL shell."),
 }

@@ -54,9 +54,9 @@ def dismiss(index_path: Path, keys: tuple[str, ...], listing: bool, name: str, k
 @key_type_option
 @json_option
 def undismiss(index_path: Path, keys: tuple[str, ...], name: str, key_type: str, as_json: bool) -> int:
-    """Take a dismiss back: the two documents match again if they are alike.
+    """Take back that two documents are not duplicates.
 
-    Exit code 1 if they were not dismissed.
+    They match again if they are alike. Exit code 1 if they were not dismissed.
 
     \b
     neardup undismiss articles.db a1 a2
@@ -92,9 +92,9 @@ def _decide(
 @name_option
 @json_option
 def changes(index_path: Path, since: str | None, forget: bool, name: str, as_json: bool) -> int:
-    """Print what changed in INDEX since a token: documents removed and added, and the numbers of their clusters.
+    """Print what changed in INDEX since a token.
 
-    The last line is the token for the next call. The first call makes INDEX note changes. Exit code 1 if nothing changed.
+    Prints the documents that were removed and added, and the numbers of their clusters. The last line is the token for the next call. The first call makes INDEX note changes. Exit code 1 if nothing changed.
 
     \b
     neardup changes articles.db
