@@ -94,7 +94,8 @@ def _decide(
 def changes(index_path: Path, since: str | None, forget: bool, name: str, as_json: bool) -> int:
     """Print what changed in INDEX since a token.
 
-    Prints the documents that were removed and added, and the numbers of their clusters. The last line is the token for the next call. The first call makes INDEX note changes. Exit code 1 if nothing changed.
+    Prints the documents that were removed and added, and the numbers of their clusters. The last line is the token for the next
+    call. The first call makes INDEX note changes. Exit code 1 if nothing changed.
 
     \b
     neardup changes articles.db
