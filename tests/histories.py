@@ -32,6 +32,7 @@ from neardup_db import (
     Index,
     KeyNotFoundError,
     MinHash,
+    MismatchError,
     SimHash,
     TextRules,
     limits,
@@ -191,6 +192,8 @@ class Player:
         self.inside = [0, 0]  # `transaction()` blocks of each Index object
         self.bound: set[int] = set()  # those that have rebuilt, and so refuse what another one makes of the file
         self.connection: apsw.Connection | None = None
+        self.token: str | None = None
+        self.followed: dict[Any, int | None] = {}
         CLOCK.now = START
         self._create()
 
@@ -426,6 +429,25 @@ class Player:
         except KeyNotFoundError:
             found = "missing"
         self.same("dismiss", found, expected)
+
+    def do_follow(self, who: int, limit: int) -> None:
+        """Another system, which follows the index by `changes`, asks on; after a rebuild it begins again. Outside of
+        transactions: a token of one that is rolled back is worth nothing."""
+        if self.open or self.pinned or self.loading >= 0:
+            return
+        index, more = self.indexes[who], True
+        while more:
+            try:
+                page = index.changes(self.token, limit=limit)
+            except MismatchError:
+                self.token, self.followed = None, {}
+                continue
+            for key in page.removed:
+                self.followed.pop(key, None)
+            self.followed |= {**dict.fromkeys(page.added), **dict(page.clusters)}
+            self.token, more = page.token, page.more
+        rows = index.connection.execute("SELECT key, cluster_id FROM neardup_document").fetchall()
+        self.same("follow", self.followed, dict(rows))
 
     def do_update(self, who: int, key: Any, expires: int | None) -> None:
         """A document gets another end."""
@@ -815,14 +837,14 @@ class Maker:
     def _operation(self, depth: int, who: int | None, loading: bool) -> Operation:
         weights = {
             "add": 10, "add_if_new": 3, "add_many": 6, "delete": 4, "update": 2, "expire": 3, "keep_newest": 1, "query": 2,
-            "contains": 1, "transaction": 3, "clock": 3, "dismiss": 5,
+            "contains": 1, "transaction": 3, "clock": 3, "dismiss": 5, "follow": 2,
         }  # fmt: skip
         if self.chained:
             weights |= {"add": 16, "add_many": 8, "delete": 2, "clock": 5}
         if self.theme == "crowd":
             weights = {
                 "add": 24, "add_if_new": 1, "add_many": 4, "delete": 1, "update": 1, "expire": 1, "query": 1, "clock": 6,
-                "transaction": 1, "dismiss": 4,
+                "transaction": 1, "dismiss": 4, "follow": 2,
             }  # fmt: skip
         elif not loading:
             weights |= {"sql": 3, "rebuild": 2, "check": 1, "reopen": 2, "pinned": 1}
@@ -885,6 +907,9 @@ class Maker:
     def _dismiss(self, *_: Any) -> dict[str, Any]:
         a, b = self.rng.sample([*range(301, self.fresh + 1), *self.keys], 2)
         return {"a": a, "b": b, "back": self.rng.random() < 0.35}
+
+    def _follow(self, *_: Any) -> dict[str, Any]:
+        return {"limit": self.rng.choice([1, 3, 1000])}
 
     def _update(self, *_: Any) -> dict[str, Any]:
         return {"key": self.rng.choice(self.keys), "expires": self.rng.choice(self.times)}

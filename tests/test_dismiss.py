@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -292,15 +293,43 @@ def test_dismissing_inside_the_records_of_a_load() -> None:
         assert index.clusters() == [] and index.check().ok
 
 
-def test_many_words_at_once() -> None:
-    """Pairs that are taken over from elsewhere are dismissed together, those that are known are not counted."""
+@pytest.mark.parametrize("by_sql", [False, True])
+def test_a_first_word_that_is_taken_back_inside_a_load(by_sql: bool) -> None:
+    """A load goes on without the table that a nested transaction had made, however that was rolled back."""
     with Index(":memory:", SETS, text=WORDS) as index:
-        index.add_many((n, "oak elm ash") for n in range(6))
+
+        def records() -> Iterator[tuple[str, str]]:
+            yield "a", "oak elm"
+            yield "b", "oak elm"
+            if by_sql:
+                index.connection.execute("SAVEPOINT own")
+                index.dismiss("a", "b")
+                index.connection.execute("ROLLBACK TO own; RELEASE own")
+            else:
+                with suppress(ZeroDivisionError), index.transaction():
+                    index.dismiss("a", "b")
+                    raise ZeroDivisionError
+            yield "c", "oak elm"
+            yield "d", "oak elm fir"
+
+        index.add_many(records())
+        assert clusters(index) == [("a", "b", "c", "d")] and list(index.dismissed()) == [] and index.check().ok
+
+
+def test_many_words_at_once() -> None:
+    """Pairs that are taken over from another index are dismissed together, those that are known are not counted."""
+    with Index(":memory:", SETS, text=WORDS) as index, Index(":memory:", SETS, text=WORDS) as other:
+        assert list(other._readers.own.search.dismissed.pairs()) == []
+        for one in (index, other):
+            one.add_many((n, "oak elm ash") for n in range(6))
+        for a, b in itertools.combinations(range(5), 2):
+            other.dismiss(a, b)
         index.dismiss(0, 1)
         reader = index._readers.own
         with index._store.writing():
-            found = [reader.found(n, 0) for n in range(6)]
-            assert adopt(reader.clusters, itertools.combinations(found[:5], 2), 0) == 9
+            found = {number: reader.found(number - 1, 0) for number in range(1, 7)}  # the documents have the same ids in both
+            pairs_of_other = other._readers.own.search.dismissed.pairs()
+            assert adopt(reader.clusters, ((found[a], found[b]) for a, b in pairs_of_other), 0) == 9
         assert clusters(index) == [tuple(range(6))] and pairs(index) == {(n, 5) for n in range(5)}
         assert index.check().ok
 

@@ -17,8 +17,7 @@ def dismiss(clusters: Clusters, a: Found, b: Found, now: int) -> bool:
     """Take the edge between two documents out of the graph for good; False if it was taken out already."""
     if not clusters.dismissed.add(a, b, now):
         return False
-    if a.fingerprint_id is not None and a.fingerprint_id == b.fingerprint_id:
-        clusters.crowds.release([a.fingerprint_id])
+    clusters.crowds.release(_shared(a, b))
     label = clusters.documents.label(a.id)
     if clusters.edges.remove(a.id, b.id) and label is not None:
         clusters.mend(label, {a.id, b.id}, now)
@@ -35,8 +34,7 @@ def undismiss(clusters: Clusters, a: Found, b: Found, now: int) -> bool:
             clusters.edges.record([edge], now)
             clusters.join_two(a.id, b.id)
     clusters.dismissed.remove(a.id, b.id)  # after the clusters are one: until now the crowds knew which fingerprints are torn
-    if a.fingerprint_id is not None and a.fingerprint_id == b.fingerprint_id:
-        clusters.crowds.settle({a.fingerprint_id})
+    clusters.crowds.settle(_shared(a, b))
     return True
 
 
@@ -47,11 +45,15 @@ def adopt(clusters: Clusters, pairs: Iterable[tuple[Found, Found]], now: int) ->
     for a, b in pairs:
         if clusters.dismissed.add(a, b, now):
             added += 1
-            if a.fingerprint_id is not None and a.fingerprint_id == b.fingerprint_id:
-                clusters.crowds.release([a.fingerprint_id])
+            clusters.crowds.release(_shared(a, b))
     if added:
         take_apart(clusters, now)
     return added
+
+
+def _shared(a: Found, b: Found) -> set[int]:
+    """The fingerprint of two equal copies; nothing of others."""
+    return {number for number in (a.fingerprint_id,) if number is not None and number == b.fingerprint_id}
 
 
 def take_apart(clusters: Clusters, now: int) -> None:
