@@ -30,6 +30,7 @@ from .store.database.open import extension_path, load
 from .text import TextRules
 from .values import (
     AddReport,
+    Changes,
     CheckReport,
     Cluster,
     Document,
@@ -46,7 +47,7 @@ from .values import (
 __version__: str = text_of(lib.nd_version())
 
 __all__ = [
-    "AddReport", "BinaryCode", "BitSampling", "BottomK", "BusyError", "CheckReport", "ClosedError", "Cluster",
+    "AddReport", "BinaryCode", "BitSampling", "BottomK", "BusyError", "Changes", "CheckReport", "ClosedError", "Cluster",
     "CorruptIndexError", "DiskFullError", "Document", "DuplicateKeyError", "Explanation", "FormatError", "Index", "Key",
     "KeyNotFoundError", "Match", "MatchExplanation", "MinHash", "MismatchError", "NearDupError", "Pair", "ParameterError",
     "ReadOnlyError", "ShortTextsWarning", "SimHash", "Skipped", "Stats", "SyncReport",

@@ -42,6 +42,7 @@ from .reader import Reader
 from .schemes.base import Scheme
 from .schemes.codes import Code, CodeRows
 from .store.asking import statistics
+from .store.asking.documents import Found
 from .store.asking.question import Question
 from .store.database.connection import Database
 from .store.database.errors import translated
@@ -52,6 +53,9 @@ from .store.layout.following import Following
 from .store.layout.opening import Target, open_store
 from .store.layout.sketches import Sketch
 from .store.layout.state import Choices, Store
+from .store.linking.changes import Token
+from .store.linking.clusters import Clusters
+from .store.linking.dismissing import dismiss, undismiss
 from .store.upkeep.backup import back_up
 from .store.upkeep.check import Checker
 from .store.upkeep.rebuild import rebuild
@@ -60,7 +64,7 @@ from .store.writing.columns import Codes, Table
 from .store.writing.ingest import Ingest, IngestOptions
 from .store.writing.writer import Writer
 from .text import TextRules
-from .values import AddReport, CheckReport, Key, Match, Record, SyncReport
+from .values import AddReport, Changes, CheckReport, Key, Match, Record, SyncReport
 
 DEFAULT_NAME = "neardup"
 
@@ -562,6 +566,79 @@ class Index(Reader):
             now = clock.now_ms()
             sql = "SELECT id FROM {index}_document WHERE {visible} ORDER BY id DESC LIMIT -1 OFFSET ?"
             return self._readers.own.clusters.remove([row[0] for row in self._store.db.rows(self._store.sql(sql), (now, n))], now)
+
+    # ---- a person's word -----------------------------------------------------------------------------------------------
+
+    def dismiss(self, key_a: Key, key_b: Key) -> bool:
+        """Say that two documents are not duplicates of each other; False if that was said before.
+
+        From then on the two are in no `matches`, `pairs()` or recorded match, and their cluster is split unless other documents
+        connect them (`explain_match` names these). That holds through `rebuild`, until `undismiss`, or until one of the two is
+        deleted or replaced, which makes it another document. Two that do not match may be dismissed too, in case they will under
+        other settings. Questions about a text find both as before. Raises KeyNotFoundError, ParameterError for one key twice.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
+        ...     added = index.add("a", "chapter one of the report"), index.add("b", "chapter one of the report")
+        ...     index.dismiss("a", "b"), index.matches("a"), index.clusters(), list(index.dismissed())
+        (True, [], [], [('a', 'b')])
+        """
+        return self._decide(dismiss, key_a, key_b)
+
+    def undismiss(self, key_a: Key, key_b: Key) -> bool:
+        """Take a `dismiss` back: the two match again if they are alike; False if they were not dismissed. Raises
+        KeyNotFoundError, ParameterError for one key twice."""
+        return self._decide(undismiss, key_a, key_b)
+
+    def changes(self, since: str | None = None, *, limit: int = 1000) -> Changes:
+        """What changed since an earlier call, whose `token` is given as `since`; at most `limit` changes, all of one state.
+
+        Another system follows the index by asking again and again with the latest token, which it may store: tokens outlive
+        processes. Without `since` everything is told from the beginning, all documents as added. The first call makes the index
+        note changes from then on, in the same transactions. A document that is removed, or that comes into another cluster, costs
+        a row, an added one nothing. The latest million rows are kept. Where `more` is true, ask on.
+
+        Documents that have expired are told as long as `expire` has not removed them. Clusters are numbered as in the view
+        `neardup_clusters`: where clusters join, the number of the largest stays (sizes are compared up to 1,000); where one is
+        split, its largest part keeps the number; a number that is gone does not come again.
+
+        Raises MismatchError where the changes since the token are not known any more: after `rebuild`, `check(repair=True)` and
+        `forget_changes`, and where more than a million came after it. Then begin again without `since`. Raises ParameterError for
+        what is no token, ReadOnlyError for the first call with read_only=True.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
+        ...     begun = index.changes()
+        ...     added = index.add("a", "chapter one of the report"), index.add("b", "chapter one of the report")
+        ...     changes = index.changes(begun.token)
+        >>> changes.added, changes.removed, changes.clusters
+        (('a', 'b'), (), (('a', 2), ('b', 2)))
+        """
+        token = None if since is None else Token.read(since)
+        limit = check_integer("limit", limit, 1)
+        with self._readers.reading() as reader:
+            if token is not None or reader.store.follows:
+                return reader.clusters.changes.page(token, limit)
+        with self._store.writing():
+            log = self._readers.own.clusters.changes
+            if not self._store.follows:
+                log.begin()
+            return log.page(None, limit)
+
+    def forget_changes(self) -> bool:
+        """Note changes no more, until `changes` is called without `since` again; earlier tokens are of no use then. False if no
+        changes were noted."""
+        with self._store.writing():
+            return self._readers.own.clusters.changes.forget()
+
+    def _decide(self, decide: Callable[[Clusters, Found, Found, int], bool], key_a: Key, key_b: Key) -> bool:
+        keys = check_key(key_a, "key_a"), check_key(key_b, "key_b")
+        if type(keys[0]) is type(keys[1]) and keys[0] == keys[1]:
+            raise ParameterError(f"key_b={quoted(key_b)} is key_a too: give the keys of two documents")
+        with self._store.writing():
+            now = clock.now_ms()
+            a, b = (self._readers.own.found(key, now) for key in keys)
+            return decide(self._readers.own.clusters, a, b, now)
 
     # ---- the whole index ---------------------------------------------------------------------------------------------
 

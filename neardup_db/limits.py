@@ -72,6 +72,9 @@ FROM_CROWD = 16
 SIZE_KNOWN = 1000
 """Members of a cluster are counted up to this number."""
 
+CHANGES_KEPT = 1_000_000
+"""Changes that are kept for those who follow an index by `changes`. A change takes about 20 bytes of the file."""
+
 # ---- asking ----------------------------------------------------------------------------------------------------------------
 
 LISTED_PAGE = 500

@@ -214,7 +214,8 @@ class Reader:
     def matches(
         self, key: Key, *, threshold: float | None = None, measure: Measure | None = None, limit: int | None = None
     ) -> list[Match]:
-        """Near-duplicates of a stored document, by its stored fingerprint, without itself. Raises KeyNotFoundError.
+        """Near-duplicates of a stored document, by its stored fingerprint, without itself and without those that were dismissed
+        as its duplicates (`Index.dismiss`). Raises KeyNotFoundError.
 
         threshold, measure: as of `query`.
         """
@@ -224,7 +225,7 @@ class Reader:
             return reader.store.at_once(_matches_of, reader, key, question)
 
     def pairs(self, threshold: float | None = None) -> Iterator[Pair]:
-        """All pairs of near-duplicates, lazily; `key_a` is the earlier document.
+        """All pairs of near-duplicates, lazily, but those that were dismissed; `key_a` is the earlier document.
 
         The candidate table is joined with itself a range of documents at a time; each range sees one state of the index.
         """
@@ -294,6 +295,22 @@ class Reader:
         min_size = check_integer("min_size", min_size, 1)
         with self._readers.reading() as reader:
             return reader.clusters.listing(min_size, clock.now_ms())
+
+    def dismissed(self) -> Iterator[tuple[Key, Key]]:
+        """The pairs of keys that were dismissed (`Index.dismiss`), lazily: the earlier document first, in the order of the later
+        ones."""
+        self._store.db.require_open()
+        return self._dismissed()
+
+    def _dismissed(self) -> Iterator[tuple[Key, Key]]:
+        after = (0, 0)
+        while True:
+            with self._readers.reading() as reader:
+                page = reader.search.dismissed.page(after, clock.now_ms(), limits.LISTED_PAGE)
+            if not page:
+                return
+            yield from [row[2:] for row in page]
+            after = page[-1][:2]
 
     # ---- single documents --------------------------------------------------------------------------------------------
 
@@ -373,7 +390,8 @@ class Reader:
         """Why two stored documents match, or do not: similarity as stored and exactly, where they met, what their texts share.
 
         text_a, text_b: their texts, where the index does not store them; one with another fingerprint than the document's is a
-        ParameterError. Raises KeyNotFoundError. The result's `html()` is a page with the texts side by side.
+        ParameterError. Raises KeyNotFoundError. The result's `html()` is a page with the texts side by side. Of a pair that was
+        dismissed it says so, and which other documents still connect the two in one cluster.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash(threshold=0.5), store_text=True) as index:
@@ -386,7 +404,7 @@ class Reader:
         with self._readers.reading() as reader:
             now = clock.now_ms()
             found = reader.found(key_a, now), reader.found(key_b, now)
-            return explain_pair(reader.store, reader.search, (key_a, key_b), found, given)
+            return explain_pair(reader.store, reader.search, (key_a, key_b), found, given, now)
 
     def _similarities(self, pairs: Iterable[tuple[Key, Key]]) -> list[float]:
         """The similarity of the documents of each pair, which have fingerprints, by the scheme's rule; in one state."""
@@ -483,5 +501,5 @@ def _matches_of(reader: StoreReader, key: Key, question: Question) -> list[Match
         if value is None:
             return []
         sketch = reader.search.sketch_with(found.id, value)
-        rows = reader.search.matches(sketch, found.group_id, now, question, except_id=found.id)
+        rows = reader.search.matches_of(found.id, sketch, found.group_id, now, question)
         return [row.match for row in rows]

@@ -116,6 +116,26 @@ class Document:
         return _facts(shown)
 
 
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What happened to an index since a token. Apply `removed` first, then `added`, then `clusters`.
+
+    removed, added: keys; a document that was replaced is in both. clusters: (key, number of its cluster now, None = in none) of
+    documents that are in another cluster than before, and of added ones that are in one. more: there are more changes; ask on
+    with `token`, which stands behind the last one here.
+    """
+
+    token: str
+    removed: tuple[Key, ...] = ()
+    added: tuple[Key, ...] = ()
+    clusters: tuple[tuple[Key, int | None], ...] = ()
+    more: bool = False
+
+    def __bool__(self) -> bool:
+        """Whether there is any change."""
+        return bool(self.removed or self.added or self.clusters)
+
+
 class Stats(dict[str, Any]):
     """What `Index.stats` returns: a dictionary, which `print` shows line by line and a notebook as a table."""
 
@@ -186,6 +206,10 @@ class MatchExplanation:
     similarity, distance: as the scheme measures them on what is stored; jaccard: of the shingles, exactly. met: (table number,
     key) of the rows of `table` that both have, of the `probes` that a query for the first looks up. `text_a`, `text_b` are the
     texts, and `shared`, `only_a`, `only_b` their shingles, where texts are stored or were given, else None.
+
+    dismissed: somebody has said that the two are no duplicates (`Index.dismiss`), so they are no match. connected_by: the keys of
+    documents that connect a dismissed pair in one cluster all the same, each of which matches the next; None where nothing does,
+    and for other pairs.
     """
 
     key_a: Key
@@ -202,6 +226,8 @@ class MatchExplanation:
     scheme: str = ""
     table: str = ""
     probes: int = 0
+    dismissed: bool = False
+    connected_by: tuple[Key, ...] | None = None
 
     @property
     def jaccard(self) -> float | None:

@@ -32,6 +32,7 @@ from neardup_db import (
     Index,
     KeyNotFoundError,
     MinHash,
+    MismatchError,
     SimHash,
     TextRules,
     limits,
@@ -95,13 +96,14 @@ class State(Model):
     def copy(self) -> State:
         """A snapshot."""
         made = State(self.case)
-        made.entries, made.counter = dict(self.entries), self.counter
+        made.entries, made.counter, made.dismissed = dict(self.entries), self.counter, set(self.dismissed)
         return made
 
     def visible(self, now: int) -> Model:
         """The documents that have not expired."""
         made = Model(self.case)
         made.entries = {key: one for key, one in self.entries.items() if one.expires_at is None or one.expires_at > now}
+        made.dismissed = self.dismissed
         return made
 
     def rebuild(self, case: Case) -> None:
@@ -190,6 +192,8 @@ class Player:
         self.inside = [0, 0]  # `transaction()` blocks of each Index object
         self.bound: set[int] = set()  # those that have rebuilt, and so refuse what another one makes of the file
         self.connection: apsw.Connection | None = None
+        self.token: str | None = None
+        self.followed: dict[Any, int | None] = {}
         CLOCK.now = START
         self._create()
 
@@ -326,12 +330,13 @@ class Player:
                 found = [_tuples(matches) for matches in self.ask_many(who)(list(answers), group=group)]
                 self.same("query many", found, list(answers.values()))
         if part in ("all", "matches"):
-            for key, one in model.entries.items():
-                expected = model.matches(one.content, one.group, without=key)
-                self.same("matches", _tuples(index.matches(key)), expected)
+            for key in model.entries:
+                self.same("matches", _tuples(index.matches(key)), model.matches_of(key))
+                self.same("matches limit", _tuples(index.matches(key, limit=1)), model.matches_of(key)[:1])
                 if state.case.contains is not None:
                     found = _tuples(index.matches(key, measure="containment", threshold=0.5))
-                    self.same("containment", found, model.containing(one.content, 0.5, one.group, without=key))
+                    self.same("containment", found, model.matches_of(key, 0.5))
+            self.same("dismissed", {frozenset(pair) for pair in index.dismissed()}, model.dismissed_keys())
         if part in ("all", "pairs"):
             pairs = [(one.key_a, one.key_b, one.similarity, one.distance) for one in index.pairs()]
             self.same("pairs", sorted(pairs, key=repr), sorted(model.pairs(), key=repr))
@@ -411,6 +416,38 @@ class Player:
             for key in keys:
                 state.entries.pop(key, None)
             self.same("delete", self.indexes[who].delete_many(keys), expected)
+
+    def do_dismiss(self, who: int, a: Any, b: Any, back: bool) -> None:
+        """`dismiss` or `undismiss`."""
+        if not self.may_write(who) or a == b:
+            return
+        state, index = self.view(who), self.indexes[who]
+        there = {a, b} <= set(state.visible(CLOCK.now).entries)
+        expected = (state.undismiss if back else state.dismiss)(a, b) if there else "missing"
+        try:
+            found: Any = (index.undismiss if back else index.dismiss)(a, b)
+        except KeyNotFoundError:
+            found = "missing"
+        self.same("dismiss", found, expected)
+
+    def do_follow(self, who: int, limit: int) -> None:
+        """Another system, which follows the index by `changes`, asks on; after a rebuild it begins again. Outside of
+        transactions: a token of one that is rolled back is worth nothing."""
+        if self.open or self.pinned or self.loading >= 0:
+            return
+        index, more = self.indexes[who], True
+        while more:
+            try:
+                page = index.changes(self.token, limit=limit)
+            except MismatchError:
+                self.token, self.followed = None, {}
+                continue
+            for key in page.removed:
+                self.followed.pop(key, None)
+            self.followed |= {**dict.fromkeys(page.added), **dict(page.clusters)}
+            self.token, more = page.token, page.more
+        rows = index.connection.execute("SELECT key, cluster_id FROM neardup_document").fetchall()
+        self.same("follow", self.followed, dict(rows))
 
     def do_update(self, who: int, key: Any, expires: int | None) -> None:
         """A document gets another end."""
@@ -529,7 +566,7 @@ class Player:
         self.same("add_many", "raised" if raised else "done", "raised" if failed else "done")
         if failed:
             state = self.view(who)
-            state.entries, state.counter = complete.entries, complete.counter
+            state.entries, state.counter, state.dismissed = complete.entries, complete.counter, complete.dismissed
             return
         found = report.added, report.replaced, report.ignored, report.skipped
         self.same("report", found, tuple(counts[name] for name in ("added", "replaced", "ignored", "skipped")))
@@ -832,14 +869,14 @@ class Maker:
     def _operation(self, depth: int, who: int | None, loading: bool) -> Operation:
         weights = {
             "add": 10, "add_if_new": 3, "add_many": 6, "delete": 4, "update": 2, "expire": 3, "keep_newest": 1, "query": 2,
-            "contains": 1, "transaction": 3, "clock": 3, "merge": 3,
+            "contains": 1, "transaction": 3, "clock": 3, "merge": 3, "dismiss": 5, "follow": 2,
         }  # fmt: skip
         if self.chained:
             weights |= {"add": 16, "add_many": 8, "delete": 2, "clock": 5}
         if self.theme == "crowd":
             weights = {
                 "add": 24, "add_if_new": 1, "add_many": 4, "delete": 1, "update": 1, "expire": 1, "query": 1, "clock": 6,
-                "transaction": 1, "merge": 2,
+                "transaction": 1, "merge": 2, "dismiss": 4, "follow": 2,
             }  # fmt: skip
         elif not loading:
             weights |= {"sql": 3, "rebuild": 2, "check": 1, "reopen": 2, "pinned": 1}
@@ -905,6 +942,13 @@ class Maker:
 
     def _delete(self, *_: Any) -> dict[str, Any]:
         return {"keys": [self.rng.choice(self.keys) for _ in range(self.rng.choice([1, 1, 2, 4]))]}
+
+    def _dismiss(self, *_: Any) -> dict[str, Any]:
+        a, b = self.rng.sample([*range(301, self.fresh + 1), *self.keys], 2)
+        return {"a": a, "b": b, "back": self.rng.random() < 0.35}
+
+    def _follow(self, *_: Any) -> dict[str, Any]:
+        return {"limit": self.rng.choice([1, 3, 1000])}
 
     def _update(self, *_: Any) -> dict[str, Any]:
         return {"key": self.rng.choice(self.keys), "expires": self.rng.choice(self.times)}

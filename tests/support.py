@@ -157,6 +157,28 @@ class Model:
         self.case = case
         self.entries: dict[Any, Entry] = {}
         self.counter = 0
+        self.dismissed: set[frozenset[int]] = set()
+        """Pairs of the numbers of entries: one that is replaced has another number."""
+
+    def _pair(self, a: Any, b: Any) -> frozenset[int]:
+        return frozenset((self.entries[a].number, self.entries[b].number))
+
+    def dismiss(self, a: Any, b: Any) -> bool:
+        """Two documents are no duplicates; False if that was known."""
+        known = self._pair(a, b) in self.dismissed
+        self.dismissed.add(self._pair(a, b))
+        return not known
+
+    def undismiss(self, a: Any, b: Any) -> bool:
+        """Takes it back; False if it was not known."""
+        known = self._pair(a, b) in self.dismissed
+        self.dismissed.discard(self._pair(a, b))
+        return known
+
+    def dismissed_keys(self) -> set[frozenset[Any]]:
+        """The dismissed pairs by key."""
+        keys = {entry.number: key for key, entry in self.entries.items()}
+        return {frozenset(keys[number] for number in pair) for pair in self.dismissed if pair <= set(keys)}
 
     def put(self, key: Any, content: Any, group: Any = None, expires_at: float | None = None) -> None:
         """Store as the newest document."""
@@ -182,6 +204,15 @@ class Model:
         found.sort(key=lambda one: (-one[2], one[0]))
         return [one[1:] for one in found]
 
+    def matches_of(self, key: Any, threshold: float | None = None) -> list[tuple[Any, ...]]:
+        """`matches` of a stored document, or with a threshold `containing`, without dismissed ones."""
+        content, group = self.entries[key].content, self.entries[key].group
+        if threshold is None:
+            found: list[tuple[Any, ...]] = self.matches(content, group, without=key)
+        else:
+            found = [*self.containing(content, threshold, group, without=key)]
+        return [one for one in found if self._pair(key, one[0]) not in self.dismissed]
+
     def containing(self, content: Any, threshold: float, group: Any = None, without: Any = None) -> list[tuple[Any, float, None]]:
         """(key, containment, None) of what contains so much of it, in the order of `matches`."""
         assert self.case.contains is not None
@@ -203,7 +234,8 @@ class Model:
         for i, a in enumerate(keys):
             for b in keys[i + 1 :]:
                 x, y = self.entries[a], self.entries[b]
-                if x.group == y.group and x.prepared is not None and y.prepared is not None:
+                compared = x.group == y.group and x.prepared is not None and y.prepared is not None
+                if compared and self._pair(a, b) not in self.dismissed:
                     verdict = self.case.compare(x.prepared, y.prepared)
                     if verdict is not None:
                         found.add((a, b, *verdict))

@@ -440,3 +440,94 @@ def test_expired_documents_are_on_no_page(tmp_path: Path) -> None:
     assert [page.status_code for page in pages] == [200, 200, 200]
     assert not [page.text for page in pages if "secret" in page.text]
     assert "first" in report and "secret" not in report
+
+
+# ---- a person's word -------------------------------------------------------------------------------------------------------
+
+WRITING = {"plugins": {"neardup-db": {"write": True}}}
+OWN = {"Origin": "http://localhost", "Host": "localhost"}
+
+
+def decide(file: Path, sent: dict[str, Any], metadata: Any = WRITING, **headers: str) -> Any:
+    """The response to a button."""
+
+    async def ask() -> Any:
+        datasette = Datasette([str(file)], metadata=metadata)
+        found = await datasette.client.post(f"{PAGE}/decide", data=sent, headers=headers or OWN)
+        for db in datasette.databases.values():
+            db.close()
+        return found
+
+    return asyncio.run(ask())
+
+
+def test_a_button_dismisses_a_pair_and_takes_it_back(tmp_path: Path) -> None:
+    """The page of the cluster has a button for each other document; after it the pair is dismissed, and the page says so."""
+    file = tmp_path / "articles.db"
+    with Index(file, LOW) as index:
+        index.add_many([("-first", TEXT), ("near", NEAR), ("again", TEXT)])
+        number = index.connection.execute("SELECT cluster_id FROM neardup_document").fetchone()[0]
+    page = get(file, f"{PAGE}/clusters/{number}", metadata=WRITING).text
+    assert page.count('name="say" value="dismiss"') == 2 and 'name="b" value="2"' in page
+    answer = decide(file, {"a": 1, "b": 2, "say": "dismiss"})
+    assert (answer.status_code, answer.headers["location"]) == (303, f"{PAGE}/clusters/{number}?beside=1")
+    with Index(file) as index:
+        assert list(index.dismissed()) == [("-first", "near")]
+        assert len(index.clusters()[0]) == 3 and index.check().ok
+    page = get(file, f"{PAGE}/clusters/{number}?beside=1", metadata=WRITING).text
+    assert "Dismissed: not a duplicate of" in page and "Duplicates after all" in page
+    assert decide(file, {"a": 1, "b": 2, "say": "undismiss"}).status_code == 303
+    with Index(file) as index:
+        assert list(index.dismissed()) == []
+
+
+def test_the_last_pair_of_a_cluster_leads_to_the_index(tmp_path: Path) -> None:
+    """A document that is in no cluster any more has no such page; numbers are keys too."""
+    file = tmp_path / "articles.db"
+    with Index(file, LOW) as index:
+        index.add_many([(-5, TEXT), (7, TEXT)])
+    assert decide(file, {"a": 1, "b": 2}).headers["location"] == PAGE
+    with Index(file) as index:
+        assert index.clusters() == [] and list(index.dismissed()) == [(-5, 7)]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "headers"),
+    [
+        (None, OWN),
+        ({"plugins": {"neardup-db": {"write": False}}}, OWN),
+        ({"plugins": {"neardup-db": {"write": {"id": "root"}}}}, OWN),
+        ({**WRITING, "databases": {"articles": {"allow": False}}}, OWN),
+        (WRITING, {"Host": "localhost"}),
+        (WRITING, {"Host": "localhost", "Origin": "null"}),
+        (WRITING, {"Host": "localhost", "Origin": "http://evil.example"}),
+        (WRITING, {"Host": "localhost:8001", "Origin": "http://localhost:9999"}),
+    ],
+)
+def test_who_may_not_write_writes_nothing(file: Path, metadata: Any, headers: dict[str, str]) -> None:
+    """Without the setting, without permission, and from a page of another site the answer is 403, and there is no button."""
+    before = file.read_bytes()
+    assert decide(file, {"a": 1, "b": 2}, metadata, **headers).status_code == 403
+    assert file.read_bytes() == before
+    if headers == OWN:
+        assert 'name="say"' not in get(file, f"{PAGE}/clusters/2", metadata=metadata).text
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"), [({"a": 1, "b": 99}, 404), ({}, 404), ({"a": "x", "b": 2}, 404), ({"a": 1, "b": 1}, 500)], ids=str
+)
+def test_wrong_forms_are_told(file: Path, sent: dict[str, Any], status: int) -> None:
+    """A page says what is wrong, and nothing is written."""
+    assert decide(file, sent).status_code == status
+    with Index(file) as index:
+        assert list(index.dismissed()) == []
+
+
+def test_keys_that_no_command_line_takes(tmp_path: Path) -> None:
+    """Bytes, and keys of two types, are refused with the way out."""
+    file = tmp_path / "articles.db"
+    with Index(file, LOW) as index:
+        index.add_many([(b"a", TEXT), ("b", TEXT), (1, TEXT)])
+    for a, b in ((1, 2), (2, 3)):
+        answer = decide(file, {"a": a, "b": b})
+        assert answer.status_code == 400 and "Index.dismiss" in answer.text

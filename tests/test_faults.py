@@ -117,6 +117,8 @@ WRITES = [
     Write("delete-many", lambda index: index.delete_many(list("abd")), "ce"),
     Write("expire", lambda index: index.expire(SOON + 1), "abcd"),
     Write("keep-newest", lambda index: index.keep_newest(2), "de"),
+    Write("dismiss", lambda index: index.dismiss("d", "c"), KEYS),
+    Write("changes", lambda index: index.changes(), KEYS),
     Write("transaction", several, ["a", "b", "d", "e", "f", "g"]),
     Write("add-many", lambda index: index.add_many(MANY), ALL_MANY),
     Write("add-many-commits", again(MANY), ALL_MANY, (ALL_MANY[:21], ALL_MANY[:37])),

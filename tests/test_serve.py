@@ -51,6 +51,23 @@ def test_serve_never_writes(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
+def test_serve_writes_where_it_is_asked_to(tmp_path: Path) -> None:
+    """With --write a page has buttons; they work for a form of the page, and for no other site's."""
+    path = make(tmp_path / "articles.db")
+    with served(path, "--write") as (address, _):
+        assert 'value="dismiss"' in fetch(f"{address}/clusters/2")[1]
+        host = address.split("/")[2]
+        for origin, status in (("http://evil.example", 403), (f"http://{host}", 200)):
+            form = urllib.request.Request(f"{address}/decide", data=b"a=1&b=2", headers={"Origin": origin})
+            try:
+                with urllib.request.urlopen(form, timeout=60) as answer:
+                    assert answer.status == status
+            except urllib.error.HTTPError as error:
+                assert error.code == status
+            with Index(path) as index:
+                assert list(index.dismissed()) == ([("first", "near")] if status == 200 else [])
+
+
 def test_names_of_other_machines_are_refused(tmp_path: Path) -> None:
     """A page of the web whose name was made to point to this machine gets nothing; names of this machine do."""
     with served(make(tmp_path / "articles.db")) as (address, _):

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from standard import connect
 from support import CASES, Case, Model
 
-from neardup_db import DuplicateKeyError, Index, KeyNotFoundError
+from neardup_db import DuplicateKeyError, Index, KeyNotFoundError, MismatchError
 
 KEYS = st.sampled_from(["a", "b", "c", "d", "e", "f", b"a", 1, "1", 2, 3, 4])
 GROUPS = st.sampled_from([None, None, None, "g", 7])
@@ -46,6 +46,9 @@ class IndexMachine(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name) / "index.db"
         self.model = Model(self.case)
+        self.token: str | None = None
+        self.followed: dict[Any, int | None] = {}
+        self.rebuilt = False
         self.index = Index(
             self.target(),
             self.case.scheme,
@@ -207,7 +210,7 @@ class IndexMachine(RuleBasedStateMachine):
     def matches_containment(self, key: Any, share: float | None) -> None:
         entry = self.model.entries.get(key)
         if entry is not None:
-            expected = self.model.containing(entry.content, 0.8 if share is None else share, entry.group, without=key)
+            expected = self.model.matches_of(key, 0.8 if share is None else share)
             assert tuples(self.index.matches(key, measure="containment", threshold=share)) == expected
 
     @rule(key=KEYS)
@@ -216,8 +219,42 @@ class IndexMachine(RuleBasedStateMachine):
             with pytest.raises(KeyNotFoundError):
                 self.index.matches(key)
         else:
-            entry = self.model.entries[key]
-            assert tuples(self.index.matches(key)) == self.model.matches(entry.content, entry.group, without=key)
+            assert tuples(self.index.matches(key)) == self.model.matches_of(key)
+            assert tuples(self.index.matches(key, limit=1)) == self.model.matches_of(key)[:1]
+
+    @rule(keys=st.lists(KEYS, min_size=2, max_size=2, unique_by=repr), back=st.booleans())
+    def dismiss(self, keys: list[Any], back: bool) -> None:
+        """A person's word, or taking it back."""
+        decide = self.index.undismiss if back else self.index.dismiss
+        if {*keys} <= self.model.entries.keys():
+            assert decide(*keys) == (self.model.undismiss if back else self.model.dismiss)(*keys)
+            assert self.index.explain_match(*keys).dismissed != back
+        else:
+            with pytest.raises(KeyNotFoundError):
+                decide(*keys)
+        assert {frozenset(pair) for pair in self.index.dismissed()} == self.model.dismissed_keys()
+
+    @rule(limit=st.sampled_from([1, 3, 1000]))
+    def follow(self, limit: int) -> None:
+        """Another system that follows the index has its documents with the numbers of their clusters."""
+        while True:
+            try:
+                page = self.index.changes(self.token, limit=limit)
+            except MismatchError:
+                assert self.rebuilt, "only a rebuild ends a history as short as this"
+                self.rebuilt, self.token, self.followed = False, None, {}
+                continue
+            assert len(page.removed) + len(page.added) <= limit
+            for key in page.removed:
+                del self.followed[key]
+            self.followed |= dict.fromkeys(page.added)
+            assert {key for key, _ in page.clusters} <= self.followed.keys()
+            self.followed |= dict(page.clusters)
+            self.token = page.token
+            if not page.more:
+                break
+        rows = self.index.connection.execute("SELECT key, cluster_id FROM neardup_document").fetchall()
+        assert self.followed == dict(rows)
 
     @rule(data=st.data(), key=KEYS)
     def rolled_back(self, data: st.DataObject, key: Any) -> None:
@@ -236,6 +273,7 @@ class IndexMachine(RuleBasedStateMachine):
     @rule()
     def rebuild(self) -> None:
         self.index.rebuild()
+        self.rebuilt = True
 
     # ---- what must hold ------------------------------------------------------------------------------------------
 

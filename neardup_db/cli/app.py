@@ -45,6 +45,9 @@ COMMANDS = {
     "follow": ("follow", "Index the rows of TABLE, a table of the application in DATABASE."),
     "sync": ("follow", "Take over the rows that have changed in the table that INDEX follows."),
     "unfollow": ("follow", "Follow no table any more: the triggers go, the documents stay."),
+    "dismiss": ("review", "Say that two documents are not duplicates."),
+    "undismiss": ("review", "Take back that two documents are not duplicates."),
+    "changes": ("review", "Print what changed in INDEX since a token."),
     "sql": ("sql", "Run an SQL statement on INDEX; without one, an SQL shell."),
 }
 """Of each command its module, which is imported when the command runs, and what `neardup --help` says of it."""

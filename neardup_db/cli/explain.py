@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ..parameters import Measure
-from ..show.explanation import verdict, where_met
+from ..show.explanation import still_connected, verdict, where_met
 from ..values import Explanation, MatchExplanation, flat_rows
 from .command import command
 from .difference import ADDED, REMOVED, has_colours, mark, show_side_by_side
@@ -105,7 +105,8 @@ def show(match: MatchExplanation, console: Console) -> None:
     """The explanation on a terminal."""
     keys = shown(match.key_a), shown(match.key_b)
     console.print(Text.assemble((keys[0], "bold"), " and ", (keys[1], "bold"), "   ", _verdict(match)), soft_wrap=True)
-    rows: list[tuple[str, Any]] = [("similarity", f"{match.similarity:.4f}")]
+    rows: list[tuple[str, Any]] = [("connected", still_connected(match))] if match.connected_by is not None else []
+    rows.append(("similarity", f"{match.similarity:.4f}"))
     if match.distance is not None:
         rows.append(("distance", f"{match.distance} bits"))
     if match.jaccard is not None:

@@ -18,11 +18,12 @@ from .wording import about
 @index_argument
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8001, show_default=True, help="Port; 0 takes a free one.")
-def serve(index_path: Path, host: str, port: int) -> None:
+@click.option("--write", is_flag=True, help="With a button by which visitors dismiss pairs that are not duplicates.")
+def serve(index_path: Path, host: str, port: int, write: bool) -> None:
     """Show INDEX in a browser: clusters, what differs in them, a search box and charts.
 
-    The file is only read. Other programs may write to it at the same time; each page shows its current state. By default only
-    this machine can see the pages. Needs Datasette: pip install 'neardup-db[datasette]'. Ctrl-C ends it.
+    Without --write the file is only read. Other programs may write to it at the same time; each page shows its current state. By
+    default only this machine can see the pages. Needs Datasette: pip install 'neardup-db[datasette]'. Ctrl-C ends it.
 
     \b
     neardup serve articles.db
@@ -36,11 +37,11 @@ def serve(index_path: Path, host: str, port: int) -> None:
         raise ParameterError("neardup serve needs Datasette: pip install 'neardup-db[datasette]'") from error
     with serving.listen(host, port) as listener:
         with about(index_path):
-            app, addresses = serving.application(index_path, host, listener.getsockname()[1])
+            app, addresses = serving.application(index_path, host, listener.getsockname()[1], write)
         for address in addresses:
             emit(address)
         if not serving.is_local(host):
-            note(f"anyone who can reach {host} can read the whole file")
+            note(f"anyone who can reach {host} can read the whole file{' and dismiss pairs in it' if write else ''}")
         note("Ctrl-C ends it")
         with suppress(KeyboardInterrupt):  # how it is meant to end
             serving.run(app, listener)

@@ -4,9 +4,10 @@ Datasette finds it by its entry point once `neardup-db[datasette]` is installed.
 index has its figures, charts, largest clusters and a search box; the page of a cluster has its documents and their differences.
 The pages read through Datasette's own connections (`foreign`), under Datasette's own permissions. Settings, in its configuration:
 
-    {"plugins": {"neardup-db": {"time_limit_s": 10}}}
+    {"plugins": {"neardup-db": {"time_limit_s": 10, "write": {"id": "root"}}}}
 
-time_limit_s: how long the statements of one page may take.
+time_limit_s: how long the statements of one page may take. write: who may dismiss pairs, an "allow" block of Datasette's (true =
+every visitor); nobody may without it.
 """
 
 from __future__ import annotations

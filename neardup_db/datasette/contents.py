@@ -132,9 +132,9 @@ def form(db: ForeignDatabase, name: str) -> dict[str, Any]:
 # ---- the page of a cluster -------------------------------------------------------------------------------------------
 
 
-def cluster(db: ForeignDatabase, name: str, label: int, first: int, beside: int) -> dict[str, Any]:
+def cluster(db: ForeignDatabase, name: str, label: int, first: int, beside: int, write: bool) -> dict[str, Any]:
     """A page of a cluster's documents, from the one numbered `first` on. Each is compared with the document `beside`; 0 is the
-    earliest one. Raises Unknown."""
+    earliest one. write: with a button by which each of the others is dismissed. Raises Unknown."""
     if abs(label) > MAX_NUMBER:
         raise Unknown(f"No cluster has the number {label}.")
     here = f"FROM {name}_document WHERE cluster_id = :label AND {VISIBLE}"
@@ -156,11 +156,34 @@ def cluster(db: ForeignDatabase, name: str, label: int, first: int, beside: int)
         "head": head,
         "entries": _compared(found, head.text, head.key),
         "has_texts": any(entry.text is not None for entry in entries.values()),
+        "dismissed": _dismissed(db, name, head_id),
+        "write": write,
         "chosen": bool(beside),
         "first": first,
         "before": max(first - MEMBERS, 0) if first else None,
         "after": first + MEMBERS if first + MEMBERS < size else None,
     }
+
+
+def _dismissed(db: ForeignDatabase, name: str, document_id: int) -> set[int]:
+    """The documents that are dismissed as duplicates of one."""
+    if db.value(f"SELECT value FROM {name}_setting WHERE name = 'table.dismissed'") != 1:
+        return set()
+    rows = db.rows(
+        f"SELECT other_id FROM {name}_dismissed WHERE document_id = :id "
+        f"UNION ALL SELECT document_id FROM {name}_dismissed WHERE other_id = :id",
+        {"id": document_id},
+    )
+    return {row[0] for row in rows}
+
+
+def key_and_cluster(db: ForeignDatabase, name: str, document_id: int) -> tuple[Key, int | None]:
+    """The key of a visible document and the number of its cluster. Raises Unknown."""
+    sql = f"SELECT key, cluster_id FROM {name}_document WHERE id = :id AND {VISIBLE}"
+    row = db.row(sql, {"id": document_id, "now": now_ms()})
+    if row is None:
+        raise Unknown(f"Index {name!r} has no document {document_id}, or no longer.")
+    return row[0], row[1]
 
 
 def _entries(db: ForeignDatabase, name: str, ids: list[int]) -> dict[int, Entry]:

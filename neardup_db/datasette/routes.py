@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
 from datasette import Forbidden, Response
-from datasette.utils import tilde_decode, tilde_encode
+from datasette.utils import actor_matches_allow, tilde_decode, tilde_encode
 from markupsafe import Markup
 
 from ..errors import NearDupError, ParameterError
-from . import contents
+from ..values import Key
+from . import contents, deciding
 from .foreign import ForeignDatabase, index_names
 from .policy import HEADERS, STYLE
 
@@ -23,6 +24,9 @@ TIME_LIMIT_S = 10.0
 
 MOST_BYTES = 16 << 20
 """The largest form that is read."""
+
+LONGEST_FORM = 10_000
+"""Bytes of the form of a button, at most."""
 
 TABLES = ("setting", "document", "fingerprint", "match", "group")
 """The pages show these tables: a visitor who may not see one of them may see no page."""
@@ -73,8 +77,10 @@ async def cluster_page(datasette: Any, request: Any) -> Any:
     cluster = int(request.url_vars["cluster"])
     first = _number(request.args.get("from"), 0, contents.MAX_NUMBER)
     beside = _number(request.args.get("beside"), 0, contents.MAX_NUMBER)
+    db = _database(datasette, request)
+    write = db is not None and may_write(datasette, request, db)
     return await _page(
-        datasette, request, "neardup_cluster.html", lambda db, name: contents.cluster(db, name, cluster, first, beside)
+        datasette, request, "neardup_cluster.html", lambda db, name: contents.cluster(db, name, cluster, first, beside, write)
     )
 
 
@@ -90,21 +96,70 @@ async def search_page(datasette: Any, request: Any) -> Any:
     return await _page(datasette, request, "neardup_search.html", lambda db, name: contents.search(db, name, sent))
 
 
+async def decide_page(datasette: Any, request: Any) -> Any:
+    """A person's word on two documents, sent by a button; then the page of the cluster again. Where writing is not allowed, or
+    the form is not of one of these pages, nothing is done."""
+    db, index = _database(datasette, request), request.url_vars["index"]
+    if db is None or not await _is_visible(datasette, request, db.name, index) or not may_write(datasette, request, db):
+        raise Forbidden("This site only reads the index")
+    headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in request.scope["headers"]}
+    if request.method != "POST" or not deciding.is_own_page(headers):
+        raise Forbidden("Only a button of these pages writes")
+    if _number(headers.get("content-length"), 0, contents.MAX_NUMBER) > LONGEST_FORM:
+        raise Forbidden("The form is longer than those of these pages")
+    sent = await request.post_vars()
+    ids = [_number(sent.get(end), 0, contents.MAX_NUMBER) for end in ("a", "b")]
+    place = place_of(datasette, db.name, index)
+
+    def asked(connection: Any) -> list[tuple[Key, int | None]]:
+        foreign = ForeignDatabase(connection)
+        with foreign.reading():
+            if index not in index_names(foreign):
+                raise contents.Unknown(f"The database {db.name!r} holds no index named {index!r}.")
+            return [contents.key_and_cluster(foreign, index, number) for number in ids]
+
+    try:
+        command = deciding.COMMANDS[sent.get("say") == "undismiss"]
+        (key_a, _), (key_b, _) = await db.execute_fn(asked)
+        await deciding.decide(command, db.path, index, (key_a, key_b))
+        (_, cluster), _ = await db.execute_fn(asked)
+    except contents.Unknown as error:
+        return await _problem(datasette, request, "Not found", str(error), 404, place)
+    except ParameterError as error:
+        return await _problem(datasette, request, "Wrong value", str(error), 400, place)
+    except NearDupError as error:
+        return await _problem(datasette, request, "This could not be written", str(error), 500, place)
+    return Response.redirect(place.address if cluster is None else f"{place.address}/clusters/{cluster}?beside={ids[0]}", 303)
+
+
+def may_write(datasette: Any, request: Any, db: Any) -> bool:
+    """Whether the visitor may dismiss pairs. The setting `write` is an "allow" block of Datasette's; nobody may without it."""
+    allow = (datasette.plugin_config(PLUGIN, database=db.name) or {}).get("write", False)
+    return bool(db.is_mutable and db.path and actor_matches_allow(request.actor, allow))
+
+
 _INDEX = r"^/-/neardup/(?P<database>[^/]+)/(?P<index>[A-Za-z][A-Za-z0-9_]{0,39})"
 
 ROUTES: list[tuple[str, Callable[..., Any]]] = [
     (r"^/-/neardup$", indexes),
     (_INDEX + "$", index_page),
     (_INDEX + "/search$", search_page),
+    (_INDEX + "/decide$", decide_page),
     (_INDEX + r"/clusters/(?P<cluster>-?[0-9]{1,19})$", cluster_page),
 ]
 
 
+def _database(datasette: Any, request: Any) -> Any:
+    try:
+        return datasette.get_database(route=tilde_decode(request.url_vars["database"]))
+    except KeyError:
+        return None
+
+
 async def _page(datasette: Any, request: Any, template: str, ask: Callable[[ForeignDatabase, str], dict[str, Any]]) -> Any:
     """A page about one index. `ask` gives its contents: in one transaction, in a thread of Datasette, within the time limit."""
-    try:
-        db = datasette.get_database(route=tilde_decode(request.url_vars["database"]))
-    except KeyError:
+    db = _database(datasette, request)
+    if db is None:
         return await _problem(datasette, request, "Unknown database", "No database of this name is attached.", 404)
     index = request.url_vars["index"]
     if not await _is_visible(datasette, request, db.name, index):

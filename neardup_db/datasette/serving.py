@@ -17,7 +17,7 @@ from datasette.utils.sqlite import sqlite3
 from ..errors import FormatError, ParameterError
 from ..store.database.open import refuse_waiting_log
 from .foreign import ForeignDatabase, index_names
-from .routes import place_of
+from .routes import PLUGIN, place_of
 
 Scope = MutableMapping[str, Any]
 Application = Callable[[Scope, Any, Any], Awaitable[None]]
@@ -43,8 +43,8 @@ def listen(host: str, port: int) -> socket.socket:
         raise ParameterError(f"{host}, port {port}: {reason}; {remedy}") from error
 
 
-def application(path: Path, host: str, port: int) -> tuple[Application, list[str]]:
-    """The application that serves a file, and the addresses of its indexes' pages.
+def application(path: Path, host: str, port: int, write: bool = False) -> tuple[Application, list[str]]:
+    """The application that serves a file, and the addresses of its indexes' pages. write: every visitor may dismiss pairs.
 
     Other programs may write to the file meanwhile. If its folder cannot be written, SQLite can make no -shm file there, and the
     file is read as one that does not change. Raises ParameterError, FormatError, ReadOnlyError."""
@@ -56,7 +56,11 @@ def application(path: Path, host: str, port: int) -> tuple[Application, list[str
     names = _names(path, "immutable=1" if immutable else "mode=ro")
     if not names:
         raise FormatError(f"{path}: the file holds no index; make one with: neardup add {path} RECORDS")
-    datasette = Datasette([] if immutable else [str(path)], immutables=[str(path)] if immutable else [])
+    if immutable and write:
+        raise ParameterError(f"{path}: the file cannot be written, nor its folder: leave --write out")
+    files = [] if immutable else [str(path)]
+    settings = {"plugins": {PLUGIN: {"write": write}}}
+    datasette = Datasette(files, immutables=[str(path)] if immutable else [], metadata=settings)
     database = next(name for name in datasette.databases if name != "_internal")
     start = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     addresses = [start + place_of(datasette, database, name).address for name in names]

@@ -11,6 +11,9 @@ from .style import facts, page
 MOST_SHINGLES, MOST_ROWS = 200, 50
 """Shingles, and rows of a candidate table, that are listed."""
 
+MOST_CONNECTING = 5
+"""Documents between the two of a dismissed pair that are named."""
+
 
 class ExplainedMatch(Protocol):
     """What is shown of a `neardup_db.MatchExplanation`, which knows these pages and is not known here."""
@@ -44,6 +47,10 @@ class ExplainedMatch(Protocol):
     @property
     def probes(self) -> int: ...
     @property
+    def dismissed(self) -> bool: ...
+    @property
+    def connected_by(self) -> tuple[Any, ...] | None: ...
+    @property
     def jaccard(self) -> float | None: ...
 
 
@@ -53,7 +60,18 @@ def explanation_page(found: ExplainedMatch) -> str:
 
 
 def verdict(found: ExplainedMatch) -> str:
+    if found.dismissed:
+        return "no match: it was dismissed"
     return "a match" if found.is_match else "no match"
+
+
+def still_connected(found: ExplainedMatch) -> str:
+    """What still connects a dismissed pair, in words; nothing for other pairs."""
+    if found.connected_by is None:
+        return ""
+    named = ", ".join(shortened(plain_text(key), 60) for key in found.connected_by[:MOST_CONNECTING])
+    more = len(found.connected_by) - MOST_CONNECTING
+    return f"in one cluster all the same, through {named}{f' and {more:,} more' if more > 0 else ''}"
 
 
 def where_met(found: ExplainedMatch) -> str:
@@ -68,6 +86,7 @@ def explanation_html(found: ExplainedMatch) -> str:
     a, b = label_html(found.key_a), label_html(found.key_b)
     rows = [
         ("verdict", f"<strong>{verdict(found)}</strong>"),
+        ("connected", escape(still_connected(found))),
         ("similarity by the scheme", f"{found.similarity:.4f}"),
         ("distance", f"{found.distance:,} bits" if found.distance is not None else ""),
         ("true Jaccard similarity", "" if found.jaccard is None else f"{found.jaccard:.4f}"),

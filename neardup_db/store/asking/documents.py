@@ -144,6 +144,29 @@ class Documents:
             raise self._damaged("the table of documents", f"{gone} of {total} have expired")
         return total - gone
 
+    def key(self, document_id: int) -> Key:
+        """The key of a document that is there."""
+        key: Key = self.db.value(self.store.sql("SELECT key FROM {index}_document WHERE id = ?"), (document_id,))
+        return key
+
+    def label(self, document_id: int) -> int | None:
+        """The label of a document's cluster; None if it is in none."""
+        sql = self.store.sql("SELECT cluster_id FROM {index}_document WHERE id = ?")
+        label: int | None = self.require_numbers([self.db.value(sql, (document_id,))])[0]
+        return label
+
+    def label_of(self, fingerprint_id: int) -> int | None:
+        """The label of the cluster of a document of a fingerprint; None if it is in none, or there is no such document."""
+        sql = self.store.sql("SELECT cluster_id FROM {index}_document WHERE fingerprint_id = ? LIMIT 1")
+        label: int | None = self.require_numbers([self.db.value(sql, (fingerprint_id,))])[0]
+        return label
+
+    def labels(self, fingerprint_id: int, before_id: int) -> list[tuple[int, int]]:
+        """(newest document, label) of each cluster that the documents of a fingerprint before one are in."""
+        sql = """SELECT max(id), ifnull(cluster_id, id + {alone}) FROM {index}_document
+                 WHERE fingerprint_id = ? AND id < ? GROUP BY 2"""
+        return self.db.rows(self.store.sql(sql), (fingerprint_id, before_id))
+
     def page(self, after_id: int, now: int, size: int) -> list[tuple[int, Key, int | None, int]]:
         """(id, key, fingerprint_id, group_id) of the next visible documents in the order of insertion."""
         sql = """SELECT id, key, fingerprint_id, group_id FROM {index}_document
@@ -279,6 +302,10 @@ class Documents:
     def last_fingerprint_id(self) -> int:
         """The highest id that a fingerprint ever had; ids are never used twice."""
         return self._last_id("fingerprint")
+
+    def last_change(self) -> int:
+        """The highest number that a change ever had."""
+        return self._last_id("change")
 
     def _insert(self, table: str, sql: str, row: tuple[Any, ...]) -> int:
         """Write a row, which gets the next id of its table; returns the id."""

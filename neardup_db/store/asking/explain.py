@@ -59,7 +59,12 @@ def explain_query(
 
 
 def explain_pair(
-    store: Store, search: Search, keys: tuple[Key, Key], found: tuple[Found, Found], given: tuple[str | None, str | None]
+    store: Store,
+    search: Search,
+    keys: tuple[Key, Key],
+    found: tuple[Found, Found],
+    given: tuple[str | None, str | None],
+    now: int,
 ) -> MatchExplanation:
     """Compare two stored documents in every way that the file, and the texts `given`, allow."""
     a, b = found
@@ -75,6 +80,7 @@ def explain_pair(
         if a.group_id == b.group_id:
             met = store.table.met(parameters)
         is_match = bool(met) and similarity >= bound and (distance is None or distance <= radius)
+    dismissed = store.dismisses and search.dismissed.has(a.id, b.id)
     texts = [_text(store, search, *side) for side in zip(("text_a", "text_b"), keys, found, given, strict=True)]
     shared = only_a = only_b = None
     if texts[0] is not None and texts[1] is not None and store.scheme.takes_text:
@@ -86,7 +92,7 @@ def explain_pair(
         *keys,
         similarity=similarity,
         distance=distance,
-        is_match=is_match,
+        is_match=is_match and not dismissed,
         met=met,
         text_a=texts[0],
         text_b=texts[1],
@@ -96,7 +102,42 @@ def explain_pair(
         scheme=repr(store.scheme),
         table=store.table.name,
         probes=probes,
+        dismissed=dismissed,
+        connected_by=_between(search, a, b, now) if dismissed else None,
     )
+
+
+def _between(search: Search, a: Found, b: Found, now: int) -> tuple[Key, ...] | None:
+    """Keys of as few visible documents as connect two others, each of which matches the next; None where nothing does.
+
+    Matches are followed from both ends, those of the side that has fewer first, so that a way through one document costs two
+    queries."""
+    before: tuple[dict[int, int], dict[int, int]] = {a.id: a.id}, {b.id: b.id}
+    ends = [[a.id], [b.id]]
+    keys: dict[int, Key] = {}
+    while ends[0] and ends[1]:
+        side = 0 if len(ends[0]) <= len(ends[1]) else 1
+        mine, others = before[side], before[1 - side]
+        further = []
+        for document_id in ends[side]:
+            for row in search.stored_matches(document_id, now):
+                if row.id in mine:
+                    continue
+                mine[row.id], keys[row.id] = document_id, row.key
+                if row.id in others:
+                    way = [*reversed(_way(before[0], row.id)), *_way(before[1], row.id)[1:]]
+                    return tuple(keys[number] for number in way[1:-1])
+                further.append(row.id)
+        ends[side] = further
+    return None
+
+
+def _way(before: dict[int, int], document_id: int) -> list[int]:
+    """The documents from one back to the first."""
+    way = [document_id]
+    while before[way[-1]] != way[-1]:
+        way.append(before[way[-1]])
+    return way
 
 
 def _text(store: Store, search: Search, name: str, key: Key, found: Found, given: str | None) -> str | None:

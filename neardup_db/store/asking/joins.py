@@ -17,6 +17,7 @@ from ...compute.comparisons import jaccard_pieces
 from ...values import Key
 from ..layout.candidates import MAX_ID
 from ..layout.state import Store
+from .dismissed import NONE, Dismissed
 from .documents import Documents
 from .search import Search
 
@@ -42,16 +43,23 @@ class DocumentPair(NamedTuple):
 class RangePairs:
     """Matches of the fingerprints from first_id to last_id among themselves and with those of higher ids.
 
-    found: (fingerprint, other, similarity, distance); copies_distance: that of two equal ones."""
+    found: (fingerprint, other, similarity, distance); copies_distance: that of two equal ones; dismissed: pairs of documents
+    (earlier, later) that are none."""
 
     first_id: int
     last_id: int
     found: list[tuple[int, int, float, int | None]]
     members: dict[int, list[Member]]
     copies_distance: int | None
+    dismissed: frozenset[tuple[int, int]] = NONE
 
     def documents(self) -> Iterator[DocumentPair]:
         """Every pair of their documents, one made after the other: equal copies can be very many."""
+        if not self.dismissed:
+            return self._every()
+        return (pair for pair in self._every() if (pair.a.id, pair.b.id) not in self.dismissed)
+
+    def _every(self) -> Iterator[DocumentPair]:
         for members in (self.members[number] for number in self.members if self.first_id <= number <= self.last_id):
             for i, a in enumerate(members):
                 for b in members[i + 1 :]:
@@ -109,6 +117,7 @@ class Joins:
         self.db = store.db
         self.documents = documents
         self.search = search
+        self.dismissed: Dismissed = search.dismissed
 
     @contextmanager
     def reading(self) -> Iterator[Joins]:
@@ -134,10 +143,21 @@ class Joins:
         return Block(np.array(ids, np.int64), np.array(groups, np.int64), values)
 
     def _copies(self, first_id: int, last_id: int, now: int) -> RangePairs:
-        return RangePairs(first_id, last_id, [], self._members([(first_id, last_id)], now), None)
+        return self._pairs(first_id, last_id, [], self._members([(first_id, last_id)], now), None)
 
     def _piece(self, found: list[tuple[int, int, float, int | None]], now: int) -> RangePairs:
-        return RangePairs(0, -1, found, self._members(_runs(number for row in found for number in row[:2]), now), None)
+        return self._pairs(0, -1, found, self._members(_runs(number for row in found for number in row[:2]), now), None)
+
+    def _pairs(
+        self,
+        first_id: int,
+        last_id: int,
+        found: list[tuple[int, int, float, int | None]],
+        members: dict[int, list[Member]],
+        copies_distance: int | None,
+    ) -> RangePairs:
+        dismissed = self.dismissed.among(member.id for some in members.values() for member in some)
+        return RangePairs(first_id, last_id, found, members, copies_distance, dismissed)
 
     # ---- one range ---------------------------------------------------------------------------------------------------------
 
@@ -149,7 +169,7 @@ class Joins:
         members = self._members([(first_id, last_id)], now, None if first_id == last_id else limits.MEMBERS_MOST)
         found = self.search.rows(self.store.sql(sql), (first_id, last_id, now, bound))
         members |= self._members(_runs(row[1] for row in found if row[1] > last_id), now)
-        return RangePairs(first_id, last_id, found, members, 0 if self.store.scheme.takes_codes else None)
+        return self._pairs(first_id, last_id, found, members, 0 if self.store.scheme.takes_codes else None)
 
     def _members(self, ranges: Iterable[tuple[int, int]], now: int, most: int | None = None) -> dict[int, list[Member]]:
         """The visible documents of ranges of fingerprints, by fingerprint, in the order of insertion. apsw.TooBigError where a

@@ -16,6 +16,7 @@ from ..database.connection import undecodable
 from ..layout.candidates import MAX_ID
 from ..layout.sketches import Sketch
 from ..layout.state import Query, Store
+from .dismissed import Dismissed
 from .documents import Documents
 from .question import USUAL, Question
 
@@ -53,6 +54,7 @@ class Search:
     def __init__(self, store: Store, documents: Documents) -> None:
         self.store = store
         self.documents = documents
+        self.dismissed = Dismissed(store, documents)
         self.db = store.db
 
     def _verify(self, measure: str | None = None) -> str:
@@ -97,6 +99,22 @@ class Search:
         frame = "matches_any" if question.any else "matches"
         query = self.store.query(frame, verify, "", "" if limit is None else " LIMIT +:limit")
         return self.answer(query, parameters)
+
+    def matches_of(self, document_id: int, sketch: Sketch, group_id: int, now: int, question: Question = USUAL) -> list[MatchRow]:
+        """`matches` of a stored document, without itself and without those that are dismissed as its duplicates."""
+        without = self.dismissed.of(document_id) if self.store.dismisses else ()
+        if not without:
+            return self.matches(sketch, group_id, now, question, except_id=document_id)
+        limit = None if question.limit is None else question.limit + len(without)
+        more = Question(threshold=question.threshold, max_distance=question.max_distance, measure=question.measure, limit=limit)
+        rows = self.matches(sketch, group_id, now, more, except_id=document_id)
+        return [row for row in rows if row.id not in without][: question.limit]
+
+    def stored_matches(self, document_id: int, now: int) -> list[MatchRow]:
+        """The same where only the document's id is known."""
+        sql = "SELECT fingerprint_id, group_id FROM {index}_document WHERE id = ? AND fingerprint_id IS NOT NULL"
+        row = self.db.row(self.store.sql(sql), (document_id,))
+        return [] if row is None else self.matches_of(document_id, self.stored_sketch(document_id, row[0]), row[1], now)
 
     def neighbours(self, sketch: Sketch, group_id: int, now: int, before_id: int = MAX_ID) -> list[Neighbour]:
         """Each verified fingerprint's newest document before `before_id`, expired or not, best first. Of a crowd only the first

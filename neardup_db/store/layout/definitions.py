@@ -8,8 +8,8 @@ plain columns and tables beside ours are the user's own.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from functools import cache, partial
+from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 import apsw
@@ -28,28 +28,17 @@ class Definition(NamedTuple):
     sql: str | None
 
 
-def expected(name: str, table: str | None, *, pending: bool = False) -> Mapping[str, Definition]:
-    """What an index of this name has, by name; `table`: its candidate table; pending: whether it follows a table."""
-    made = _made(name, table, schema.SCHEMA_VERSION)
-    return {**made, **_made_pending(name, schema.SCHEMA_VERSION)} if pending else made
+def expected(name: str, table: str | None, optional: tuple[str, ...] = ()) -> Mapping[str, Definition]:
+    """What an index of this name has, by name; table: its candidate table; optional: those of `schema.OPTIONAL` that it has."""
+    return _made(name, table, schema.SCHEMA_VERSION, optional)
 
 
 @cache
-def _made(name: str, table: str | None, version: int) -> Mapping[str, Definition]:
+def _made(name: str, table: str | None, version: int, optional: tuple[str, ...]) -> Mapping[str, Definition]:
     """The same at a schema version."""
-    return _definitions(partial(schema.create_tables, name=name, table=table, newest=version))
-
-
-@cache
-def _made_pending(name: str, version: int) -> Mapping[str, Definition]:
-    return _definitions(partial(schema.create_pending_table, name=name, newest=version))
-
-
-def _definitions(create: Callable[[Database], None]) -> Mapping[str, Definition]:
-    """What a database has in which nothing but this was created."""
     db = Database(apsw.Connection(":memory:"), owned=True, read_only=False)
     try:
-        create(db)
+        schema.create_tables(db, name, table, version, optional)
         rows = db.rows("SELECT name, type, sql FROM sqlite_schema WHERE name <> 'sqlite_sequence'")
         return {row[0]: Definition(*row[1:]) for row in rows}
     finally:
@@ -59,8 +48,8 @@ def _definitions(create: Callable[[Database], None]) -> Mapping[str, Definition]
 def require_data(db: Database, name: str) -> None:
     """Raise FormatError where reading or writing the index would run code from its schema."""
     versions = range(1, schema.SCHEMA_VERSION + 1)
-    known = [_made(name, table, version) for version in versions for table in candidates.TABLES]
-    known += [_made_pending(name, version) for version in versions]
+    parts = (*schema.OPTIONAL, schema.PENDING)
+    known = [_made(name, table, version, parts) for version in versions for table in candidates.TABLES]
     names = sorted({name for made in known for name in made})
     found = _found(db, names)
     ours = {entry for entry, made in found.items() if any(made == there.get(entry) for there in known)}
@@ -84,26 +73,26 @@ def require_data(db: Database, name: str) -> None:
         _require_no_triggers(db, ours_tables)
 
 
-def require_tables(db: Database, name: str, table: str | None) -> None:
+def require_tables(db: Database, name: str, table: str | None, optional: tuple[str, ...]) -> None:
     """Raise CorruptIndexError where a table of the index is missing."""
-    wanted = [entry for entry, made in expected(name, table).items() if made.type == "table"]
+    wanted = [entry for entry, made in expected(name, table, optional).items() if made.type == "table"]
     missing = [entry for entry in wanted if entry not in _found(db, wanted)]
     if missing:
         raise CorruptIndexError(f"the file lacks the table {missing[0]!r} of index {name!r}: restore a backup")
 
 
-def changed(db: Database, name: str, table: str | None, *, pending: bool = False) -> list[str]:
+def changed(db: Database, name: str, table: str | None, optional: tuple[str, ...]) -> list[str]:
     """Names of tables, indexes and views of the index that are missing, or not what the migrations made."""
-    wanted = expected(name, table, pending=pending)
+    wanted = expected(name, table, optional)
     found = _found(db, list(wanted))
     return sorted(entry for entry in wanted if found.get(entry) != wanted[entry])
 
 
-def restore(db: Database, name: str, table: str | None) -> list[str]:
+def restore(db: Database, name: str, table: str | None, optional: tuple[str, ...]) -> list[str]:
     """Make indexes and views again that are missing or changed; returns their names."""
     done = []
-    for entry in changed(db, name, table):
-        made = expected(name, table)[entry]
+    for entry in changed(db, name, table, optional):
+        made = expected(name, table, optional)[entry]
         if made.type in ("index", "view") and made.sql is not None:
             there = _found(db, [entry]).get(entry)
             if there is not None and there.type == made.type:

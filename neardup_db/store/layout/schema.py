@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -19,7 +19,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 
 MIGRATIONS = os.path.join(_PACKAGE, "migrations")
 """NNNN_index.sql: the step to version NNNN of the tables that every index has; each version has one. NNNN_TABLE.sql: that of a
-candidate table, from the version on that brought it, where it has one."""
+candidate table or of one of OPTIONAL, from the version on that brought it, where it has one."""
 if not os.path.isdir(MIGRATIONS):  # an editable install: they are where the repository has them
     MIGRATIONS = os.path.join(os.path.dirname(_PACKAGE), "migrations")
 
@@ -74,10 +74,38 @@ def _apply_steps(db: Database, name: str, part: str, after: int, newest: int | N
             db.execute(text.replace("{index}", name)).fetchall()
 
 
-def create_tables(db: Database, name: str, table: str | None, newest: int | None = None) -> None:
-    """All tables of an index, at the newest version."""
+OPTIONAL = ("dismissed", "change")
+"""Tables that an index gets when they are first wanted; the setting `table.NAME` is 1 from then on."""
+
+PENDING = "pending"
+"""The table of an index that follows another table. It may be missing: whoever drops it loses no document."""
+
+
+def create_tables(
+    db: Database, name: str, table: str | None, newest: int | None = None, optional: Iterable[str] = ()
+) -> None:
+    """All tables of an index, at the newest version, with some of OPTIONAL."""
     _apply_steps(db, name, "index", 0, newest)
     create_candidate_table(db, name, table, newest)
+    for part in optional:
+        _apply_steps(db, name, part, 0, newest)
+
+
+def create_optional(db: Database, name: str, part: str) -> None:
+    """One of OPTIONAL, at the newest version."""
+    _apply_steps(db, name, part, 0)
+    write_settings(db, name, {f"table.{part}": 1})
+
+
+def drop_optional(db: Database, name: str, part: str) -> None:
+    """Remove one of OPTIONAL."""
+    db.execute(f"DROP TABLE {name}_{part}")
+    db.execute(f"DELETE FROM {name}_setting WHERE name = ?", (f"table.{part}",))
+
+
+def optional_tables(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Those of OPTIONAL that an index has, by its settings."""
+    return tuple(part for part in OPTIONAL if settings.get(f"table.{part}"))
 
 
 def create_candidate_table(db: Database, name: str, table: str | None, newest: int | None = None) -> None:
@@ -86,9 +114,9 @@ def create_candidate_table(db: Database, name: str, table: str | None, newest: i
         _apply_steps(db, name, table, 0, newest)
 
 
-def create_pending_table(db: Database, name: str, newest: int | None = None) -> None:
+def create_pending_table(db: Database, name: str) -> None:
     """The table of pending keys, of an index that follows a table."""
-    _apply_steps(db, name, "pending", 0, newest)
+    _apply_steps(db, name, PENDING, 0)
 
 
 def stored_name(db: Database, name: str) -> str | None:
@@ -152,9 +180,9 @@ def migrate(db: Database, name: str, settings: dict[str, Any], table: str | None
     if old == SCHEMA_VERSION:  # another process was faster
         return False
     _apply_steps(db, name, "index", old)
-    if f"{PREFIX}table" in settings:
-        _apply_steps(db, name, "pending", old)
-    if table is not None:
-        _apply_steps(db, name, table, old)
+    follows = f"{PREFIX}table" in settings
+    for part in (table, *optional_tables(settings), PENDING if follows else None):
+        if part is not None:
+            _apply_steps(db, name, part, old)
     write_settings(db, name, {"schema_version": SCHEMA_VERSION, "generation": random_number()})
     return True

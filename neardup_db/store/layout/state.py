@@ -112,6 +112,12 @@ class Store:
     record_matches: bool
     crowds: bool
     """Whether the rows of some large clusters stand apart in the candidate table."""
+    optional: tuple[str, ...]
+    """Those of `schema.OPTIONAL` that the index has."""
+    dismisses: bool
+    """Whether pairs of documents may be dismissed (see `asking/dismissed.py`)."""
+    follows: bool
+    """Whether changes are noted (see `linking/changes.py`)."""
     generation: int
     """As in the file when the settings were read; -1 = read them again."""
     outlined: int | None
@@ -181,6 +187,9 @@ class Store:
         scheme = scheme.for_index(rules, self.store_text)
         self.table = candidate_table(self.db, self.name, scheme.table)
         self.crowds = self.table.has_crowds and bool(settings["crowds"])
+        self.optional = schema.optional_tables(settings)
+        self.dismisses = "dismissed" in self.optional
+        self.follows = "change" in self.optional
         parameters = {**scheme.settings(), **rules.settings(), "store_text": self.store_text}
         epoch = self.shared.epoch((settings.get("fingerprints"), *parameters.items()))
         self.sketch_rules = SketchRules(epoch, scheme, rules)
@@ -250,6 +259,16 @@ class Store:
 
     def set(self, **settings: Any) -> None:
         schema.write_settings(self.db, self.name, settings)
+
+    def add_table(self, part: str) -> None:
+        """Make one of `schema.OPTIONAL`, which the index has from now on."""
+        schema.create_optional(self.db, self.name, part)
+        self.new_generation()
+
+    def drop_table(self, part: str) -> None:
+        """Remove one of `schema.OPTIONAL`."""
+        schema.drop_optional(self.db, self.name, part)
+        self.new_generation()
 
     def setting(self, name: str) -> Any:
         return self.db.value(self.sql("SELECT value FROM {index}_setting WHERE name = ?"), (name,))

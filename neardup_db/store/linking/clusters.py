@@ -8,8 +8,8 @@ their stored fingerprints, all but the largest, since any edge between two parts
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterator, Sequence
+from itertools import groupby, pairwise
 from operator import itemgetter
 
 from ... import limits
@@ -19,6 +19,7 @@ from ..asking.joins import Joins
 from ..asking.search import Neighbour, Search
 from ..layout.schema import ALONE
 from ..layout.state import Store
+from .changes import ALL, ChangeLog
 from .crowds import Crowds
 from .edges import EdgeBatch, Edges, UnionFind, choose_edges
 
@@ -33,8 +34,10 @@ class Clusters:
         self.db = store.db
         self.documents = documents
         self.joins = joins
+        self.dismissed = search.dismissed
+        self.changes = ChangeLog(store, documents)
         self.edges = Edges(store, documents, search)
-        self.crowds = Crowds(store, documents)
+        self.crowds = Crowds(store, documents, self.dismissed)
 
     # ---- adding ------------------------------------------------------------------------------------------------------
 
@@ -42,9 +45,11 @@ class Clusters:
         """Record the edges of an added document and join the clusters that it touches."""
         if not neighbours:
             return
+        if self.store.dismisses:
+            neighbours = self.edges.with_torn(neighbours, document_id)
         self.edges.record(choose_edges(document_id, neighbours, lambda label: label), now)
         labels = {neighbour.cluster_id for neighbour in neighbours}
-        self._join(labels | {ALONE + document_id}, large=len(neighbours) >= limits.CROWD)
+        self._join(labels | {ALONE + document_id}, large=len(neighbours) >= limits.CROWD, new_from=document_id)
 
     def connect_many(self, documents: Sequence[Unconnected], new: tuple[int, int] | None, now: int) -> tuple[set[int], set[int]]:
         """Record the edges of documents that are in no cluster yet, and join the clusters that they touch.
@@ -56,6 +61,8 @@ class Clusters:
         matched: set[int] = set()
         met: set[int] = set()
         for document_id, label, neighbours, visible in self.edges.of_fingerprints(*new, now) if new else ():
+            if self.store.dismisses:
+                neighbours = self.edges.with_torn(neighbours, document_id)
             batch.add(document_id, label, neighbours)
             earlier = any(other_id is not None and other_id < document_id for other_id in visible)
             (matched if earlier else met).add(document_id)
@@ -77,28 +84,48 @@ class Clusters:
         for document_id, copy, label, is_visible in self.documents.older_copies(first, now):
             batch.add_copy(document_id, copy, label)
             (matched if is_visible else met).add(document_id)
+        if self.store.dismisses:
+            touched = self.dismissed.touched(fingerprint_id for _, fingerprint_id in first)
+            for document_id, fingerprint_id in first:
+                if fingerprint_id in touched:
+                    batch.add(document_id, ALONE + document_id, self.edges.asked_for(document_id, now))
         self.edges.record(batch.edges, now)
         for labels, large in batch.joined():
-            self._join(labels, large=large)
+            self._join(labels, large=large, new_from=documents[0][0])
         return matched, met - matched
 
-    def _join(self, labels: set[int], *, large: bool) -> None:
-        """Make one cluster of several, one of them at least an added document. The smaller ones take the largest one's label;
-        where none has a label, the newest document's id becomes it, which never was one. large: make the cluster a crowd."""
+    def join_two(self, a: int, b: int) -> None:
+        """Make one cluster of those of two documents between which an edge was recorded."""
+        labels = {ALONE + number if label is None else label for number, label in ((n, self.documents.label(n)) for n in (a, b))}
+        if min(labels) >= ALONE:  # the id of either may be the label of a cluster that it was in
+            self._label([a, b], self._new_label())
+        elif len(labels) > 1:
+            self._join(labels, large=False, new_from=ALL)
+
+    def _join(self, labels: set[int], *, large: bool, new_from: int) -> None:
+        """Make one cluster of several. The smaller ones take the largest one's label; where none has a label, the newest
+        document's id becomes it: that one is just added, so its id never was a label. large: make the cluster a crowd.
+        new_from: documents from this id on are just added, so that their label is no change."""
         self.documents.require_numbers(labels)
         named = {label for label in labels if label < ALONE}
         crowds = self.crowds.among(named)
         if len(named) > 1:
-            largest = max(named, key=lambda label: (label in crowds, self._size(label), -label))
+            largest = max(named, key=lambda label: (self._size(label), label in crowds, -label))
         else:
             largest = next(iter(named), max(labels) - ALONE)
         if crowds or (large and self.store.table.has_crowds):
             self.crowds.gather(largest, labels - {largest} if largest in crowds else labels)
         sql = self.store.sql("UPDATE {index}_document SET cluster_id = ? WHERE cluster_id = ?")
-        self.db.execute_many(sql, [(largest, label) for label in named if label != largest])
-        self._label([label - ALONE for label in labels if label >= ALONE], largest)
+        smaller = [label for label in named if label != largest]
+        if self.store.follows:
+            for label in smaller:
+                self.changes.note_relabelled(label)
+        self.db.execute_many(sql, [(largest, label) for label in smaller])
+        self._label([label - ALONE for label in labels if label >= ALONE], largest, new_from)
 
-    def _label(self, document_ids: Iterable[int], label: int | None) -> None:
+    def _label(self, document_ids: Sequence[int], label: int | None, new_from: int = ALL) -> None:
+        if self.store.follows:
+            self.changes.note_moved(document_id for document_id in document_ids if document_id < new_from)
         sql = self.store.sql("UPDATE {index}_document SET cluster_id = ? WHERE id = ?")
         self.db.execute_many(sql, [(label, document_id) for document_id in document_ids])
 
@@ -114,6 +141,7 @@ class Clusters:
         """Delete documents with all that is theirs, then mend the clusters that they held together. Returns how many there
         were."""
         neighbours: dict[int, set[int]] = defaultdict(set)
+        torn: set[int] = set()
         removed = 0
         for document_id in document_ids:
             sql = self.store.sql("SELECT fingerprint_id, cluster_id FROM {index}_document WHERE id = ?")
@@ -124,33 +152,55 @@ class Clusters:
             if label is not None:
                 neighbours[label].update(self.edges.adjacent(document_id))
                 self.edges.drop(document_id)
+            if self.store.dismisses:
+                torn |= self.dismissed.drop(document_id)
+            if self.store.follows:
+                self.changes.note_removed([(document_id, self.documents.key(document_id))])
             self.db.execute(self.store.sql("DELETE FROM {index}_document WHERE id = ?"), (document_id,))
             if fingerprint_id is not None:
                 self.documents.drop_unused_fingerprint(fingerprint_id)
             removed += 1
         gone = set(document_ids)
         for label, seeds in neighbours.items():
-            self._mend(label, seeds - gone, now)
+            self.mend(label, seeds - gone, now)
+        if torn:
+            self.crowds.settle(torn)
         return removed
 
-    def _mend(self, label: int, seeds: set[int], now: int) -> None:
-        """Split a cluster if removing documents left it unconnected. `seeds` were neighbours of the removed ones."""
+    def mend(self, label: int, seeds: set[int], now: int) -> None:
+        """Split a cluster if the edges that are left no longer connect it. `seeds` were the ends of those that are gone. The
+        largest part keeps the label."""
         groups, edges = self.edges.reconnect(self.edges.loose_parts(seeds), EVER)
         self.edges.record(edges, now)
-        for group in groups:
+        for group in self._smaller_parts(label, groups):
             self._set_apart(group)
         left = self.db.rows(self.store.sql("SELECT id FROM {index}_document WHERE cluster_id = ? LIMIT 2"), (label,))
         if len(left) == 1:
             self._set_apart([left[0][0]])
 
+    def _smaller_parts(self, label: int, groups: list[list[int]]) -> list[list[int]]:
+        """All parts of a cluster but the largest, where `groups` are all parts but one, which is not known."""
+        if not groups:
+            return []
+        inside, largest = sum(map(len, groups)), max(groups, key=len)
+        sql = "SELECT id FROM {index}_document WHERE cluster_id = ? LIMIT ?"
+        some = self.db.rows(self.store.sql(sql), (label, inside + len(largest)))
+        if len(some) == inside + len(largest):  # the part that is not known is as large
+            return groups
+        known = {document_id for group in groups for document_id in group}
+        return [*(group for group in groups if group is not largest), [row[0] for row in some if row[0] not in known]]
+
     def _set_apart(self, document_ids: Sequence[int]) -> None:
         """Make documents a cluster of their own; a single one is in no cluster."""
-        label = None
-        if len(document_ids) > 1:
-            label = self.store.setting("next_cluster")
-            self.store.set(next_cluster=label - 1)
+        label = self._new_label() if len(document_ids) > 1 else None
         self._label(document_ids, label)
         self.crowds.leave(document_ids, label or 0)
+
+    def _new_label(self) -> int:
+        """A label that no cluster ever had."""
+        label: int = self.store.setting("next_cluster")
+        self.store.set(next_cluster=label - 1)
+        return label
 
     # ---- listing -----------------------------------------------------------------------------------------------------
 
@@ -182,13 +232,18 @@ class Clusters:
 
     def _visible_parts(self, group: list[tuple[int, Key]], now: int) -> Iterator[list[tuple[int, Key]]]:
         """The visible documents of a label, in the clusters that they are without the expired ones."""
-        keys = dict(group)
         connected = UnionFind()
-        for document_id in keys:
+        ids = {document_id for document_id, _ in group}
+        for document_id in ids:
             connected.parent.setdefault(document_id, document_id)
             for other in self.edges.adjacent(document_id):
-                if other in keys:
+                if other in ids:
                     connected.union(document_id, other)
+        yield from self._parts(group, connected, now)
+
+    def _parts(self, group: list[tuple[int, Key]], connected: UnionFind, now: int) -> Iterator[list[tuple[int, Key]]]:
+        """The clusters that documents are, where nothing else matches one of them and the edges in `connected` are known."""
+        keys = dict(group)
         parts = sorted((set(part) for part in connected.sets()), key=len)
         apart, _ = self.edges.reconnect(parts[:-1], now)
         loose = {document_id for part in apart for document_id in part}
@@ -199,16 +254,46 @@ class Clusters:
         """Components where no matches are recorded: they come from the candidate table. Of documents that are alone nothing is
         held in memory."""
         joined = UnionFind()
+        forest: list[tuple[int, int]] = []  # as few pairs as connect all; only dismissed ones ask for them
         for fingerprint_id, other_id in self.joins.connections(now):
-            joined.union(fingerprint_id, other_id)
+            if joined.union(fingerprint_id, other_id) and self.store.dismisses:
+                forest.append((fingerprint_id, other_id))
         copies = """SELECT fingerprint_id FROM {index}_document WHERE fingerprint_id IS NOT NULL
                     GROUP BY fingerprint_id HAVING count(*) > 1"""
         several = {*joined.parent, *(row[0] for row in self.db.stream(self.store.sql(copies)))}
         groups: dict[int, list[tuple[int, Key]]] = defaultdict(list)
+        copies_of: dict[int, list[int]] = defaultdict(list)
         for fingerprint_id, number, key in self.documents.of_fingerprints(several, now):
             groups[joined.find(fingerprint_id)].append((number, key))
-        yield from (sorted(group, key=itemgetter(0)) for group in groups.values())
+            if self.store.dismisses:
+                copies_of[fingerprint_id].append(number)
+        torn = self._torn_groups(joined, forest, copies_of)
+        for name, group in groups.items():
+            group.sort(key=itemgetter(0))
+            if name in torn:
+                yield from self._parts(group, torn[name], now)
+            else:
+                yield group
         if min_size == 1:
             every = "SELECT fingerprint_id, id, key FROM {index}_document WHERE {visible}"
             rows = self.db.stream(self.store.sql(every), (now,))
             yield from ([(number, key)] for fingerprint_id, number, key in rows if fingerprint_id not in several)
+
+    def _torn_groups(
+        self, joined: UnionFind, forest: list[tuple[int, int]], copies_of: dict[int, list[int]]
+    ) -> dict[int, UnionFind]:
+        """Of each group of fingerprints in which a pair is dismissed, what connects its documents without such pairs.
+
+        joined: the groups; forest: what connects the fingerprints of each; copies_of: the documents of each fingerprint."""
+        home = {number: joined.find(fingerprint_id) for fingerprint_id, numbers in copies_of.items() for number in numbers}
+        dismissed = self.dismissed.among(home)
+        torn = {home[b]: UnionFind() for a, b in dismissed if a in home and home[a] == home[b]}
+        for number, name in home.items():
+            if name in torn:
+                torn[name].parent.setdefault(number, number)
+        edges = [pair for numbers in copies_of.values() for pair in pairwise(sorted(numbers))]
+        edges += [(copies_of[a][0], copies_of[b][0]) for a, b in forest if copies_of[a] and copies_of[b]]
+        for a, b in edges:
+            if home[a] in torn and (min(a, b), max(a, b)) not in dismissed:
+                torn[home[a]].union(a, b)
+        return torn

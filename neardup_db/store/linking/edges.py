@@ -126,6 +126,41 @@ class Edges:
         self.db.execute(self.store.sql("DELETE FROM {index}_match WHERE document_id = ?"), (document_id,))
         self.db.execute(self.store.sql("DELETE FROM {index}_match WHERE other_id = ?"), (document_id,))
 
+    def remove(self, a: int, b: int) -> bool:
+        """Remove the edge between two documents; False if none was recorded."""
+        sql = "DELETE FROM {index}_match WHERE document_id = ? AND other_id = ?"
+        self.db.execute(self.store.sql(sql), (max(a, b), min(a, b)))
+        return self.db.connection.changes() == 1
+
+    def between(self, a: int, b: int) -> Edge | None:
+        """The edge between two documents, dismissed or not; None if they do not match."""
+        sql = "SELECT fingerprint_id, group_id FROM {index}_document WHERE id = ? AND fingerprint_id IS NOT NULL"
+        row = self.db.row(self.store.sql(sql), (a,))
+        if row is None:
+            return None
+        for match in self.search.matches(self.search.stored_sketch(a, row[0]), row[1], EVER, except_id=a):
+            if match.id == b:
+                return _edge(a, b, match.similarity, match.distance)
+        return None
+
+    def asked_for(self, document_id: int, now: int) -> list[Neighbour]:
+        """The neighbours of a stored document among the earlier ones."""
+        sql = self.store.sql("SELECT fingerprint_id, group_id FROM {index}_document WHERE id = ?")
+        fingerprint_id, group_id = self.db.rows(sql, (document_id,))[0]
+        sketch = self.search.stored_sketch(document_id, fingerprint_id)
+        return self.with_torn(self.search.neighbours(sketch, group_id, now, document_id), document_id)
+
+    def with_torn(self, neighbours: Sequence[Neighbour], before_id: int) -> list[Neighbour]:
+        """Neighbours of a document, and of those fingerprints whose copies are in several clusters a document of each."""
+        torn = self.search.dismissed.torn({neighbour.fingerprint_id for neighbour in neighbours})
+        found: list[Neighbour] = []
+        for neighbour in neighbours:
+            found.append(neighbour)
+            if neighbour.fingerprint_id in torn:
+                labels = self.documents.labels(neighbour.fingerprint_id, before_id)
+                found += [neighbour._replace(id=i, cluster_id=label) for i, label in labels if label != neighbour.cluster_id]
+        return found
+
     def adjacent(self, document_id: int) -> list[int]:
         """Documents that share a recorded edge with this one."""
         sql = """SELECT other_id FROM {index}_match WHERE document_id = ?1
@@ -188,21 +223,11 @@ class Edges:
             for document_id in sorted(part, reverse=True):
                 if joined.find(number) == joined.find(rest):
                     break
-                for edge in self._query(document_id, now):
-                    other = edge[0] if edge[1] == document_id else edge[1]
-                    if joined.union(number, owner.get(other, rest)):
-                        edges.append(edge)
+                for match in self.search.stored_matches(document_id, now):
+                    if joined.union(number, owner.get(match.id, rest)):
+                        edges.append(_edge(document_id, match.id, match.similarity, match.distance))
         groups: dict[int, list[int]] = defaultdict(list)
         for number, part in enumerate(parts):
             groups[joined.find(number)] += part
         groups.pop(joined.find(rest), None)
         return list(groups.values()), edges
-
-    def _query(self, document_id: int, now: int) -> Iterator[Edge]:
-        sql = "SELECT fingerprint_id, group_id FROM {index}_document WHERE id = ? AND fingerprint_id IS NOT NULL"
-        row = self.db.row(self.store.sql(sql), (document_id,))
-        if row is None:
-            return
-        sketch = self.search.stored_sketch(document_id, row[0])
-        for match in self.search.matches(sketch, row[1], now, except_id=document_id):
-            yield _edge(document_id, match.id, match.similarity, match.distance)

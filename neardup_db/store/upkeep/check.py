@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from ... import limits
 from ...errors import CorruptIndexError
 from ...values import CheckReport
+from ..asking.dismissed import Dismissed
 from ..asking.documents import EVER
-from ..asking.joins import RangePairs, ranges
+from ..asking.joins import Member, RangePairs, ranges
 from ..database import checksums
 from ..following.compare import Comparison
-from ..layout import candidates, definitions
+from ..layout import candidates, definitions, schema
 from ..layout.state import Store
 from ..linking.clusters import Clusters
 from ..linking.edges import UnionFind
@@ -28,6 +29,7 @@ class Checker:
         self.store = store
         self.db = store.db
         self.documents = clusters.documents
+        self.dismissed = clusters.dismissed
         self.joins = clusters.joins
 
     def pages(self) -> CheckReport:
@@ -43,7 +45,8 @@ class Checker:
             return CheckReport(tuple(problems))
         damaged = self.damaged()
         problems += shown("fingerprints whose value is damaged", damaged)
-        for part in (self._fingerprints, self._documents, self._letters, self._counters, self._crowds):
+        parts = self._fingerprints, self._documents, self._letters, self._counters, self._dismissed, self._changes, self._crowds
+        for part in parts:
             problems += _reported(part())
         if not damaged:  # candidate rows are computed from values, so damaged values say nothing about them
             problems += _reported(self._candidates())
@@ -70,8 +73,8 @@ class Checker:
                 yield f"SQLite's integrity check: {message}"
 
     def _definitions(self) -> Iterator[str]:
-        follows = self.store.following is not None
-        names = definitions.changed(self.db, self.store.name, self.store.scheme.table, pending=follows)
+        optional = self.store.optional if self.store.following is None else (*self.store.optional, schema.PENDING)
+        names = definitions.changed(self.db, self.store.name, self.store.scheme.table, optional)
         yield from shown("tables, indexes or views that are missing or changed", names)
 
     # ---- one row ------------------------------------------------------------------------------------------------------
@@ -155,6 +158,46 @@ class Checker:
             "documents with a cluster label that was never given",
         )
 
+    def _dismissed(self) -> Iterator[str]:
+        """A dismissed pair is two documents with their fingerprints and no recorded match. Of equal copies it is in no crowd."""
+        if not self.store.dismisses:
+            return
+        pairs = """SELECT x.document_id || '-' || x.other_id FROM {index}_dismissed AS x
+                   LEFT JOIN {index}_document AS a ON a.id = x.document_id LEFT JOIN {index}_document AS b ON b.id = x.other_id"""
+        yield from self._few(
+            f"{pairs} WHERE a.id IS NULL OR b.id IS NULL OR x.document_id <= x.other_id LIMIT :limit",
+            "dismissed pairs that are not two documents",
+        )
+        yield from self._few(
+            f"""{pairs} WHERE x.fingerprint_id IS NOT a.fingerprint_id OR x.other_fingerprint_id IS NOT b.fingerprint_id
+                LIMIT :limit""",
+            "dismissed pairs with other fingerprints than their documents",
+        )
+        yield from self._few(
+            """SELECT m.document_id || '-' || m.other_id FROM {index}_dismissed AS x CROSS JOIN {index}_match AS m
+               WHERE m.document_id = x.document_id AND m.other_id = x.other_id LIMIT :limit""",
+            "dismissed pairs that are recorded as matches",
+        )
+        yield from self._few(
+            f"SELECT f.id FROM {{index}}_fingerprint AS f WHERE f.crowd <> 0 AND {Dismissed.IS_TORN} LIMIT :limit",
+            "fingerprints in a crowd, of which two copies are dismissed",
+        )
+
+    def _changes(self) -> Iterator[str]:
+        """A document whose change is noted is there, unless it is noted as removed: others follow the index by these rows."""
+        if not self.store.follows:
+            return
+        yield from self._few(
+            """SELECT c.number FROM {index}_change AS c
+               WHERE (c.key IS NULL) = (c.document_id NOT IN (SELECT id FROM {index}_document)) LIMIT :limit""",
+            "changes of documents that are not there, or that are there and noted as removed",
+        )
+        yield from self._few(
+            """SELECT name || ' ' || quote(value) FROM {index}_setting
+               WHERE name IN ('change_log', 'changes_trimmed') AND typeof(value) <> 'integer' LIMIT :limit""",
+            "settings of the log of changes that are no numbers",
+        )
+
     def _crowds(self) -> Iterator[str]:
         """A crowd is exactly one cluster, because an added document is compared with only a few of its documents."""
         yield from self._few(
@@ -167,7 +210,8 @@ class Checker:
         yield from self._few(
             """WITH crowds(label) AS MATERIALIZED (SELECT DISTINCT crowd FROM {index}_fingerprint WHERE crowd <> 0)
                SELECT f.id FROM crowds AS c CROSS JOIN {index}_document AS d CROSS JOIN {index}_fingerprint AS f
-               WHERE d.cluster_id = c.label AND f.id = d.fingerprint_id AND f.crowd = 0 LIMIT :limit""",
+               WHERE d.cluster_id = c.label AND f.id = d.fingerprint_id AND f.crowd = 0 """
+            f"{f'AND NOT {Dismissed.IS_TORN}' if self.store.dismisses else ''} LIMIT :limit",
             "fingerprints that are not in the crowd of their cluster",
         )
 
@@ -248,7 +292,15 @@ class Checker:
         yield from shown("documents with a recorded match of another similarity or distance", sorted(unlike))
 
     def _unjoined(self, pairs: RangePairs) -> Iterator[int]:
-        """Of each pair with two different labels, the earlier document. Equal copies are compared with the next copy only."""
+        """Of each pair with two different labels, the earlier document. Equal copies are compared with the next copy only, but
+        where a pair is dismissed."""
+        if pairs.dismissed:
+            sets = [(members, members) for members in pairs.members.values()]
+            sets += [(pairs.members.get(a, []), pairs.members.get(b, [])) for a, b, *_ in pairs.found]
+            enough = 2 * len(pairs.dismissed) + SHOWN + 1  # of which one at least is not dismissed, if all were listed
+            for some, others in sets:
+                yield from (a for a, b in islice(_of_two_clusters(some, others), enough) if (a, b) not in pairs.dismissed)
+            return
         for members in pairs.members.values():
             yield from (a.id for a, b in pairwise(members) if a.cluster_id != b.cluster_id)
         for fingerprint_id, other_id, *_ in pairs.found:
@@ -266,6 +318,17 @@ class Checker:
         for mine, other in (("document_id", "other_id"), ("other_id", "document_id")):
             text = sql.replace("{mine}", mine).replace("{other}", other)
             yield from self.db.rows(self.store.sql(text), parameters)
+
+
+def _of_two_clusters(some: list[Member], others: list[Member]) -> Iterator[tuple[int, int]]:
+    """The ids, earlier and later, of each one of some and one of others that have different labels."""
+    labelled: dict[int, list[Member]] = {}
+    for member in others:
+        labelled.setdefault(member.cluster_id, []).append(member)
+    for a in some:
+        for label, members in labelled.items():
+            if label != a.cluster_id:
+                yield from ((min(a, b).id, max(a, b).id) for b in members)
 
 
 def _reported(problems: Iterator[str]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from ..database.errors import damaged
 from ..layout import schema
 from ..layout.state import Choices, Store
 from ..linking.clusters import Clusters
+from ..linking.dismissing import take_apart
 
 
 def rebuild(store: Store, clusters: Clusters, changes: Choices, now: int, step: Callable[[int], Any]) -> None:
@@ -112,6 +113,8 @@ def fingerprint_of(documents: Documents, group_id: int, value: bytes | None) -> 
 def refile(store: Store, clusters: Clusters, now: int, step: Callable[[int], Any]) -> None:
     """Rows, edges and clusters of the whole index from its values; the candidate table is empty. `step(done)` reports."""
     documents = clusters.documents
+    if store.dismisses:
+        clusters.dismissed.follow_fingerprints()
     store.db.execute(store.sql("UPDATE {index}_fingerprint SET crowd = 0 WHERE crowd <> 0"))
     store.db.execute(store.sql("DELETE FROM {index}_match"))
     store.db.execute(store.sql("UPDATE {index}_document SET cluster_id = NULL WHERE cluster_id IS NOT NULL"))
@@ -127,3 +130,5 @@ def refile(store: Store, clusters: Clusters, now: int, step: Callable[[int], Any
             clusters.connect_many(added, (first_id, last_id), now)
         done += len(added)
         step(done)
+    take_apart(clusters, now)
+    clusters.changes.begin_again()

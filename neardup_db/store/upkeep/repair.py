@@ -30,6 +30,8 @@ class Repair:
         mended, lost = self._repair_fingerprints(set(damaged))
         done += mended
         done.append(f"{self._drop_orphans()} fingerprints without a document removed")
+        if self.store.dismisses and (dropped := self.clusters.dismissed.drop_lost()):
+            done.append(f"{dropped} dismissed pairs without two documents removed")
         self.db.execute(f"DELETE FROM {self.store.table.name}")
         done.append(f"{self.store.table.name} rebuilt from the fingerprints")
         refile(self.store, self.clusters, now, lambda _: None)
@@ -40,12 +42,15 @@ class Repair:
 
     def indexes(self) -> list[str]:
         """Make SQLite's indexes and the views again. Every other step relies on them. Returns messages of what was done."""
-        done = [f"{name} made again" for name in definitions.restore(self.db, self.store.name, self.store.scheme.table)]
+        done = [f"{name} made again" for name in self._restored()]
         if any(message != "ok" for (message,) in self.db.rows("PRAGMA integrity_check(1)")):
-            for table in ("document", "fingerprint", "match", "group"):
+            for table in ("document", "fingerprint", "match", "group", *self.store.optional):
                 self.db.execute(self.store.sql(f"REINDEX {{index}}_{table}"))
             done.append("indexes of all tables built again")
         return done
+
+    def _restored(self) -> list[str]:
+        return definitions.restore(self.db, self.store.name, self.store.scheme.table, self.store.optional)
 
     def _mend_counters(self) -> list[str]:
         """Set each counter of ids to the highest id in use, so that no id is given again. Returns messages of what was done."""

@@ -244,6 +244,8 @@ class Ingest:
             background = self._background()
             if not self.options.takes_over:
                 self.store.require_own_documents()
+            if self._is_settled:  # a nested call was at work, and a savepoint may have taken back what it made of the settings
+                self.store.refresh()
             if self.options.require is not None:  # here nobody can rebuild the index meanwhile
                 self.options.require(self.store.scheme, self.store.rules)
             if batch.epoch != self.store.epoch:  # the index was rebuilt since the first of its records was checked

@@ -1,0 +1,134 @@
+"""Commands for a person's word and for systems that follow an index: dismiss, undismiss, changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..index import Index
+from ..values import Key
+from .command import command
+from .options import index_argument, json_option, key_type_option, name_option, open_index, parse_key
+from .output import emit, emit_json, note, plain, shown
+
+
+@command()
+@index_argument
+@click.argument("keys", metavar="[KEY KEY]", nargs=-1)
+@click.option("--list", "listing", is_flag=True, help="Print the dismissed pairs instead.")
+@name_option
+@key_type_option
+@json_option
+def dismiss(index_path: Path, keys: tuple[str, ...], listing: bool, name: str, key_type: str, as_json: bool) -> int:
+    """Say that two documents are not duplicates.
+
+    The two are no match and no pair from then on, and their cluster is split unless other documents connect them. That survives
+    a rebuild, and goes when one of the two is deleted or replaced. Exit code 1 if it was said before, or no pair is listed.
+
+    \b
+    neardup dismiss articles.db a1 a2
+    neardup dismiss articles.db --list
+    """
+    if not listing:
+        return _decide(Index.dismiss, index_path, keys, name, key_type, as_json, ("dismissed", "were dismissed already"))
+    if keys:
+        raise click.UsageError("--list goes without KEYs")
+    found = 1
+    with open_index(index_path, name) as index:
+        for a, b in index.dismissed():
+            found = 0
+            if as_json:
+                emit_json(plain({"key_a": a, "key_b": b}))
+            else:
+                emit(f"{shown(a)}\t{shown(b)}")
+    return found
+
+
+@command()
+@index_argument
+@click.argument("keys", metavar="KEY KEY", nargs=-1)
+@name_option
+@key_type_option
+@json_option
+def undismiss(index_path: Path, keys: tuple[str, ...], name: str, key_type: str, as_json: bool) -> int:
+    """Take back that two documents are not duplicates.
+
+    They match again if they are alike. Exit code 1 if they were not dismissed.
+
+    \b
+    neardup undismiss articles.db a1 a2
+    """
+    return _decide(Index.undismiss, index_path, keys, name, key_type, as_json, ("no longer dismissed", "were not dismissed"))
+
+
+def _decide(
+    decide: Callable[[Index, Key, Key], bool],
+    index_path: Path,
+    keys: tuple[str, ...],
+    name: str,
+    key_type: str,
+    as_json: bool,
+    told: tuple[str, str],
+) -> int:
+    if len(keys) != 2:
+        raise click.UsageError("Give two KEYs")
+    a, b = (parse_key(key, key_type) for key in keys)
+    with open_index(index_path, name, write=True) as index:
+        done = decide(index, a, b)
+    if as_json:
+        emit_json(plain({"key_a": a, "key_b": b, "changed": done}))
+    else:
+        emit(f"{shown(a)} and {shown(b)}: {told[0] if done else told[1]}")
+    return 0 if done else 1
+
+
+@command()
+@index_argument
+@click.option("--since", metavar="TOKEN", help="What an earlier call told last; without it everything is told anew.")
+@click.option("--forget", is_flag=True, help="Note changes no more, instead of printing them.")
+@name_option
+@json_option
+def changes(index_path: Path, since: str | None, forget: bool, name: str, as_json: bool) -> int:
+    """Print what changed in INDEX since a token.
+
+    Prints the documents that were removed and added, and the numbers of their clusters. The last line is the token for the next
+    call. The first call makes INDEX note changes. Exit code 1 if nothing changed.
+
+    \b
+    neardup changes articles.db
+    neardup changes articles.db --since 41f0c6e2a9d37b58-12-340
+    """
+    if forget and since is not None:
+        raise click.UsageError("--forget goes without --since")
+    with open_index(index_path, name, write=since is None) as index:
+        if forget:
+            done = index.forget_changes()
+            note("changes are noted no more" if done else "no changes were noted")
+            return 0 if done else 1
+        found, more = 1, True
+        while more:
+            page = index.changes(since)
+            since, more = page.token, page.more
+            for what, rows in _told(page):
+                for row in rows:
+                    found = 0
+                    if as_json:
+                        emit_json(plain({"change": what, **row}))
+                    else:
+                        emit("\t".join([what, *("none" if value is None else shown(value) for value in row.values())]))
+    if as_json:
+        emit_json({"change": "token", "token": since})
+    else:
+        emit(f"token\t{since}")
+    return found
+
+
+def _told(page: Any) -> list[tuple[str, list[dict[str, Any]]]]:
+    return [
+        ("removed", [{"key": key} for key in page.removed]),
+        ("added", [{"key": key} for key in page.added]),
+        ("cluster", [{"key": key, "cluster": cluster} for key, cluster in page.clusters]),
+    ]

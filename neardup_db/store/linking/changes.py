@@ -1,0 +1,150 @@
+"""What changed since a token: documents that were added or removed, and those that are in another cluster.
+
+Ids of documents ascend and are never used twice, so what was added needs no log. Removed documents and new labels are noted in a
+table, of each document the latest change only. The table is made when somebody first asks; `Store.follows` says whether it is
+there.
+
+A token is a place in that history: the number of the log, the last change and the last document that were told. A rebuild or a
+repair gives clusters other labels, so a new log begins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ... import limits
+from ...errors import MismatchError, ParameterError
+from ...parameters import quoted
+from ...values import Changes, Key
+from ..asking.documents import Documents
+from ..layout import schema
+from ..layout.state import Store
+
+ALL = 2**63 - 1
+"""An id above that of every document."""
+
+
+class Token(NamedTuple):
+    """A place in the history of an index."""
+
+    log: int
+    number: int
+    document_id: int
+
+    def __str__(self) -> str:
+        return f"{self.log:016x}-{self.number}-{self.document_id}"
+
+    @classmethod
+    def read(cls, text: object) -> Token:
+        """A token as `changes` gave it. ParameterError for anything else."""
+        found = re.fullmatch(r"([0-9a-f]{16})-([0-9]{1,18})-([0-9]{1,19})", text) if isinstance(text, str) else None
+        if found is None:
+            raise ParameterError(f"since={quoted(text)}: give the token of an earlier call of changes(), or leave since= out")
+        return cls(int(found[1], 16), int(found[2]), int(found[3]))
+
+
+class ChangeLog:
+    """Notes changes and tells them; runs inside the store's transactions."""
+
+    TABLE = "change"
+
+    def __init__(self, store: Store, documents: Documents) -> None:
+        self.store = store
+        self.db = store.db
+        self.documents = documents
+
+    # ---- noting ------------------------------------------------------------------------------------------------------
+
+    def note_removed(self, documents: Iterable[tuple[int, Key]]) -> None:
+        """Documents (id, key) that are removed."""
+        sql = "INSERT OR REPLACE INTO {index}_change (document_id, key) VALUES (?, ?)"
+        self.db.execute_many(self.store.sql(sql), list(documents))
+        self._trim()
+
+    def note_moved(self, document_ids: Iterable[int]) -> None:
+        """Documents that get another label, or none."""
+        sql = "INSERT OR REPLACE INTO {index}_change (document_id) VALUES (?)"
+        self.db.execute_many(self.store.sql(sql), [(document_id,) for document_id in document_ids])
+        self._trim()
+
+    def note_relabelled(self, label: int) -> None:
+        """All documents of a cluster, before they get another label."""
+        sql = "INSERT OR REPLACE INTO {index}_change (document_id) SELECT id FROM {index}_document WHERE cluster_id = ?"
+        self.db.execute(self.store.sql(sql), (label,))
+        self._trim()
+
+    def _trim(self) -> None:
+        """Keep the latest changes only."""
+        oldest = self.documents.last_change() - limits.CHANGES_KEPT
+        if oldest <= 0:
+            return
+        self.db.execute(self.store.sql("DELETE FROM {index}_change WHERE number <= ?"), (oldest,))
+        if self.db.connection.changes():
+            self.store.set(changes_trimmed=oldest)
+
+    # ---- the log as a whole ------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Note changes from now on."""
+        self.store.set(change_log=schema.random_number(), changes_trimmed=0)
+        self.store.add_table(self.TABLE)
+
+    def begin_again(self) -> None:
+        """Tokens that were given before are none any more."""
+        if self.store.follows:
+            self.db.execute(self.store.sql("DELETE FROM {index}_change"))
+            self.store.set(change_log=schema.random_number(), changes_trimmed=0)
+
+    def forget(self) -> bool:
+        """Note nothing any more; False if nothing was noted."""
+        if not self.store.follows:
+            return False
+        self.store.drop_table(self.TABLE)
+        return True
+
+    # ---- telling -----------------------------------------------------------------------------------------------------
+
+    def page(self, since: Token | None, limit: int) -> Changes:
+        """At most `limit` changes after a token, None = before everything; all of one state."""
+        log: int = self.store.setting("change_log") if self.store.follows else -1
+        token = Token(log, self.documents.last_change(), 0) if since is None else since
+        self._require_known(token, log)
+        sql = """SELECT c.number, c.document_id, c.key, d.key, d.cluster_id FROM {index}_change AS c
+                 LEFT JOIN {index}_document AS d ON d.id = c.document_id WHERE c.number > ? ORDER BY c.number LIMIT ?"""
+        rows = self.db.rows(self.store.sql(sql), (token.number, limit + 1))
+        more = len(rows) > limit
+        rows = rows[:limit]
+        told = [row for row in rows if row[1] <= token.document_id]  # later ones come as documents that were added
+        removed = [row[2] for row in told if row[2] is not None]
+        clusters = [(row[3], row[4]) for row in told if row[2] is None]
+        number, document_id = rows[-1][0] if rows else token.number, token.document_id
+        added: list[tuple[int, Key, int | None]] = []
+        if not more:
+            sql = "SELECT id, key, cluster_id FROM {index}_document WHERE id > ? ORDER BY id LIMIT ?"
+            added = self.db.rows(self.store.sql(sql), (document_id, limit - len(rows) + 1))
+            more = len(added) > limit - len(rows)
+            added = added[: limit - len(rows)]
+            clusters += [(key, label) for _, key, label in added if label is not None]
+            document_id = added[-1][0] if added else document_id
+        return Changes(
+            token=str(Token(log, number, document_id)),
+            removed=tuple(removed),
+            added=tuple(key for _, key, _ in added),
+            clusters=tuple(clusters),
+            more=more,
+        )
+
+    def _require_known(self, token: Token, log: int) -> None:
+        if token.log != log:
+            why = "the index was rebuilt or repaired since, which gives clusters other numbers, or its changes were forgotten"
+        elif token.number < self.store.setting("changes_trimmed"):
+            why = f"only the latest {limits.CHANGES_KEPT:,} changes are kept"
+        elif token.number > self.documents.last_change():
+            why = "the token is of a later state than the file, perhaps because a backup was restored"
+        else:
+            return
+        raise MismatchError(
+            f"what changed since {str(token)!r} is not known: {why}. Begin again: changes() without since= tells everything anew"
+        )

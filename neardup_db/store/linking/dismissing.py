@@ -1,0 +1,72 @@
+"""What a person's word does to matches and clusters: a dismissed pair is no edge of the graph of matches.
+
+Whatever else adds an edge adds it for a new document, of which no pair is dismissed. So clusters only have to be taken apart when
+a pair is dismissed, and after a rebuild, which connects documents as if none were.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from ..asking.documents import Found
+from .clusters import Clusters
+
+
+def dismiss(clusters: Clusters, a: Found, b: Found, now: int) -> bool:
+    """Take the edge between two documents out of the graph for good; False if it was taken out already."""
+    if not clusters.dismissed.add(a, b, now):
+        return False
+    clusters.crowds.release(_shared(a, b))
+    label = clusters.documents.label(a.id)
+    if clusters.edges.remove(a.id, b.id) and label is not None:
+        clusters.mend(label, {a.id, b.id}, now)
+    return True
+
+
+def undismiss(clusters: Clusters, a: Found, b: Found, now: int) -> bool:
+    """Bring the edge back, if the two match; False if the pair was not dismissed."""
+    if not clusters.store.dismisses or not clusters.dismissed.has(a.id, b.id):
+        return False
+    if clusters.store.record_matches:
+        edge = clusters.edges.between(a.id, b.id)
+        if edge is not None:
+            clusters.edges.record([edge], now)
+            clusters.join_two(a.id, b.id)
+    clusters.dismissed.remove(a.id, b.id)  # after the clusters are one: until now the crowds knew which fingerprints are torn
+    clusters.crowds.settle(_shared(a, b))
+    return True
+
+
+def adopt(clusters: Clusters, pairs: Iterable[tuple[Found, Found]], now: int) -> int:
+    """Dismiss many pairs at once, of documents that were taken over from elsewhere and are connected already; returns how many
+    were not yet dismissed."""
+    added = 0
+    for a, b in pairs:
+        if clusters.dismissed.add(a, b, now):
+            added += 1
+            clusters.crowds.release(_shared(a, b))
+    if added:
+        take_apart(clusters, now)
+    return added
+
+
+def _shared(a: Found, b: Found) -> set[int]:
+    """The fingerprint of two equal copies; nothing of others."""
+    return {number for number in (a.fingerprint_id,) if number is not None and number == b.fingerprint_id}
+
+
+def take_apart(clusters: Clusters, now: int) -> None:
+    """Take every dismissed pair out of the recorded matches, and split the clusters that only these held together."""
+    store = clusters.store
+    if not store.dismisses or not store.record_matches:
+        return
+    sql = """SELECT d.cluster_id, m.document_id, m.other_id FROM {index}_dismissed AS x CROSS JOIN {index}_match AS m
+             CROSS JOIN {index}_document AS d
+             WHERE m.document_id = x.document_id AND m.other_id = x.other_id AND d.id = m.document_id"""
+    seeds: dict[int, set[int]] = defaultdict(set)
+    for label, document_id, other_id in store.db.rows(store.sql(sql)):
+        clusters.edges.remove(document_id, other_id)
+        seeds[label] |= {document_id, other_id}
+    for label, ends in seeds.items():
+        clusters.mend(label, ends, now)

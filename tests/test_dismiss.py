@@ -1,0 +1,589 @@
+"""A person's word: dismissed pairs in matches, pairs, clusters, explanations, copies of the file and repairs."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from click.testing import CliRunner
+from support import CASES, SETS, WORDS, keys
+
+from neardup_db import BinaryCode, Index, KeyNotFoundError, Match, MinHash, MismatchError, Pair, ParameterError, limits
+from neardup_db.cli import main
+from neardup_db.store.linking.dismissing import adopt
+
+STORY = "the ferry to the northern islands was cancelled on monday"
+
+
+def clusters(index: Index) -> list[tuple[Any, ...]]:
+    """The keys of each cluster."""
+    return [one.keys for one in index.clusters()]
+
+
+def pairs(index: Index) -> set[tuple[Any, Any]]:
+    """The keys of each pair."""
+    return {(one.key_a, one.key_b) for one in index.pairs()}
+
+
+@pytest.fixture(params=[True, False], ids=["recorded", "unrecorded"])
+def triple(request: pytest.FixtureRequest) -> Iterator[Index]:
+    """Three documents that match each other, two of them equal copies; another that matches none."""
+    with Index(":memory:", SETS, text=WORDS, record_matches=request.param) as index:
+        index.add_many([("a", "oak elm ash"), ("b", "oak elm ash fir"), ("c", "oak elm ash"), ("far", "something else")])
+        yield index
+
+
+def test_a_dismissed_pair_is_no_match_and_no_pair(triple: Index) -> None:
+    """Neither document is a match of the other, nor are the two a pair; all else is as before."""
+    assert triple.dismiss("b", "a") is True
+    assert keys(triple.matches("a")) == ["c"] and keys(triple.matches("b")) == ["c"]
+    assert pairs(triple) == {("a", "c"), ("b", "c")}
+    assert keys(triple.query("oak elm ash")) == ["a", "c", "b"]
+    assert clusters(triple) == [("a", "b", "c")]
+    assert triple.check().ok
+
+
+def test_a_cluster_splits_where_nothing_else_connects_it(triple: Index) -> None:
+    """With the other edge dismissed as well, the document is in no cluster, and undismissing brings it back."""
+    triple.dismiss("a", "b")
+    triple.dismiss("c", "b")
+    assert clusters(triple) == [("a", "c")] and triple.matches("b") == [] and triple.check().ok
+    assert triple.undismiss("b", "c") is True
+    assert clusters(triple) == [("a", "b", "c")] and pairs(triple) == {("a", "c"), ("b", "c")} and triple.check().ok
+
+
+def test_equal_copies_can_be_dismissed(triple: Index) -> None:
+    """Documents of one fingerprint may be in two clusters, and a later copy connects them again."""
+    triple.delete("b")
+    assert triple.dismiss("a", "c") and clusters(triple) == [] and pairs(triple) == set()
+    triple.add("d", "oak elm ash")
+    assert clusters(triple) == [("a", "c", "d")] and pairs(triple) == {("a", "d"), ("c", "d")} and triple.check().ok
+    triple.delete("d")
+    assert clusters(triple) == [] and triple.check().ok
+    triple.add_many([("e", "oak elm ash"), ("f", "oak elm ash yew")])
+    assert clusters(triple) == [("a", "c", "e", "f")] and triple.check().ok
+
+
+def test_a_new_copy_of_a_dismissed_document_finds_what_that_does_not(triple: Index) -> None:
+    """A new equal copy of `b` is like `a`, though `b` and `a` are dismissed; also after `add_many`, which files no such copy."""
+    for key in "ac":
+        triple.dismiss(key, "b")
+    triple.add_many([("b2", "oak elm ash fir"), ("b3", "oak elm ash fir")])
+    assert clusters(triple) == [("a", "b", "c", "b2", "b3")]
+    assert pairs(triple) == {*itertools.combinations(["a", "b", "c", "b2", "b3"], 2)} - {("a", "b"), ("b", "c")}
+    assert triple.check().ok
+
+
+def test_dismissing_says_whether_it_is_new(triple: Index) -> None:
+    """True the first time, then False, whichever key comes first; the same for taking it back."""
+    assert [triple.undismiss("a", "b"), triple.dismiss("a", "b"), triple.dismiss("b", "a")] == [False, True, False]
+    assert list(triple.dismissed()) == [("a", "b")]
+    assert [triple.undismiss("b", "a"), triple.undismiss("a", "b")] == [True, False]
+    assert list(triple.dismissed()) == [] and pairs(triple) == {("a", "b"), ("a", "c"), ("b", "c")}
+
+
+def test_a_pair_that_does_not_match_is_remembered(triple: Index) -> None:
+    """It is dismissed in case it matches under other settings, as after a rebuild with a lower threshold."""
+    with Index(":memory:", SETS, text=WORDS) as index:
+        index.add_many([("a", "oak elm ash fir"), ("b", "oak elm yew box bay")])
+        assert index.dismiss("a", "b") and index.undismiss("a", "b") and index.clusters() == [] and index.dismiss("a", "b")
+        index.rebuild(MinHash(threshold=0.2, exact=True, num_perm=64, bands=64, rows=1))
+        assert clusters(index) == [] and index.check().ok
+        index.undismiss("a", "b")
+        assert clusters(index) == [("a", "b")] and index.check().ok
+
+
+@pytest.mark.parametrize("method", ["dismiss", "undismiss"])
+def test_wrong_keys_are_named(triple: Index, method: str) -> None:
+    """An unknown key is a KeyNotFoundError, one key twice and what is no key a ParameterError; nothing is written."""
+    with pytest.raises(KeyNotFoundError, match="'x'"):
+        getattr(triple, method)("a", "x")
+    with pytest.raises(ParameterError, match="key_b='a' is key_a too"):
+        getattr(triple, method)("a", "a")
+    with pytest.raises(ParameterError, match=r"key_b=1\.5"):
+        getattr(triple, method)("a", 1.5)
+    assert list(triple.dismissed()) == []
+    names = {row[0] for row in triple.connection.execute("SELECT name FROM sqlite_schema")}
+    assert "neardup_dismissed" not in names
+
+
+def test_keys_of_two_types_are_two_documents() -> None:
+    """1 and '1' may be dismissed."""
+    with Index(":memory:", SETS, text=WORDS) as index:
+        index.add_many([(1, "oak elm"), ("1", "oak elm")])
+        assert index.dismiss(1, "1") and index.clusters() == []
+
+
+def test_a_document_that_has_expired_is_not_there() -> None:
+    """It cannot be dismissed; a pair with it is not listed, and goes with it."""
+    with Index(":memory:", SETS, text=WORDS) as index:
+        index.add_many([("a", "oak elm"), ("b", "oak elm")])
+        index.dismiss("a", "b")
+        index.update("b", expires_at=1)
+        assert list(index.dismissed()) == []
+        with pytest.raises(KeyNotFoundError):
+            index.undismiss("a", "b")
+        index.update("a", metadata=1)
+        assert index.expire() == 1
+        assert index.connection.execute("SELECT count(*) FROM neardup_dismissed").fetchall() == [(0,)]
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced", "replaced by many"])
+def test_a_word_goes_with_its_documents(triple: Index, how: str) -> None:
+    """A document that is deleted or replaced is another one when it comes again, of the same text too."""
+    triple.dismiss("a", "b")
+    if how == "deleted":
+        triple.delete("b")
+        triple.add("b", "oak elm ash fir")
+    elif how == "replaced":
+        triple.add("b", "oak elm ash fir", if_exists="replace")
+    else:
+        triple.add_many([("b", "oak elm ash fir")], if_exists="replace")
+    assert list(triple.dismissed()) == [] and ("a", "b") in pairs(triple) and triple.check().ok
+
+
+def test_limits_and_measures_of_matches(triple: Index) -> None:
+    """A limit counts the matches that are left, and containment leaves dismissed pairs out too."""
+    triple.dismiss("a", "c")
+    assert keys(triple.matches("a", limit=1)) == ["b"] and triple.matches("a", limit=0) == []
+    assert keys(triple.matches("a", measure="containment", threshold=0.5)) == ["b"]
+
+
+def test_codes_and_groups() -> None:
+    """Codes are dismissed like texts; a pair of two groups is remembered."""
+    with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
+        index.add_codes(["a", "b"], [0, 1])
+        index.add_code("c", 3, group="g")
+        assert index.dismiss("a", "b") and index.dismiss("a", "c")
+        assert index.clusters() == [] and list(index.pairs()) == [] and index.check().ok
+        index.undismiss("a", "b")
+        assert list(index.pairs()) == [Pair("a", "b", 1 - 1 / 64, 1)]
+
+
+# ---- why two are still in one cluster --------------------------------------------------------------------------------
+
+
+def test_an_explanation_names_what_still_connects_a_pair(triple: Index) -> None:
+    """The two are no match, and the document between them is named; without one, nothing is."""
+    assert triple.explain_match("a", "b").dismissed is False
+    triple.dismiss("a", "b")
+    found = triple.explain_match("a", "b")
+    assert (found.dismissed, found.is_match, found.connected_by, found.similarity) == (True, False, ("c",), 0.75)
+    assert "in one cluster all the same, through c" in found.html() and "it was dismissed" in found.html()
+    triple.dismiss("c", "b")
+    assert triple.explain_match("b", "a").connected_by is None
+    assert "all the same" not in triple.explain_match("a", "b").html()
+
+
+def test_an_explanation_names_the_shortest_way_in_order() -> None:
+    """In a ring the way round is named from the first key to the second."""
+    with Index(":memory:", SETS, text=WORDS) as index:
+        words = [f"w{n}" for n in range(12)]
+        for n in range(6):  # each has four words, two of them the next one's; the last meets the first
+            index.add(n, " ".join(words[(2 * n + i) % 12] for i in range(4)))
+        assert index.clusters() == []
+        index.rebuild(MinHash(threshold=0.3, exact=True, num_perm=64, bands=64, rows=1))
+        assert pairs(index) == {(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (0, 5)}
+        index.dismiss(0, 1)
+        assert index.explain_match(0, 1).connected_by == (5, 4, 3, 2)
+        assert index.explain_match(1, 0).connected_by == (2, 3, 4, 5)
+        index.dismiss(3, 4)
+        assert index.explain_match(0, 1).connected_by is None and clusters(index) == [(0, 4, 5), (1, 2, 3)]
+        assert index.check().ok
+
+
+# ---- what survives ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file with three copies of a text, of which two are dismissed, and one like them, dismissed with the first."""
+    path = tmp_path / "index.db"
+    with Index(path, MinHash(threshold=0.5), store_text=True, durability="normal") as index:
+        index.add_many([("a", STORY), ("b", STORY), ("c", STORY), ("d", STORY + " and tuesday")])
+        index.dismiss("a", "b")
+        index.dismiss("a", "d")
+    return path
+
+
+LEFT = {("a", "c"), ("b", "c"), ("b", "d"), ("c", "d")}
+
+
+@pytest.mark.parametrize("change", ["nothing", "scheme", "text", "matches", "compact", "repair"])
+def test_a_word_survives_what_makes_tables_anew(path: Path, change: str) -> None:
+    """Rebuilds of every kind, a compaction and a repair keep the dismissed pairs, and what follows from them."""
+    with Index(path) as index:
+        if change == "scheme":
+            index.rebuild(MinHash(threshold=0.4, num_perm=64))
+        elif change == "text":
+            from neardup_db import TextRules
+
+            index.rebuild(text=TextRules.words(shingle=1))
+        elif change == "matches":
+            index.rebuild(record_matches=False)
+            assert pairs(index) == LEFT and clusters(index) == [("a", "b", "c", "d")] and index.check().ok
+            index.rebuild(record_matches=True)
+        elif change == "compact":
+            index.compact()
+        elif change == "repair":
+            index.connection.execute("DELETE FROM neardup_match")
+            assert index.check(repair=True).ok
+        else:
+            index.rebuild()
+    with Index(path) as index:
+        assert pairs(index) == LEFT and index.check().ok
+        index.delete("c")
+        assert clusters(index) == [("b", "d")] and index.check().ok
+
+
+def test_a_backup_has_the_words(path: Path, tmp_path: Path) -> None:
+    """A copy knows what was dismissed."""
+    with Index(path) as index:
+        index.backup(tmp_path / "copy.db")
+    with Index(tmp_path / "copy.db") as copy:
+        assert list(copy.dismissed()) == [("a", "b"), ("a", "d")] and copy.check().ok
+
+
+def test_others_see_it_at_once(path: Path) -> None:
+    """An index that is open already follows the first dismissal of another one, and of a thread."""
+    with Index(path, MinHash()) as one, Index(path) as other:
+        assert keys(other.matches("b")) == ["c", "d"]
+        one.dismiss("b", "c")
+        assert keys(other.matches("b")) == ["d"]
+        thread = threading.Thread(target=one.dismiss, args=("b", "d"))
+        thread.start()
+        thread.join()
+        assert other.matches("b") == [] and one.matches("b") == [] and other.check().ok
+
+
+def test_a_word_that_is_taken_back_with_its_transaction(path: Path) -> None:
+    """What a failed transaction has dismissed, the first table of an index too, is not dismissed."""
+    with Index(path, name="second", scheme=SETS, text=WORDS) as index:
+        index.add_many([("a", "oak elm"), ("b", "oak elm")])
+        with pytest.raises(ZeroDivisionError), index.transaction():
+            index.dismiss("a", "b")
+            assert index.clusters() == []
+            raise ZeroDivisionError
+        assert clusters(index) == [("a", "b")] and list(index.dismissed()) == []
+        index.dismiss("a", "b")
+        assert index.clusters() == [] and index.check().ok
+
+
+def test_dismissing_inside_the_records_of_a_load() -> None:
+    """The records of `add_many` may dismiss what was yielded before."""
+    with Index(":memory:", SETS, text=WORDS) as index:
+
+        def records() -> Iterator[tuple[str, str]]:
+            yield "a", "oak elm"
+            yield "b", "oak elm"
+            index.dismiss("a", "b")
+            yield "c", "ash fir"
+
+        index.add_many(records())
+        assert index.clusters() == [] and index.check().ok
+
+
+@pytest.mark.parametrize("by_sql", [False, True])
+def test_a_first_word_that_is_taken_back_inside_a_load(by_sql: bool) -> None:
+    """A load goes on without the table that a nested transaction had made, however that was rolled back."""
+    with Index(":memory:", SETS, text=WORDS) as index:
+
+        def records() -> Iterator[tuple[str, str]]:
+            yield "a", "oak elm"
+            yield "b", "oak elm"
+            if by_sql:
+                index.connection.execute("SAVEPOINT own")
+                index.dismiss("a", "b")
+                index.connection.execute("ROLLBACK TO own; RELEASE own")
+            else:
+                with suppress(ZeroDivisionError), index.transaction():
+                    index.dismiss("a", "b")
+                    raise ZeroDivisionError
+            yield "c", "oak elm"
+            yield "d", "oak elm fir"
+
+        index.add_many(records())
+        assert clusters(index) == [("a", "b", "c", "d")] and list(index.dismissed()) == [] and index.check().ok
+
+
+def test_many_words_at_once() -> None:
+    """Pairs that are taken over from another index are dismissed together, those that are known are not counted."""
+    with Index(":memory:", SETS, text=WORDS) as index, Index(":memory:", SETS, text=WORDS) as other:
+        assert list(other._readers.own.search.dismissed.pairs()) == []
+        for one in (index, other):
+            one.add_many((n, "oak elm ash") for n in range(6))
+        for a, b in itertools.combinations(range(5), 2):
+            other.dismiss(a, b)
+        index.dismiss(0, 1)
+        reader = index._readers.own
+        with index._store.writing():
+            found = {number: reader.found(number - 1, 0) for number in range(1, 7)}  # the documents have the same ids in both
+            pairs_of_other = other._readers.own.search.dismissed.pairs()
+            assert adopt(reader.clusters, ((found[a], found[b]) for a, b in pairs_of_other), 0) == 9
+        assert clusters(index) == [tuple(range(6))] and pairs(index) == {(n, 5) for n in range(5)}
+        assert index.check().ok
+
+
+# ---- crowds ----------------------------------------------------------------------------------------------------------
+
+
+def crowd_sizes(index: Index) -> list[int]:
+    """How many fingerprints each crowd has."""
+    sql = "SELECT count(*) FROM neardup_fingerprint WHERE crowd <> 0 GROUP BY crowd ORDER BY 1"
+    return [row[0] for row in index.connection.execute(sql)]
+
+
+def test_dismissing_inside_a_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crowd stays one cluster: copies that are dismissed leave it, and come back with the word or with the document."""
+    monkeypatch.setattr(limits, "CROWD", 4)
+    with Index(":memory:", SETS, text=WORDS) as index:
+        for n in range(8):
+            index.add(n, f"oak elm ash fir yew box w{n}")
+        index.add("copy", "oak elm ash fir yew box w0")
+        assert crowd_sizes(index) == [8]
+        index.dismiss(1, 2)
+        assert crowd_sizes(index) == [8] and index.check().ok
+        index.dismiss(0, "copy")
+        assert crowd_sizes(index) == [7] and index.check().ok
+        index.undismiss(0, "copy")
+        assert crowd_sizes(index) == [8] and index.check().ok
+        index.dismiss(0, "copy")
+        for n in range(1, 8):
+            index.dismiss("copy", n)
+        assert clusters(index) == [tuple(range(8))] and crowd_sizes(index) == [7] and index.check().ok
+        assert keys(index.add("new", "oak elm ash fir yew box w0"))[:2] == [0, "copy"]
+        assert clusters(index) == [(*range(8), "copy", "new")] and index.check().ok
+        index.delete_many(["copy", "new"])
+        assert crowd_sizes(index) == [8] and index.check().ok
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_pair_of_a_cluster_can_be_dismissed(name: str) -> None:
+    """One after the other, in each scheme; then nothing matches, and undismissing all brings all back."""
+    case = CASES[name]
+    with Index(":memory:", case.scheme, text=None if case.codes else case.rules, store_text=case.store_text) as index:
+        size = (case.scheme.bits or 64) // 8 if case.codes else 0
+        contents = [bytes([n]) + bytes(size - 1) if case.codes else "oak elm ash fir" for n in (0, 0, 1, 1)]
+        for n, content in enumerate(contents):
+            (index.add_code if case.codes else index.add)(n, content)
+        before, found = list(index.pairs()), clusters(index)
+        assert found == [(0, 1, 2, 3)]
+        for a, b in itertools.combinations(range(4), 2):
+            assert index.dismiss(a, b) and index.check().ok
+        assert clusters(index) == [] and list(index.pairs()) == [] and not any(index.matches(n) for n in range(4))
+        index.rebuild()
+        assert clusters(index) == [] and list(index.pairs()) == [] and index.check().ok
+        for a, b in itertools.combinations(range(4), 2):
+            assert index.undismiss(b, a) and index.check().ok
+        assert clusters(index) == found and list(index.pairs()) == before
+
+
+# ---- numbers of clusters -----------------------------------------------------------------------------------------------
+
+
+def numbers(index: Index) -> dict[Any, int | None]:
+    """The number of each document's cluster."""
+    return dict(index.connection.execute("SELECT key, cluster_id FROM neardup_document").fetchall())
+
+
+def test_the_largest_part_keeps_the_number() -> None:
+    """Whichever part the removed edges touch, and however often, the largest one keeps the number of the cluster."""
+    with Index(":memory:", BinaryCode(bits=64, max_distance=1)) as index:
+        for n in range(9):  # a chain: each is one bit from the next
+            index.add_code(n, (1 << n) - 1)
+        number = numbers(index)[0]
+        index.dismiss(2, 3)
+        after = numbers(index)
+        assert {after[n] for n in range(3, 9)} == {number} and {after[n] for n in range(3)}.isdisjoint({number, None})
+        index.delete(7)
+        after = numbers(index)
+        assert {after[n] for n in range(3, 7)} == {number} and after[8] is None
+    with Index(":memory:", SETS, text=WORDS) as index:  # a star in which the largest part has one of many ends
+        for n in range(5):
+            index.add(n, f"a{n} b{n} hub{n}")
+        index.add_many((f"large{n}", "a0 b0 hub0") for n in range(9))
+        index.rebuild(MinHash(threshold=0.15, exact=True, num_perm=64, bands=64, rows=1))
+        index.add("middle", "hub0 hub1 hub2 hub3 hub4")
+        assert len(clusters(index)) == 1
+        number = numbers(index)["large0"]
+        index.delete("middle")
+        assert numbers(index)["large0"] == number and index.check().ok
+
+
+def test_the_larger_number_stays_where_clusters_join() -> None:
+    """A pair that is undismissed, and a document that is like two clusters, give the smaller one the number of the larger."""
+    with Index(":memory:", BinaryCode(bits=64, max_distance=1)) as index:
+        for n in range(9):
+            index.add_code(n, (1 << n) - 1)
+        index.dismiss(2, 3)
+        number = numbers(index)[8]
+        index.undismiss(2, 3)
+        assert set(numbers(index).values()) == {number}
+        index.delete(3)
+        assert numbers(index)[8] == number != numbers(index)[0]
+        index.add_code("again", (1 << 3) - 1)
+        assert set(numbers(index).values()) == {number} and index.check().ok
+
+
+def test_a_document_that_was_set_apart_does_not_take_an_old_number() -> None:
+    """A cluster is called by the id of a document that was new; that document may have left it when it joins another one."""
+    with Index(":memory:", BinaryCode(bits=64, max_distance=1)) as index:
+        for key, code in (("a", 0), ("b", 1), ("x", 3), ("c", 0)):
+            index.add_code(key, code)
+        index.dismiss("b", "x")
+        index.undismiss("b", "x")
+        for key in "ac":
+            index.dismiss("b", key)
+        assert sorted(clusters(index)) == [("a", "c"), ("b", "x")] and index.check().ok
+        index.dismiss("b", "x")
+        index.undismiss("b", "x")
+        assert sorted(clusters(index)) == [("a", "c"), ("b", "x")] and index.check().ok
+
+
+# ---- damage ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sql", "problem"),
+    [
+        ("INSERT INTO neardup_dismissed VALUES (99, 1, 1, 1, 0)", "dismissed pairs that are not two documents: 99-1"),
+        ("INSERT INTO neardup_dismissed VALUES (1, 3, 1, 1, 0)", "dismissed pairs that are not two documents: 1-3"),
+        (
+            "UPDATE neardup_dismissed SET fingerprint_id = 77 WHERE document_id = 4",
+            "dismissed pairs with other fingerprints than their documents: 4-1",
+        ),
+        (
+            "UPDATE neardup_dismissed SET other_fingerprint_id = NULL WHERE document_id = 2",
+            "dismissed pairs with other fingerprints than their documents: 2-1",
+        ),
+        (
+            "INSERT INTO neardup_match VALUES (2, 1, 1.0, NULL, 0)",
+            "dismissed pairs that are recorded as matches: 2-1",
+        ),
+        ("DROP INDEX neardup_dismissed_other", "tables, indexes or views that are missing or changed: neardup_dismissed_other"),
+        ("UPDATE neardup_document SET cluster_id = NULL WHERE id = 1", "documents that match one of another cluster: 1"),
+        ("DELETE FROM neardup_dismissed", "documents that match one of another cluster: 1"),
+    ],
+)
+def test_check_names_damage_and_repair_mends_it(path: Path, sql: str, problem: str) -> None:
+    """Every invariant of dismissed pairs has its message, and a repair keeps what people said."""
+    with Index(path) as index:
+        if sql.startswith("DELETE"):
+            index.dismiss("a", "c")
+    connection = apsw.Connection(str(path))
+    connection.execute("PRAGMA foreign_keys = OFF")
+    if sql.startswith("UPDATE neardup_document"):
+        connection.execute("DELETE FROM neardup_match WHERE document_id = 1 OR other_id = 1")
+    connection.execute(sql)
+    connection.close()
+    with Index(path) as index:
+        assert problem in index.check().problems
+        report = index.check(repair=True)
+        assert report.ok, report
+        if not sql.startswith("DELETE"):
+            assert list(index.dismissed()) == [("a", "b"), ("a", "d")] and pairs(index) == LEFT
+
+
+def test_a_crowd_with_dismissed_copies_is_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fingerprint of which two copies are dismissed is in no crowd."""
+    monkeypatch.setattr(limits, "CROWD", 2)
+    with Index(":memory:", SETS, text=WORDS) as index:
+        for n in range(4):
+            index.add(n, f"oak elm ash fir yew w{n}")
+        index.add("copy", "oak elm ash fir yew w0")
+        index.dismiss(0, "copy")
+        assert crowd_sizes(index) == [3]
+        index.connection.execute("UPDATE neardup_fingerprint SET crowd = (SELECT max(crowd) FROM neardup_fingerprint)")
+        assert "fingerprints in a crowd, of which two copies are dismissed: 1" in index.check().problems
+        assert index.check(repair=True).ok and crowd_sizes(index) == [3]
+
+
+def test_a_file_without_the_table_that_it_says_it_has(path: Path) -> None:
+    """A missing table is an error that says so."""
+    connection = apsw.Connection(str(path))
+    connection.execute("DROP TABLE neardup_dismissed")
+    connection.close()
+    from neardup_db import CorruptIndexError
+
+    with pytest.raises(CorruptIndexError, match="lacks the table 'neardup_dismissed'"):
+        Index(path)
+
+
+# ---- command line --------------------------------------------------------------------------------------------------------
+
+
+def run(*arguments: Any) -> tuple[int, str]:
+    """Exit code and standard output of a command."""
+    result = CliRunner().invoke(main, [str(one) for one in arguments], prog_name="neardup")
+    return result.exit_code, result.stdout
+
+
+def test_the_commands(path: Path) -> None:
+    """dismiss and undismiss say what they did, by exit codes too, and list the pairs."""
+    assert run("dismiss", path, "b", "c") == (0, "b and c: dismissed\n")
+    assert run("dismiss", path, "b", "c") == (1, "b and c: were dismissed already\n")
+    assert run("dismiss", path, "--list") == (0, "a\tb\nb\tc\na\td\n")
+    assert run("undismiss", path, "c", "b") == (0, "c and b: no longer dismissed\n")
+    assert run("undismiss", path, "c", "b", "--json") == (1, '{"key_a": "c", "key_b": "b", "changed": false}\n')
+    code, out = run("explain", path, "a", "b")
+    assert code == 0 and "it was dismissed" in out and "through c" in out
+    assert json.loads(run("explain", path, "a", "b", "--json")[1])["connected_by"] == ["c"]
+    assert run("dismiss", path, "b")[0] == 2 and run("dismiss", path, "b", "c", "--list")[0] == 2
+    with Index(path) as index:
+        assert index.matches("b") == [Match("c", 1.0), *index.matches("b")[1:]]
+
+
+def test_reading_only_cannot_dismiss(path: Path) -> None:
+    """But it leaves dismissed pairs out."""
+    with Index(path, read_only=True) as index:
+        assert pairs(index) == LEFT
+    with Index(path, read_only=True) as index, pytest.raises(MismatchError, match="Begin again"):
+        index.changes("0123456789abcdef-1-1")
+
+
+# ---- docs/examples/review.py ---------------------------------------------------------------------------------------------
+
+EXAMPLE = Path(__file__).resolve().parents[1] / "docs" / "examples" / "review.py"
+
+
+def example(*arguments: Any, answers: str = "") -> list[str]:
+    """The last lines of what the example prints."""
+    words = [sys.executable, str(EXAMPLE), *map(str, arguments)]
+    done = subprocess.run(words, input=answers, capture_output=True, text=True, check=True)
+    return [line.removeprefix("duplicates (d), not (n), end (anything else): ") for line in done.stdout.splitlines()]
+
+
+def test_the_example_shows_itself() -> None:
+    """One pair is confirmed and two are dismissed; the other database follows."""
+    assert example() == [
+        "6 rows to begin with",
+        "{'duplicates': 1, 'not': 2}",
+        "1 row changed",
+        "[('north', 1), ('north again', 1), ('south', 0)]",
+    ]
+
+
+def test_the_example_asks_nothing_twice(path: Path, tmp_path: Path) -> None:
+    """A review goes on where it was ended, and after a rebuild the other database is what the index is."""
+    own = tmp_path / "review.db"
+    assert example(path, own, answers="d\nn\nx\n")[-2:] == ["{'duplicates': 1, 'not': 1}", "8 changes followed"]
+    with Index(path) as index:
+        left = len(LEFT) - 2
+        index.rebuild()
+        truth = numbers(index)
+        assert len(list(index.dismissed())) == 3
+    assert example(path, own, answers="d\n" * 9)[-2] == f"{{'duplicates': {left}, 'not': 0}}"
+    connection = sqlite3.connect(own)
+    assert dict(connection.execute("SELECT key, cluster FROM mirror").fetchall()) == truth
+    assert connection.execute("SELECT count(*) FROM confirmed").fetchone() == (left + 1,)
+    connection.close()
