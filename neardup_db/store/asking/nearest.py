@@ -39,10 +39,12 @@ def nearest(search: Search, sketch: Sketch, group_id: int, now: int, n: int) -> 
     scheme.require_order()
     if n == 0 or sketch.value is None:
         return []
-    rows = search.match_rows(sketch, group_id, now, Question(limit=n))
-    least = rows[-1][1] if len(rows) == n else 0.0
-    if least > 0.0 and scheme.finds_all:  # a similarity of codes that is 0.0 stands for several distances
-        return rows
+    least = 0.0
+    if scheme.plan != "scan":  # else the query looks at all, too
+        rows = search.match_rows(sketch, group_id, now, Question(limit=n))
+        least = rows[-1][1] if len(rows) == n else 0.0
+        if least > 0.0 and scheme.finds_all:  # a similarity of codes that is 0.0 stands for several distances
+            return rows
     parameters = {**search.parameters(sketch, group_id, now), "limit": n, "except_id": 0}
     return _of_codes(search, parameters, n) if scheme.takes_codes else _of_sets(search, parameters, least)
 
