@@ -3,8 +3,8 @@
     python benchmarks/nearest.py [--codes 1000000] [--texts 50000]
 
 Codes are random families: each is one of a tenth as many random codes with about a sixth of its bits flipped. Questions are 30
-random codes, which lie far from all. Texts have 300 random words. Milliseconds are of CPU, of one thread, the median. The distances
-that the index and faiss give are compared.
+random codes, which lie far from all. Texts have 300 random words. Milliseconds are of CPU, of one thread, the median. Index and
+faiss give the same distances.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ def array_rows(codes: Array, bits: int) -> Iterable[Any]:
         return CodeRows(codes, "u1", size)
     if kind in "iu" and codes.ndim == 1 and width == bits:
         return CodeRows(codes, f">{kind}{size}", size)
-    if kind in "SV" and codes.ndim == 1 and width == bits:  # as single ones they lose zeros at the end
+    if kind == "S" and codes.ndim == 1 and width == bits:  # as single ones they lose zeros at the end
         return CodeRows(np.frombuffer(codes.tobytes(), np.uint8).reshape(len(codes), size), "u1", size)
     if codes.ndim == 1 and (not codes.size or kind in "OU" or (kind in "iu" and width > 8)):
         return codes
