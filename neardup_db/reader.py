@@ -205,8 +205,8 @@ class Reader:
         wanted: a text, or a code in an index that takes codes; there str and bytes are a code only where the scheme has no texts
         (`BinaryCode`): else give `nearest_code` a code in hexadecimal or bytes. The answer is exact. Where `n` documents match by
         the rule of the index, codes and `BottomK` cost a query. Else all fingerprints are looked at: a million codes in tens of
-        milliseconds, sets of a million texts (`MinHash(exact=True)`, `BottomK`) in seconds. Documents that share no shingle with the
-        text are left out. `MinHash()` without exact=True raises ParameterError: its estimates are not in the order of the texts.
+        milliseconds, sets of a million texts (`MinHash(exact=True)`, `BottomK`) in seconds; sets that have nothing in common with
+        the text are left out. `MinHash()` without exact=True raises ParameterError: estimates are not in the order of the texts.
 
         >>> from neardup_db import BinaryCode, Index
         >>> with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
