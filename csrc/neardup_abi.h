@@ -384,6 +384,22 @@ size_t nd_entries_near(const nd_entries *entries, const uint8_t *code, uint64_t 
 size_t nd_entries_size(const int64_t *ids, size_t count, size_t code_size);
 void nd_entries_write(const int64_t *ids, const uint8_t *codes, size_t count, size_t code_size, uint8_t *out);
 
+/* The entries nearest to a code, of all that are added: those within the smallest distance that holds `wanted` of them, so that
+ * all ties at that distance are among them; every entry where there are no more. Memory for twice as many at most. */
+typedef struct nd_nearest nd_nearest;
+typedef struct nd_nearest_entry {
+    int64_t id;
+    uint64_t distance;
+} nd_nearest_entry;
+nd_nearest *nd_nearest_new(void);
+void nd_nearest_free(nd_nearest *nearest);
+/* Forgets what was added. code_size: 1 to ND_BITS_MAX / 8, else ND_ERROR_PARAMETER. */
+int nd_nearest_begin(nd_nearest *nearest, const uint8_t *code, size_t code_size, uint64_t wanted);
+/* Entries of codes of that size. */
+int nd_nearest_add(nd_nearest *nearest, const nd_entries *entries);
+/* In no order; valid until the next addition. Returns how many. */
+size_t nd_nearest_entries(nd_nearest *nearest, const nd_nearest_entry **out);
+
 /* The rows of a bucket that change, in the making: the entries of one group after another, each in the order of their ids. */
 typedef struct nd_packing nd_packing;
 typedef struct nd_packed {

@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Array = npt.NDArray[Any]
+    Bits = npt.NDArray[np.bool_]
     Bytes = npt.NDArray[np.uint8]
     Number = np.integer[Any]
 else:
-    Array = Bytes = Number = Any
+    Array = Bits = Bytes = Number = Any
 
     def _later(name):
         """A module that takes each name from another one when it is used first, and keeps it: later uses cost nothing more."""
@@ -29,4 +30,4 @@ else:
 
     np, npt = _later("numpy"), _later("numpy.typing")
 
-__all__ = ["Array", "Bytes", "Number", "np", "npt"]
+__all__ = ["Array", "Bits", "Bytes", "Number", "np", "npt"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
@@ -40,7 +40,7 @@ from .parameters import (
 )
 from .reader import Reader
 from .schemes.base import Scheme
-from .schemes.codes import Code, CodeRows
+from .schemes.codes import Code
 from .store.asking import statistics
 from .store.asking.documents import Found
 from .store.asking.question import Question
@@ -60,7 +60,7 @@ from .store.upkeep.backup import back_up
 from .store.upkeep.check import Checker
 from .store.upkeep.rebuild import rebuild
 from .store.upkeep.repair import Repair
-from .store.writing.columns import Codes, Table
+from .store.writing.columns import Codes, Table, code_records
 from .store.writing.ingest import Ingest, IngestOptions
 from .store.writing.writer import Writer
 from .text import TextRules
@@ -230,11 +230,37 @@ class Index(Reader):
         the best match counts as seen again (last_seen, times_seen) and takes over `expires_at` where one is given.
         """
         record = self._record(key, metadata, group, expires_at, text)
+        return self._add_if_new(record, lambda store: store.sketch_to_store(text), if_exists, limit, on_match)
+
+    def add_code_if_new(
+        self,
+        key: Key,
+        code: Code,
+        *,
+        metadata: Any = None,
+        group: Key | None = None,
+        expires_at: Expiry | None = None,
+        if_exists: IfExists = "error",
+        limit: int = 10,
+        on_match: OnMatch | None = None,
+    ) -> list[Match]:
+        """`add_if_new` for a code of bits.
+
+        >>> from neardup_db import BinaryCode, Index
+        >>> with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
+        ...     index.add_code_if_new("a", 0x0F), index.add_code_if_new("b", 0x0E), "b" in index
+        ([], [Match(key='a', similarity=0.984375, distance=1)], False)
+        """
+        record = self._record(key, metadata, group, expires_at)
+        return self._add_if_new(record, Question(code=code).sketch, if_exists, limit, on_match)
+
+    def _add_if_new(
+        self, record: Record, make: Callable[[Store], Sketch], if_exists: IfExists, limit: int, on_match: OnMatch | None
+    ) -> list[Match]:
         check_if_exists(if_exists)
         check_choice("on_match", on_match, (None, "touch"))
         limit = check_integer("limit", limit, 1)
-        write = partial(self._writer.add_if_new, if_exists=if_exists, limit=limit, on_match=on_match)
-        return self._write(lambda store: store.sketch_to_store(text), record, write)
+        return self._write(make, record, partial(self._writer.add_if_new, if_exists=if_exists, limit=limit, on_match=on_match))
 
     def add_many(
         self,
@@ -289,8 +315,9 @@ class Index(Reader):
         keys: Iterable[Key],
         codes: Iterable[Code],
         *,
-        group: Key | None = None,
-        expires_at: Expiry | None = None,
+        metadata: Any = None,
+        group: Key | Iterable[Key | None] | None = None,
+        expires_at: Expiry | Iterable[Expiry | None] | None = None,
         if_exists: IfExists = "error",
         on_error: OnError = "raise",
         only_new: bool = False,
@@ -299,18 +326,20 @@ class Index(Reader):
     ) -> AddReport:
         """`add_many` for codes: keys and codes (for example the rows of a `uint8[n, bits // 8]`) of the same length.
 
-        group and expires_at are those of all of them.
+        codes: any iterable of what `add_code` takes, or an array: `uint8[n, bits // 8]`, `bool[n, bits]`, for 64 bits `uint64[n]`
+        or `int64[n]`. metadata, group, expires_at: a list (an array, a Series) with one for each record, or one value for all. So
+        metadata that is itself a list stands in a list for each record.
+
+        >>> from neardup_db import BinaryCode, Index
+        >>> with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
+        ...     report = index.add_codes(["a", "b"], [0x0F, 0xFF00], metadata=[{"page": 1}, {"page": 2}], group="scans")
+        ...     index.get("b").metadata, index.get("b").code.hex()
+        ({'page': 2}, '000000000000ff00')
         """
         check_many("keys", keys)
         check_many("codes", codes)
-        if isinstance(keys, Sized) and isinstance(codes, Sized) and len(keys) != len(codes):
-            raise ParameterError(f"{len(keys)} keys for {len(codes)} codes: give one key for each code")
         rows = self._looked_at().scheme.code_rows(codes)
-        records: Iterable[Any] | Codes = zip(keys, rows, strict=True)
-        if group is not None or expires_at is not None:
-            records = ({"key": key, "code": code, "group": group, "expires_at": expires_at} for key, code in records)
-        elif isinstance(keys, (list, tuple, range)) and isinstance(rows, CodeRows):
-            records = Codes(keys, rows)
+        records = code_records(keys, rows, {"metadata": metadata, "group": group, "expires_at": expires_at})
         return self._ingest("code", records, if_exists, on_error, only_new, commit_every, progress)
 
     def import_fingerprints(

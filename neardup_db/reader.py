@@ -32,6 +32,7 @@ from .store.asking import statistics
 from .store.asking.explain import explain_pair, explain_query
 from .store.asking.joins import Joins, ranges, ranges_with, set_blocks
 from .store.asking.many import answers, pieces
+from .store.asking.nearest import nearest, sketch_of
 from .store.asking.question import Question
 from .store.exchange.exporting import export
 from .store.layout.sketches import Sketch, Sketches
@@ -194,6 +195,37 @@ class Reader:
             rows: Any = store.scheme.code_rows(given)
             make = partial(store.sketch_codes, rows)
             return _answers(reader, question, pieces(len(rows), make, False))
+
+    def nearest(self, wanted: Code, n: int, *, group: Key | None = None) -> list[Match]:
+        """The `n` documents most similar to a text or a code, best first, beyond the threshold or distance of the index too; ties
+        in the order of insertion.
+
+        wanted: a text, or a code in an index that takes codes; there str and bytes are a code only where the scheme has no texts
+        (`BinaryCode`): else give `nearest_code` a code in hexadecimal or bytes. The answer is exact. Where `n` documents match by
+        the rule of the index, codes and `BottomK` cost a query. Else all fingerprints are looked at: a million codes in tens of
+        milliseconds, sets of a million texts (`MinHash(exact=True)`, `BottomK`) in seconds; sets that have nothing in common with
+        the text are left out. `MinHash()` without exact=True raises ParameterError: estimates are not in the order of the texts.
+
+        >>> from neardup_db import BinaryCode, Index
+        >>> with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
+        ...     added = index.add_codes(["a", "b", "c"], [0x0F, 0xFF00, 2**64 - 1])
+        ...     index.nearest(0x0E, 2)
+        [Match(key='a', similarity=0.984375, distance=1), Match(key='b', similarity=0.828125, distance=11)]
+        """
+        return self._nearest(partial(sketch_of, wanted), n, group)
+
+    def nearest_code(self, code: Code, n: int, *, group: Key | None = None) -> list[Match]:
+        """`nearest` for a code, in any index that takes codes."""
+        return self._nearest(Question(code=code).sketch, n, group)
+
+    def _nearest(self, make: Callable[[Store], Sketch], n: int, group: Key | None) -> list[Match]:
+        n, group = check_integer("n", n), check_group(group)
+        sketch = self._sketched(make)
+        with self._readers.reading() as reader:
+            if sketch.epoch != reader.store.epoch:
+                sketch = make(reader.store)
+            rows = nearest(reader.search, sketch, reader.documents.group_id(group), clock.now_ms(), n)
+            return [Match(key, similarity, distance) for key, similarity, distance, _ in rows]
 
     def _query(self, question: Question) -> list[Match]:
         sketch = self._sketched(question.sketch)

@@ -90,6 +90,9 @@ class Cluster:
 class Document:
     """A stored document. Times are seconds since 1970 (UTC); `text` is None unless the index stores texts.
 
+    code: in an index of codes (`BinaryCode`, `SimHash`, `BitSampling`) the stored one, most significant bit first, that of a text
+    too; `query_code` takes it. None in other indexes, and of a text without shingles.
+
     Its repr has the beginning of a long text only.
     """
 
@@ -102,6 +105,7 @@ class Document:
     last_seen: float
     times_seen: int
     expires_at: float | None
+    code: bytes | None = None
 
     def __repr__(self) -> str:
         values = {name: getattr(self, name) for name in self.__slots__}

@@ -57,7 +57,8 @@ def containment_estimate(a: set[int], b: set[int], k: int) -> float | None:
 class Case:
     """A scheme with its rules, how to make what the model compares, and the comparison (None = no match).
 
-    contains: how much of the first is in the second, None if that is not known; a scheme without it refuses to be asked."""
+    contains: how much of the first is in the second, None if that is not known; a scheme without it refuses to be asked. order:
+    how alike two are, beyond every threshold; a scheme without it has no nearest documents."""
 
     name: str
     scheme: Any
@@ -67,6 +68,7 @@ class Case:
     codes: bool = False
     store_text: bool = False
     contains: Callable[[Any, Any], float | None] | None = None
+    order: Callable[[Any, Any], Verdict] | None = None
 
 
 WORDS = TextRules.words(shingle=1)
@@ -82,19 +84,23 @@ PAST, SOON, LATER = time.time() - 100_000, time.time() + 100_000, time.time() + 
 """Unix seconds."""
 
 
-def verdict(scheme: Any, a: Any, b: Any) -> Verdict | None:
-    """What a scheme's own rule says of two prepared contents. MinHash finds pairs with an equal slot: one row a band."""
+def measured(scheme: Any, a: Any, b: Any) -> Verdict:
+    """How a scheme measures two prepared contents."""
     if isinstance(a, int):
         distance, bits = (a ^ b).bit_count(), scheme.bits or 64  # a SimHash that says nothing is as wide as the hash
-        slope = 2.0 if scheme.name == "bitsampling" else 1.0
-        return (max(0.0, 1.0 - slope * distance / bits), distance) if distance <= scheme.max_distance else None
+        return max(0.0, 1.0 - (2.0 if scheme.name == "bitsampling" else 1.0) * distance / bits), distance
     if scheme.name == "bottomk":
-        alike = jaccard(a, b) if scheme.measure == "fingerprint" else estimate(a, b, scheme.k)
-    elif scheme.exact:
-        alike = jaccard(a[0], b[0]) if (a[1] == b[1]).any() else 0.0
-    else:
-        alike = int(np.sum(a == b)) / len(a)
-    return (alike, None) if alike >= scheme.threshold else None
+        return (jaccard(a, b) if scheme.measure == "fingerprint" else estimate(a, b, scheme.k)), None
+    return (jaccard(a[0], b[0]) if scheme.exact else int(np.sum(a == b)) / len(a)), None
+
+
+def verdict(scheme: Any, a: Any, b: Any) -> Verdict | None:
+    """What a scheme's own rule says of two prepared contents. MinHash finds pairs with an equal slot: one row a band."""
+    alike, distance = measured(scheme, a, b)
+    if distance is not None:
+        return (alike, distance) if distance <= scheme.max_distance else None
+    meets = scheme.name == "bottomk" or not scheme.exact or bool((a[1] == b[1]).any())
+    return (alike, None) if meets and alike >= scheme.threshold else None
 
 
 def case_of(scheme: Any, rules: TextRules = WORDS, name: str = "", codes: bool = False, store_text: bool = False) -> Case:
@@ -117,7 +123,8 @@ def case_of(scheme: Any, rules: TextRules = WORDS, name: str = "", codes: bool =
 
     tells = scheme.containment if scheme.name == "bottomk" else scheme.name == "minhash" and scheme.exact
     compare = functools.partial(verdict, scheme)
-    return Case(name or repr(scheme), scheme, rules, prepare, compare, codes, store_text, contains if tells else None)
+    order = None if scheme.name == "minhash" and not scheme.exact else functools.partial(measured, scheme)
+    return Case(name or repr(scheme), scheme, rules, prepare, compare, codes, store_text, contains if tells else None, order)
 
 
 ONE_ROW = {"num_perm": 24, "bands": 24, "rows": 1}
@@ -222,6 +229,16 @@ class Model:
             if share is not None and share >= threshold:
                 found.append((-share, entry.number, key))
         return [(key, -share, None) for share, _, key in sorted(found, key=lambda one: one[:2])]
+
+    def nearest(self, content: Any, n: int, group: Any = None) -> list[tuple[Any, float, int | None]]:
+        """(key, similarity, distance) of the n most alike, ties in the order of insertion; of sets those that share something."""
+        assert self.case.order is not None
+        found = []
+        for key, entry, prepared in self._others(content, group, None):
+            similarity, distance = self.case.order(prepared, entry.prepared)
+            if distance is not None or similarity > 0.0:
+                found.append((-similarity if distance is None else distance, entry.number, key, similarity, distance))
+        return [one[2:] for one in sorted(found, key=lambda one: one[:2])[:n]]
 
     def in_order(self) -> list[Any]:
         """Keys in the order of insertion."""

@@ -121,6 +121,7 @@ def test_a_released_file_of_texts_answers_as_it_did(copied: Any, path: Path) -> 
         assert index.clusters() == [Cluster("first", ("first", "copy", "near", "nearer")), Cluster("nfd", ("nfd", "nfc"))]
         assert list(index) == [record["key"] for record in TEXTS]
         stored = TEXTS[0]["text"] if FILES[path.stem].get("store_text") else None
+        code = index.scheme.fingerprint(TEXTS[0]["text"], index.text_rules).tobytes() if index.scheme.takes_codes else None
         assert index.get("first") == Document(
             key="first",
             group=None,
@@ -131,6 +132,7 @@ def test_a_released_file_of_texts_answers_as_it_did(copied: Any, path: Path) -> 
             last_seen=(CREATED + 1) / 1000,
             times_seen=1,
             expires_at=None,
+            code=code,
         )
         assert index.get("copy").expires_at == EXPIRES
         assert (index.get(42).group, index.get(b"\x00bytes").group) == (7, "other")

@@ -627,7 +627,10 @@ def test_backup_needs_no_writing(path: Path, tmp_path: Path) -> None:
 
 CODE_CALLS: dict[str, Callable[[Index], Any]] = {
     "add_code": lambda index: index.add_code("x", 1),
+    "add_code_if_new": lambda index: index.add_code_if_new("x", 1),
     "add_codes": lambda index: index.add_codes(["x"], [1]),
+    "nearest": lambda index: index.nearest(TEXT, 1),
+    "nearest_code": lambda index: index.nearest_code(1, 1),
     "query_code": lambda index: index.query_code(1),
     "query_codes": lambda index: index.query_codes([1] * 100),
 }

@@ -29,6 +29,7 @@ def index(tmp_path: Path) -> Iterator[Index]:
 QUESTIONS: dict[str, Callable[[Index], Any]] = {
     "query_code": lambda index: [match.key for match in index.query_code(0)],
     "query_code in a group": lambda index: index.query_code(0, group="g"),
+    "nearest": lambda index: [match.key for match in index.nearest(2**64 - 1, 2)],
     "matches": lambda index: [match.key for match in index.matches("a")],
     "get": lambda index: index.get("a").key,
     "get_many": lambda index: [one and one.key for one in index.get_many(["a", "x"])],

@@ -366,7 +366,10 @@ WAYS: dict[str, Callable[[Index], Any]] = {
     "add_code": lambda index: index.add_code("a", bytes(8)),
     "add_codes of bytes": lambda index: index.add_codes(["a"], [bytes(8)]),
     "add_codes of rows": lambda index: index.add_codes(["a", "b"], np.zeros((2, 8), np.uint8)),
+    "add_code_if_new": lambda index: index.add_code_if_new("a", bytes(8)),
     "query_code": lambda index: index.query_code(bytes(8)),
+    "nearest": lambda index: index.nearest(bytes(8), 1),
+    "nearest_code": lambda index: index.nearest_code(bytes(8), 1),
     "query_codes": lambda index: index.query_codes([bytes(8)]),
     "query_codes of rows": lambda index: index.query_codes(np.zeros((100, 8), np.uint8)),
 }

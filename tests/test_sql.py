@@ -31,7 +31,7 @@ COUNTS = {
 SCALARS = {(f"neardup_{name}", count) for name, counts in COUNTS.items() for count in counts}
 READERS = {"neardup_may_match", "neardup_met", "neardup_similarity", "neardup_text_containment", "neardup_text_jaccard"}
 TABLES = {f"neardup_{name}" for name in ["bands", "buckets", "candidates", "entries", "filing", "join"]}
-TABLES |= {f"neardup_{name}" for name in ["keys", "probe", "search", "shingles"]}
+TABLES |= {f"neardup_{name}" for name in ["keys", "nearest", "probe", "search", "shingles"]}
 
 
 def one(db: apsw.Connection, sql: str, *values: Any) -> Any:

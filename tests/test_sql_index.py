@@ -67,6 +67,7 @@ EVERY_READER = [
     "SELECT * FROM neardup_filing(?1, 1, 9)",
     "SELECT * FROM neardup_buckets(?1, 1, 9, 1)",
     "SELECT * FROM neardup_join(?1, 1, 9, 1, 0)",
+    "SELECT * FROM neardup_nearest(?1, x'0000', 0, 1)",
 ]
 
 
@@ -346,6 +347,7 @@ INPUTS = {
     "neardup_filing": ["index_name", "first_id", "last_id", "keys"],
     "neardup_join": ["index_name", "first_id", "last_id", "complete", "now", "asked"],
     "neardup_keys": ["index_name", "fingerprint", "group_id"],
+    "neardup_nearest": ["index_name", "fingerprint", "group_id", "count"],
     "neardup_probe": ["index_name", "fingerprint", "containment", "group_id"],
     "neardup_search": ["index_name", "text", "threshold", "max_results", "measure", "group_name"],
     "neardup_shingles": ["text", "k"],

@@ -96,16 +96,16 @@ class IndexMachine(RuleBasedStateMachine):
         self.put(key, self.content(data), group=group, expires_at=PAST, if_exists="replace")
         self.model.entries.pop(key, None)
 
-    @precondition(lambda self: not self.case.codes)
     @rule(data=st.data(), key=KEYS, group=GROUPS, replace=st.booleans())
     def add_if_new(self, data: st.DataObject, key: Any, group: Any, replace: bool) -> None:
         content = self.content(data)
+        add_if_new = self.index.add_code_if_new if self.case.codes else self.index.add_if_new
         if key in self.model.entries and not replace:
             with pytest.raises(DuplicateKeyError):
-                self.index.add_if_new(key, content, group=group)
+                add_if_new(key, content, group=group)
             return
         expected = self.model.matches(content, group, without=key)[:10]
-        found = self.index.add_if_new(key, content, group=group, if_exists="replace" if replace else "error")
+        found = add_if_new(key, content, group=group, if_exists="replace" if replace else "error")
         assert tuples(found) == expected
         if not expected:
             self.model.put(key, content, group)
@@ -159,6 +159,17 @@ class IndexMachine(RuleBasedStateMachine):
         found = report.added, report.replaced, report.ignored, report.matched
         assert found == (len(given) - len(there), len(there) - kept, kept, matched)
 
+    @precondition(lambda self: self.case.codes)
+    @rule(data=st.data(), keys=st.lists(KEYS, max_size=8))
+    def add_codes_of_each(self, data: st.DataObject, keys: list[Any]) -> None:
+        """Codes with a group and an expiry of their own."""
+        contents = [self.content(data) for _ in keys]
+        groups, expiries = ([data.draw(values) for _ in keys] for values in (GROUPS, EXPIRIES))
+        for row in zip(keys, contents, groups, expiries, strict=True):
+            self.model.put(*row)
+        report = self.index.add_codes(keys, contents, group=groups, expires_at=expiries, if_exists="replace")
+        assert report.total == len(keys)
+
     @rule(key=KEYS)
     def delete(self, key: Any) -> None:
         assert self.index.delete(key) == (self.model.entries.pop(key, None) is not None)
@@ -193,6 +204,13 @@ class IndexMachine(RuleBasedStateMachine):
         some = tuples(query(content, group=group, limit=limit, any=True))
         assert len(some) == len(expected[:limit])
         assert set(some) <= set(expected)
+
+    @precondition(lambda self: self.case.order is not None)
+    @rule(data=st.data(), group=GROUPS, n=st.integers(0, 20))
+    def nearest(self, data: st.DataObject, group: Any, n: int) -> None:
+        content = self.content(data)
+        nearest = self.index.nearest_code if self.case.codes else self.index.nearest
+        assert tuples(nearest(content, n, group=group)) == self.model.nearest(content, n, group)
 
     @precondition(lambda self: self.case.contains is not None)
     @rule(data=st.data(), group=GROUPS, limit=st.sampled_from([None, 0, 1, 2]), share=SHARES)

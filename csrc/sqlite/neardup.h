@@ -216,6 +216,7 @@ extern const nd_table_spec nd_shingles_function, nd_bands_function; /* tables.c 
 extern const nd_table_spec nd_probe_function, nd_keys_function;     /* probe.c */
 extern const nd_table_spec nd_filing_function, nd_buckets_function; /* filing.c, buckets.c */
 extern const nd_table_spec nd_candidates_function;                  /* candidates.c */
+extern const nd_table_spec nd_nearest_function;                     /* nearest.c */
 extern const nd_table_spec nd_entries_function, nd_join_function;   /* entries.c, join.c */
 extern const nd_table_spec nd_search_function;                      /* search.c */
 

@@ -65,6 +65,9 @@ class Scheme(Immutable, ABC):
     """True where two stored values match by the Jaccard similarity of the ascending 64-bit hashes in them and by nothing else, so
     that all pairs are those of `compute.jaccard_pairs`."""
 
+    finds_all: ClassVar[bool] = True
+    """False where the tables may miss a match by the rule (`MinHash`)."""
+
     row_names: ClassVar[tuple[str, ...]] = ()
     """The settings beside 'scheme' that are attributes of the same name."""
 
@@ -300,6 +303,9 @@ class Scheme(Immutable, ABC):
             f"{type(self).__name__} keeps codes of bits, which do not tell what a text contains; "
             "make the index with MinHash(exact=True) or BottomK(containment=True)"
         )
+
+    def require_order(self) -> None:  # noqa: B027 (most have one)
+        """ParameterError, with the remedy, where stored values do not put all documents in the order of their similarity."""
 
     @abstractmethod
     def query_bounds(self, threshold: float | None, max_distance: int | None) -> tuple[float, int]:

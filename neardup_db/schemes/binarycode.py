@@ -19,8 +19,9 @@ class BinaryCode(CodeScheme):
     """Codes of the application that differ in at most `max_distance` bits; every such pair is found.
 
     bits: of a code, a multiple of 8. max_distance: bits that may differ. expected: codes that the index is planned for: it
-    decides between block tables, chunk tables and a scan. A code is uint8[bits // 8], bytes, an int, hex digits, or uint64 for
-    64 bits: bit 63 of the number is the first byte's most significant bit. similarity = 1 - distance / bits.
+    decides between block tables, chunk tables and a scan. A code is uint8[bits // 8], bool[bits] in any shape, bytes, an int, hex
+    digits, an `imagehash.ImageHash`, or for 64 bits uint64 or int64: bit 63 of the number is the first byte's most significant
+    bit, and the first boolean. similarity = 1 - distance / bits.
 
     >>> scheme = BinaryCode(bits=64, max_distance=7)
     >>> scheme.similarity(0x0123456789ABCDEF, "0123456789abcdee")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar, Protocol, overload
 
 from .. import native
-from ..arrays import Array, Bytes, Number, np
+from ..arrays import Array, Bits, Bytes, Number, np
 from ..errors import ParameterError
 from ..parameters import check_fraction, check_integer, quoted
 from ..settings import StoredSettings
@@ -14,7 +14,14 @@ from ..text import TextRules
 from . import plans
 from .base import EXPECTED_MAX, Scheme
 
-Code = bytes | bytearray | int | str | Number | Bytes
+
+class HashedImage(Protocol):
+    """What `imagehash.ImageHash` is: bits in an array."""
+
+    hash: Array
+
+
+Code = bytes | bytearray | int | str | Number | Bytes | Bits | HashedImage
 """A code as callers have it: see `BinaryCode`."""
 
 BITS_MAX: int = native.lib.ND_BITS_MAX
@@ -92,11 +99,7 @@ class CodeScheme(Scheme):
         return code if type(code) is bytes and 8 * len(code) == bits else code_bytes(code, bits, name)
 
     def code_rows(self, codes: Iterable[Any]) -> Iterable[Any]:
-        if isinstance(codes, np.ndarray) and codes.ndim == 1 and codes.dtype == np.uint64 and self._width() == 64:
-            return CodeRows(codes, ">u8", 8)
-        if isinstance(codes, np.ndarray) and codes.ndim == 2 and codes.dtype == np.uint8 and 8 * codes.shape[1] == self._width():
-            return CodeRows(codes, "u1", codes.shape[1])
-        return codes
+        return array_rows(codes, self._width()) if isinstance(codes, np.ndarray) else codes
 
     def decoded(self, value: bytes, rules: TextRules | None) -> Any:
         return np.frombuffer(value, np.uint8).copy()
@@ -141,6 +144,28 @@ class CodeRows(Sequence[bytes]):
             yield from self[start : start + 4096]
 
 
+def array_rows(codes: Array, bits: int) -> Iterable[Any]:
+    """The codes of an array: as stored values, or one by one where each number, or text, is to be checked. ParameterError for one
+    that holds no codes of so many bits."""
+    kind, size, width = codes.dtype.kind, bits // 8, 8 * codes.dtype.itemsize
+    if kind == "b" and codes.ndim > 1 and codes.size == len(codes) * bits:
+        return CodeRows(np.packbits(codes.reshape(len(codes), bits), axis=1), "u1", size)
+    if codes.dtype == np.uint8 and codes.ndim == 2 and codes.shape[1] == size:
+        return CodeRows(codes, "u1", size)
+    if kind in "iu" and codes.ndim == 1 and width == bits:
+        return CodeRows(codes, f">{kind}{size}", size)
+    if kind == "S" and codes.ndim == 1 and width == bits:  # as single ones they lose zeros at the end
+        return CodeRows(np.frombuffer(codes.tobytes(), np.uint8).reshape(len(codes), size), "u1", size)
+    if codes.ndim == 1 and (not codes.size or kind in "OU" or (kind in "iu" and width > 8)):
+        return codes
+    given = f"codes is {codes.dtype}{list(codes.shape)}"
+    if kind == "b" or codes.dtype == np.uint8:
+        each = codes.size // max(1, len(codes)) * (1 if kind == "b" else 8)
+        given += f", {each} bits each, but codes here have {bits}"
+    numbers = f", or uint{bits}[n] or int{bits}[n]" if bits in (8, 16, 32, 64) else ""
+    raise ParameterError(f"{given}: give uint8[n, {size}], or bool[n, {bits}]{numbers}")
+
+
 def plan_state(plan: plans.Plan) -> dict[str, Any]:
     """A plan as the attributes plan, blocks and chunks."""
     return {
@@ -166,7 +191,8 @@ def distance_of(value: Any, bits: int) -> int:
 def code_bytes(code: Any, bits: int, name: str = "code") -> bytes:
     """A code as bytes, most significant bit first.
 
-    code: uint8[bits // 8], bytes, an int in 0 .. 2^bits - 1 (a numpy integer too), or its hex digits.
+    code: uint8[bits // 8], a boolean array of so many bits in any shape or an object with such a `hash`, bytes, an int in
+    0 .. 2^bits - 1 (a numpy integer too, and a signed one that is as wide as the code), or its hex digits.
     """
     size = bits // 8
     if type(code) is int and 0 <= code < 1 << bits:  # most are
@@ -176,20 +202,38 @@ def code_bytes(code: Any, bits: int, name: str = "code") -> bytes:
     elif isinstance(code, str):
         data = _hex_bytes(code, name)
     elif isinstance(code, np.ndarray):
-        if code.dtype != np.uint8 or code.ndim != 1:
-            raise ParameterError(f"{name} is {code.dtype}{list(code.shape)}: give uint8[{size}]; of uint64 one number")
-        data = code.tobytes()
+        data = _array_bytes(code, bits, name)
     elif isinstance(code, (int, np.integer)) and not isinstance(code, bool):
-        if not 0 <= int(code) < 1 << bits:
-            raise ParameterError(f"{name}={code} is no code of {bits} bits: give an integer from 0 to 2^{bits} - 1")
-        data = int(code).to_bytes(size, "big")
+        return _number_bytes(code, bits, name)
+    elif isinstance(getattr(code, "hash", None), np.ndarray):
+        data = _array_bytes(code.hash, bits, f"{name}.hash")
     else:
         kind = type(code).__name__
-        raise ParameterError(f"{name}={quoted(code)} is of type {kind}: give uint8[{size}], bytes, an int or hex digits")
+        remedy = f"give uint8[{size}], bool[{bits}], bytes, an int, hex digits or an imagehash.ImageHash"
+        raise ParameterError(f"{name}={quoted(code)} is of type {kind}: {remedy}")
     if len(data) != size:
         given = f"{name}={quoted(code)} has {8 * len(data)} bits"
         raise ParameterError(f"{given}, but codes here have {bits}: give {size} bytes, or {2 * size} hex digits")
     return data
+
+
+def _array_bytes(code: Array, bits: int, name: str) -> bytes:
+    if code.dtype == np.bool_:
+        if code.size != bits:
+            raise ParameterError(f"{name} is bool{list(code.shape)}, {code.size} bits, but codes here have {bits}")
+        return np.packbits(code, axis=None).tobytes()
+    if code.dtype != np.uint8 or code.ndim != 1:
+        how = "of one number give its item()" if code.ndim == 0 else f"give uint8[{bits // 8}] or bool[{bits}]"
+        raise ParameterError(f"{name} is {code.dtype}{list(code.shape)}: {how}")
+    return code.tobytes()
+
+
+def _number_bytes(code: Any, bits: int, name: str) -> bytes:
+    is_signed = isinstance(code, np.signedinteger) and 8 * code.itemsize == bits
+    if not is_signed and not 0 <= int(code) < 1 << bits:
+        signed = f", or a negative one as numpy.int{bits}" if bits in (8, 16, 32, 64) else ""
+        raise ParameterError(f"{name}={code} is no code of {bits} bits: give an integer from 0 to 2^{bits} - 1{signed}")
+    return int(code).to_bytes(bits // 8, "big", signed=is_signed)
 
 
 def _hex_bytes(code: str, name: str) -> bytes:

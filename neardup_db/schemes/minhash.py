@@ -62,6 +62,7 @@ class MinHash(SetScheme):
     """
 
     name: ClassVar[str] = "minhash"
+    finds_all: ClassVar[bool] = False
     names: ClassVar[tuple[str, ...]] = (
         "num_perm", "threshold", "bands", "rows", "recall", "seed", "exact", "slot_bits", "family", "expected",
     )  # fmt: skip
@@ -184,6 +185,13 @@ class MinHash(SetScheme):
             "MinHash signatures do not tell what a text contains; make the index with "
             "MinHash(exact=True) or BottomK(containment=True), or rebuild() it so where it stores texts"
         )
+
+    def require_order(self) -> None:
+        if not self.exact:
+            raise ParameterError(
+                "nearest: MinHash signatures estimate similarities with an error, so that their order is not that of the texts; "
+                "make the index with MinHash(exact=True) or BottomK(), or rebuild() it so where it stores texts"
+            )
 
     def query_parameters(self) -> dict[str, Any]:
         return {"slot_bits": self.slot_bits}

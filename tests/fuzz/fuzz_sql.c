@@ -320,6 +320,8 @@ static const char *const questions[] = {
     "SELECT * FROM neardup_keys('i', ?1, ?2) LIMIT 100",
     "SELECT *, crowd, max_distance FROM neardup_candidates('i', ?1, ?2, ?3, ?4) LIMIT 100",
     "SELECT f.id, c.* FROM i_fingerprint AS f, neardup_candidates('i', f.value, 0, ?1, 5) AS c LIMIT 3000",
+    "SELECT *, index_name, fingerprint, group_id, count FROM neardup_nearest('i', ?1, ?2, ?3) LIMIT 100",
+    "SELECT f.id, n.* FROM i_fingerprint AS f, neardup_nearest('i', f.value, 0, ?1) AS n LIMIT 3000",
     "SELECT *, keys FROM neardup_filing('i', ?1, ?2, ?3) LIMIT 3000",
     "SELECT * FROM neardup_filing('i', 1, 3, randomblob(24 * (SELECT 1 + value FROM i_setting WHERE name = 'bands'))) LIMIT 3000",
     "SELECT neardup_may_match(?1, f.id, ?2, ?3, 7), neardup_met(f.id, f.value, ?2, 7, ?4) FROM i_fingerprint AS f, i_fingerprint",

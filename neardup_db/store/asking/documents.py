@@ -119,9 +119,12 @@ class Documents:
             yield found, None if found.fingerprint_id is None else self.sound(found.fingerprint_id, row[4:])
 
     def read(self, document_id: int) -> Document:
-        sql = """SELECT d.key, g.name, d.metadata, d.text, d.token_count, d.added_at, d.last_seen, d.times_seen, d.expires_at
+        sql = """SELECT d.key, g.name, d.metadata, d.text, d.token_count, d.added_at, d.last_seen, d.times_seen, d.expires_at,
+                     d.fingerprint_id
                  FROM {index}_document AS d LEFT JOIN {index}_group AS g ON g.id = d.group_id WHERE d.id = ?"""
-        key, group, metadata, text, tokens, added, seen, times, expires = self.db.rows(self.store.sql(sql), (document_id,))[0]
+        row = self.db.rows(self.store.sql(sql), (document_id,))[0]
+        key, group, metadata, text, tokens, added, seen, times, expires, fingerprint_id = row
+        has_code = self.store.scheme.takes_codes and fingerprint_id is not None
         try:
             return Document(
                 key=key,
@@ -133,6 +136,7 @@ class Documents:
                 last_seen=seen / 1000,
                 times_seen=times,
                 expires_at=None if expires is None else expires / 1000,
+                code=self.value(fingerprint_id) if has_code else None,
             )
         except (TypeError, ValueError, RecursionError) as error:
             raise self._damaged(f"document {document_id} ({key!r})", error) from error

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from ... import limits
@@ -11,6 +12,7 @@ from ...arrow import KEYS, METADATA, TEXTS, Column, Source, is_json, is_key, is_
 from ...errors import ParameterError
 from ...located import LocatedTexts, fitting
 from ...parameters import check_group, check_key, check_metadata, is_plain_key, quoted, storable
+from ...schemes.codes import CodeRows
 from ...values import Record
 
 
@@ -93,6 +95,52 @@ class Codes(NamedTuple):
         for start in range(0, len(self.keys), limits.BATCH_RECORDS):
             part = slice(start, start + limits.BATCH_RECORDS)
             yield Rows(list(self.keys[part]), list(self.codes[part]))
+
+
+def code_records(keys: Iterable[Any], codes: Iterable[Any], more: Mapping[str, Any]) -> Iterable[Any] | Codes:
+    """The records of `add_codes`. more: what else the records have, by the names of `add_code`'s arguments: one value for all, or
+    one for each. ParameterError where there are not as many of each."""
+    columns = {"key": _values(keys), "code": codes}
+    same = {}
+    for name, value in more.items():
+        if _is_for_each(value):
+            columns[name] = _values(value)
+        elif value is not None:
+            same[name] = value
+    lengths = {name: len(column) for name, column in columns.items() if isinstance(column, Sized)}
+    for name, length in lengths.items():
+        if length != lengths.get("key", length):
+            what, how = f"values of {name}", "give one for each key, or one for all"
+            what, how = ("codes", "give one key for each code") if name == "code" else (what, how)
+            raise ParameterError(f"{lengths['key']} keys for {length} {what}: {how}")
+    if len(columns) == 2 and not same and isinstance(columns["key"], (list, tuple, range)) and isinstance(codes, CodeRows):
+        return Codes(columns["key"], codes)
+    rows = zip(*columns.values(), strict=True) if len(lengths) == len(columns) else _side_by_side(columns)
+    return ({**same, **dict(zip(columns, row, strict=True))} for row in rows) if len(columns) > 2 or same else rows
+
+
+def _values(column: Any) -> Iterable[Any]:
+    """Those of an array, or of a Series, as Python has them."""
+    as_list = getattr(column, "tolist", None) or getattr(column, "to_list", None)
+    values: Iterable[Any] = column if as_list is None else as_list()
+    return values
+
+
+def _is_for_each(value: Any) -> bool:
+    """Whether these are values of one record each."""
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping)) and getattr(value, "ndim", 1) > 0
+
+
+_END = object()
+
+
+def _side_by_side(columns: Mapping[str, Iterable[Any]]) -> Iterator[tuple[Any, ...]]:
+    for number, row in enumerate(zip_longest(*columns.values(), fillvalue=_END)):
+        ended = [name for name, value in zip(columns, row, strict=True) if value is _END]
+        if ended:
+            what = f"there are {number} values of {' and '.join(ended)}, and more of the others"
+            raise ParameterError(f"{what}: give one for each key")
+        yield row
 
 
 class Table:

@@ -1,0 +1,90 @@
+/* nearest.c: the codes nearest to another one, of all entries, which are looked at row by row. The distance that still counts falls as
+ * nearer ones are found, so that the kernel passes by nearly all of the rest. */
+#include "schemes/schemes.h"
+
+#include <stdlib.h>
+
+struct nd_nearest {
+    uint8_t code[ND_CODE_BYTES_MAX];
+    uint64_t wanted, bound;           /* the smallest distance that holds as many as are wanted */
+    uint64_t within;                  /* entries up to the bound, */
+    uint64_t counts[ND_BITS_MAX + 1]; /* by their distance; beyond the bound they count no more */
+    nd_nearest_entry *entries;        /* those, and some that were within the bound when they were added */
+    size_t count, entries_capacity;
+    uint32_t *places;
+    size_t places_capacity;
+};
+
+nd_nearest *nd_nearest_new(void)
+{
+    return calloc(1, sizeof(nd_nearest));
+}
+
+void nd_nearest_free(nd_nearest *nearest)
+{
+    if (nearest == NULL)
+        return;
+    free(nearest->entries);
+    free(nearest->places);
+    free(nearest);
+}
+
+int nd_nearest_begin(nd_nearest *nearest, const uint8_t *code, size_t code_size, uint64_t wanted)
+{
+    if (code_size < 1 || code_size > ND_CODE_BYTES_MAX)
+        return ND_ERROR_PARAMETER;
+    memcpy(nearest->code, code, code_size);
+    memset(nearest->counts, 0, sizeof nearest->counts);
+    nearest->wanted = wanted;
+    nearest->bound = 8 * code_size;
+    nearest->within = nearest->count = 0;
+    return ND_OK;
+}
+
+/* Leaves out what is beyond the bound. */
+static void drop_far(nd_nearest *nearest)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < nearest->count; i++)
+        if (nearest->entries[i].distance <= nearest->bound)
+            nearest->entries[kept++] = nearest->entries[i];
+    nearest->count = kept;
+}
+
+static void add_entry(nd_nearest *nearest, int64_t id, uint64_t distance)
+{
+    nearest->entries[nearest->count++] = (nd_nearest_entry){id, distance};
+    nearest->counts[distance]++;
+    nearest->within++;
+    while (nearest->within - nearest->counts[nearest->bound] >= nearest->wanted)
+        nearest->within -= nearest->counts[nearest->bound--];
+}
+
+int nd_nearest_add(nd_nearest *nearest, const nd_entries *entries)
+{
+    if (nearest->wanted == 0)
+        return ND_OK;
+    if (nearest->count / 2 > nearest->within)
+        drop_far(nearest);
+    int status = nd_reserve(&nearest->places, &nearest->places_capacity, entries->count, sizeof *nearest->places);
+    if (status == ND_OK)
+        status = nd_reserve(&nearest->entries, &nearest->entries_capacity, nearest->count + entries->count,
+            sizeof *nearest->entries);
+    if (status != ND_OK)
+        return status;
+    size_t near = nd_entries_near(entries, nearest->code, nearest->bound, nearest->places);
+    for (size_t i = 0; i < near; i++) {
+        size_t place = nearest->places[i];
+        uint64_t distance = nd_hamming(entries->codes + place * entries->code_size, nearest->code, entries->code_size);
+        if (distance <= nearest->bound)
+            add_entry(nearest, nd_entries_id(entries, place), distance);
+    }
+    return ND_OK;
+}
+
+size_t nd_nearest_entries(nd_nearest *nearest, const nd_nearest_entry **out)
+{
+    drop_far(nearest);
+    *out = nearest->entries;
+    return nearest->count;
+}

@@ -1,0 +1,100 @@
+/* nearest.c: neardup_nearest(index, fingerprint, group_id, count) -> fingerprint_id, distance: of an index of codes the fingerprints of
+ * the group within the smallest distance from this one that holds `count` of them; all where there are fewer. In no order.
+ *
+ * Every table of {index}_code_bucket holds every code, so the rows of the first one are looked at. DIRECTONLY: it reads the index. */
+#include "sqlite/neardup.h"
+
+typedef struct nearest_cursor {
+    nd_cursor head;
+    nd_nearest *nearest;
+    const nd_nearest_entry *entries;
+} nearest_cursor;
+
+/* The entries of a row of the group. */
+static int add_row(nearest_cursor *cursor, sqlite3_stmt *rows, size_t code_size)
+{
+    nd_table *table = nd_table_of(&cursor->head);
+    nd_entries entries;
+    const uint8_t *bytes = sqlite3_column_blob(rows, 1);
+    size_t size = (size_t)sqlite3_column_bytes(rows, 1);
+    if (bytes == NULL || sqlite3_column_type(rows, 1) != SQLITE_BLOB ||
+        nd_entries_read(bytes, size, code_size, &entries) != ND_OK)
+        return nd_table_fail(table, "no entries of codes of %d bytes, or damaged ones", (int)code_size);
+    int status = nd_nearest_add(cursor->nearest, &entries);
+    return status == ND_OK ? SQLITE_OK : nd_table_fail_status(table, status);
+}
+
+/* All rows of the first table. */
+static int add_rows(nearest_cursor *cursor, int64_t group_id, size_t code_size)
+{
+    nd_table *table = nd_table_of(&cursor->head);
+    nd_settings_cache *cache = &table->cache;
+    const char *sql = "SELECT group_id, entries FROM %s_code_bucket WHERE id BETWEEN ?1 AND ?2";
+    sqlite3_stmt *rows;
+    int code = nd_prepare(cache->db, sql, cache->settings.index, &rows);
+    if (code == SQLITE_OK)
+        code = nd_bind_two(rows, 0, (INT64_C(1) << (ND_BUCKET_BITS + ND_PART_BITS)) - 1);
+    while (code == SQLITE_OK && (code = sqlite3_step(rows)) == SQLITE_ROW)
+        code = sqlite3_column_int64(rows, 0) == group_id ? add_row(cursor, rows, code_size) : SQLITE_OK;
+    if (code != SQLITE_DONE)
+        nd_table_fail_database(table, code);
+    sqlite3_finalize(rows);
+    return code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+static int nearest_fill(nd_cursor *base)
+{
+    nearest_cursor *cursor = (nearest_cursor *)base;
+    nd_table *table = nd_table_of(base);
+    const nd_settings *settings = &table->cache.settings;
+    const uint8_t *bytes;
+    size_t size;
+    int64_t group_id, count;
+    if (!nd_scheme_is_hamming(&settings->scheme))
+        return nd_table_fail(table, "index \"%s\" holds sets, not codes", settings->index);
+    if (nd_input_is_null(base, 1) || nd_input_is_null(base, 2) || nd_input_is_null(base, 3))
+        return SQLITE_OK;
+    if (sqlite3_value_type(base->inputs[1]) != SQLITE_BLOB)
+        return nd_table_fail(table, "a fingerprint must be a blob, not %s", nd_type_name(base->inputs[1]));
+    (void)nd_value_bytes(base->inputs[1], &bytes, &size);
+    if (8 * size != (size_t)settings->scheme.bits)
+        return nd_table_fail(table, "a code of %d bits must have %d bytes, not %lld", settings->scheme.bits,
+            settings->scheme.bits / 8, (sqlite3_int64)size);
+    int code = nd_input_integer(base, 2, "group_id", INT64_MIN, INT64_MAX, 0, &group_id);
+    if (code == SQLITE_OK)
+        code = nd_input_integer(base, 3, "count", 0, INT64_MAX, 0, &count);
+    if (code != SQLITE_OK)
+        return code;
+    int status = nd_nearest_begin(cursor->nearest, bytes, size, (uint64_t)count);
+    code = status == ND_OK ? add_rows(cursor, group_id, size) : nd_table_fail_status(table, status);
+    if (code == SQLITE_OK)
+        base->count = nd_nearest_entries(cursor->nearest, &cursor->entries);
+    return code;
+}
+
+static int nearest_open(nd_cursor *base)
+{
+    nearest_cursor *cursor = (nearest_cursor *)base;
+    cursor->nearest = nd_nearest_new();
+    return cursor->nearest == NULL ? SQLITE_NOMEM : SQLITE_OK;
+}
+
+static void nearest_close(nd_cursor *base)
+{
+    nd_nearest_free(((nearest_cursor *)base)->nearest);
+}
+
+static void nearest_column(nd_cursor *base, sqlite3_context *context, int column)
+{
+    const nd_nearest_entry *entry = ((const nearest_cursor *)base)->entries + base->row;
+    sqlite3_result_int64(context, column == 0 ? entry->id : (int64_t)entry->distance);
+}
+
+const nd_table_spec nd_nearest_function = {
+    .name = "neardup_nearest",
+    .declaration = "CREATE TABLE x(fingerprint_id INTEGER, distance INTEGER, index_name HIDDEN, fingerprint HIDDEN, "
+                   "group_id HIDDEN, count HIDDEN)",
+    .columns = {2, 4, 4, 20},
+    .reads = ND_READS_SETTINGS,
+    .cursor = {sizeof(nearest_cursor), nearest_open, nearest_close, nearest_fill, NULL, nearest_column},
+};

@@ -1,0 +1,373 @@
+"""Codes that the application brings: every kind of them, what is refused, what else a record of a code may have."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from support import LATER, PAST, SOON, WORDS, keys
+
+from neardup_db import (
+    BinaryCode,
+    BitSampling,
+    BottomK,
+    DuplicateKeyError,
+    Index,
+    MinHash,
+    NearDupError,
+    ParameterError,
+    SimHash,
+)
+
+NUMBER = 0xF0E1D2C3B4A59687
+BYTES = NUMBER.to_bytes(8, "big")
+ROW = np.frombuffer(BYTES, np.uint8)
+BOOLEANS = np.unpackbits(ROW).astype(bool)
+
+
+def image_hash(bits: Any) -> Any:
+    """What imagehash gives: bits in an array, called `hash`."""
+    return SimpleNamespace(hash=bits)
+
+
+@pytest.fixture
+def index() -> Iterable[Index]:
+    """An empty index of codes of 64 bits."""
+    with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as opened:
+        yield opened
+
+
+# ---- kinds of codes ----------------------------------------------------------------------------------------------------------
+
+KINDS = {
+    "bytes": BYTES,
+    "bytearray": bytearray(BYTES),
+    "int": NUMBER,
+    "hexadecimal digits": BYTES.hex(),
+    "the same with 0x": "0x" + BYTES.hex().upper(),
+    "uint64": np.uint64(NUMBER),
+    "int64": np.int64(NUMBER - 2**64),
+    "uint8[8]": ROW,
+    "bool[64]": BOOLEANS,
+    "bool[8, 8]": BOOLEANS.reshape(8, 8),
+    "a part of a larger array": np.stack([BOOLEANS, ~BOOLEANS], axis=1)[:, 0],
+    "ImageHash": image_hash(BOOLEANS.reshape(8, 8)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_code_of_any_kind(index: Index, kind: str) -> None:
+    """Every kind of code is the same code, first byte and first bit first, for each method that takes one."""
+    code = KINDS[kind]
+    index.add_code("a", code)
+    assert index.get("a").code == BYTES
+    assert keys(index.query_code(code)) == keys(index.nearest(code, 1)) == ["a"] == keys(index.add_code_if_new("b", code))
+    assert [keys(found) for found in index.query_codes([code, BYTES])] == [["a"]] * 2
+    assert index.add_codes(["b"], [code]).matched == 1
+    assert index.get("b").code == BYTES
+
+
+ROWS = np.stack([ROW, ROW[::-1], np.zeros(8, np.uint8)])
+NUMBERS = ROWS.view(">u8")[:, 0]
+ARRAYS = {
+    "uint8[n, 8]": ROWS,
+    "bool[n, 64]": np.unpackbits(ROWS, axis=1).astype(bool),
+    "bool[n, 8, 8]": np.unpackbits(ROWS, axis=1).astype(bool).reshape(3, 8, 8),
+    "uint64[n]": NUMBERS.astype(np.uint64),
+    "int64[n]": NUMBERS.astype(np.int64),
+    "big-endian": NUMBERS,
+    "every second one": np.repeat(NUMBERS.astype(np.int64), 2)[::2],
+    "bytes of one width": np.array([row.tobytes() for row in ROWS], "S8"),
+    "objects": np.array([BYTES, ROWS[1].tobytes().hex(), 0], object),
+    "hexadecimal digits": np.array([row.tobytes().hex() for row in ROWS]),
+}
+
+
+@pytest.mark.parametrize("kind", ARRAYS)
+def test_an_array_of_codes(index: Index, kind: str) -> None:
+    """Every kind of array is the same codes, whether records have more than a key or not."""
+    codes = ARRAYS[kind]
+    assert index.add_codes(["a", "b", "c"], codes).added == 3
+    assert [index.get(key).code for key in "abc"] == [row.tobytes() for row in ROWS]
+    assert [keys(found) for found in index.query_codes(codes)] == [["a"], ["b"], ["c"]]
+    assert index.add_codes(np.arange(3), codes, group="g", commit_every=2).added == 3
+    assert [keys(found) for found in index.query_codes(codes, group="g")] == [[0], [1], [2]]
+
+
+@pytest.mark.parametrize("codes", [np.zeros((0, 8), np.uint8), np.zeros((0, 64), bool), np.zeros(0, np.int64), np.array([]), []])
+def test_no_codes(index: Index, codes: Any) -> None:
+    """No codes are no codes, of whatever type."""
+    assert index.add_codes([], codes).total == 0
+    assert index.query_codes(codes) == []
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32])
+def test_signed_numbers_as_wide_as_the_code(bits: int) -> None:
+    """Signed numbers are the bits that they are stored as, where these are as many as a code has."""
+    numbers = np.array([-1, 1, -(2 ** (bits - 1))], f"i{bits // 8}")
+    with Index(":memory:", BinaryCode(bits=bits, max_distance=0)) as index:
+        index.add_codes(["a", "b", "c"], numbers)
+        index.add_code("d", numbers[0])
+        stored = [int.from_bytes(index.get(key).code or b"", "big") for key in "abcd"]
+        assert stored == [2**bits - 1, 1, 2 ** (bits - 1), 2**bits - 1]
+
+
+# ---- what is refused ---------------------------------------------------------------------------------------------------------
+
+WRONG = [
+    (np.array(5, np.uint64), r"is uint64\[\]: of one number give its item\(\)"),
+    (np.zeros(7, np.uint8), "has 56 bits, but codes here have 64"),
+    (np.zeros((2, 4), np.uint8), r"is uint8\[2, 4\]: give uint8\[8\] or bool\[64\]"),
+    (np.zeros(64), r"is float64\[64\]"),
+    (np.zeros(63, bool), r"is bool\[63\], 63 bits, but codes here have 64"),
+    (image_hash(np.zeros((16, 16), bool)), r"\.hash is bool\[16, 16\], 256 bits, but codes here have 64"),
+    (image_hash("ffff"), "is of type SimpleNamespace"),
+    (b"1234567", "has 56 bits"),
+    ("f" * 15, "give an even number of hex digits"),
+    ("f" * 14, "has 56 bits"),
+    ("xy" * 8, "give an even number of hex digits"),
+    (-1, r"=-1 is no code of 64 bits: .* 2\^64 - 1, or a negative one as numpy.int64"),
+    (np.int32(-1), "=-1 is no code of 64 bits"),
+    (2**64, "is no code of 64 bits"),
+    (1.5, "is of type float: give uint8"),
+    (True, "is of type bool"),
+    (None, "is of type NoneType"),
+]
+
+
+@pytest.mark.parametrize(("code", "message"), WRONG, ids=str)
+def test_a_wrong_code_is_refused_with_the_reason(index: Index, code: Any, message: str) -> None:
+    """What is no code of the index is refused, alone by its argument's name, among others by its place, and nothing is stored."""
+    alone = (
+        lambda: index.add_code("a", code),
+        lambda: index.add_code_if_new("a", code),
+        lambda: index.query_code(code),
+        lambda: index.nearest(code, 1),
+    )
+    for call in alone:
+        with pytest.raises(ParameterError, match=r"^code" + r".*" + message):
+            call()
+    with pytest.raises(ParameterError, match=r"^record 2: code.*" + message):
+        index.add_codes(range(4), [BYTES, NUMBER, code, BYTES])
+    with pytest.raises(ParameterError, match=r"^codes\[2\].*" + message):
+        index.query_codes([BYTES, NUMBER, code, BYTES])
+    assert len(index) == 0
+    report = index.add_codes(range(4), [BYTES, NUMBER, code, BYTES], on_error="skip")
+    assert (report.added, report.skipped, report.problems[0].record) == (3, 1, 2)
+
+
+WRONG_ARRAYS = [
+    (np.array(5), "codes=array"),
+    (np.zeros((3, 4), np.uint8), r"uint8\[3, 4\], 32 bits each, but codes here have 64: give uint8\[n, 8\], or bool\[n, 64\]"),
+    (np.zeros(3, np.uint8), r"codes is uint8\[3\]"),
+    (np.zeros(3), r"codes is float64\[3\]"),
+    (np.zeros((3, 32), bool), r"codes is bool\[3, 32\]"),
+    (np.zeros(3, bool), r"codes is bool\[3\]"),
+    (np.zeros((3, 1), np.uint64), r"codes is uint64\[3, 1\]: .*, or uint64\[n\] or int64\[n\]"),
+    (image_hash(BOOLEANS), "codes=.* is of type SimpleNamespace: give a list"),
+    ("ffff", "codes='ffff'"),
+    (BYTES, "codes=b"),
+]
+
+
+@pytest.mark.parametrize(("codes", "message"), WRONG_ARRAYS, ids=str)
+def test_an_array_that_holds_no_codes_is_refused_whole(index: Index, codes: Any, message: str) -> None:
+    """An array of another shape or type is refused before anything is stored, also where wrong records are left out."""
+    for call in (
+        lambda: index.add_codes(range(3), codes),
+        lambda: index.add_codes(range(3), codes, on_error="skip"),
+        lambda: index.query_codes(codes),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            call()
+
+
+def test_an_array_with_one_wrong_number(index: Index) -> None:
+    """A number that is no code is named by its place, in an array of numbers that are wider or narrower than a code, too."""
+    for numbers in (np.array([1, 2, -3], np.int32), np.array([1, 2, 2**70], object)):
+        with pytest.raises(ParameterError, match="record 2: code="):
+            index.add_codes(range(3), numbers)
+        with pytest.raises(ParameterError, match=r"codes\[2\]="):
+            index.query_codes(numbers)
+
+
+def test_texts_only(index: Index) -> None:
+    """An index of texts refuses codes, and names what takes them."""
+    with Index(":memory:", MinHash()) as texts:
+        for call in (
+            lambda: texts.add_code_if_new("a", BYTES),
+            lambda: texts.add_codes(["a"], [BYTES]),
+            lambda: texts.nearest_code(BYTES, 1),
+        ):
+            with pytest.raises(ParameterError, match="MinHash takes texts, not codes"):
+                call()
+
+
+# ---- records with more than a key --------------------------------------------------------------------------------------------
+
+
+def documents(index: Index) -> list[Any]:
+    """All that was stored, in the order of insertion, but for the times of adding."""
+    found = [(one, index.get(one)) for one in index]
+    return [(key, one.code, one.group, one.metadata, one.expires_at) for key, one in found]
+
+
+MORE = {
+    "metadata": [{"n": 1}, None, [1, 2], "text", {"n": {"m": [True]}}],
+    "group": ["g", None, 7, b"g", "g"],
+    "expires_at": [SOON, LATER, None, None, SOON],
+}
+CODES = [NUMBER, NUMBER ^ 1, NUMBER ^ 3, 5, NUMBER ^ 6]
+
+
+@pytest.mark.parametrize("names", [["metadata"], ["group"], ["expires_at"], ["metadata", "group", "expires_at"]], ids=str)
+@pytest.mark.parametrize("way", [list, iter, np.array, "records"])
+def test_more_of_each_record(index: Index, names: list[str], way: Any) -> None:
+    """`add_codes` with a list of each stores what `add_code` one by one does, whatever the codes and the lists come as."""
+    more = {name: MORE[name] for name in names}
+    with Index(":memory:", index.scheme) as single:
+        for place, code in enumerate(CODES):
+            single.add_code(place, code, **{name: values[place] for name, values in more.items()})
+        given: Any = {name: iter(values) if way is iter else values for name, values in more.items()}
+        if way is np.array:
+            given = {name: pd.Series(values, dtype=object) for name, values in more.items()}
+        codes = np.array(CODES, np.uint64) if way is np.array else iter(CODES) if way is iter else CODES
+        options = {"commit_every": 2, "if_exists": "replace"} if way == "records" else {}
+        report = index.add_codes(range(5), codes, **given, **options)
+        assert report.added == 5
+        assert documents(index) == documents(single)
+        assert list(index.pairs()) == list(single.pairs()) and index.clusters() == single.clusters()
+        assert index.check().ok
+
+
+def test_one_value_for_all(index: Index) -> None:
+    """What is no list of values is that of every record: a mapping, a text or a number as metadata, too."""
+    for number, metadata in enumerate([{"n": [1]}, "text", 5, 0, False]):
+        index.add_codes([f"{number}-1", f"{number}-2"], [1, 2], metadata=metadata, group="group", expires_at=SOON)
+        stored = [index.get(f"{number}-{copy}") for copy in (1, 2)]
+        assert [(one.metadata, one.group, one.expires_at) for one in stored] == [(metadata, "group", round(SOON, 3))] * 2
+
+
+@pytest.mark.parametrize("lazy", [False, True], ids=["lists", "iterators"])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"codes": [1, 2]}, "3 keys for 2 codes: give one key"),
+        ({"codes": np.zeros((4, 8), np.uint8)}, "3 keys for 4 codes"),
+        ({"codes": CODES[:3], "metadata": [1, 2]}, "3 keys for 2 values of metadata: give one for each key, or one for all"),
+        ({"codes": CODES[:3], "group": ["a"]}, "3 keys for 1 values of group"),
+        ({"codes": CODES[:3], "expires_at": [SOON] * 4}, "3 keys for 4 values of expires_at"),
+    ],
+    ids=lambda value: "".join(value) if isinstance(value, dict) else "",
+)
+def test_columns_of_different_lengths(index: Index, lazy: bool, arguments: dict[str, Any], message: str) -> None:
+    """Where there are not as many of each nothing is stored, whether the number is known before or comes to light at the end."""
+    given = {name: iter(values) for name, values in arguments.items()} if lazy else arguments
+    with pytest.raises(ParameterError, match=r"there are \d values of .*: give one for each key" if lazy else message):
+        index.add_codes(range(3), **given)
+    assert len(index) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"group": ["g", 1.5, None]}, "record 1: group=1.5 is of type float"),
+        ({"metadata": [1, 2, {1, 2}]}, "record 2: metadata cannot be written as JSON"),
+        ({"expires_at": ["tomorrow", None, None]}, "record 0: expires_at='tomorrow'"),
+        ({"group": 1.5}, "record 0: group=1.5"),
+    ],
+    ids=str,
+)
+def test_a_wrong_value_of_one_record(index: Index, arguments: dict[str, Any], message: str) -> None:
+    """A wrong value is named with the record that has it, or leaves it out."""
+    for codes in (CODES[:3], np.array(CODES[:3], np.uint64)):
+        with pytest.raises(ParameterError, match=message):
+            index.add_codes(range(3), codes, **arguments)
+        assert len(index) == 0
+    assert index.add_codes(range(3), CODES[:3], **arguments, on_error="skip").skipped == (3 if arguments == {"group": 1.5} else 1)
+
+
+# ---- only what is new --------------------------------------------------------------------------------------------------------
+
+
+def test_a_code_that_is_new_is_stored(index: Index) -> None:
+    """`add_code_if_new` stores a code unless something matches it, with all that a record has, in its group."""
+    assert index.add_code_if_new("a", 0, metadata={"n": 1}, expires_at=SOON) == []
+    assert keys(index.add_code_if_new("b", 0b111)) == ["a"] and "b" not in index
+    assert index.add_code_if_new("b", 0b111, group="g") == []
+    assert index.add_code_if_new("c", 0b1111) == []
+    assert keys(index.add_code_if_new("d", 0b1)) == ["a", "c"]
+    assert keys(index.add_code_if_new("d", 0b1, limit=1)) == ["a"]
+    stored = index.get("a")
+    assert (stored.metadata, stored.code, stored.times_seen) == ({"n": 1}, bytes(8), 1)
+    assert index.check().ok
+
+
+def test_a_match_is_touched(index: Index) -> None:
+    """With on_match="touch" the best match counts as seen again and takes over the expiry."""
+    index.add_code_if_new("a", 0, expires_at=SOON)
+    before = time.time()
+    assert keys(index.add_code_if_new("b", 1, on_match="touch", expires_at=LATER)) == ["a"]
+    stored = index.get("a")
+    assert (stored.times_seen, stored.expires_at) == (2, round(LATER, 3)) and stored.last_seen >= before - 0.01
+    index.update("a", expires_at=PAST)
+    assert index.add_code_if_new("b", 1) == [] and list(index) == ["b"]
+
+
+def test_a_key_that_exists(index: Index) -> None:
+    """An existing key is an error, or its document is replaced if nothing else matches, or it stays."""
+    index.add_code("a", 0)
+    with pytest.raises(DuplicateKeyError):
+        index.add_code_if_new("a", NUMBER)
+    assert index.add_code_if_new("a", NUMBER, if_exists="ignore") == [] and index.get("a").code == bytes(8)
+    assert index.add_code_if_new("a", 1, if_exists="replace") == [] and index.get("a").code == bytes([0] * 7 + [1])
+    for wrong in ({"if_exists": "no"}, {"on_match": "no"}, {"limit": 0}):
+        with pytest.raises(ParameterError, match=next(iter(wrong))):
+            index.add_code_if_new("b", 0, **wrong)
+
+
+def test_what_a_transaction_takes_back(index: Index) -> None:
+    """Inside a transaction that fails nothing was stored."""
+    with pytest.raises(ZeroDivisionError), index.transaction():
+        index.add_code_if_new("a", 0)
+        assert keys(index.add_code_if_new("b", 0)) == ["a"]
+        raise ZeroDivisionError
+    assert index.add_code_if_new("b", 0) == [] and list(index) == ["b"]
+
+
+# ---- the code of a document --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", [SimHash(max_distance=3), SimHash(bits=32, max_distance=2), BitSampling(bits=64)], ids=str)
+def test_the_code_of_a_text(scheme: Any) -> None:
+    """In an index of codes a document has its code, that of a text as `fingerprint` gives it; `query_code` finds it by that."""
+    with Index(":memory:", scheme, text=WORDS) as index:
+        index.add("a", "the quick brown fox")
+        index.add("b", "!!!")
+        stored, empty = index.get_many(["a", "b"])
+        assert stored is not None and stored.code == scheme.fingerprint("the quick brown fox", WORDS).tobytes()
+        assert empty is not None and empty.code is None
+        assert keys(index.query_code(stored.code)) == ["a"]
+        index.add_code("c", stored.code)
+        assert index.get("c").code == stored.code
+
+
+@pytest.mark.parametrize("scheme", [MinHash(), MinHash(exact=True), BottomK()], ids=["minhash", "exact", "bottomk"])
+def test_sets_have_no_code(scheme: Any) -> None:
+    """In an index of sets no document has a code."""
+    with Index(":memory:", scheme) as index:
+        index.add("a", "the quick brown fox")
+        assert index.get("a").code is None
+
+
+def test_a_damaged_code_is_not_given_out(index: Index) -> None:
+    """A stored code in which bits have flipped is an error, not an answer."""
+    index.add_code("a", 0)
+    index.connection.execute("UPDATE neardup_fingerprint SET value = x'0000000000000001'")
+    with pytest.raises(NearDupError, match="fingerprint 1"):
+        index.get("a")
