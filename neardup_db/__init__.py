@@ -29,9 +29,11 @@ from .schemes import BinaryCode, BitSampling, BottomK, MinHash, SimHash
 from .store.database.open import extension_path, load
 from .text import TextRules
 from .values import (
+    ANY_GROUP,
     AddReport,
     CheckReport,
     Cluster,
+    Count,
     Document,
     Explanation,
     Key,
@@ -45,7 +47,7 @@ from .values import (
 __version__: str = text_of(lib.nd_version())
 
 __all__ = [
-    "AddReport", "BinaryCode", "BitSampling", "BottomK", "BusyError", "CheckReport", "ClosedError", "Cluster",
+    "ANY_GROUP", "AddReport", "BinaryCode", "BitSampling", "BottomK", "BusyError", "CheckReport", "ClosedError", "Cluster", "Count",
     "CorruptIndexError", "DiskFullError", "Document", "DuplicateKeyError", "Explanation", "FormatError", "Index", "Key",
     "KeyNotFoundError", "Match", "MatchExplanation", "MinHash", "MismatchError", "NearDupError", "Pair", "ParameterError",
     "ReadOnlyError", "ShortTextsWarning", "SimHash", "Skipped", "Stats", "TextRules", "__version__", "extension_path", "load",

@@ -42,7 +42,7 @@ _FLAGS = ("exact", "containment", "strip_accents", "store_text", "record_matches
 
 _OPTIONS = (
     *_FLAGS, "threshold", "max_distance", "num_perm", "bits", "k", "recall", "tokens", "shingle", "normalize", "case", "group",
-    "if_exists", "on_error", "commit_every", "measure", "limit", "name",
+    "if_exists", "on_error", "commit_every", "measure", "limit", "name", "window",
 )  # fmt: skip
 """Arguments of Python that are options here, of the same name."""
 

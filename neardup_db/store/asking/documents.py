@@ -14,7 +14,7 @@ from ... import limits
 from ...arrays import np
 from ...errors import CorruptIndexError
 from ...native import signed_hash
-from ...values import Document, Key, Record
+from ...values import AnyGroup, Document, Key, Record
 from ..database.errors import damaged
 from ..layout import definitions
 from ..layout.candidates import MAX_ID
@@ -65,6 +65,12 @@ def carry(keys: Sequence[Key]) -> Any:
 
 
 Numbers = TypeVar("Numbers", bound=Collection["int | None"])
+
+_EXPIRY = "min(ifnull(:expires_at, added_at + :window), ifnull(added_at + :window, :expires_at))"
+"""`Window.expiry` in SQL; :window NULL = none by time."""
+
+ACROSS_GROUPS = -2
+"""Stands for the number of a group in a question to all of them."""
 
 NEVER_SEEN = -1
 """Group id that no document has: of a group name that the index does not know."""
@@ -148,10 +154,12 @@ class Documents:
                  WHERE id > ? AND {visible} ORDER BY id LIMIT +?"""
         return self.db.page(self.store.sql(sql), after_id, now, size)
 
-    def group_id(self, group: Key | None, *, create: bool = False) -> int:
+    def group_id(self, group: Key | AnyGroup | None, *, create: bool = False) -> int:
         """Number of a group; NEVER_SEEN for an unknown one that is not to be created."""
         if group is None:
             return 0
+        if isinstance(group, AnyGroup):
+            return ACROSS_GROUPS
         number = self.db.value(self.store.sql("SELECT id FROM {index}_group WHERE name = ?"), (group,))
         if number is None and create:
             self.db.execute(self.store.sql("INSERT INTO {index}_group (name) VALUES (?)"), (group,))
@@ -352,9 +360,9 @@ class Documents:
         if carried is None:
             return False
         sql = """INSERT OR FAIL INTO {index}_document
-                     (id, key, group_id, fingerprint_id, token_count, added_at, last_seen, times_seen)
+                     (id, key, group_id, fingerprint_id, token_count, added_at, last_seen, times_seen, expires_at)
                  SELECT :first_id + k.rowid, k.value, neardup_number(:group_ids, k.rowid),
-                     neardup_number(:fingerprint_ids, k.rowid), neardup_number(:token_counts, k.rowid), :now, :now, 1
+                     neardup_number(:fingerprint_ids, k.rowid), neardup_number(:token_counts, k.rowid), :now, :now, 1, :expires_at
                  FROM carray(:keys) AS k"""
         parameters = {
             "first_id": first_id - 1,
@@ -363,6 +371,7 @@ class Documents:
             "fingerprint_ids": numbers(fingerprint_ids),
             "token_counts": numbers(token_counts),
             "now": now,
+            "expires_at": self.store.window.expiry(None, now),
         }
         self.db.execute(self.store.sql(sql), parameters)
         return True
@@ -396,7 +405,7 @@ class Documents:
         text = record.text if self.store.store_text else None
         return (
             *(document_id, record.key, group_id, fingerprint_id, token_count, now, now),
-            *(record.expires_at, record.metadata, text),
+            *(self.store.window.expiry(record.expires_at, now), record.metadata, text),
         )
 
     def insert(self, row: tuple[Any, ...]) -> int:
@@ -404,12 +413,13 @@ class Documents:
 
     def update(self, document_id: int, changes: dict[str, Any]) -> None:
         """Overwrite columns; the names are this package's own."""
-        assignments = ", ".join(f"{name} = :{name}" for name in changes)
+        assignments = ", ".join(f"{name} = {_EXPIRY if name == 'expires_at' else f':{name}'}" for name in changes)
         sql = self.store.sql(f"UPDATE {{index}}_document SET {assignments} WHERE id = :id")
-        self.db.execute(sql, {**changes, "id": document_id})
+        self.db.execute(sql, {**changes, "id": document_id, "window": self.store.window.duration_ms})
 
     def touch(self, document_id: int, now: int, expires_at: int | None) -> None:
         """Count one more sighting of a document, and give it the expiry where there is one."""
-        sql = """UPDATE {index}_document SET last_seen = :now, times_seen = times_seen + 1,
-                 expires_at = CASE WHEN :expires IS NULL THEN expires_at ELSE :expires END WHERE id = :id"""
-        self.db.execute(self.store.sql(sql), {"now": now, "expires": expires_at, "id": document_id})
+        sql = f"""UPDATE {{index}}_document SET last_seen = :now, times_seen = times_seen + 1,
+                  expires_at = CASE WHEN :expires_at IS NULL THEN expires_at ELSE {_EXPIRY} END WHERE id = :id"""
+        values = {"now": now, "expires_at": expires_at, "id": document_id, "window": self.store.window.duration_ms}
+        self.db.execute(self.store.sql(sql), values)

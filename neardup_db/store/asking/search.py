@@ -16,7 +16,7 @@ from ..database.connection import undecodable
 from ..layout.candidates import MAX_ID
 from ..layout.sketches import Sketch
 from ..layout.state import Query, Store
-from .documents import Documents
+from .documents import ACROSS_GROUPS, Documents
 from .question import USUAL, Question
 
 
@@ -42,7 +42,8 @@ class MatchRow(NamedTuple):
 
 
 _PLACES = dict.fromkeys(
-    ("fingerprint", "evidence", "group_id", "now", "outlined", "settled", "limit", "except_id", "before_id", "crowd")
+    ("fingerprint", "evidence", "group_id", "now", "outlined", "settled", "limit", "except_id", "after_id", "before_id", "crowd",
+     "since")
 )
 """Parameters that questions of one rule have different values of."""
 
@@ -95,8 +96,33 @@ class Search:
         parameters["limit"], parameters["except_id"] = -1 if limit is None else limit, except_id
         verify = self.store.verification if question.measure is None else self._verify(question.measure)
         frame = "matches_any" if question.any else "matches"
-        query = self.store.query(frame, verify, "", "" if limit is None else " LIMIT +:limit")
+        query = self.store.query(frame, verify, "", "" if limit is None else " LIMIT +:limit", self._source(group_id))
         return self.answer(query, parameters)
+
+    def count(self, sketch: Sketch, group_id: int, now: int, question: Question, since: int) -> tuple[Any, ...]:
+        """How many visible documents answer the question and were added at `since` or later, how often they were offered, when
+        the earliest and the latest of them were added, and when one was last offered; by one statement."""
+        parameters = self.parameters(sketch, group_id, now, question)
+        if sketch.value is None:
+            return 0, 0, None, None, None
+        parameters["since"] = since
+        query = self.store.query("count", self._verify(question.measure), source=self._source(group_id))
+        return self.answer(query, parameters)[0]
+
+    def has_match(self, sketch: Sketch, group_id: int, now: int, after_id: int, before_id: int) -> bool:
+        """Whether a visible document with an id from one to before another is a match."""
+        parameters = self.parameters(sketch, group_id, now)
+        if sketch.value is None:
+            return False
+        parameters["after_id"], parameters["before_id"] = after_id, before_id
+        return bool(self.answer(self.store.query("earlier_any", self._verify()), parameters))
+
+    def _source(self, group_id: int) -> str:
+        """What gives the candidates, where all groups are asked; else nothing."""
+        if group_id != ACROSS_GROUPS:
+            return ""
+        groups: int = self.db.value(self.store.sql("SELECT count(*) FROM {index}_group"))
+        return self.store.table.across(groups + 1, self.documents.last_fingerprint_id())
 
     def neighbours(self, sketch: Sketch, group_id: int, now: int, before_id: int = MAX_ID) -> list[Neighbour]:
         """Each verified fingerprint's newest document before `before_id`, expired or not, best first. Of a crowd only the first

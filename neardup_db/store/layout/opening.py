@@ -11,7 +11,17 @@ import apsw
 
 from ...clock import now_ms
 from ...errors import CorruptIndexError, FormatError, NearDupError, ParameterError
-from ...parameters import MEMORY, Durability, check_choice, check_flag, check_index_name, check_kind, check_target, check_timeout
+from ...parameters import (
+    MEMORY,
+    Durability,
+    WindowSize,
+    check_choice,
+    check_flag,
+    check_index_name,
+    check_kind,
+    check_target,
+    check_timeout,
+)
 from ...schemes.base import Scheme
 from ...text import TextRules
 from ..database import checksums
@@ -21,6 +31,7 @@ from ..database.files import MODE, is_empty, new_file
 from ..database.open import APPLICATION_ID, Scratch, load, open_file, open_reader
 from . import definitions, schema
 from .state import Choices, Shared, Store
+from .window import Window
 
 Target = str | bytes | os.PathLike[str] | os.PathLike[bytes] | apsw.Connection
 """A path, ":memory:", or a connection of the caller's."""
@@ -35,13 +46,14 @@ def open_store(
     store_text: bool | None,
     record_matches: bool | None,
     sums: bool | None,
+    window: WindowSize | None,
     durability: Durability,
     read_only: bool,
     attach: bool,
     timeout: float,
 ) -> Store:
     """An open index. What was opened on the way is closed again if this fails."""
-    choices = _choices(scheme, text, store_text, record_matches, sums)
+    choices = _choices(scheme, text, store_text, record_matches, sums, window)
     check_index_name(name)
     check_choice("durability", durability, get_args(Durability))
     check_timeout(timeout)
@@ -152,11 +164,12 @@ def _let_open_again(db: Database, file: os.stat_result) -> None:
         db.keep_log_short()
 
 
-def _choices(scheme: Any, text: Any, store_text: Any, record_matches: Any, sums: Any) -> Choices:
+def _choices(scheme: Any, text: Any, store_text: Any, record_matches: Any, sums: Any, window: Any) -> Choices:
     check_kind("scheme", scheme, Scheme, "one of SimHash(), MinHash(), BottomK(), BitSampling(), BinaryCode()")
     check_kind("text", text, TextRules, "a TextRules, e.g. TextRules.words(shingle=3)")
     flags = (("store_text", store_text), ("record_matches", record_matches), ("checksums", sums))
-    return Choices(scheme, text, *(None if value is None else check_flag(name, value) for name, value in flags))
+    chosen = (None if value is None else check_flag(name, value) for name, value in flags)
+    return Choices(scheme, text, *chosen, window=None if window is None else Window.of(window))
 
 
 def _settings_of_new(choices: Choices) -> tuple[Scheme, TextRules]:
@@ -250,4 +263,4 @@ def _create(store: Store, choices: Choices) -> None:
         if db.owned and schema.is_empty(db):
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}").fetchall()
         record = True if choices.record_matches is None else choices.record_matches
-        store.create(scheme, rules, keep_text, record, now_ms())
+        store.create(scheme, rules, keep_text, record, now_ms(), choices.window)
