@@ -47,8 +47,8 @@ from .values import (
 __version__: str = text_of(lib.nd_version())
 
 __all__ = [
-    "ANY_GROUP", "AddReport", "BinaryCode", "BitSampling", "BottomK", "BusyError", "CheckReport", "ClosedError", "Cluster", "Count",
-    "CorruptIndexError", "DiskFullError", "Document", "DuplicateKeyError", "Explanation", "FormatError", "Index", "Key",
+    "ANY_GROUP", "AddReport", "BinaryCode", "BitSampling", "BottomK", "BusyError", "CheckReport", "ClosedError", "Cluster",
+    "CorruptIndexError", "Count", "DiskFullError", "Document", "DuplicateKeyError", "Explanation", "FormatError", "Index", "Key",
     "KeyNotFoundError", "Match", "MatchExplanation", "MinHash", "MismatchError", "NearDupError", "Pair", "ParameterError",
     "ReadOnlyError", "ShortTextsWarning", "SimHash", "Skipped", "Stats", "TextRules", "__version__", "extension_path", "load",
 ]  # fmt: skip

@@ -77,8 +77,9 @@ class Index(Reader):
     several indexes, and tables of your own, may share a database. store_text: keep the texts in the file (default False).
     record_matches: look for matches on every add, record them and keep clusters (default True). checksums: True makes a file
     with a checksum in every page, so that each damaged byte of it is an error (default False; decided when the file is
-    created). window: for how long documents stay, a timedelta, or how many of the last ones do, an int; with each that is added
-    those that fall out are removed (default None: all stay; `set_window` changes it). durability: "full" (an acknowledged write survives a power cut) or "normal" (it survives a crash of the program).
+    created). window: for how long documents stay (a timedelta), or how many of the last ones do (an int); with each that is
+    added, those that fall out are removed (default None: all stay; `set_window` changes it). durability: "full" (an acknowledged
+    write survives a power cut) or "normal" (it survives a crash of the program).
     read_only: every write is a ReadOnlyError (default False). attach: allow an index inside another program's database.
     timeout: seconds to wait for another writer, or for another thread that uses this object.
 
@@ -176,9 +177,10 @@ class Index(Reader):
     ) -> list[Match]:
         """Store a document; returns its matches among the earlier ones, best first, at most `limit`.
 
-        metadata: anything JSON can hold. group: duplicates are sought within it only. expires_at: aware datetime, Unix
-        seconds, or a timedelta from now on. if_exists: "error", "replace" (the document becomes the newest) or "ignore". Without `record_matches` nothing
-        is looked for. Raises DuplicateKeyError, ParameterError, BusyError, ReadOnlyError.
+        metadata: anything JSON can hold. group: duplicates are sought within it only. expires_at: aware datetime, Unix seconds,
+        or a timedelta from now on. if_exists: "error", "replace" (the document becomes the newest) or "ignore". With a window
+        what falls out now is still compared. Without `record_matches` nothing is looked for. Raises DuplicateKeyError,
+        ParameterError, BusyError, ReadOnlyError.
         """
         record = self._record(key, metadata, group, expires_at, text)
         return self._add(record, lambda store: store.sketch_to_store(text), if_exists, limit)

@@ -212,7 +212,8 @@ class Reader:
         loan, reader = self._readers.take()
         with loan:
             if question.group is None:
-                return reader.store.at_once(_answer, reader, sketch, question, ask, *more)
+                answer: Made = reader.store.at_once(_answer, reader, sketch, question, ask, *more)
+                return answer
             with reader.store.reading():  # its number is another statement, which has to see the same state
                 return _answer(reader, sketch, question, ask, *more)
 

@@ -204,9 +204,8 @@ class Passing:
         """Take back what was not committed."""
         if self._open is not None:
             opened, self._open = self._open, None
-            with contextlib.suppress(_TakenBack):
-                with opened:
-                    raise _TakenBack
+            with contextlib.suppress(_TakenBack), opened:
+                raise _TakenBack
 
 
 class _TakenBack(Exception):

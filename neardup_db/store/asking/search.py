@@ -42,8 +42,7 @@ class MatchRow(NamedTuple):
 
 
 _PLACES = dict.fromkeys(
-    ("fingerprint", "evidence", "group_id", "now", "outlined", "settled", "limit", "except_id", "after_id", "before_id", "crowd",
-     "since")
+    ("fingerprint", "evidence", "group_id", "now", "outlined", "settled", "limit", "except_id", "before_id", "crowd")
 )
 """Parameters that questions of one rule have different values of."""
 

@@ -168,8 +168,8 @@ def _choices(scheme: Any, text: Any, store_text: Any, record_matches: Any, sums:
     check_kind("scheme", scheme, Scheme, "one of SimHash(), MinHash(), BottomK(), BitSampling(), BinaryCode()")
     check_kind("text", text, TextRules, "a TextRules, e.g. TextRules.words(shingle=3)")
     flags = (("store_text", store_text), ("record_matches", record_matches), ("checksums", sums))
-    chosen = (None if value is None else check_flag(name, value) for name, value in flags)
-    return Choices(scheme, text, *chosen, window=None if window is None else Window.of(window))
+    checked: dict[str, Any] = {name: None if value is None else check_flag(name, value) for name, value in flags}
+    return Choices(scheme, text, **checked, window=None if window is None else Window.of(window))
 
 
 def _settings_of_new(choices: Choices) -> tuple[Scheme, TextRules]:

@@ -49,7 +49,7 @@ class Window(NamedTuple):
         return self.duration_ms is None and self.documents is None
 
     def __str__(self) -> str:
-        return "None" if self.is_open else str(self.given) if self.duration_ms is None else f"timedelta({self.given})"
+        return repr(self.given)
 
     def expiry(self, own: int | None, added_at: int) -> int | None:
         """When a document expires, in milliseconds: at the time of its own, or when it leaves the window. One that leaves by

@@ -17,6 +17,7 @@ from ..layout.sketches import Sketches
 from ..layout.state import Store
 from ..linking.clusters import Clusters, Unconnected
 from .known_values import KnownValues
+from .window import let_leave
 
 
 class Batch:
