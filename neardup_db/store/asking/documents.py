@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import apsw
@@ -326,18 +327,35 @@ class Documents:
         rows = self.db.rows_of_many(self.store.sql(sql), parameters)
         return [(document_id, other_id, label, bool(visible)) for document_id, other_id, label, visible in rows]
 
-    def drop_unused_fingerprint(self, fingerprint_id: int) -> None:
-        """Remove a fingerprint and its rows if no document points at it any more."""
-        sql = self.store.sql("SELECT 1 FROM {index}_document WHERE fingerprint_id = ? LIMIT 1")
-        if self.db.value(sql, (fingerprint_id,)):
-            return
-        sql = self.store.sql("SELECT value, value_hash FROM {index}_fingerprint WHERE id = ?")
-        row = self.db.row(sql, (fingerprint_id,))
-        if row is not None and self.is_sound(*row):
-            self.store.table.unfile(fingerprint_id, fingerprint_id)
-        else:
-            self.store.table.unfile_damaged(fingerprint_id)
-        self.db.execute(self.store.sql("DELETE FROM {index}_fingerprint WHERE id = ?"), (fingerprint_id,))
+    def drop(self, document_ids: Iterable[int], fingerprint_ids: set[int]) -> None:
+        """Remove documents, and those of their fingerprints at which no other document points."""
+        self.db.execute_many(self.store.sql("DELETE FROM {index}_document WHERE id = ?"), ((one,) for one in document_ids))
+        sql = self.store.sql("SELECT fingerprint_id FROM {index}_document WHERE fingerprint_id = ? LIMIT 1")
+        used = self.db.rows_of_many(sql, ((number,) for number in fingerprint_ids))
+        unused = sorted(fingerprint_ids.difference(number for (number,) in used))
+        for first_id, last_id in self._runs(unused):
+            self._unfile(first_id, last_id)
+        self.db.execute_many(self.store.sql("DELETE FROM {index}_fingerprint WHERE id = ?"), ((number,) for number in unused))
+
+    def _runs(self, ids: list[int]) -> Iterator[tuple[int, int]]:
+        """The first and the last of runs of fingerprints, between which the file has no other."""
+        between = self.store.sql("SELECT ? FROM {index}_fingerprint WHERE id > ? AND id < ? LIMIT 1")
+        gaps = [(end, start, end) for start, end in pairwise(ids) if end > start + 1]
+        firsts = [*ids[:1], *(end for (end,) in self.db.rows_of_many(between, gaps))]
+        lasts = [*(ids[bisect_left(ids, first) - 1] for first in firsts[1:]), *ids[-1:]]
+        return zip(firsts, lasts, strict=True)
+
+    def _unfile(self, first_id: int, last_id: int) -> None:
+        """Take the rows of fingerprints out; of those whose values are damaged, one by one."""
+        try:
+            self.store.table.unfile(first_id, last_id)
+        except CorruptIndexError:
+            values = self.store.sql("SELECT id, value, value_hash FROM {index}_fingerprint WHERE id BETWEEN ? AND ?")
+            for number, *value in self.db.rows(values, (first_id, last_id)):
+                if self.is_sound(*value):
+                    self.store.table.unfile(number, number)
+                else:
+                    self.store.table.unfile_damaged(number)
 
     # ---- documents ---------------------------------------------------------------------------------------------------
 
