@@ -1,7 +1,8 @@
-"""A stream through a window: ten million texts, of which the last million stay. What an add takes, memory, and the size of the file.
+"""A stream through a window: ten million texts, of which the last million stay. What an add takes, memory, size of the file.
 
     pip install "neardup-db[bench]"
-    python benchmarks/window.py [--documents 10000000] [--window 1000000] [--minutes 60] [--folder DIR] [--plot FILE.png] > RESULT.md
+    python benchmarks/window.py [--documents 10000000] [--window 1000000] [--minutes 60] [--folder DIR]
+        [--plot FILE.png] > RESULT.md
 
 Texts are those of `growth.py`: 60 words, one in ten a copy of the one before with one other word; `MinHash()`, matches recorded,
 durability "normal". Of every 100,000 documents the first 2,000 are added one by one, a transaction each, and timed; the others

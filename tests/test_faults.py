@@ -82,6 +82,13 @@ def import_codes(index: Index, **options: Any) -> None:
         index.import_fingerprints(folder, **options)
 
 
+def in_a_window(index: Index) -> None:
+    """An add with which documents leave."""
+    with index.transaction():
+        index.set_window(3)
+        index.add("f", "one two three")
+
+
 WRITES = [
     Write("add", lambda index: index.add("f", "one two three"), "abcdef"),
     Write("add-replace", lambda index: index.add("a", "five six", if_exists="replace"), "bcdea"),
@@ -92,6 +99,8 @@ WRITES = [
     Write("delete-many", lambda index: index.delete_many(list("abd")), "ce"),
     Write("expire", lambda index: index.expire(SOON + 1), "abcd"),
     Write("keep-newest", lambda index: index.keep_newest(2), "de"),
+    Write("window", lambda index: index.set_window(2), "de"),
+    Write("through-window", in_a_window, "def"),
     Write("transaction", several, ["a", "b", "d", "e", "f", "g"]),
     Write("add-many", lambda index: index.add_many(MANY), ALL_MANY),
     Write("add-many-commits", again(MANY), ALL_MANY, (ALL_MANY[:21], ALL_MANY[:37])),

@@ -32,6 +32,7 @@ _PHRASES = (
     ("or rebuild() it so", "or make it so by neardup rebuild"),
     ("has no distance; use threshold", "has no distance; use --threshold"),
     ("file is not a database", "file is not a database: give the path of an index"),
+    ("and set_window() changes that", "and Index.set_window() in Python changes that"),
     ("the file has False", "the file is otherwise"),
     ("the file has True", "the file is otherwise"),
 )  # fmt: skip
