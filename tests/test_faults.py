@@ -99,7 +99,7 @@ WRITES = [
     Write("delete-many", lambda index: index.delete_many(list("abd")), "ce"),
     Write("expire", lambda index: index.expire(SOON + 1), "abcd"),
     Write("keep-newest", lambda index: index.keep_newest(2), "de"),
-    Write("window", lambda index: index.set_window(2), "de"),
+    Write("window", lambda index: index.set_window(2), KEYS),
     Write("through-window", in_a_window, "def"),
     Write("transaction", several, ["a", "b", "d", "e", "f", "g"]),
     Write("add-many", lambda index: index.add_many(MANY), ALL_MANY),

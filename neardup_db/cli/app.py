@@ -24,7 +24,7 @@ COMMANDS = {
     "demo": ("demo", "Show what an index does, on bundled real text."),
     "dedup": ("dedup", "Copy the records of IN without near-duplicates."),
     "add": ("add", "Add the records of IN to INDEX."),
-    "watch": ("watch", "Pass the new records of standard input on at once, without near-duplicates, for ever."),
+    "watch": ("watch", "Pass on what is new in a stream, each line at once."),
     "import": ("exchange", "Add documents to INDEX by fingerprints that were computed elsewhere."),
     "export": ("exchange", "Write the fingerprints of INDEX to OUT, a new Parquet file."),
     "query": ("look", "Print the near-duplicates of TEXT, best first."),
