@@ -29,10 +29,12 @@ from .schemes import BinaryCode, BitSampling, BottomK, MinHash, SimHash
 from .store.database.open import extension_path, load
 from .text import TextRules
 from .values import (
+    ANY_GROUP,
     AddReport,
     Changes,
     CheckReport,
     Cluster,
+    Count,
     Document,
     Explanation,
     Key,
@@ -47,8 +49,9 @@ from .values import (
 __version__: str = text_of(lib.nd_version())
 
 __all__ = [
-    "AddReport", "BinaryCode", "BitSampling", "BottomK", "BusyError", "Changes", "CheckReport", "ClosedError", "Cluster",
-    "CorruptIndexError", "DiskFullError", "Document", "DuplicateKeyError", "Explanation", "FormatError", "Index", "Key",
+    "ANY_GROUP", "AddReport", "BinaryCode", "BitSampling", "BottomK", "BusyError", "Changes", "CheckReport", "ClosedError",
+    "Cluster", "CorruptIndexError", "Count", "DiskFullError", "Document", "DuplicateKeyError", "Explanation", "FormatError",
+    "Index", "Key",
     "KeyNotFoundError", "Match", "MatchExplanation", "MinHash", "MismatchError", "NearDupError", "Pair", "ParameterError",
     "ReadOnlyError", "ShortTextsWarning", "SimHash", "Skipped", "Stats", "SyncReport",
     "TextRules", "__version__", "extension_path", "load",

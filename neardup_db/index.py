@@ -19,9 +19,11 @@ from .parameters import (
     Durability,
     Expiry,
     IfExists,
+    Moment,
     OnError,
     OnMatch,
     Sync,
+    WindowSize,
     check_callable,
     check_choice,
     check_expiry,
@@ -33,6 +35,7 @@ from .parameters import (
     check_kind,
     check_many,
     check_metadata,
+    check_moment,
     check_name,
     check_text,
     quoted,
@@ -53,6 +56,7 @@ from .store.layout.following import Following
 from .store.layout.opening import Target, open_store
 from .store.layout.sketches import Sketch
 from .store.layout.state import Choices, Store
+from .store.layout.window import Window
 from .store.linking.changes import Token
 from .store.linking.clusters import Clusters
 from .store.linking.dismissing import dismiss, undismiss
@@ -62,6 +66,7 @@ from .store.upkeep.rebuild import rebuild
 from .store.upkeep.repair import Repair
 from .store.writing.columns import Codes, Table, code_records
 from .store.writing.ingest import Ingest, IngestOptions
+from .store.writing.window import change_window
 from .store.writing.writer import Writer
 from .text import TextRules
 from .values import AddReport, Changes, CheckReport, Key, Match, Record, SyncReport
@@ -82,7 +87,9 @@ class Index(Reader):
     several indexes, and tables of your own, may share a database. store_text: keep the texts in the file (default False).
     record_matches: look for matches on every add, record them and keep clusters (default True). checksums: True makes a file
     with a checksum in every page, so that each damaged byte of it is an error (default False; decided when the file is
-    created). durability: "full" (an acknowledged write survives a power cut) or "normal" (it survives a crash of the program).
+    created). window: for how long documents stay (a timedelta), or how many of the last ones do (an int); with each that is
+    added, those that fall out are removed (default None: all stay; `set_window` changes it). durability: "full" (an acknowledged
+    write survives a power cut) or "normal" (it survives a crash of the program).
     read_only: every write is a ReadOnlyError (default False). attach: allow an index inside another program's database.
     timeout: seconds to wait for another writer, or for another thread that uses this object.
 
@@ -108,6 +115,7 @@ class Index(Reader):
         store_text: bool | None = None,
         record_matches: bool | None = None,
         checksums: bool | None = None,
+        window: WindowSize | None = None,
         durability: Durability = "full",
         read_only: bool = False,
         attach: bool = False,
@@ -122,6 +130,7 @@ class Index(Reader):
             store_text=store_text,
             record_matches=record_matches,
             sums=checksums,
+            window=window,
             durability=durability,
             read_only=read_only,
             attach=attach,
@@ -185,9 +194,10 @@ class Index(Reader):
     ) -> list[Match]:
         """Store a document; returns its matches among the earlier ones, best first, at most `limit`.
 
-        metadata: anything JSON can hold. group: duplicates are sought within it only. expires_at: aware datetime or Unix
-        seconds. if_exists: "error", "replace" (the document becomes the newest) or "ignore". Without `record_matches` nothing
-        is looked for. Raises DuplicateKeyError, ParameterError, BusyError, ReadOnlyError.
+        metadata: anything JSON can hold. group: duplicates are sought within it only. expires_at: aware datetime, Unix seconds,
+        or a timedelta from now on. if_exists: "error", "replace" (the document becomes the newest) or "ignore". With a window
+        what falls out now is still compared. Without `record_matches` nothing is looked for. Raises DuplicateKeyError,
+        ParameterError, BusyError, ReadOnlyError.
         """
         record = self._record(key, metadata, group, expires_at, text)
         return self._add(record, lambda store: store.sketch_to_store(text), if_exists, limit)
@@ -579,9 +589,35 @@ class Index(Reader):
             self._readers.own.clusters.remove([row.id for row in rows if row is not None], now)
             return sum(row is not None and row.is_visible(now) for row in rows)
 
-    def expire(self, now: Expiry | None = None) -> int:
+    @property
+    def window(self) -> WindowSize | None:
+        """For how long documents stay, or how many of the last ones do, as the file has it now; None = all of them."""
+        return self._looked_at().window.given
+
+    def set_window(self, window: WindowSize | None) -> None:
+        """Let documents stay for another time (a timedelta), or another number of the last ones (an int), None = all of them.
+
+        What is outside of it is invisible at once, and removed a few at a time with the documents that are added from now on, or
+        by `expire`. What has fallen out already does not come back. One transaction, which looks at every document.
+
+        >>> from datetime import timedelta
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash(), window=2) as index:
+        ...     for key in "abc":
+        ...         matches = index.add(key, f"a text of its own, and its name is {key}")
+        ...     print(list(index))
+        ...     index.set_window(timedelta(hours=24))
+        ...     index.window
+        ['b', 'c']
+        datetime.timedelta(days=1)
+        """
+        given = Window.of(window)
+        with self._store.writing():
+            change_window(self._store, self._readers.own.documents, given, clock.now_ms())
+
+    def expire(self, now: Moment | None = None) -> int:
         """Remove every document whose time has come by `now` (aware datetime or Unix seconds; None = the clock)."""
-        given = check_expiry(now, "now")
+        given = check_moment(now, "now")
         with self._writing_documents():
             at = clock.now_ms()
             sql = self._store.sql("SELECT id FROM {index}_document WHERE expires_at <= ? ORDER BY id")

@@ -45,6 +45,10 @@ UNCONNECTED_MAX = 500_000
 FILING_BYTES = 192 << 20
 """Memory in bytes for sorting the rows of many fingerprints. More memory means fewer walks through the table."""
 
+LEFT_PER_ADDED = 4
+"""Expired documents that an added one removes at most, in an index with a window. More than one, so that a backlog shrinks; few,
+so that no add waits for it."""
+
 LIGHT_MAX = 1 << 20
 """A text of at least this length is added inside a savepoint if a transaction is open."""
 
@@ -94,6 +98,9 @@ COPIES_AT_ONCE = 1 << 13
 
 ASKED_BYTES = 1 << 26
 """Bytes of fingerprints (values and evidence) that are looked up in another index together."""
+
+CODES_A_GROUP = 200
+"""Looking up the buckets of one more group takes as long as comparing so many codes."""
 
 JOINED_FROM = 24
 """From this many questions on, one join with the candidate table is quicker than one statement a question."""
@@ -178,6 +185,9 @@ PIECE_RECORDS, PIECE_BYTES = 4096, 8 * 1024 * 1024
 
 COMMIT_BYTES = 64 * 1024 * 1024
 """Bytes of records in a transaction at most, unless the user gave the number of records."""
+
+WATCHED_TOGETHER = 256
+"""Records of a stream that `neardup watch` stores in one transaction at most, where so many have arrived."""
 
 DEDUP_COMMIT_EVERY = 20_000
 """Records in a transaction of `neardup dedup`."""

@@ -14,13 +14,14 @@ import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from numbers import Integral
 from typing import Any, Literal, TypeGuard, get_args
 
 from .arrays import np
+from .clock import now_ms
 from .errors import ParameterError
-from .values import Incoming, Key, Record
+from .values import AnyGroup, Incoming, Key, Record
 
 IfExists = Literal["error", "replace", "ignore"]
 OnMatch = Literal["touch"]
@@ -28,7 +29,9 @@ OnError = Literal["raise", "skip"]
 Durability = Literal["full", "normal"]
 Measure = Literal["containment"]
 Sync = Literal["query"]
-Expiry = datetime | float
+Moment = datetime | float
+Expiry = Moment | timedelta
+WindowSize = timedelta | int
 
 _IF_EXISTS = get_args(IfExists)
 
@@ -189,6 +192,17 @@ def check_path(given: str | bytes) -> str:
     return path
 
 
+def check_window(window: Any) -> WindowSize | None:
+    """How long documents stay, or how many of the last ones; None = all of them."""
+    if isinstance(window, timedelta):
+        if window < _MS:
+            raise ParameterError(f"window={window!r}: give a timedelta of at least a millisecond, or a number of documents")
+        return window
+    if window is None or isinstance(window, Integral) and not isinstance(window, bool):
+        return None if window is None else check_integer("window", window, 1, remedy="documents, or a timedelta")
+    raise ParameterError(f"window={quoted(window)}: give a timedelta, or a number of documents")
+
+
 # ---- of a document -------------------------------------------------------------------------------------------------------
 
 _DEEPEST = 1000
@@ -225,6 +239,8 @@ def is_plain_key(key: Any) -> bool:
 
 
 def check_group(group: Any) -> Key | None:
+    if isinstance(group, AnyGroup):
+        raise ParameterError("group=ANY_GROUP is for query, query_many, query_codes, matches and count: give a name, or None")
     return None if group is None else check_key(group, "group")
 
 
@@ -283,20 +299,37 @@ def _depth(text: str) -> int:
     return deepest
 
 
-def check_expiry(expires_at: Any, name: str = "expires_at") -> int | None:
-    """An expiry in milliseconds: from an aware datetime or Unix seconds."""
-    if expires_at is None:
+def check_moment(moment: Any, name: str, or_else: str = "") -> int | None:
+    """A time in milliseconds: from an aware datetime or Unix seconds."""
+    if moment is None:
         return None
-    if isinstance(expires_at, datetime):
-        if expires_at.tzinfo is None:
-            raise ParameterError(f"{name}={expires_at!r} has no time zone: give an aware datetime, or Unix seconds")
-        return round(expires_at.timestamp() * 1000)
-    if isinstance(expires_at, (int, float)) and not isinstance(expires_at, bool):
-        if not -1e14 < expires_at < 1e14:
-            raise ParameterError(f"{name}={expires_at!r} is out of range: give Unix seconds")
-        return round(expires_at * 1000)
-    kind = type(expires_at).__name__
-    raise ParameterError(f"{name}={quoted(expires_at)} is of type {kind}: give an aware datetime, or Unix seconds")
+    if isinstance(moment, datetime):
+        if moment.tzinfo is None:
+            raise ParameterError(f"{name}={moment!r} has no time zone: give an aware datetime, or Unix seconds")
+        return round(moment.timestamp() * 1000)
+    if isinstance(moment, (int, float)) and not isinstance(moment, bool):
+        if not -1e14 < moment < 1e14:
+            raise ParameterError(f"{name}={moment!r} is out of range: give Unix seconds")
+        return round(moment * 1000)
+    kind = type(moment).__name__
+    raise ParameterError(f"{name}={quoted(moment)} is of type {kind}: give an aware datetime, or Unix seconds{or_else}")
+
+
+def check_expiry(expires_at: Any) -> int | None:
+    """An expiry in milliseconds: a time, or a timedelta from now on."""
+    if isinstance(expires_at, timedelta):
+        return now_ms() + round(expires_at / _MS)
+    return check_moment(expires_at, "expires_at", ", or a timedelta from now on")
+
+
+def check_since(since: Any) -> int | None:
+    """The earliest time that counts, in milliseconds: a time, or a timedelta back from now."""
+    if isinstance(since, timedelta):
+        return now_ms() - round(since / _MS)
+    return check_moment(since, "since", ", or a timedelta back from now")
+
+
+_MS = timedelta(milliseconds=1)
 
 
 def check_if_exists(if_exists: Any) -> IfExists:
@@ -339,6 +372,11 @@ def check_record(record: Any, *, content: str, if_exists: IfExists, store_text: 
 def check_limit(limit: Any) -> int | None:
     """At most so many matches; None = all of them."""
     return None if limit is None else check_integer("limit", limit)
+
+
+def check_asked_group(group: Any) -> Key | AnyGroup | None:
+    """The group that is asked, or ANY_GROUP."""
+    return group if isinstance(group, AnyGroup) else check_group(group)
 
 
 def check_measure(measure: Any) -> Measure | None:

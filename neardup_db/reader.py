@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
 
@@ -15,12 +16,15 @@ from .arrow import ArrowArray, ArrowStream, is_arrow, texts_of
 from .errors import MismatchError, NearDupError, ParameterError
 from .parameters import (
     Measure,
+    Moment,
+    check_asked_group,
     check_group,
     check_integer,
     check_key,
     check_limit,
     check_many,
     check_measure,
+    check_since,
     check_text,
     check_texts,
     quoted,
@@ -29,6 +33,7 @@ from .parameters import (
 from .schemes.base import Scheme
 from .schemes.codes import Code
 from .store.asking import statistics
+from .store.asking.documents import EVER
 from .store.asking.explain import explain_pair, explain_query
 from .store.asking.joins import Joins, ranges, ranges_with, set_blocks
 from .store.asking.many import answers, pieces
@@ -39,7 +44,7 @@ from .store.layout.sketches import Sketch, Sketches
 from .store.layout.state import SketchRules, Store
 from .store.readers import StoreReader, StoreReaders
 from .text import TextRules
-from .values import Cluster, Document, Explanation, Key, Match, MatchExplanation, Pair, Stats
+from .values import AnyGroup, Cluster, Count, Document, Explanation, Key, Match, MatchExplanation, Pair, Stats
 
 Made = TypeVar("Made")
 
@@ -94,12 +99,13 @@ class Reader:
         measure: Measure | None = None,
         limit: int | None = None,
         any: bool = False,
-        group: Key | None = None,
+        group: Key | AnyGroup | None = None,
     ) -> list[Match]:
         """Documents that are near-duplicates of a text, best first; ties in the order of insertion.
 
         threshold, max_distance: stricter than the index's own, else ParameterError. any=True with a limit: any `limit` matches,
-        best first, without looking at the rest.
+        best first, without looking at the rest. group: the one that is asked; ANY_GROUP: all groups, and
+        documents of none.
 
         measure="containment": documents that contain the text, however long they are. Similarity is then the share of the text's
         shingles that are in the document, and threshold the least share, above 0 and at most 1, 0.8 unless given. An index of
@@ -115,7 +121,7 @@ class Reader:
         """
         text = check_text(text)
         if measure is not None or limit is not None or group is not None:  # else nothing is to be checked
-            measure, limit, group = check_measure(measure), check_limit(limit), check_group(group)
+            measure, limit, group = check_measure(measure), check_limit(limit), _asked_group(group, measure)
         return self._query(Question(text, None, threshold, max_distance, measure, limit, bool(any), group))
 
     def query_code(
@@ -126,11 +132,11 @@ class Reader:
         max_distance: int | None = None,
         limit: int | None = None,
         any: bool = False,
-        group: Key | None = None,
+        group: Key | AnyGroup | None = None,
     ) -> list[Match]:
         """`query` for a code of bits."""
         if limit is not None or group is not None:
-            limit, group = check_limit(limit), check_group(group)
+            limit, group = check_limit(limit), check_asked_group(group)
         return self._query(Question(None, code, threshold, max_distance, None, limit, bool(any), group))
 
     def query_many(
@@ -143,7 +149,7 @@ class Reader:
         measure: Measure | None = None,
         limit: int | None = None,
         any: bool = False,
-        group: Key | None = None,
+        group: Key | AnyGroup | None = None,
     ) -> list[list[Match]]:
         """`query` for each of many texts, all in one consistent state; one list of matches each, in the order of the texts.
 
@@ -154,7 +160,7 @@ class Reader:
         is the name of its column. None and null are refused.
         """
         checked = _texts(texts, text)
-        measure, limit, group = check_measure(measure), check_limit(limit), check_group(group)
+        measure, limit, group = check_measure(measure), check_limit(limit), _asked_group(group, measure)
         question = Question(None, None, threshold, max_distance, measure, limit, bool(any), group)
         ready = self._sketched(partial(_few_sketched, checked))
         with self._readers.reading() as reader:
@@ -173,7 +179,7 @@ class Reader:
         max_distance: int | None = None,
         limit: int | None = None,
         any: bool = False,
-        group: Key | None = None,
+        group: Key | AnyGroup | None = None,
     ) -> list[list[Match]]:
         """`query_code` for each of many codes, all in one consistent state; one list of matches each, in the order of the codes.
 
@@ -188,7 +194,7 @@ class Reader:
         """
         check_many("codes", codes)
         given = codes if isinstance(codes, np.ndarray) else list(codes)
-        limit, group = check_limit(limit), check_group(group)
+        limit, group = check_limit(limit), check_asked_group(group)
         question = Question(None, None, threshold, max_distance, None, limit, bool(any), group)
         with self._readers.reading() as reader:
             store = reader.store
@@ -228,13 +234,18 @@ class Reader:
             return [Match(key, similarity, distance) for key, similarity, distance, _ in rows]
 
     def _query(self, question: Question) -> list[Match]:
+        return self._asked(_matches, question)
+
+    def _asked(self, ask: Callable[..., Made], question: Question, *more: Any) -> Made:
+        """The answer that `ask` finds by one statement."""
         sketch = self._sketched(question.sketch)
         loan, reader = self._readers.take()
         with loan:
             if question.group is None:
-                return reader.store.at_once(_answer, reader, sketch, question)
+                answer: Made = reader.store.at_once(_answer, reader, sketch, question, ask, *more)
+                return answer
             with reader.store.reading():  # its number is another statement, which has to see the same state
-                return _answer(reader, sketch, question)
+                return _answer(reader, sketch, question, ask, *more)
 
     def _sketched(self, make: Callable[[Store], Made]) -> Made:
         """The sketch that `make` makes with the settings at hand or, where these refuse it, with those that the file has now."""
@@ -243,18 +254,75 @@ class Reader:
         except NearDupError:
             return make(self._looked_at())
 
+    def count(
+        self,
+        text: str | bytes,
+        *,
+        since: Moment | timedelta | None = None,
+        threshold: float | None = None,
+        max_distance: int | None = None,
+        measure: Measure | None = None,
+        group: Key | AnyGroup | None = None,
+    ) -> Count:
+        """How many documents `query` would give, and since when they are there, without making a list of them.
+
+        since: only documents that were added then or later: an aware datetime, Unix seconds, or a timedelta back from now. The
+        others are as of `query`.
+
+        >>> from datetime import timedelta
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
+        ...     for key in range(3):
+        ...         matches = index.add(key, f"cheap watches for sale here today, offer number {key}")
+        ...     found = index.count("Cheap watches for sale here today! Offer number 9", since=timedelta(hours=1))
+        >>> found.count, found.times_seen, found.first_added_at <= found.last_added_at
+        (3, 3, True)
+        """
+        text, measure = check_text(text), check_measure(measure)
+        question = Question(text, None, threshold, max_distance, measure, None, False, _asked_group(group, measure))
+        return self._count(question, check_since(since))
+
+    def count_code(
+        self,
+        code: Code,
+        *,
+        since: Moment | timedelta | None = None,
+        threshold: float | None = None,
+        max_distance: int | None = None,
+        group: Key | AnyGroup | None = None,
+    ) -> Count:
+        """`count` for a code of bits."""
+        question = Question(None, code, threshold, max_distance, None, None, False, check_asked_group(group))
+        return self._count(question, check_since(since))
+
+    def _count(self, question: Question, since: int | None) -> Count:
+        return self._asked(_counted, question, EVER if since is None else since)
+
     def matches(
-        self, key: Key, *, threshold: float | None = None, measure: Measure | None = None, limit: int | None = None
+        self,
+        key: Key,
+        *,
+        threshold: float | None = None,
+        measure: Measure | None = None,
+        limit: int | None = None,
+        group: AnyGroup | None = None,
     ) -> list[Match]:
         """Near-duplicates of a stored document, by its stored fingerprint, without itself and without those that were dismissed
         as its duplicates (`Index.dismiss`). Raises KeyNotFoundError.
 
-        threshold, measure: as of `query`.
+        threshold, measure: as of `query`. group: None for that of the document, or ANY_GROUP.
         """
-        question = Question(threshold=threshold, measure=check_measure(measure), limit=check_limit(limit))
+        if group is not None and not isinstance(group, AnyGroup):
+            raise ParameterError(f"group={quoted(group)}: give ANY_GROUP, or None for the group of the document")
+        measure = check_measure(measure)
+        asked = _asked_group(group, measure)
+        question = Question(threshold=threshold, measure=measure, limit=check_limit(limit), group=asked)
         loan, reader = self._readers.take()
         with loan:
-            return reader.store.at_once(_matches_of, reader, key, question)
+            if group is None:
+                return reader.store.at_once(_matches_of, reader, key, question)
+            with reader.store.reading():
+                return _matches_of(reader, key, question)
 
     def pairs(self, threshold: float | None = None) -> Iterator[Pair]:
         """All pairs of near-duplicates, lazily, but those that were dismissed; `key_a` is the earlier document.
@@ -481,11 +549,25 @@ def _storable(text: str | bytes | None) -> str | None:
     return None if text is None else storable(check_text(text))
 
 
-def _answer(reader: StoreReader, sketch: Sketch, question: Question) -> list[Match]:
+def _asked_group(group: Any, measure: Measure | None) -> Key | AnyGroup | None:
+    """The group that is asked. ParameterError where not all groups can be."""
+    asked = check_asked_group(group)
+    if measure is not None and isinstance(asked, AnyGroup):
+        raise ParameterError(f"group=ANY_GROUP does not go with measure={measure!r}: ask one group after the other")
+    return asked
+
+
+def _answer(reader: StoreReader, sketch: Sketch, question: Question, ask: Callable[..., Made], *more: Any) -> Made:
     """The answer; the sketch is made again where the index has other settings than when it was made."""
     if sketch.epoch != reader.store.epoch:
         sketch = question.sketch(reader.store)
-    return _matches(reader, sketch, question)
+    return ask(reader, sketch, question, *more)
+
+
+def _counted(reader: StoreReader, sketch: Sketch, question: Question, since: int) -> Count:
+    group_id = reader.documents.group_id(question.group)
+    count, times_seen, *times = reader.search.count(sketch, group_id, clock.now_ms(), question, since)
+    return Count(count, times_seen, *(None if time is None else time / 1000 for time in times))
 
 
 def _matches(reader: StoreReader, sketch: Sketch, question: Question) -> list[Match]:
@@ -533,5 +615,6 @@ def _matches_of(reader: StoreReader, key: Key, question: Question) -> list[Match
         if value is None:
             return []
         sketch = reader.search.sketch_with(found.id, value)
-        rows = reader.search.matches_of(found.id, sketch, found.group_id, now, question)
+        group_id = found.group_id if question.group is None else reader.documents.group_id(question.group)
+        rows = reader.search.matches_of(found.id, sketch, group_id, now, question)
         return [row.match for row in rows]

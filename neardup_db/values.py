@@ -5,10 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any, NamedTuple
+from enum import Enum
+from typing import Any, Final, NamedTuple
 
 Key = str | bytes | int
 """What names a document: text, bytes or a signed 64-bit integer. 1 and '1' are different keys."""
+
+
+class AnyGroup(Enum):
+    """The type of ANY_GROUP."""
+
+    ANY_GROUP = "documents of all groups, and those of none"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+ANY_GROUP: Final = AnyGroup.ANY_GROUP
+"""As the `group` of a question: documents of all groups, and those of none."""
 
 SHOWN_KEYS, SHOWN_TEXT = 12, 200
 """Keys of a cluster, and characters of a text, in a repr."""
@@ -84,6 +98,25 @@ class Cluster:
         more = f" … {len(self) - SHOWN_KEYS:,} more" if len(self) > SHOWN_KEYS else ""
         keys = ", ".join(map(_label, self.keys[:SHOWN_KEYS])) + more
         return _facts([("documents", f"{len(self):,}"), ("representative", _label(self.representative)), ("keys", keys)])
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many documents are near-duplicates of what was asked for, and since when. True if there is one.
+
+    count: documents; times_seen: how often these were offered, those included that `add_if_new(on_match="touch")` did not store;
+    first_added_at, last_added_at: when the earliest and the latest of them were added; last_seen: when one of them was last
+    offered. Times are seconds since 1970 (UTC), None where nothing matches.
+    """
+
+    count: int
+    times_seen: int
+    first_added_at: float | None
+    last_added_at: float | None
+    last_seen: float | None
+
+    def __bool__(self) -> bool:
+        return self.count > 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,8 +160,9 @@ class Entry:
 class Model:
     """What an index promises, in the plainest way."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, window: int | None = None) -> None:
         self.case = case
+        self.window = window
         self.entries: dict[Any, Entry] = {}
         self.counter = 0
         self.dismissed: set[frozenset[int]] = set()
@@ -192,6 +193,17 @@ class Model:
         self.entries.pop(key, None)
         self.counter += 1
         self.entries[key] = Entry(self.counter, content, self.case.prepare(content), group, expires_at)
+        self.let_leave()
+
+    def skip(self) -> None:
+        """What was stored as the newest document is there no more, or nobody sees it."""
+        self.counter += 1
+        self.let_leave()
+
+    def let_leave(self) -> None:
+        """Forget what is not among the last documents of the window."""
+        if self.window is not None:
+            self.entries = {key: entry for key, entry in self.entries.items() if entry.number > self.counter - self.window}
 
     def _others(self, content: Any, group: Any, without: Any) -> Iterator[tuple[Any, Entry, Any]]:
         """Documents that a content may be compared with, and the content as it is compared."""

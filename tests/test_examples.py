@@ -245,6 +245,29 @@ SAID = {
 """What the scripts say of the sample."""
 
 
+def test_a_stream_of_messages(tmp_path: Path) -> None:
+    """What three have said within the hour is held back in every channel; an answer comes at once, and another run goes on."""
+    script = [sys.executable, str(EXAMPLES / "moderation_stream.py")]
+    shown = [json.loads(line) for line in run(*script, folder=tmp_path).splitlines()]
+    assert [answer["do"] for answer in shown] == ["pass"] * 3 + ["hold"] * 2 + ["pass"]
+    assert [answer["alike"] for answer in shown] == [0, 1, 2, 3, 4, 0]
+    for turn in range(2):
+        with subprocess.Popen(
+            [*script, "seen.db"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path, text=True, bufsize=1
+        ) as program:
+            assert program.stdin is not None and program.stdout is not None
+            for number in range(2):
+                message = {"id": f"{turn}-{number}", "channel": f"room {number}", "text": "Cheap watches, only today!"}
+                program.stdin.write(json.dumps(message) + "\n")
+                program.stdin.flush()
+                answer = json.loads(program.stdout.readline())
+                assert (answer["id"], answer["alike"]) == (message["id"], 2 * turn + number)
+            program.stdin.close()
+            assert program.wait() == 0
+    with Index(tmp_path / "seen.db") as index:
+        assert len(index) == 4 and index.window == timedelta(hours=24) and index.check().ok
+
+
 @pytest.mark.examples
 @pytest.mark.parametrize("name", SAID)
 def test_an_example_runs_as_it_stands(name: str, tmp_path: Path) -> None:
@@ -255,8 +278,8 @@ def test_an_example_runs_as_it_stands(name: str, tmp_path: Path) -> None:
 def test_every_example_is_run() -> None:
     """No file of the folder is left out here, and the page links to each."""
     names = {path.stem for path in EXAMPLES.glob("*.py")}
-    assert names == {"daily_crawl", "pictures", "with_datatrove", *SAID}  # test_pictures.py runs the pictures
-    pages = "".join((DOCS / page).read_text("utf-8") for page in ("pipelines.md", "codes.md"))
+    assert names == {"daily_crawl", "moderation_stream", "pictures", "with_datatrove", *SAID}  # pictures: test_pictures.py
+    pages = "".join((DOCS / page).read_text("utf-8") for page in ("pipelines.md", "codes.md", "streams.md"))
     assert set(re.findall(r"\]\(examples/(\w+)\.py\)", pages)) == names
 
 

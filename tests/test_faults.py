@@ -107,6 +107,13 @@ def sync_table(index: Index) -> None:
         index.sync()
 
 
+def in_a_window(index: Index) -> None:
+    """An add with which documents leave."""
+    with index.transaction():
+        index.set_window(3)
+        index.add("f", "one two three")
+
+
 WRITES = [
     Write("add", lambda index: index.add("f", "one two three"), "abcdef"),
     Write("add-replace", lambda index: index.add("a", "five six", if_exists="replace"), "bcdea"),
@@ -119,6 +126,8 @@ WRITES = [
     Write("keep-newest", lambda index: index.keep_newest(2), "de"),
     Write("dismiss", lambda index: index.dismiss("d", "c"), KEYS),
     Write("changes", lambda index: index.changes(), KEYS),
+    Write("window", lambda index: index.set_window(2), KEYS),
+    Write("through-window", in_a_window, "def"),
     Write("transaction", several, ["a", "b", "d", "e", "f", "g"]),
     Write("add-many", lambda index: index.add_many(MANY), ALL_MANY),
     Write("add-many-commits", again(MANY), ALL_MANY, (ALL_MANY[:21], ALL_MANY[:37])),

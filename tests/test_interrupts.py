@@ -147,6 +147,7 @@ WRITES: dict[str, Callable[[Index], Any]] = {
     "update": lambda index: index.update("0", expires_at=PAST),
     "expire": lambda index: index.expire(),
     "keep_newest": lambda index: index.keep_newest(3),
+    "window": lambda index: index.set_window(2),
     "transaction": in_transaction,
     "taken back": taken_back,
     "sync": sync_table,

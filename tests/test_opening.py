@@ -356,6 +356,7 @@ def test_a_word_of_a_newer_package_is_not_taken_for_damage_alone(path: Path, nam
         ({"scheme": MinHash(), "store_text": True}, {"store_text": False}, ["store_text=False", "True"]),
         ({"scheme": MinHash()}, {"store_text": True}, ["store_text=True", "False"]),
         ({"scheme": MinHash()}, {"record_matches": False}, ["record_matches=False", "True"]),
+        ({"scheme": MinHash(), "window": 5}, {"window": 6}, ["window=6", "the file has 5", "set_window()"]),
     ],
     ids=str,
 )
@@ -563,6 +564,7 @@ WRITES: dict[str, Callable[[Index], Any]] = {
     "delete": lambda index: index.delete("a"),
     "delete_many": lambda index: index.delete_many(["a"]),
     "expire": lambda index: index.expire(),
+    "set_window": lambda index: index.set_window(5),
     "keep_newest": lambda index: index.keep_newest(1),
     "dismiss": lambda index: index.dismiss("a", "b"),
     "undismiss": lambda index: index.undismiss("a", "b"),
@@ -580,6 +582,7 @@ READS: dict[str, Callable[[Index], Any]] = {
     "query": lambda index: index.query(TEXT),
     "query_many": lambda index: index.query_many([TEXT] * 100),
     "matches": lambda index: index.matches("a"),
+    "count": lambda index: index.count(TEXT),
     "pairs": lambda index: list(index.pairs()),
     "pairs_with": lambda index: list(index.pairs_with(index)),
     "clusters": lambda index: index.clusters(),
@@ -633,6 +636,7 @@ CODE_CALLS: dict[str, Callable[[Index], Any]] = {
     "nearest_code": lambda index: index.nearest_code(1, 1),
     "query_code": lambda index: index.query_code(1),
     "query_codes": lambda index: index.query_codes([1] * 100),
+    "count_code": lambda index: index.count_code(1),
 }
 CLOSED: dict[str, Callable[[Index], Any]] = {
     **WRITES,
@@ -643,7 +647,7 @@ CLOSED: dict[str, Callable[[Index], Any]] = {
     "connection": lambda index: index.connection,
     "__enter__": lambda index: index.__enter__(),
 }
-OPEN_OR_NOT = {"close", "name", "scheme", "text_rules"}
+OPEN_OR_NOT = {"close", "name", "scheme", "text_rules", "window"}
 
 
 def test_every_public_method_is_in_the_tables() -> None:

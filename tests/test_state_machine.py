@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from standard import connect
 from support import CASES, Case, Model
 
-from neardup_db import DuplicateKeyError, Index, KeyNotFoundError, MismatchError
+from neardup_db import ANY_GROUP, DuplicateKeyError, Index, KeyNotFoundError, MismatchError
 
 KEYS = st.sampled_from(["a", "b", "c", "d", "e", "f", b"a", 1, "1", 2, 3, 4])
 GROUPS = st.sampled_from([None, None, None, "g", 7])
@@ -40,12 +40,13 @@ class IndexMachine(RuleBasedStateMachine):
 
     case: Case
     record_matches = True
+    window: int | None = None
 
     @initialize()
     def start(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name) / "index.db"
-        self.model = Model(self.case)
+        self.model = Model(self.case, self.window)
         self.token: str | None = None
         self.followed: dict[Any, int | None] = {}
         self.rebuilt = False
@@ -55,6 +56,7 @@ class IndexMachine(RuleBasedStateMachine):
             text=self.case.rules,
             store_text=self.case.store_text,
             record_matches=self.record_matches,
+            window=self.window,
             durability="normal",
         )
 
@@ -95,6 +97,7 @@ class IndexMachine(RuleBasedStateMachine):
         """A document that has expired already is stored, and nobody sees it."""
         self.put(key, self.content(data), group=group, expires_at=PAST, if_exists="replace")
         self.model.entries.pop(key, None)
+        self.model.skip()
 
     @rule(data=st.data(), key=KEYS, group=GROUPS, replace=st.booleans())
     def add_if_new(self, data: st.DataObject, key: Any, group: Any, replace: bool) -> None:
@@ -231,6 +234,25 @@ class IndexMachine(RuleBasedStateMachine):
             expected = self.model.matches_of(key, 0.8 if share is None else share)
             assert tuples(self.index.matches(key, measure="containment", threshold=share)) == expected
 
+    @rule(data=st.data())
+    def across_groups(self, data: st.DataObject) -> None:
+        """The answer of all groups, and how many they are, is that of each group together."""
+        content = self.content(data)
+        query = self.index.query_code if self.case.codes else self.index.query
+        count = self.index.count_code if self.case.codes else self.index.count
+        expected = [match for group in (None, "g", 7) for match in self.model.matches(content, group)]
+        expected.sort(key=lambda match: (-match[1], self.model.entries[match[0]].number))
+        assert tuples(query(content, group=ANY_GROUP)) == expected
+        assert count(content, group=ANY_GROUP).count == len(expected)
+        assert count(content).count == len(self.model.matches(content))
+
+    @precondition(lambda self: self.window is not None)
+    @rule(window=st.integers(1, 6))
+    def set_window(self, window: int) -> None:
+        self.index.set_window(window)
+        self.model.window = window
+        self.model.let_leave()
+
     @rule(key=KEYS)
     def matches(self, key: Any) -> None:
         if key not in self.model.entries:
@@ -366,19 +388,32 @@ def tuples(matches: Any) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("name", CASES)
 def test_any_history(name: str, record_matches: bool, more_rounds: bool) -> None:
     """Answers, pairs, clusters and check() after any history equal those of a fresh build of the survivors."""
-    play(IndexMachine, CASES[name], record_matches, 25 if more_rounds else 4 if record_matches else 2)
+    play(IndexMachine, CASES[name], 25 if more_rounds else 4 if record_matches else 2, record_matches=record_matches)
 
 
 @pytest.mark.parametrize("record_matches", [True, False], ids=["recorded", "unrecorded"])
 @pytest.mark.parametrize("name", CASES)
 def test_any_history_on_a_connection_of_the_applications(name: str, record_matches: bool, more_rounds: bool) -> None:
     """The same on a connection of the standard library, inside and outside of the application's own transactions."""
-    play(StandardMachine, CASES[name], record_matches, 25 if more_rounds else 2 if record_matches else 1)
+    play(StandardMachine, CASES[name], 25 if more_rounds else 2 if record_matches else 1, record_matches=record_matches)
 
 
-def play(kind: type[IndexMachine], case: Case, record_matches: bool, examples: int) -> None:
+@pytest.mark.parametrize("name", CASES)
+def test_any_history_in_a_window(name: str, more_rounds: bool) -> None:
+    """The same where only the last few documents stay, and the window changes."""
+    play(IndexMachine, CASES[name], 25 if more_rounds else 3, window=5)
+
+
+@pytest.mark.parametrize("name", ["minhash", "binarycode"])
+@pytest.mark.usefixtures("small_limits")
+def test_any_history_in_a_window_with_tiny_limits(name: str, more_rounds: bool) -> None:
+    """The same where all work is cut: batches, segments, crowds, and what leaves with each document."""
+    play(IndexMachine, CASES[name], 25 if more_rounds else 4, window=5)
+
+
+def play(kind: type[IndexMachine], case: Case, examples: int, **options: Any) -> None:
     """Play so many histories."""
-    machine = type("Machine", (kind,), {"case": case, "record_matches": record_matches})
+    machine = type("Machine", (kind,), {"case": case, **options})
     run_state_machine_as_test(
         machine,
         settings=settings(

@@ -24,6 +24,7 @@ COMMANDS = {
     "demo": ("demo", "Show what an index does, on bundled real text."),
     "dedup": ("dedup", "Copy the records of IN without near-duplicates."),
     "add": ("add", "Add the records of IN to INDEX."),
+    "watch": ("watch", "Pass on what is new in a stream, each line at once."),
     "import": ("exchange", "Add documents to INDEX by fingerprints that were computed elsewhere."),
     "export": ("exchange", "Write the documents of INDEX as JSON lines, or its fingerprints as Parquet."),
     "merge": ("merge", "Add the documents of other indexes to INTO, with their fingerprints."),

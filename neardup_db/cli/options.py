@@ -7,6 +7,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -110,7 +111,7 @@ def _delimiter(context: click.Context, parameter: click.Parameter, value: str | 
     return character
 
 
-input_options = _all(
+_fields = (
     click.option(
         "--format",
         "format_",
@@ -129,6 +130,8 @@ input_options = _all(
     ),
     click.option("--delimiter", callback=_delimiter, help="Character between columns.  [default: , in CSV, tab in TSV]"),
     click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the input, as utf-16, latin-1, gb18030."),
+)
+_files = (
     click.option("--glob", default="*", show_default=True, help="Read files of a folder whose name or path fits this pattern."),
     click.option(
         "--on-error",
@@ -137,15 +140,18 @@ input_options = _all(
         show_default=True,
         help="What to do with a record that cannot be used: stop, or leave it out.",
     ),
-    click.option(
+)
+_size = click.option(
         "--max-record-mb",
         type=NumberRange(0.001, 1000),
         default=64.0,
         show_default=True,
         help="Longest record; a longer one is an error.",
-    ),
-)
+    )
+input_options = _all(*_fields, *_files, _size)
 """Options of commands that read records; `read_options` makes a ReadOptions of them."""
+stream_options = _all(*_fields, _size)
+"""Those of a command that reads them from a stream, and goes on after a wrong one; `read_options` takes these too."""
 
 text_options = _all(
     click.option("--tokens", type=click.Choice(["words", "chars"]), help="Unit into which texts are cut.  [default: words]"),
@@ -218,7 +224,7 @@ def scheme_of(options: dict[str, Any], present: Scheme | None = None) -> Scheme 
 
 def read_options(options: dict[str, Any], key_type: str = "text") -> ReadOptions:
     """How to read records; takes its options out."""
-    taken = take(options, INPUT_NAMES)
+    taken = {"glob": "*", "on_error": "skip", **take(options, tuple(name for name in INPUT_NAMES if name in options))}
     for field in taken["text_fields"]:
         if taken["text_fields"].count(field) > 1:
             raise click.UsageError(f"--text-field {field} is given twice; name each field once")
@@ -298,6 +304,16 @@ def parse_key(text: str, key_type: str) -> Key:
     except ValueError as error:
         wanted = "an integer" if key_type == "int" else "hexadecimal"
         raise ParameterError(f"key {text!r} is not {wanted}, as --key-type {key_type} says") from error
+
+
+def parse_window(text: str) -> timedelta | int:
+    """The value of --window: '24h', or a number of documents."""
+    if text.strip().isdecimal():
+        return int(text)
+    try:
+        return timedelta(seconds=parse_duration("--window", text))
+    except (ParameterError, OverflowError) as error:
+        raise ParameterError(f"--window {text!r}: write a time, as 24h or 7d, or a number of documents, as 1000000") from error
 
 
 def parse_duration(option: str, text: str) -> float:

@@ -20,9 +20,9 @@ _ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
-def emit_json(value: Any) -> None:
-    """One JSON document on one line of standard output."""
-    click.echo(json_line(value))
+def emit_json(value: Any, *, err: bool = False) -> None:
+    """One JSON document on one line of standard output, or of standard error where that is for records."""
+    click.echo(json_line(value), err=err)
 
 
 def json_line(value: Any) -> str:

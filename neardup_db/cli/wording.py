@@ -32,6 +32,7 @@ _PHRASES = (
     ("or rebuild() it so", "or make it so by neardup rebuild"),
     ("has no distance; use threshold", "has no distance; use --threshold"),
     ("file is not a database", "file is not a database: give the path of an index"),
+    ("and set_window() changes that", "and Index.set_window() in Python changes that"),
     ("the file has False", "the file is otherwise"),
     ("the file has True", "the file is otherwise"),
 )  # fmt: skip
@@ -42,7 +43,7 @@ _FLAGS = ("exact", "containment", "strip_accents", "store_text", "record_matches
 
 _OPTIONS = (
     *_FLAGS, "threshold", "max_distance", "num_perm", "bits", "k", "recall", "tokens", "shingle", "normalize", "case", "group",
-    "if_exists", "on_error", "commit_every", "measure", "limit", "name",
+    "if_exists", "on_error", "commit_every", "measure", "limit", "name", "window",
 )  # fmt: skip
 """Arguments of Python that are options here, of the same name."""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from ... import limits
 from ...values import Key
-from .files import InputError, InputFile
+from .files import InputError
 
 END = object()
 """What is given after the last line or row."""
@@ -37,11 +37,21 @@ class RecordError(InputError):
         self.problem = problem
 
 
+class LineFile(Protocol):
+    """What lines are read from. name: in messages."""
+
+    name: str
+
+    def readline(self, limit: int) -> bytes:
+        """The next line with its end, at most `limit` bytes of it; b"" at the end of the file."""
+        ...
+
+
 class Lines:
     """Lines of a file, none longer than the limit; of the last one `number` is its number, from 1, and `start` and `end`
     say where it stands in the file, in bytes."""
 
-    def __init__(self, file: InputFile, limit: int) -> None:
+    def __init__(self, file: LineFile, limit: int) -> None:
         self.file, self.limit = file, limit
         self.number = self.start = self.end = 0
 
@@ -65,7 +75,7 @@ class WideLines(Lines):
     """Lines of UTF-16 or UTF-32; `newline` are the bytes of their end. They begin at `start`; `head` are bytes of the first one
     that were read already."""
 
-    def __init__(self, file: InputFile, limit: int, newline: bytes, start: int, head: bytes) -> None:
+    def __init__(self, file: LineFile, limit: int, newline: bytes, start: int, head: bytes) -> None:
         super().__init__(file, limit)
         self._newline, self._head = newline, head
         self.end = start

@@ -31,12 +31,10 @@ def write_marked(
     """Writes the records that bool[n] chooses into the file `output`, packed as the name of `target` says. Each has the fields
     that `columns` gives for records by their numbers. InputError where records have no fields, or one of these already."""
     source = places.source
-    if source.format not in ("jsonl", "csv", "tsv"):
-        raise InputError(f"{source.name}: marks are fields, and these records have none: leave out --mark")
+    require_fields(source)
     newline = line_end(source.encoding)
     with open_output(output, packing_of(target)) as file:
-        kind = _JsonFields if source.format == "jsonl" else _RowFields
-        fields = kind(source, list(columns([])))
+        fields = fields_of(source, list(columns([])))
         file.write(fields.header)
         ended = source.format == "jsonl" or fields.header.endswith(newline)
         for name, line, raw, values in _records(places, kept, columns):
@@ -47,6 +45,17 @@ def write_marked(
                 raise InputError(f"{name}, line {line}: {error}") from error
             ended = raw.endswith(newline)
             meter.advance(source.position)
+
+
+def require_fields(source: RecordSource) -> None:
+    """InputError where records have no fields."""
+    if source.format not in ("jsonl", "csv", "tsv"):
+        raise InputError(f"{source.name}: marks are fields, and these records have none: leave out --mark")
+
+
+def fields_of(source: RecordSource, added: Sequence[str]) -> _JsonFields | _RowFields:
+    """What adds fields of these names to the records of a source that is being read."""
+    return (_JsonFields if source.format == "jsonl" else _RowFields)(source, added)
 
 
 class _JsonFields:

@@ -19,7 +19,7 @@ from ...values import MOST_PROBLEMS
 from .encodings import BOM, UTF8, is_wide, line_end, refuse_utf16, unit_bytes, with_byte_order
 from .fields import ABSENT, found, kind, listed, taken
 from .files import InputError, InputFile, Inputs, state_of
-from .lines import END, Lines, Problem, RecordError, Rows, WideLines, too_long
+from .lines import END, LineFile, Lines, Problem, RecordError, Rows, WideLines, too_long
 
 FORMATS = ("jsonl", "csv", "tsv", "lines", "parquet", "arrow")
 """Formats of a file with many records; a folder of texts has none."""
@@ -181,7 +181,6 @@ class RecordSource:
 
     def __iter__(self) -> Iterator[InputRecord]:
         self._start()
-        read = {"jsonl": self._json_lines, "lines": self._text_lines}.get(self.format, self._rows)
         for path in self.files:
             if self.format == "folder":
                 record = self._guarded(self._file_record, path)
@@ -189,7 +188,12 @@ class RecordSource:
                     yield record
             else:
                 with self.opened(path) as file:
-                    yield from read(self._lines_of(file))
+                    yield from self._records_of(file)
+
+    def _records_of(self, file: LineFile) -> Iterator[InputRecord]:
+        """The records of a file of many."""
+        read = {"jsonl": self._json_lines, "lines": self._text_lines}.get(self.format, self._rows)
+        return read(self._lines_of(file))
 
     @contextlib.contextmanager
     def opened(self, path: Path) -> Iterator[InputFile]:
@@ -256,7 +260,7 @@ class RecordSource:
 
     # ---- the kinds -----------------------------------------------------------------------------------------------------
 
-    def _lines_of(self, file: InputFile) -> Lines:
+    def _lines_of(self, file: LineFile) -> Lines:
         """The lines of a file; the first one gives a wide encoding its byte order, and `header` the mark."""
         if not is_wide(self.encoding):
             return Lines(file, self.options.max_bytes)

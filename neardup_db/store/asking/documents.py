@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import apsw
@@ -14,7 +15,7 @@ from ... import limits
 from ...arrays import np
 from ...errors import CorruptIndexError
 from ...native import signed_hash
-from ...values import Document, Key, Record, Times
+from ...values import AnyGroup, Document, Key, Record, Times
 from ..database.errors import damaged
 from ..layout import definitions
 from ..layout.candidates import MAX_ID
@@ -65,6 +66,12 @@ def _together(keys: Sequence[Key]) -> Any:
 
 
 Numbers = TypeVar("Numbers", bound=Collection["int | None"])
+
+_EXPIRY = "min(ifnull(:expires_at, added_at + :window), ifnull(added_at + :window, :expires_at))"
+"""`Window.expiry` in SQL; :window NULL = none by time."""
+
+ACROSS_GROUPS = -2
+"""Stands for the number of a group in a question to all of them."""
 
 NEVER_SEEN = -1
 """Group id that no document has: of a group name that the index does not know."""
@@ -177,10 +184,12 @@ class Documents:
                  WHERE id > ? AND {visible} ORDER BY id LIMIT +?"""
         return self.db.page(self.store.sql(sql), after_id, now, size)
 
-    def group_id(self, group: Key | None, *, create: bool = False) -> int:
+    def group_id(self, group: Key | AnyGroup | None, *, create: bool = False) -> int:
         """Number of a group; NEVER_SEEN for an unknown one that is not to be created."""
         if group is None:
             return 0
+        if isinstance(group, AnyGroup):
+            return ACROSS_GROUPS
         number = self.db.value(self.store.sql("SELECT id FROM {index}_group WHERE name = ?"), (group,))
         if number is None and create:
             self.db.execute(self.store.sql("INSERT INTO {index}_group (name) VALUES (?)"), (group,))
@@ -351,18 +360,35 @@ class Documents:
         rows = self.db.rows_of_many(self.store.sql(sql), parameters)
         return [(document_id, other_id, label, bool(visible)) for document_id, other_id, label, visible in rows]
 
-    def drop_unused_fingerprint(self, fingerprint_id: int) -> None:
-        """Remove a fingerprint and its rows if no document points at it any more."""
-        sql = self.store.sql("SELECT 1 FROM {index}_document WHERE fingerprint_id = ? LIMIT 1")
-        if self.db.value(sql, (fingerprint_id,)):
-            return
-        sql = self.store.sql("SELECT value, value_hash FROM {index}_fingerprint WHERE id = ?")
-        row = self.db.row(sql, (fingerprint_id,))
-        if row is not None and self.is_sound(*row):
-            self.store.table.unfile(fingerprint_id, fingerprint_id)
-        else:
-            self.store.table.unfile_damaged(fingerprint_id)
-        self.db.execute(self.store.sql("DELETE FROM {index}_fingerprint WHERE id = ?"), (fingerprint_id,))
+    def drop(self, document_ids: Iterable[int], fingerprint_ids: set[int]) -> None:
+        """Remove documents, and those of their fingerprints at which no other document points."""
+        self.db.execute_many(self.store.sql("DELETE FROM {index}_document WHERE id = ?"), ((one,) for one in document_ids))
+        sql = self.store.sql("SELECT fingerprint_id FROM {index}_document WHERE fingerprint_id = ? LIMIT 1")
+        used = self.db.rows_of_many(sql, ((number,) for number in fingerprint_ids))
+        unused = sorted(fingerprint_ids.difference(number for (number,) in used))
+        for first_id, last_id in self._runs(unused):
+            self._unfile(first_id, last_id)
+        self.db.execute_many(self.store.sql("DELETE FROM {index}_fingerprint WHERE id = ?"), ((number,) for number in unused))
+
+    def _runs(self, ids: list[int]) -> Iterator[tuple[int, int]]:
+        """The first and the last of runs of fingerprints, between which the file has no other."""
+        between = self.store.sql("SELECT ? FROM {index}_fingerprint WHERE id > ? AND id < ? LIMIT 1")
+        gaps = [(end, start, end) for start, end in pairwise(ids) if end > start + 1]
+        firsts = [*ids[:1], *(end for (end,) in self.db.rows_of_many(between, gaps))]
+        lasts = [*(ids[bisect_left(ids, first) - 1] for first in firsts[1:]), *ids[-1:]]
+        return zip(firsts, lasts, strict=True)
+
+    def _unfile(self, first_id: int, last_id: int) -> None:
+        """Take the rows of fingerprints out; of those whose values are damaged, one by one."""
+        try:
+            self.store.table.unfile(first_id, last_id)
+        except CorruptIndexError:
+            values = self.store.sql("SELECT id, value, value_hash FROM {index}_fingerprint WHERE id BETWEEN ? AND ?")
+            for number, *value in self.db.rows(values, (first_id, last_id)):
+                if self.is_sound(*value):
+                    self.store.table.unfile(number, number)
+                else:
+                    self.store.table.unfile_damaged(number)
 
     # ---- documents ---------------------------------------------------------------------------------------------------
 
@@ -386,12 +412,12 @@ class Documents:
         together = _together(keys)
         if together is None:
             return False
-        own = "neardup_number(:added, k.rowid), neardup_number(:seen, k.rowid), neardup_number(:often, k.rowid)"
+        own = ", ".join(f"neardup_number(:{name}, k.rowid)" for name in ("added", "seen", "often", "ends"))
         sql = f"""INSERT OR FAIL INTO {{index}}_document
-                     (id, key, group_id, fingerprint_id, token_count, added_at, last_seen, times_seen)
+                     (id, key, group_id, fingerprint_id, token_count, added_at, last_seen, times_seen, expires_at)
                  SELECT :first_id + k.rowid, k.value, neardup_number(:group_ids, k.rowid),
                      neardup_number(:fingerprint_ids, k.rowid), neardup_number(:token_counts, k.rowid),
-                     {":now, :now, 1" if times is None else own}
+                     {":now, :now, 1, :expires_at" if times is None else own}
                  FROM {{carray}}(:keys) AS k"""
         parameters = {
             "first_id": first_id - 1,
@@ -400,10 +426,12 @@ class Documents:
             "fingerprint_ids": numbers(fingerprint_ids),
             "token_counts": numbers(token_counts),
             "now": now,
+            "expires_at": self.store.window.expiry(None, now),
         }
         if times is not None:
             added, seen, often = zip(*times, strict=True)
-            parameters |= {"added": numbers(added), "seen": numbers(seen), "often": numbers(often)}
+            ends = [self.store.window.expiry(None, one) for one in added]
+            parameters |= {"added": numbers(added), "seen": numbers(seen), "often": numbers(often), "ends": numbers(ends)}
         self.db.execute(self.store.sql(sql), parameters)
         return True
 
@@ -434,10 +462,10 @@ class Documents:
     ) -> tuple[Any, ...]:
         """The values of INSERT, document_id None = the next one; a document begins in no cluster."""
         text = record.text if self.store.store_text else None
+        times = record.times or (now, now, 1)
         return (
-            *(document_id, record.key, group_id, fingerprint_id, token_count),
-            *(record.times or (now, now, 1)),
-            *(record.expires_at, record.metadata, text),
+            *(document_id, record.key, group_id, fingerprint_id, token_count, *times),
+            *(self.store.window.expiry(record.expires_at, times[0]), record.metadata, text),
         )
 
     def insert(self, row: tuple[Any, ...]) -> int:
@@ -445,12 +473,13 @@ class Documents:
 
     def update(self, document_id: int, changes: dict[str, Any]) -> None:
         """Overwrite columns; the names are this package's own."""
-        assignments = ", ".join(f"{name} = :{name}" for name in changes)
+        assignments = ", ".join(f"{name} = {_EXPIRY if name == 'expires_at' else f':{name}'}" for name in changes)
         sql = self.store.sql(f"UPDATE {{index}}_document SET {assignments} WHERE id = :id")
-        self.db.execute(sql, {**changes, "id": document_id})
+        self.db.execute(sql, {**changes, "id": document_id, "window": self.store.window.duration_ms})
 
     def touch(self, document_id: int, now: int, expires_at: int | None) -> None:
         """Count one more sighting of a document, and give it the expiry where there is one."""
-        sql = """UPDATE {index}_document SET last_seen = :now, times_seen = times_seen + 1,
-                 expires_at = CASE WHEN :expires IS NULL THEN expires_at ELSE :expires END WHERE id = :id"""
-        self.db.execute(self.store.sql(sql), {"now": now, "expires": expires_at, "id": document_id})
+        sql = f"""UPDATE {{index}}_document SET last_seen = :now, times_seen = times_seen + 1,
+                  expires_at = CASE WHEN :expires_at IS NULL THEN expires_at ELSE {_EXPIRY} END WHERE id = :id"""
+        values = {"now": now, "expires_at": expires_at, "id": document_id, "window": self.store.window.duration_ms}
+        self.db.execute(self.store.sql(sql), values)

@@ -15,6 +15,7 @@ from ...arrays import np
 from ...values import Match
 from ..layout import schema
 from ..layout.sketches import Sketch, Sketches
+from .documents import ACROSS_GROUPS
 from .question import Question
 from .search import Search
 
@@ -30,7 +31,8 @@ _EARLIEST = """ AND d.id <= ifnull((
 def answers(search: Search, sketches: Sketches, question: Question, group_id: int, now: int, one: Answer) -> list[list[Match]]:
     """What `one` answers to each sketch, all in the state of the caller's transaction."""
     count = len(sketches.values)
-    if count < limits.JOINED_FROM or question.measure is not None or (question.any and question.limit is not None):
+    few = count < limits.JOINED_FROM or group_id == ACROSS_GROUPS  # the join looks up one group for each question
+    if few or question.measure is not None or (question.any and question.limit is not None):
         return [one(sketches.one(number)) for number in range(count)]
     try:
         return _joined(search, sketches, question, group_id, now)

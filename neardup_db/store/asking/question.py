@@ -6,7 +6,7 @@ from typing import Final
 
 from ...parameters import Measure
 from ...schemes.codes import Code
-from ...values import Key
+from ...values import AnyGroup, Key
 from ..layout.sketches import Sketch
 from ..layout.state import Store
 
@@ -28,7 +28,7 @@ class Question:
         measure: Measure | None = None,
         limit: int | None = None,
         any: bool = False,
-        group: Key | None = None,
+        group: Key | AnyGroup | None = None,
     ) -> None:
         self.text: Final = text
         self.code: Final = code

@@ -17,7 +17,7 @@ from ..layout.candidates import MAX_ID
 from ..layout.sketches import Sketch
 from ..layout.state import Query, Store
 from .dismissed import Dismissed
-from .documents import Documents
+from .documents import ACROSS_GROUPS, Documents
 from .question import USUAL, Question
 
 
@@ -97,7 +97,7 @@ class Search:
         parameters["limit"], parameters["except_id"] = -1 if limit is None else limit, except_id
         verify = self.store.verification if question.measure is None else self._verify(question.measure)
         frame = "matches_any" if question.any else "matches"
-        query = self.store.query(frame, verify, "", "" if limit is None else " LIMIT +:limit")
+        query = self.store.query(frame, verify, "", "" if limit is None else " LIMIT +:limit", self._source(group_id))
         return self.answer(query, parameters)
 
     def matches_of(self, document_id: int, sketch: Sketch, group_id: int, now: int, question: Question = USUAL) -> list[MatchRow]:
@@ -115,6 +115,31 @@ class Search:
         sql = "SELECT fingerprint_id, group_id FROM {index}_document WHERE id = ? AND fingerprint_id IS NOT NULL"
         row = self.db.row(self.store.sql(sql), (document_id,))
         return [] if row is None else self.matches_of(document_id, self.stored_sketch(document_id, row[0]), row[1], now)
+
+    def count(self, sketch: Sketch, group_id: int, now: int, question: Question, since: int) -> tuple[Any, ...]:
+        """How many visible documents answer the question and were added at `since` or later, how often they were offered, when
+        the earliest and the latest of them were added, and when one was last offered; by one statement."""
+        parameters = self.parameters(sketch, group_id, now, question)
+        if sketch.value is None:
+            return 0, 0, None, None, None
+        parameters["since"] = since
+        query = self.store.query("count", self._verify(question.measure), source=self._source(group_id))
+        return self.answer(query, parameters)[0]
+
+    def has_match(self, sketch: Sketch, group_id: int, now: int, after_id: int, before_id: int) -> bool:
+        """Whether a visible document with an id from one to before another is a match."""
+        parameters = self.parameters(sketch, group_id, now)
+        if sketch.value is None:
+            return False
+        parameters["after_id"], parameters["before_id"] = after_id, before_id
+        return bool(self.answer(self.store.query("earlier_any", self._verify()), parameters))
+
+    def _source(self, group_id: int) -> str:
+        """What gives the candidates, where all groups are asked; else nothing."""
+        if group_id != ACROSS_GROUPS:
+            return ""
+        groups: int = self.db.value(self.store.sql("SELECT count(*) FROM {index}_group"))
+        return self.store.table.across(groups + 1, self.documents.last_fingerprint_id())
 
     def neighbours(self, sketch: Sketch, group_id: int, now: int, before_id: int = MAX_ID) -> list[Neighbour]:
         """Each verified fingerprint's newest document before `before_id`, expired or not, best first. Of a crowd only the first

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import apsw
 
-from ... import native
+from ... import limits, native
 from ...arrays import Array
 from ..database.connection import Database
 from ..database.errors import damaged
@@ -127,6 +127,11 @@ class CandidateTable(ABC):
         """The crowds in the buckets of :fingerprint."""
         return ()
 
+    @abstractmethod
+    def across(self, groups: int, fingerprints: int) -> str:
+        """A subquery with the columns of neardup_candidates: the candidates of :fingerprint in all groups, of which there are so
+        many, or fewer."""
+
 
 class KeyTable(CandidateTable):
     """A row is a key of a fingerprint: its bucket (`column`), group, crowd and number."""
@@ -144,6 +149,10 @@ class KeyTable(CandidateTable):
         self._excess = f"SELECT DISTINCT fingerprint_id FROM (SELECT {columns} FROM {self.name} EXCEPT {self._keys})"
         self._met = f"{self.name} AS m WHERE m.group_id = :group_id AND m.{column} = p.low"
         self._place = "p.low"
+        self._across = (
+            f"(SELECT DISTINCT x.fingerprint_id FROM neardup_probe('{index}', :fingerprint) AS p "
+            f"CROSS JOIN {self.name} AS x WHERE x.{column} = p.low)"
+        )
         rows = f"FROM {self.name} AS b WHERE b.group_id = :group_id AND b.{column} ="
         self._crowds = (  # from label to label, past the rows between them
             f"WITH RECURSIVE met(bucket, crowd) AS (SELECT p.low, (SELECT min(b.crowd) {rows} p.low) "
@@ -161,6 +170,10 @@ class KeyTable(CandidateTable):
 
     def unreadable(self) -> list[int]:
         return []
+
+    def across(self, groups: int, fingerprints: int) -> str:
+        """A bucket has its rows of all groups together."""
+        return self._across
 
     def crowds(self, parameters: Mapping[str, Any]) -> Sequence[int]:
         with self._running():
@@ -194,6 +207,20 @@ class BucketTable(CandidateTable):
         self._met = f"""{self.name} AS t CROSS JOIN neardup_entries(t.entries, length(:fingerprint)) AS m
                         WHERE t.id BETWEEN p.low AND p.high AND t.group_id = :group_id"""
         self._place = f"p.low >> {PART_BITS} & {2**BUCKET_BITS - 1}"
+
+    def across(self, groups: int, fingerprints: int) -> str:
+        """Each group has buckets of its own: they are looked up group by group or, where that would take longer, all codes are
+        compared."""
+        if groups * limits.CODES_A_GROUP > fingerprints:
+            return (
+                f"(SELECT f.id AS fingerprint_id, neardup_hamming(f.value, :fingerprint) AS distance "
+                f"FROM {self.index}_fingerprint AS f NOT INDEXED WHERE neardup_intact(f.value, f.value_hash) "
+                "AND neardup_hamming(f.value, :fingerprint) <= :max_distance)"
+            )
+        return (
+            f"(SELECT c.fingerprint_id, c.distance FROM (SELECT 0 AS id UNION ALL SELECT id FROM {self.index}_group) AS g "
+            f"CROSS JOIN neardup_candidates('{self.index}', :fingerprint, g.id, NULL, :max_distance) AS c)"
+        )
 
     def unfile(self, first_id: int, last_id: int) -> None:
         with self._running():

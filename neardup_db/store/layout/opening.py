@@ -11,7 +11,17 @@ import apsw
 
 from ...clock import now_ms
 from ...errors import CorruptIndexError, FormatError, NearDupError, ParameterError
-from ...parameters import MEMORY, Durability, check_choice, check_flag, check_index_name, check_kind, check_target, check_timeout
+from ...parameters import (
+    MEMORY,
+    Durability,
+    WindowSize,
+    check_choice,
+    check_flag,
+    check_index_name,
+    check_kind,
+    check_target,
+    check_timeout,
+)
 from ...schemes.base import Scheme
 from ...text import TextRules
 from ..database import checksums
@@ -22,6 +32,7 @@ from ..database.open import APPLICATION_ID, Scratch, load, open_file, open_reade
 from ..database.standard import Loadable, module_of, standard_connection
 from . import definitions, schema
 from .state import Choices, Shared, Store
+from .window import Window
 
 Target = str | bytes | os.PathLike[str] | os.PathLike[bytes] | apsw.Connection | Loadable
 """A path, ":memory:", or a connection of the caller's."""
@@ -36,13 +47,14 @@ def open_store(
     store_text: bool | None,
     record_matches: bool | None,
     sums: bool | None,
+    window: WindowSize | None,
     durability: Durability,
     read_only: bool,
     attach: bool,
     timeout: float,
 ) -> Store:
     """An open index. What was opened on the way is closed again if this fails."""
-    choices = _choices(scheme, text, store_text, record_matches, sums)
+    choices = _choices(scheme, text, store_text, record_matches, sums, window)
     check_index_name(name)
     check_choice("durability", durability, get_args(Durability))
     check_timeout(timeout)
@@ -187,11 +199,12 @@ def _let_open_again(db: Database, file: os.stat_result) -> None:
         db.keep_log_short()
 
 
-def _choices(scheme: Any, text: Any, store_text: Any, record_matches: Any, sums: Any) -> Choices:
+def _choices(scheme: Any, text: Any, store_text: Any, record_matches: Any, sums: Any, window: Any) -> Choices:
     check_kind("scheme", scheme, Scheme, "one of SimHash(), MinHash(), BottomK(), BitSampling(), BinaryCode()")
     check_kind("text", text, TextRules, "a TextRules, e.g. TextRules.words(shingle=3)")
     flags = (("store_text", store_text), ("record_matches", record_matches), ("checksums", sums))
-    return Choices(scheme, text, *(None if value is None else check_flag(name, value) for name, value in flags))
+    checked: dict[str, Any] = {name: None if value is None else check_flag(name, value) for name, value in flags}
+    return Choices(scheme, text, **checked, window=None if window is None else Window.of(window))
 
 
 def _settings_of_new(choices: Choices) -> tuple[Scheme, TextRules]:
@@ -289,4 +302,4 @@ def _create(store: Store, choices: Choices) -> None:
         if db.owned and schema.is_empty(db):
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}").fetchall()
         record = True if choices.record_matches is None else choices.record_matches
-        store.create(scheme, rules, keep_text, record, now_ms())
+        store.create(scheme, rules, keep_text, record, now_ms(), choices.window)

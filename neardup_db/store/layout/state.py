@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
@@ -28,6 +29,7 @@ from . import schema
 from .candidates import CandidateTable, candidate_table
 from .following import Following, read_following
 from .sketches import Sketch, Sketches, StoredValue, plain_sketch
+from .window import Window
 
 Answer = TypeVar("Answer")
 
@@ -42,6 +44,7 @@ class Choices:
     store_text: bool | None = None
     record_matches: bool | None = None
     checksums: bool | None = None
+    window: Window | None = None
 
 
 @dataclass(slots=True)
@@ -79,6 +82,9 @@ class SketchRules(NamedTuple):
     rules: TextRules
 
 
+_CANDIDATES = re.compile(r"neardup_candidates\([^)]*\)")
+"""The candidates of a group, in the texts of sql/."""
+
 _OUTLINED = count(1)
 """Numbers for `Store.outlined`."""
 
@@ -110,6 +116,7 @@ class Store:
     settings: dict[str, Any]
     store_text: bool
     record_matches: bool
+    window: Window
     crowds: bool
     """Whether the rows of some large clusters stand apart in the candidate table."""
     optional: tuple[str, ...]
@@ -149,7 +156,7 @@ class Store:
         self._value_maker: tuple[SketchRules | None, Any] = None, None
         """What makes the value of a text by these rules; made with the first text that is asked for."""
         self._statements: dict[str, str] = {}
-        self._composed: dict[tuple[str, str, str, str], Query] = {}
+        self._composed: dict[tuple[str, ...], Query] = {}
         self._followed: tuple[object | None, int] = None, 0
         """The transaction in which the generation was compared, and how many rows the connection had changed by then."""
         self._loaded_in: object | None = None
@@ -157,7 +164,9 @@ class Store:
 
     # ---- settings ----------------------------------------------------------------------------------------------------
 
-    def create(self, scheme: Scheme, rules: TextRules, store_text: bool, record_matches: bool, now: int) -> None:
+    def create(
+        self, scheme: Scheme, rules: TextRules, store_text: bool, record_matches: bool, now: int, window: Window | None = None
+    ) -> None:
         """All tables and settings of a new index. Inside `Database.writing`."""
         schema.create_tables(self.db, self.name, scheme.table)
         settings = {
@@ -176,6 +185,15 @@ class Store:
         if checksums.has(self.db.connection):
             settings["checksums"] = 1
         schema.write_settings(self.db, self.name, settings)
+        self.set_window(window or Window())
+
+    def set_window(self, window: Window) -> None:
+        """Write the settings of a window."""
+        for name, value in window.settings().items():
+            if value is None:
+                self.db.execute(self.sql("DELETE FROM {index}_setting WHERE name = ?"), (name,))
+            else:
+                self.set(**{name: value})
 
     def load(self) -> None:
         """Read the settings and compare them with the caller's choices. Sets all that is remembered for a generation."""
@@ -184,6 +202,7 @@ class Store:
         self.generation = -1  # where this is interrupted, all is read again
         self.store_text = bool(settings["store_text"])
         self.record_matches = bool(settings["record_matches"])
+        self.window = Window.from_settings(settings)
         scheme = scheme.for_index(rules, self.store_text)
         self.table = candidate_table(self.db, self.name, scheme.table)
         self.crowds = self.table.has_crowds and bool(settings["crowds"])
@@ -229,6 +248,9 @@ class Store:
             said = getattr(choices, name)
             if said is not None and bool(said) != bool(settings[name]):
                 problems.append(f"{name}={said}, the file has {bool(settings[name])}")
+        window = Window.from_settings(settings)
+        if choices.window is not None and choices.window != window:
+            problems.append(f"window={choices.window}, the file has {window}, and set_window() changes that")
         if choices.checksums is not None and choices.checksums != bool(settings.get("checksums")):
             problems.append(
                 f"checksums={choices.checksums}, the file has {not choices.checksums}, and that only a new file can change: "
@@ -398,17 +420,19 @@ class Store:
         text = schema.with_fragments(text).replace("{index}", self.name)
         return text.replace("{alone}", str(schema.ALONE)).replace("{carray}", self.db.carray)
 
-    def query(self, frame: str, verify: str, crowd: str = "", limit: str = "") -> Query:
+    def query(self, frame: str, verify: str, crowd: str = "", limit: str = "", source: str = "") -> Query:
         """A query of sql/: a frame ('matches', 'neighbours', ...) around the verification of a plan ('bands', ...).
 
         crowd: one more argument of neardup_candidates, such as ", 0" or ", :crowd": the crowd that is looked at; none = all rows.
-        limit: of matches, " LIMIT +:limit" where there is one: with it SQLite keeps the best in a table, without it sorts."""
-        found = self._composed.get((frame, verify, crowd, limit))
+        limit: of matches, " LIMIT +:limit" where there is one: with it SQLite keeps the best in a table, without it sorts.
+        source: the candidates, where they are not those of a group: a subquery in place of the call of neardup_candidates."""
+        found = self._composed.get((frame, verify, crowd, limit, source))
         if found is None:
             verified = schema.sql_text(f"verify_{verify}").replace("{crowd}", crowd)
+            verified = _CANDIDATES.sub(lambda _: source, verified) if source else verified
             text = self._filled(schema.sql_text(frame).replace("{verified}", verified).replace("{limit}", limit))
             found = Query(text, itemgetter(*schema.parameters(text)), self.db.prepared(text))
-            self._composed[frame, verify, crowd, limit] = found
+            self._composed[frame, verify, crowd, limit, source] = found
         return found
 
     # ---- sketches ----------------------------------------------------------------------------------------------------

@@ -143,23 +143,21 @@ class Clusters:
         neighbours: dict[int, set[int]] = defaultdict(set)
         torn: set[int] = set()
         removed = 0
-        for document_id in document_ids:
-            sql = self.store.sql("SELECT fingerprint_id, cluster_id FROM {index}_document WHERE id = ?")
-            row = self.db.row(sql, (document_id,))
-            if row is None:
-                continue
-            fingerprint_id, label = self.documents.require_numbers(row)
-            if label is not None:
-                neighbours[label].update(self.edges.adjacent(document_id))
-                self.edges.drop(document_id)
-            if self.store.dismisses:
-                torn |= self.dismissed.drop(document_id)
+        sql = self.store.sql("SELECT id, fingerprint_id, cluster_id FROM {index}_document WHERE id = ?")
+        for start in range(0, len(document_ids), self.documents.filed_at_once):
+            part = document_ids[start : start + self.documents.filed_at_once]
+            rows = self.db.rows_of_many(sql, [(document_id,) for document_id in part])
+            for row in rows:
+                document_id, _, label = self.documents.require_numbers(row)
+                if label is not None:
+                    neighbours[label].update(self.edges.adjacent(document_id))
+                    self.edges.drop(document_id)
+                if self.store.dismisses:
+                    torn |= self.dismissed.drop(document_id)
             if self.store.follows:
-                self.changes.note_removed([(document_id, self.documents.key(document_id))])
-            self.db.execute(self.store.sql("DELETE FROM {index}_document WHERE id = ?"), (document_id,))
-            if fingerprint_id is not None:
-                self.documents.drop_unused_fingerprint(fingerprint_id)
-            removed += 1
+                self.changes.note_removed([(row[0], self.documents.key(row[0])) for row in rows])
+            self.documents.drop([row[0] for row in rows], {row[1] for row in rows if row[1] is not None})
+            removed += len(rows)
         gone = set(document_ids)
         for label, seeds in neighbours.items():
             self.mend(label, seeds - gone, now)

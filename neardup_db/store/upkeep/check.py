@@ -17,6 +17,7 @@ from ..layout import candidates, definitions, schema
 from ..layout.state import Store
 from ..linking.clusters import Clusters
 from ..linking.edges import UnionFind
+from ..writing.window import outside
 
 SHOWN = 5
 """Problems of one kind that a report names."""
@@ -45,8 +46,8 @@ class Checker:
             return CheckReport(tuple(problems))
         damaged = self.damaged()
         problems += shown("fingerprints whose value is damaged", damaged)
-        parts = self._fingerprints, self._documents, self._letters, self._counters, self._dismissed, self._changes, self._crowds
-        for part in parts:
+        own = self._fingerprints, self._documents, self._letters, self._counters
+        for part in (*own, self._dismissed, self._changes, self._window, self._crowds):
             problems += _reported(part())
         if not damaged:  # candidate rows are computed from values, so damaged values say nothing about them
             problems += _reported(self._candidates())
@@ -197,6 +198,14 @@ class Checker:
                WHERE name IN ('change_log', 'changes_trimmed') AND typeof(value) <> 'integer' LIMIT :limit""",
             "settings of the log of changes that are no numbers",
         )
+
+    def _window(self) -> Iterator[str]:
+        """No document is visible outside of the window."""
+        wrong = outside(self.store, self.documents)
+        if wrong is not None:
+            _, condition, parameters = wrong
+            sql = f"SELECT id FROM {{index}}_document WHERE {condition} LIMIT :limit"
+            yield from self._few(sql, "documents that stay outside of the window", **parameters)
 
     def _crowds(self) -> Iterator[str]:
         """A crowd is exactly one cluster, because an added document is compared with only a few of its documents."""

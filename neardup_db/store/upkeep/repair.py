@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from ..layout import candidates, definitions
 from ..layout.state import Store
 from ..linking.clusters import Clusters
+from ..writing.window import require_window
 from .check import shown
 from .rebuild import fingerprint_of, refile
 
@@ -27,6 +28,8 @@ class Repair:
 
         damaged: ids of fingerprints whose values must not be read. Returns messages of what was done, and of what is lost."""
         done = self._mend_counters()
+        if left := require_window(self.store, self.documents):
+            done.append(f"{left} documents outside of the window expire as it says")
         mended, lost = self._repair_fingerprints(set(damaged))
         done += mended
         done.append(f"{self._drop_orphans()} fingerprints without a document removed")

@@ -17,6 +17,7 @@ from ..layout.sketches import Sketches
 from ..layout.state import Store
 from ..linking.clusters import Clusters, Unconnected
 from .known_values import KnownValues
+from .window import let_leave
 
 
 class Batch:
@@ -108,12 +109,19 @@ class Segment:
         self._unfiled_keys: list[Any] | None = []
         """Their keys, as `CandidateTable.file` takes them, int64[n, 1 + most] each; None where some are not at hand."""
         self._unconnected: list[Unconnected] = []
+        self._added = 0
+        """Documents that were stored since the last `flush`."""
 
     @property
     def is_full(self) -> bool:
         """Whether `flush` is due, because the work that waits for it has reached its bound."""
         first, last = self._unfiled or (0, -1)
-        return last - first + 1 >= self.documents.filed_at_once or len(self._unconnected) >= limits.UNCONNECTED_MAX
+        window = self.store.window.documents
+        return (
+            last - first + 1 >= self.documents.filed_at_once
+            or len(self._unconnected) >= limits.UNCONNECTED_MAX
+            or (window is not None and self._added >= window)  # the file never holds many more than twice the window
+        )
 
     def add(self, batch: Batch, sketches: Sketches, now: int) -> None:
         """Store documents whose keys are new and differ from each other."""
@@ -123,6 +131,7 @@ class Segment:
         tokens = sketches.token_counts if sketches.token_counts is not None else [None] * len(batch)
         first_id = self.documents.next_id()
         self._following = first_id + len(batch)
+        self._added += len(batch)
         self.db.undo.unfinished = True
         columns = batch.keys, group_ids, fingerprint_ids, tokens, batch.times
         if not batch.is_plain or not self.documents.insert_plain(first_id, *columns, now):
@@ -147,7 +156,19 @@ class Segment:
             self.store.table.file(*unfiled, joined)
         matched, unsure = self.clusters.connect_many(unconnected, unfiled, now) if unconnected else (set(), set())
         self.db.undo.unfinished = False
-        return len(matched) + sum(self._has_match(document_id, now) for document_id in unsure)
+        if self.store.window.documents is not None:  # what they match may have left it before they came
+            unsure |= {document_id for document_id in matched if document_id > self.store.window.documents}
+            matched -= unsure
+        count = len(matched) + sum(self._has_match(document_id, now) for document_id in unsure)
+        self._let_leave(now)
+        return count
+
+    def _let_leave(self, now: int) -> None:
+        """Remove what has left the window. Fingerprints go, so what is known of them must be learned again."""
+        added, self._added = self._added, 0
+        if added and not self.store.window.is_open:
+            let_leave(self.store, self.clusters, self.documents.next_id() - 1, added, now)
+            self.end()
 
     def end(self) -> None:
         """Let others write from now on, after `flush`; later documents are another segment."""
@@ -164,11 +185,12 @@ class Segment:
             )
 
     def _has_match(self, document_id: int, now: int) -> bool:
+        """Whether a document matches an earlier visible one, which was in the window when it was added."""
         sql = self.store.sql("SELECT fingerprint_id, group_id FROM {index}_document WHERE id = ?")
         fingerprint_id, group_id = self.db.rows(sql, (document_id,))[0]
         sketch = self.search.stored_sketch(document_id, fingerprint_id)
-        neighbours = self.search.neighbours(sketch, group_id, now, document_id)
-        return bool(self.search.best_of(neighbours, 1, now, document_id))
+        window = self.store.window.documents
+        return self.search.has_match(sketch, group_id, now, 0 if window is None else document_id - window, document_id)
 
     # ---- fingerprints ------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from ..asking.search import Neighbour, Search
 from ..layout.sketches import Sketch
 from ..layout.state import Store
 from ..linking.clusters import Clusters
+from .window import let_leave
 
 
 class Writer:
@@ -79,6 +80,7 @@ class Writer:
         document_id = self.documents.insert(row)
         if self.store.record_matches:
             self.clusters.connect(document_id, neighbours, now)
+        let_leave(self.store, self.clusters, document_id, 1, now)
         return "replaced" if existing is not None and existing.is_visible(now) else "added"
 
     def _fingerprint(self, sketch: Sketch, value: bytes, group_id: int) -> int:

@@ -1,0 +1,138 @@
+"""Standard input as it arrives: each line is given out when it is complete, without waiting for the ones after it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from .files import STDIN, InputError, Inputs, NamedFile
+from .lines import Problem
+from .records import InputRecord, ReadOptions, RecordSource
+
+_BYTES = 1 << 16
+"""Bytes that are read at once."""
+
+FORMATS = ("jsonl", "csv", "tsv", "lines")
+"""Formats of a stream."""
+
+_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
+
+
+class Arrivals:
+    """The lines of a file descriptor. `before_waiting` is called when all that has arrived was given out.
+
+    `stop` ends the stream after the complete lines that were read; it may be called by the handler of a signal."""
+
+    name = "standard input"
+
+    def __init__(self, descriptor: int, before_waiting: Callable[[], None]) -> None:
+        self._descriptor = descriptor
+        self._before_waiting = before_waiting
+        self._held = bytearray()
+        self._seen = 0
+        """Bytes of what is held in which there is no end of a line."""
+        self._ended = self._stopped = False
+        self._wake, self._woken = os.pipe()
+        os.set_blocking(self._woken, False)
+
+    def close(self) -> None:
+        """Close what `stop` needs, not the descriptor."""
+        os.close(self._wake)
+        os.close(self._woken)
+
+    def stop(self) -> None:
+        """End the stream."""
+        self._stopped = True
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._woken, b"\0")
+
+    def readline(self, limit: int) -> bytes:
+        """The next line with its end, at most `limit` bytes of it; b"" at the end. A line that `stop` cuts is not given."""
+        while True:
+            end = self._held.find(b"\n", self._seen) + 1
+            if end or len(self._held) >= limit:
+                return self._take(min(end or limit, limit))
+            if self._ended:
+                return self._take(len(self._held))
+            self._seen = len(self._held)
+            if not self._is_ready(0):
+                self._before_waiting()
+                self._is_ready(None)
+            if self._stopped:
+                return b""
+            arrived = os.read(self._descriptor, _BYTES)
+            self._held += arrived
+            self._ended = not arrived
+
+    def give_back(self, line: bytes) -> None:
+        """Let `readline` give bytes again."""
+        self._held[:0] = line
+
+    def _take(self, size: int) -> bytes:
+        self._seen = 0
+        taken = bytes(self._held[:size])
+        del self._held[:size]
+        return taken
+
+    def _is_ready(self, seconds: float | None) -> bool:
+        """Whether there is something to read, or the end, within so many seconds, None = however long it takes."""
+        ready, _, _ = select.select([self._descriptor, self._wake], [], [], seconds)
+        return bool(ready)
+
+
+@contextlib.contextmanager
+def stopped_by_signals(arrivals: Arrivals) -> Iterator[None]:
+    """The first signal that asks the program to end stops the stream; a second one ends the program as ever."""
+    names = _ENDING if threading.current_thread() is threading.main_thread() else ()
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in numbers}
+    before = {number: handler for number, handler in before.items() if handler != signal.SIG_IGN}
+
+    def stop(number: int, frame: object) -> None:
+        arrivals.stop()
+        for other, handler in before.items():
+            signal.signal(other, handler)
+
+    for number in before:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class StreamSource(RecordSource):
+    """The records of standard input, which can be read once. `report` is called with each record that is left out, the first
+    MOST_PROBLEMS of them. A format of None is JSON lines where the first line begins with a brace, else lines."""
+
+    def __init__(self, arrivals: Arrivals, options: ReadOptions, key: str, report: Callable[[Problem], None]) -> None:
+        if options.format is not None and options.format not in FORMATS:
+            raise InputError(f"standard input: {options.format} is no stream of records: give --format {'|'.join(FORMATS)}")
+        self._arrivals, self._report = arrivals, report
+        format_ = options.format or _format_of(arrivals, options.encoding)
+        super().__init__(Inputs(arrivals.name, format_, []), options)
+        self._named = {STDIN: NamedFile(STDIN, arrivals.name, Path("stdin"), STDIN, key)}
+        self._file, self._called, self._key_name = STDIN, arrivals.name, key
+
+    def __iter__(self) -> Iterator[InputRecord]:
+        return self._records_of(self._arrivals)
+
+    def keep(self, problem: Problem) -> None:
+        """Report it too."""
+        count = len(self.problems)
+        super().keep(problem)
+        if len(self.problems) > count:
+            self._report(problem)
+
+
+def _format_of(arrivals: Arrivals, encoding: str) -> str:
+    """The format that the first line tells; the line is given again."""
+    line = arrivals.readline(_BYTES)
+    arrivals.give_back(line)
+    return "jsonl" if line.decode(encoding, "replace").lstrip("\ufeff \t").startswith("{") else "lines"

@@ -1,0 +1,223 @@
+"""`neardup watch`: passes on what is new in a stream, each record at once."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .. import limits
+from ..errors import ParameterError
+from ..index import Index
+from ..schemes import MinHash
+from ..values import Key
+from .command import command
+from .inputs.encodings import line_end
+from .inputs.lines import Problem
+from .inputs.marked import fields_of, require_fields
+from .inputs.records import InputRecord
+from .inputs.stream import Arrivals, StreamSource, stopped_by_signals
+from .options import (
+    is_new,
+    json_option,
+    name_option,
+    parse_window,
+    read_options,
+    removed_if_unused,
+    scheme_of,
+    scheme_options,
+    stream_options,
+    text_options,
+    text_rules,
+)
+from .output import add_afterword, counted, emit_json, note, plain
+from .wording import about, worded
+
+MARKS = ("duplicate_of", "similarity")
+"""Fields that --mark adds."""
+
+
+@dataclass
+class Counts:
+    """What became of the records. records: those that arrived; passed_on: new ones; duplicates: near-duplicates of one in the
+    window; known: those whose id is in the window; skipped: wrong ones."""
+
+    records: int = 0
+    passed_on: int = 0
+    duplicates: int = 0
+    known: int = 0
+    skipped: int = 0
+    problems: list[Problem] = field(default_factory=list)
+
+
+@command()
+@click.argument("index_path", metavar="[INDEX]", required=False, type=click.Path(path_type=Path))
+@click.option("--window", help="Seek near-duplicates among the records of this time (90s, 12h, 7d), or so many of the last ones.")
+@click.option("--mark", is_flag=True, help="Pass on all records, with two more fields: duplicate_of (an id) and similarity.")
+@name_option
+@scheme_options
+@text_options
+@click.option("--key-type", type=click.Choice(["text", "int"]), default="text", show_default=True, help="Type of the ids.")
+@click.option("--source", "source_name", help="Name of the stream in the keys of records without an id.  [default: the time]")
+@stream_options
+@json_option
+def watch(index_path: Path | None, window: str | None, mark: bool, name: str, as_json: bool, **options: Any) -> None:
+    """Pass the new records of standard input on at once, without near-duplicates, for ever.
+
+    Each line of standard input that is not like one in the window goes on to standard output, byte for byte, as soon as it is
+    there: a stream is not waited for. The others are left out, or marked with --mark. The format is JSON lines if the first line
+    begins with a brace, else lines of text, unless --format names it.
+
+    INDEX keeps what was passed on, so that the next run goes on where this one ended; without it the index is temporary. What
+    was passed on is in INDEX already, whatever happens. A new INDEX needs --window; an existing one has its own. Only records
+    that were passed on are in the window, and it does not grow. A record whose id is in the window counts as a duplicate,
+    whatever its text. A wrong line is reported on standard error, and left out.
+
+    SIGTERM, SIGINT (Ctrl-C) and the end of the input end the command in order. It then says what became of the records, on
+    standard error; with --json as JSON.
+
+    \b
+    tail -F posts.jsonl | neardup watch --window 24h >> unique.jsonl
+    neardup watch seen.db --window 1000000 < posts.jsonl > unique.jsonl
+    kafkacat -C -t posts | neardup watch seen.db --window 7d --mark | moderate
+    """
+    started = time.monotonic()
+    given = None if window is None else parse_window(window)
+    if given is None and (index_path is None or is_new(index_path)):
+        raise click.UsageError("A new index needs --window: a time, as 24h, or a number of records, as 1000000")
+    scheme, rules = scheme_of(options), text_rules(options)
+    key = options["source_name"] or datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+    reading = read_options(options, options["key_type"])
+    with contextlib.ExitStack() as stack:
+        known: dict[str, Any] = {}
+        if index_path is None:
+            index_path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="neardup-"))) / "window.db"
+            known = {"durability": "normal", "record_matches": False}
+        if scheme is None and is_new(index_path):
+            scheme = MinHash()
+        stack.enter_context(about(index_path))
+        stack.enter_context(removed_if_unused(index_path))
+        index = stack.enter_context(Index(index_path, scheme, text=rules, name=name, window=given, **known))
+        if not index.scheme.takes_text:
+            raise ParameterError("the index is one of codes: watch one of texts, or add the codes by neardup add")
+        passing = stack.enter_context(contextlib.closing(Passing(index, mark)))
+        arrivals = stack.enter_context(contextlib.closing(Arrivals(sys.stdin.fileno(), passing.end)))
+        stack.enter_context(stopped_by_signals(arrivals))
+        source = StreamSource(arrivals, reading, key, note_problem)
+        passing.run(source)
+        counts = passing.counts
+        counts.skipped, counts.problems = source.skipped, source.problems
+    _report(counts, source, time.monotonic() - started, as_json)
+
+
+def note_problem(problem: Problem) -> None:
+    """Says of a record that it is left out, and why."""
+    note(f"{problem}; left out")
+
+
+class Passing:
+    """Stores what is new, and passes it on when it is committed: all that has arrived together is one transaction."""
+
+    def __init__(self, index: Index, mark: bool) -> None:
+        self.counts = Counts()
+        self._index, self._mark = index, mark
+        self._open: contextlib.ExitStack | None = None
+        self._taken: list[tuple[InputRecord, dict[str, Any]]] = []
+        """Of the transaction: the records to pass on, with their marks."""
+        self._stored = 0
+        self._fields: Any = None
+        """What adds the marks."""
+
+    def run(self, source: StreamSource) -> None:
+        """Pass all records of a stream on."""
+        if self._mark:
+            require_fields(source)
+        self._output = sys.stdout.buffer
+        self._source = source
+        for record in source:
+            self._take(record)
+            if self.counts.records % limits.WATCHED_TOGETHER == 0:
+                self.end()
+        self.end()
+
+    def _take(self, record: InputRecord) -> None:
+        if not self.counts.records:
+            self._begin()
+        self.counts.records += 1
+        if self._open is None:
+            self._open = contextlib.ExitStack()
+            self._open.enter_context(self._index.transaction())
+        try:
+            if self._fields is not None:  # before it is stored
+                self._fields.extended(record.raw, dict.fromkeys(MARKS))
+            duplicate_of, similarity = self._offer(record)
+        except ValueError as error:
+            self._source.skipped += 1
+            self._source.keep(self._source.problem(record, worded(str(error))))
+            return
+        if duplicate_of is None or self._mark:
+            self._taken.append((record, dict(zip(MARKS, (plain(duplicate_of), similarity), strict=True))))
+
+    def _offer(self, record: InputRecord) -> tuple[Key | None, float | None]:
+        """Store a record if it is new, else name what it is a duplicate of."""
+        if record.key in self._index:
+            self.counts.known += 1
+            return record.key, None
+        found = self._index.add_if_new(record.key, record.text, limit=1, on_match="touch")
+        if not found:
+            self._stored += 1
+            return None, None
+        self.counts.duplicates += 1
+        return found[0].key, found[0].similarity
+
+    def end(self) -> None:
+        """Commit what was taken, and pass it on."""
+        opened, taken, stored = self._open, self._taken, self._stored
+        self._open, self._taken, self._stored = None, [], 0
+        if opened is None:
+            return
+        opened.close()
+        self.counts.passed_on += stored
+        try:
+            for record, marks in taken:
+                line = record.raw if self._fields is None else self._fields.extended(record.raw, marks)
+                self._output.write(line if line.endswith(self._newline) else line + self._newline)
+            self._output.flush()
+        except OSError as error:
+            add_afterword(error, f"up to {counted(stored, 'new record')} were stored and not passed on")
+            raise
+
+    def _begin(self) -> None:
+        """Write the header of the stream, which is known with the first record."""
+        self._newline = line_end(self._source.encoding)
+        self._fields = fields_of(self._source, MARKS) if self._mark else None
+        self._output.write(self._source.header if self._fields is None else self._fields.header)
+
+    def close(self) -> None:
+        """Take back what was not committed."""
+        if self._open is not None:
+            opened, self._open = self._open, None
+            with contextlib.suppress(_TakenBack), opened:
+                raise _TakenBack
+
+
+class _TakenBack(Exception):
+    """Ends a transaction without its writes."""
+
+
+def _report(counts: Counts, source: StreamSource, seconds: float, as_json: bool) -> None:
+    if source.replaced:
+        note(f"{source.name}: {counted(source.replaced, 'line')} with invalid {source.options.encoding}, read as U+FFFD")
+    if as_json:
+        emit_json({**plain(asdict(counts)), "seconds": seconds}, err=True)
+        return
+    parts = [f"{counts.duplicates:,} near-duplicates"]
+    parts += [f"{counts.known:,} of a known id"] * (counts.known > 0) + [f"{counts.skipped:,} left out"] * (counts.skipped > 0)
+    note(f"{counted(counts.records, 'record')} in {seconds:.1f} s: {counts.passed_on:,} new, {', '.join(parts)}")

@@ -1,0 +1,237 @@
+"""`neardup watch`: what is new in a stream goes on at once, and what was passed on is stored."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from neardup_db import BinaryCode, Index, MinHash
+
+COMMAND = [sys.executable, "-c", "from neardup_db.cli import main; main()", "watch"]
+FOX = "the quick brown fox jumps over the lazy dog and runs away into the dark wood"
+NEAR = FOX + " again"
+OTHER = "an entirely different sentence about databases and their transactions"
+PATIENCE_S = 120
+"""Seconds after which a stream that gives nothing is taken for one that waits."""
+
+
+class Stream:
+    """The program, with its standard input and output as pipes."""
+
+    def __init__(self, folder: Path, *arguments: object) -> None:
+        environment = {**os.environ, "TMPDIR": str(folder), "SQLITE_TMPDIR": str(folder)}
+        self.program = subprocess.Popen(
+            [*COMMAND, *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            cwd=folder, env=environment, bufsize=0,
+        )  # fmt: skip
+        self.arrived = b""
+
+    def write(self, text: str | bytes) -> None:
+        """Write to the program."""
+        assert self.program.stdin is not None
+        self.program.stdin.write(text.encode() if isinstance(text, str) else text)
+
+    def line(self, stream: Any = None) -> str:
+        """The next line that it writes; fails where none comes."""
+        stream = stream or self.program.stdout
+        line = b""
+        while not line.endswith(b"\n"):
+            ready, _, _ = select.select([stream], [], [], PATIENCE_S)
+            assert ready, f"nothing comes after {line!r}"
+            more = os.read(stream.fileno(), 1)
+            assert more, f"the end comes after {line!r}"
+            line += more
+        return line.decode()
+
+    def end(self) -> tuple[str, str, int]:
+        """The end of its input; the rest of what it writes, on both streams, and its exit code."""
+        out, err = self.program.communicate(timeout=PATIENCE_S)
+        return out.decode(), err.decode(), self.program.returncode
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Any]:
+    """Starts the command; what is left of it is killed."""
+    made: list[Stream] = []
+
+    def start(*arguments: object) -> Stream:
+        made.append(Stream(tmp_path, *arguments))
+        return made[-1]
+
+    yield start
+    for stream in made:
+        stream.program.kill()
+        stream.program.communicate()
+
+
+def watched(folder: Path, text: str | bytes, *arguments: object) -> tuple[str, str, int]:
+    """What the command makes of a whole input."""
+    stream = Stream(folder, *arguments)
+    out, err = stream.program.communicate(text.encode() if isinstance(text, str) else text, timeout=PATIENCE_S)
+    return out.decode(), err.decode(), stream.program.returncode
+
+
+def test_each_line_goes_on_at_once(started: Any, tmp_path: Path) -> None:
+    """A new line comes out while the input is open and nothing follows it; a near-duplicate does not; nothing stays behind."""
+    stream = started("--window", "24h")
+    for text in (FOX, OTHER):
+        stream.write(f"{text}\n{NEAR}\n")
+        assert stream.line() == f"{text}\n"
+    stream.write(b"half a line of some words")
+    out, err, code = stream.end()
+    assert (out, code) == ("half a line of some words\n", 0)
+    assert err.startswith("neardup: 5 records in ") and err.endswith(" s: 3 new, 2 near-duplicates\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_json_lines_go_on_byte_for_byte(tmp_path: Path) -> None:
+    """A first line with a brace makes it JSON lines; spaces and the order of fields stay, and a line without an end gets one."""
+    lines = [f'{{"id":"a",  "text": "{FOX}", "x": [1,2]}}\r\n', f'{{"text":"{NEAR}"}}\n', f'{{"text":"{OTHER}","id":7}}']
+    assert watched(tmp_path, "".join(lines), "--window", "10")[0] == lines[0] + lines[2] + "\n"
+
+
+def test_the_index_is_there_for_the_next_run(tmp_path: Path) -> None:
+    """Another run knows what the run before passed on, and needs no --window; records without an id have keys of their own."""
+    first = watched(tmp_path, f"{FOX}\n{OTHER}\n", "seen.db", "--window", "5")
+    again = watched(tmp_path, f"{NEAR}\nsome new words that nobody has said\n{OTHER}\n", "seen.db", "--source", "b")
+    assert (first[0], again[0]) == (f"{FOX}\n{OTHER}\n", "some new words that nobody has said\n")
+    with Index(tmp_path / "seen.db") as index:
+        assert index.window == 5 and len(index) == 3 and list(index)[2] == "b:2" and str(list(index)[1]).endswith(":2")
+        assert [index.get(key).times_seen for key in index] == [2, 2, 1] and index.check().ok
+
+
+def test_a_window_of_the_last_records(tmp_path: Path) -> None:
+    """What has fallen out of the window is new again."""
+    texts = [f"text number{n} speaks of thing{n} in its own words" for n in range(4)]
+    told = [*texts[:3], texts[0], texts[3], texts[0], texts[1]]
+    out, err, _ = watched(tmp_path, "".join(f"{text}\n" for text in told), "--window", "3", "--json")
+    assert out.split("\n")[:-1] == [*texts[:3], texts[3], texts[0], texts[1]]
+    assert {name: json.loads(err)[name] for name in ("records", "passed_on", "duplicates")} == {
+        "records": 7, "passed_on": 6, "duplicates": 1,
+    }  # fmt: skip
+
+
+def test_wrong_lines_are_reported_and_left_out(started: Any) -> None:
+    """A line that is no record is named at once, with its number and the reason, and the stream goes on."""
+    stream = started("--window", "1d", "--format", "jsonl", "--max-record-mb", "0.001", "--json")
+    for wrong, reason in (
+        (b"no json\n", "not JSON"),
+        (b'{"id": 5}\n', "no field 'text'"),
+        (b'{"text": 5}\n', "must be text"),
+        (b'{"text": "' + b"x" * 5000 + b'"}\n', "longer than 1,000 bytes"),
+    ):
+        stream.write(wrong)
+        line = stream.line(stream.program.stderr)
+        assert line.startswith("neardup: standard input, line ") and reason in line and line.endswith("; left out\n")
+    stream.write(f'\n{{"text": "{FOX}"}}\n')
+    assert json.loads(stream.line())["text"] == FOX
+    out, err, code = stream.end()
+    summary = json.loads(err)
+    assert (out, code, summary["skipped"], summary["passed_on"], summary["records"]) == ("", 0, 4, 1, 1)
+    assert [problem["line"] for problem in summary["problems"]] == [1, 2, 3, 4]
+
+
+def test_a_record_with_a_known_id(tmp_path: Path) -> None:
+    """A record whose id is in the window is a duplicate, whatever its text."""
+    lines = [json.dumps({"id": "a", "text": text}) for text in (FOX, OTHER)]
+    out, err, _ = watched(tmp_path, "\n".join(lines), "--window", "1h", "--mark")
+    first, second = map(json.loads, out.split("\n")[:-1])
+    assert (first["duplicate_of"], second["duplicate_of"], second["similarity"]) == (None, "a", None)
+    assert "1 new, 0 near-duplicates, 1 of a known id" in err
+
+
+def test_marked_records(tmp_path: Path) -> None:
+    """--mark passes all records on, each with the id of what it is like and the similarity, or with null."""
+    table = f'id,text\r\na,"{FOX}"\r\nb,"{NEAR}"\r\nc,{OTHER}\r\n'
+    out, _, _ = watched(tmp_path, table, "--window", "1h", "--mark", "--format", "csv")
+    rows = out.split("\r\n")
+    assert rows[0] == "id,text,duplicate_of,similarity" and rows[1] == f'a,"{FOX}",,' and rows[3] == f"c,{OTHER},,"
+    assert rows[2].startswith(f'b,"{NEAR}",a,0.9')
+    taken = json.dumps({"text": FOX, "similarity": 1})
+    out, err, _ = watched(tmp_path, f"{taken}\n", "--window", "1h", "--mark")
+    assert out == "" and "there is a field 'similarity' already" in err
+    out, err, code = watched(tmp_path, f"{FOX}\n", "--window", "1h", "--mark")
+    assert (out, code) == ("", 2) and "leave out --mark" in err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_it_in_order(started: Any, tmp_path: Path, number: signal.Signals) -> None:
+    """After a signal the complete lines that have arrived go on, the summary is told, and all that was passed on is stored."""
+    stream = started("seen.db", "--window", "1h")
+    stream.write(f"{FOX}\n")
+    assert stream.line() == f"{FOX}\n"
+    stream.write(b"the beginning of a line")
+    stream.program.send_signal(number)
+    out, err, code = stream.end()
+    assert (out, code) == ("", 0) and ": 1 new, 0 near-duplicates\n" in err
+    with Index(tmp_path / "seen.db") as index:
+        assert len(index.query(FOX)) == 1 and index.check().ok
+
+
+def test_what_was_passed_on_is_stored_whatever_happens(started: Any, tmp_path: Path) -> None:
+    """A program that is killed has stored every record that it passed on, and the next run goes on after it."""
+    stream = started("seen.db", "--window", "100000")
+    passed = []
+    for number in range(60):
+        stream.write(f"record{number} holds word{number} and thing{number} of its own\n" * 2)
+        passed.append(stream.line())
+    stream.program.kill()
+    stream.end()
+    assert len(set(passed)) == 60
+    with Index(tmp_path / "seen.db") as index:
+        assert len(index) >= 60 and all(index.query(text) for text in passed) and index.check().ok
+    assert watched(tmp_path, "".join(passed), "seen.db")[0] == ""
+
+
+def test_many_lines_at_once(tmp_path: Path) -> None:
+    """What arrives together is stored together, and the answer is that of one after the other."""
+    texts = [f"text{n % 700} of some{n % 700} words{n % 700} which nobody has{n % 700}" for n in range(1000)]
+    out, _, _ = watched(tmp_path, "".join(f"{text}\n" for text in texts), "seen.db", "--window", "1h")
+    assert out == "".join(f"{text}\n" for text in texts[:700])
+    with Index(tmp_path / "seen.db") as index:
+        assert len(index) == 700 and sum(index.get(key).times_seen for key in index) == 1000
+
+
+def test_a_reader_that_leaves_ends_it(started: Any, tmp_path: Path) -> None:
+    """When nobody reads its output, the command ends without an error, and the index is sound."""
+    stream = started("seen.db", "--window", "1h")
+    stream.write(f"{FOX}\n")
+    assert stream.line() == f"{FOX}\n"
+    stream.program.stdout.close()
+    stream.program.stdout = None
+    stream.write(f"{OTHER}\n")
+    assert stream.program.wait(PATIENCE_S) == 0
+    with Index(tmp_path / "seen.db") as index:
+        assert FOX and len(index) == 2 and index.check().ok
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ([], "A new index needs --window"),
+        (["new.db"], "A new index needs --window"),
+        (["--window", "soon"], "--window 'soon': write a time, as 24h or 7d, or a number of documents"),
+        (["--window", "0"], "--window 0: give an integer from 1"),
+        (["--window", "1h", "--format", "parquet"], "parquet is no stream of records"),
+        (["old.db", "--window", "2h"], "--window datetime.timedelta(seconds=7200), the file has 7, and Index.set_window()"),
+        (["codes.db"], "an index of codes"),
+        (["old.db", "--threshold", "0.5"], "--threshold 0.5"),
+    ],
+    ids=str,
+)
+def test_what_it_refuses(tmp_path: Path, arguments: list[str], named: str) -> None:
+    """What cannot be is one sentence with the remedy, exit code 2, and no new file."""
+    Index(tmp_path / "old.db", MinHash(), window=7).close()
+    Index(tmp_path / "codes.db", BinaryCode(bits=64), window=7).close()
+    out, err, code = watched(tmp_path, f"{FOX}\n", *arguments)
+    assert (out, code) == ("", 2) and err.startswith("neardup: ") and err.count("\n") == 1
+    assert not (tmp_path / "new.db").exists()

@@ -1,0 +1,584 @@
+"""An index with a window holds the documents of a time, or so many of the last ones; counts, and questions to all groups."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import apsw
+import hypothesis.strategies as st
+import pytest
+from hypothesis.stateful import initialize, precondition, rule
+from support import CASES, SETS, WORDS, keys
+from test_state_machine import KEYS, NOW, IndexMachine, run
+
+from neardup_db import (
+    ANY_GROUP,
+    BinaryCode,
+    BottomK,
+    CorruptIndexError,
+    Count,
+    Index,
+    KeyNotFoundError,
+    Match,
+    MinHash,
+    MismatchError,
+    ParameterError,
+    clock,
+    limits,
+)
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a file may be."""
+    return tmp_path / "index.db"
+
+
+class Watch:
+    """A clock that stands until it is set; milliseconds."""
+
+    def __init__(self, now: float = NOW) -> None:
+        self.now = round(now * 1000)
+
+    def __call__(self) -> int:
+        return self.now
+
+    def pass_(self, time: timedelta) -> None:
+        """Let time pass."""
+        self.now += round(time / timedelta(milliseconds=1))
+
+
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
+    """The clock of the package."""
+    made = Watch()
+    monkeypatch.setattr(clock, "now_ms", made)
+    monkeypatch.setattr("neardup_db.parameters.now_ms", made)
+    return made
+
+
+def stored(index: Index) -> int:
+    """Documents in the file, visible or not."""
+    count: int = index.connection.execute("SELECT count(*) FROM neardup_document").get
+    return count
+
+
+# ---- any history of time ------------------------------------------------------------------------------------------------
+
+
+class TimeMachine(IndexMachine):
+    """An index with a window of time, its model, and a clock."""
+
+    watch: Watch
+    duration: timedelta
+
+    @initialize()
+    def start(self) -> None:
+        super().start()
+        self.watch.now = round(NOW * 1000)
+        self.duration = timedelta(seconds=20_000)
+        self.index.set_window(self.duration)
+        self.model.put = self.with_expiry(self.model.put)  # type: ignore[method-assign]
+
+    def end_of(self, own: float | None) -> float:
+        """When a document added now expires, in seconds."""
+        end = self.watch.now / 1000 + self.duration.total_seconds()
+        return end if own is None else min(own, end)
+
+    def forget(self) -> None:
+        """What has expired is not there any more."""
+        gone = [key for key, entry in self.model.entries.items() if entry.expires_at * 1000 <= self.watch.now]
+        for key in gone:
+            del self.model.entries[key]
+
+    def with_expiry(self, put: Callable[..., None]) -> Callable[..., None]:
+        """A call that stores in the model, with the expiry that the window gives."""
+
+        def put_with_expiry(key: Any, content: Any, group: Any = None, expires_at: float | None = None) -> None:
+            put(key, content, group, self.end_of(expires_at))
+
+        return put_with_expiry
+
+    @rule(seconds=st.sampled_from([1, 3000, 7000]))
+    def time_passes(self, seconds: int) -> None:
+        self.watch.pass_(timedelta(seconds=seconds))
+        self.forget()
+
+    @rule(key=KEYS, own=st.sampled_from([None, 500, 9000, 50_000]))
+    def update(self, key: Any, own: int | None) -> None:
+        if key not in self.model.entries:
+            with pytest.raises(KeyNotFoundError):
+                self.index.update(key, expires_at=own)
+            return
+        added_at = self.index.get(key).added_at
+        end = added_at + self.duration.total_seconds()
+        self.index.update(key, expires_at=None if own is None else timedelta(seconds=own))
+        self.model.entries[key].expires_at = end if own is None else min(end, self.watch.now / 1000 + own)
+
+    @precondition(lambda self: not self.case.codes)
+    @rule(data=st.data(), key=KEYS, own=st.sampled_from([None, 500, 50_000]))
+    def touch(self, data: st.DataObject, key: Any, own: int | None) -> None:
+        """The best match takes over an expiry, and stays in the window no longer for that."""
+        content = self.content(data)
+        if key in self.model.entries:
+            return
+        best = self.model.matches(content)[:1]
+        added_at = self.index.get(best[0][0]).added_at if best else 0
+        expires_at = None if own is None else timedelta(seconds=own)
+        self.index.add_if_new(key, content, on_match="touch", expires_at=expires_at)
+        until = None if own is None else self.watch.now / 1000 + own
+        if not best:
+            self.model.put(key, content, None, until)
+        elif until is not None:
+            self.model.entries[best[0][0]].expires_at = min(until, added_at + self.duration.total_seconds())
+
+    @rule(seconds=st.sampled_from([1, 5000, 20_000, 40_000]))
+    def set_time(self, seconds: int) -> None:
+        """Documents whose expiry is the end of the window follow it; an earlier one of their own they keep."""
+        before = self.duration.total_seconds()
+        self.duration = timedelta(seconds=seconds)
+        self.index.set_window(self.duration)
+        for key, entry in self.model.entries.items():
+            added_at = self.added_at(key)
+            end = added_at + seconds
+            if entry.expires_at is None or abs(entry.expires_at - added_at - before) < 0.001:
+                entry.expires_at = end
+            entry.expires_at = min(entry.expires_at, end)
+        self.forget()
+
+    def added_at(self, key: Any) -> float:
+        sql = "SELECT added_at FROM neardup_document WHERE key = ?"
+        return float(self.index.connection.execute(sql, (key,)).get) / 1000
+
+
+@pytest.mark.parametrize("name", ["minhash", "minhash-exact-text", "bottomk", "binarycode"])
+@pytest.mark.parametrize("small", [False, True], ids=["usual", "tiny"])
+def test_any_history_in_a_window_of_time(
+    name: str, small: bool, watch: Watch, request: pytest.FixtureRequest, more_rounds: bool
+) -> None:
+    """At every moment an index is what a fresh one of the documents in the window would be."""
+    if small:
+        request.getfixturevalue("small_limits")
+    run(type("Machine", (TimeMachine,), {"case": CASES[name], "watch": watch}), 25 if more_rounds else 3)
+
+
+# ---- in bulk -------------------------------------------------------------------------------------------------------------
+
+
+def several(source: random.Random, many: int) -> list[tuple[int, str]]:
+    """Texts of which many are alike, some equal, some empty."""
+    words = ["oak", "elm", "ash", "fir", "yew", "box", "bay", "fig", "nut", "may"]
+    return [(number, " ".join(source.sample(words, source.randrange(6)))) for number in range(many)]
+
+
+@pytest.mark.parametrize("small", [False, True], ids=["usual", "tiny"])
+@pytest.mark.parametrize("window", [1, 2, 7, 30, 200])
+@pytest.mark.parametrize("options", [{}, {"commit_every": 11}, {"only_new": True}], ids=str)
+def test_a_load_is_as_adding_one_by_one(
+    options: dict[str, Any], window: int, small: bool, request: pytest.FixtureRequest
+) -> None:
+    """In a window of documents `add_many` leaves what single adds leave, and counts the matches that they would give."""
+    if small:
+        request.getfixturevalue("small_limits")
+    texts = several(random.Random(window), 150)
+    with (
+        Index(":memory:", SETS, text=WORDS, window=window) as one,
+        Index(":memory:", SETS, text=WORDS, window=window) as many,
+    ):
+        matched = 0
+        for key, text in texts:
+            matched += bool(one.add_if_new(key, text) if options.get("only_new") else one.add(key, text))
+        assert many.add_many(texts, **options).matched == matched
+        assert list(many) == list(one) and set(many.pairs()) == set(one.pairs())
+        assert many.clusters() == one.clusters()
+        assert (many.check().problems, one.check().problems) == ((), ())
+        assert stored(one) <= window and stored(many) <= window
+
+
+def test_a_file_never_holds_much_more_than_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A load through a small window holds a batch more than it, and no more."""
+    monkeypatch.setattr(limits, "BATCH_RECORDS", 10)
+    most = 0
+
+    def note(_: int) -> None:
+        nonlocal most
+        most = max(most, stored(index))
+
+    with Index(":memory:", SETS, text=WORDS, window=25) as index:
+        index.add_many(several(random.Random(1), 500), progress=note)
+        assert list(index) == list(range(475, 500)) and most <= 25
+
+
+def test_equal_texts_outlive_the_first_of_them() -> None:
+    """A fingerprint stays as long as one document in the window has it, and is known again after it went."""
+    with Index(":memory:", SETS, text=WORDS, window=3) as index:
+        for round_ in range(4):
+            index.add_many([(10 * round_ + i, text) for i, text in enumerate(["oak elm", "fir yew", "oak elm", "bay"])])
+            assert index.check().ok
+        assert keys(index.query("oak elm")) == [32]
+        index.add_many((100 + i, f"word{i} word{i + 1}") for i in range(3))
+        assert index.query("oak elm") == [] and index.check().ok
+
+
+# ---- what leaves, and when -----------------------------------------------------------------------------------------------
+
+
+def test_the_last_documents_stay() -> None:
+    """With each document the oldest leaves; it is compared with the new one, and gone then."""
+    with Index(":memory:", SETS, text=WORDS, window=2) as index:
+        assert index.add("a", "oak elm") == [] and index.add("b", "fir yew") == []
+        assert keys(index.add("c", "oak elm")) == ["a"]
+        assert list(index) == ["b", "c"] and "a" not in index and stored(index) == 2
+        assert index.clusters() == [] and index.query("oak elm") == [Match("c", 1.0, None)]
+
+
+def test_a_removed_document_was_one_of_the_last() -> None:
+    """The window is of the documents that were added, whatever became of them; a replaced one was added twice."""
+    with Index(":memory:", SETS, text=WORDS, window=3) as index:
+        for key in "abc":
+            index.add(key, f"word {key}")
+        index.delete("b")
+        index.add("c", "other words", if_exists="replace")
+        assert list(index) == ["c"]
+
+
+def test_what_is_older_is_invisible_at_once(watch: Watch) -> None:
+    """A document is there until its time has come, to the millisecond, in Python and in SQL, before anybody removes it."""
+    with Index(":memory:", SETS, text=WORDS, window=HOUR) as index:
+        index.add("a", "oak elm")
+        index.add("b", "oak elm", expires_at=timedelta(minutes=10))
+        index.add("c", "oak elm", expires_at=timedelta(hours=5))
+        watch.pass_(timedelta(minutes=10))
+        assert list(index) == ["a", "c"]
+        watch.pass_(timedelta(minutes=50) - timedelta(milliseconds=1))
+        assert list(index) == ["a", "c"] == keys(index.query("oak elm")) and index.get("c").expires_at == NOW_S + 3600
+        watch.pass_(timedelta(milliseconds=1))
+        assert list(index) == index.query("oak elm") == [] and stored(index) == 3
+        assert index.expire() == 3 and index.check().ok
+
+
+NOW_S = round(NOW * 1000) / 1000
+
+
+def test_a_backlog_shrinks_a_little_with_each_document(watch: Watch) -> None:
+    """After a pause each add removes a few of what has expired, more than it adds; `expire` does the rest."""
+    with Index(":memory:", SETS, text=WORDS, window=HOUR) as index:
+        index.add_many((number, f"word{number}") for number in range(100))
+        watch.pass_(2 * HOUR)
+        for added in range(1, 4):
+            index.add(1000 + added, f"new{added}")
+            assert stored(index) == 100 - added * (limits.LEFT_PER_ADDED - 1) and len(index) == added
+        index.add_many((2000 + number, f"newer{number}") for number in range(10))
+        assert stored(index) == 100 - 13 * (limits.LEFT_PER_ADDED - 1) and index.check().ok
+        left = stored(index) - 13
+        assert index.expire() == left > 0 and stored(index) == len(index) == 13
+
+
+def test_a_clock_that_is_set_back(watch: Watch) -> None:
+    """By the clock that is set back a document is younger than the window, so it is there again unless it was removed."""
+    with Index(":memory:", SETS, text=WORDS, window=HOUR) as index:
+        index.add("a", "oak elm")
+        watch.pass_(2 * HOUR)
+        assert list(index) == []
+        watch.pass_(-3 * HOUR)
+        index.add("b", "fir yew")
+        assert list(index) == ["a", "b"]
+        watch.pass_(HOUR)
+        assert list(index) == ["a"] and index.check().ok
+
+
+def test_a_window_of_documents_knows_no_clock(watch: Watch) -> None:
+    """What has left a window of so many documents is never there again, whatever the clock says."""
+    with Index(":memory:", SETS, text=WORDS, window=10) as index:
+        index.add_many((number, f"word{number}") for number in range(10))
+        index.set_window(3)
+        for hours in (0, -20, 400_000):
+            watch.pass_(hours * HOUR)
+            assert list(index) == [7, 8, 9] and index.check().ok
+        assert stored(index) == 10
+
+
+def test_what_falls_out_of_a_cluster_splits_it() -> None:
+    """Clusters are of what is in the window: two that only a document in the middle connected are apart when it leaves."""
+    with Index(":memory:", SETS, text=WORDS, window=3) as index:
+        index.add("middle", "a b c d")
+        index.add("left", "a b c e f")
+        index.add("right", "b c d g h")
+        assert [cluster.keys for cluster in index.clusters()] == [("middle", "left", "right")]
+        index.add("other", "x y z")
+        assert index.clusters() == [] and index.check().ok
+
+
+def test_a_matching_text_moves_nothing() -> None:
+    """`add_if_new` of what is there already adds nothing, so nothing leaves."""
+    with Index(":memory:", SETS, text=WORDS, window=2) as index:
+        for key, text in (("a", "oak elm"), ("b", "fir yew"), ("c", "oak elm"), ("d", "oak elm")):
+            index.add_if_new(key, text, on_match="touch")
+        assert list(index) == ["a", "b"] and index.get("a").times_seen == 3
+
+
+def test_what_left_comes_back_with_its_transaction() -> None:
+    """A transaction that is rolled back takes nothing out of the window."""
+    with Index(":memory:", SETS, text=WORDS, window=2) as index:
+        index.add_many([("a", "oak elm"), ("b", "oak elm fir")])
+        with pytest.raises(ZeroDivisionError), index.transaction():
+            index.add_many([("c", "yew"), ("d", "bay")])
+            index.set_window(1)
+            assert list(index) == ["d"]
+            raise ZeroDivisionError
+        assert list(index) == ["a", "b"] and index.window == 2 and index.check().ok
+        assert [cluster.keys for cluster in index.clusters()] == [("a", "b")]
+
+
+# ---- the setting ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("window", "named"),
+    [
+        (0, "window=0: give an integer from 1"),
+        (-5, "window=-5"),
+        (True, "window=True: give a timedelta, or a number of documents"),
+        (1.5, "window=1.5: give a timedelta, or a number of documents"),
+        ("24h", "window='24h': give a timedelta"),
+        (timedelta(0), "window=datetime.timedelta(0): give a timedelta of at least a millisecond"),
+        (-HOUR, "at least a millisecond"),
+    ],
+    ids=str,
+)
+def test_what_is_no_window(path: Path, window: Any, named: str) -> None:
+    """A window is a number of documents from 1 on, or a time from a millisecond on; nothing else makes a file."""
+    with pytest.raises(ParameterError, match=named.replace("(", r"\(").replace(")", r"\)")):
+        Index(path, MinHash(), window=window)
+    assert not path.exists()
+    with Index(":memory:", MinHash()) as index, pytest.raises(ParameterError, match="window="):
+        index.set_window(window)
+
+
+@pytest.mark.parametrize("window", [None, 1, 10**9, HOUR, timedelta(days=7, milliseconds=1), timedelta.max])
+def test_a_window_is_in_the_file(path: Path, tmp_path: Path, window: Any) -> None:
+    """The file has the window, through a rebuild, a backup and a compaction; other programs find it there."""
+    with Index(path, MinHash(), store_text=True, window=window) as index:
+        index.add("a", "oak elm ash fir")
+        index.rebuild(BottomK())
+        index.compact()
+        index.backup(tmp_path / "copy.db")
+    for file in (path, tmp_path / "copy.db"):
+        with Index(file) as index:
+            expected = timedelta(days=999999999, hours=23, minutes=59, seconds=59, milliseconds=999)
+            assert index.window == (expected if window == timedelta.max else window)
+            assert list(index) == ["a"] and index.check().ok
+    with Index(path, window=window) as index:
+        assert index.query("oak elm ash fir") == [Match("a", 1.0, None)]
+
+
+def test_another_window_is_a_mismatch(path: Path) -> None:
+    """A window given that the file has otherwise is a MismatchError with both and the remedy; one not given is the file's."""
+    Index(path, MinHash(), window=HOUR).close()
+    for other in (2 * HOUR, 3600):
+        with pytest.raises(MismatchError) as caught:
+            Index(path, window=other)
+        for word in (f"window={other!r}", repr(HOUR), "set_window()"):
+            assert word in str(caught.value)
+    with Index(path) as index:
+        assert index.window == HOUR
+
+
+def test_another_window_in_an_open_index(path: Path) -> None:
+    """Who has the file open follows a window that another has changed, unless it was opened with the one before."""
+    with Index(path, MinHash(), window=5) as one, Index(path) as other, Index(path, window=5) as third:
+        one.add_many((number, f"word{number}") for number in range(5))
+        one.set_window(2)
+        assert list(other) == [3, 4] == list(one) and (other.window, one.window) == (2, 2)
+        other.add("new", "quite other words")
+        assert list(one) == [4, "new"]
+        with pytest.raises(MismatchError, match=r"window=5, the file has 2"):
+            third.add("newer", "words")
+    with Index(path) as one:
+        assert one.window == 2 and one.check().ok
+
+
+@pytest.mark.parametrize(("before", "after"), list(itertools.product([None, 3, HOUR, 3 * HOUR], repeat=2)), ids=str)
+def test_any_window_after_any_other(watch: Watch, before: Any, after: Any) -> None:
+    """What was in the window before and is in the new one stays; an expiry of its own that is earlier stays with a document."""
+    own = {"c": timedelta(minutes=30), "d": timedelta(hours=2), "e": timedelta(hours=9)}
+    with Index(":memory:", SETS, text=WORDS, window=before) as index:
+        added = {}
+        for key in "abcdef":
+            index.add(key, f"word {key}", expires_at=own.get(key))
+            added[key] = watch.now
+            watch.pass_(timedelta(minutes=5))
+        index.set_window(after)
+        assert index.window == after and index.check().ok
+        for _ in range(25):
+            for key in "abcdef":
+                ends = [9e99 if key not in own else added[key] + own[key] / timedelta(milliseconds=1)]
+                if isinstance(before, timedelta) and key in own and own[key] >= before:
+                    ends = [9e99]  # it was in the window to its end
+                ends += [added[key] + after / timedelta(milliseconds=1)] if isinstance(after, timedelta) else []
+                ends += [0] if 3 in (before, after) and key in "abc" else []
+                assert (key in index) == (watch.now < min(ends)), (key, watch.now)
+            watch.pass_(timedelta(minutes=30))
+        assert index.check().ok
+
+
+def test_a_damaged_window_is_named(path: Path) -> None:
+    """A setting that is no window is damage."""
+    Index(path, MinHash(), window=5).close()
+    connection = apsw.Connection(str(path))
+    connection.execute("UPDATE neardup_setting SET value = 'many' WHERE name = 'window_documents'")
+    connection.close()
+    with pytest.raises(CorruptIndexError, match="window_documents"):
+        Index(path)
+
+
+@pytest.mark.parametrize("window", [2, HOUR])
+def test_check_finds_what_stays_too_long(path: Path, window: Any) -> None:
+    """A document that stays outside of the window is a problem, and repair ends it."""
+    with Index(path, SETS, text=WORDS, window=window) as index:
+        index.add_many([("a", "oak elm"), ("b", "fir yew")])
+        wrong = "id = 90" if window == 2 else "expires_at = expires_at + 1"
+        index.connection.execute(f"UPDATE neardup_document SET {wrong} WHERE key = 'b'")
+        index.connection.execute("UPDATE sqlite_sequence SET seq = 90 WHERE name = 'neardup_document'")
+        assert index.check().problems == (f"documents that stay outside of the window: {1 if window == 2 else 2}",)
+        report = index.check(repair=True)
+        assert report.ok and "1 documents outside of the window expire as it says" in report.repaired
+        assert list(index) == (["b"] if window == 2 else ["a", "b"])
+
+
+# ---- expiries ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_expiry_after_a_time(watch: Watch) -> None:
+    """expires_at takes a timedelta from now on, wherever it takes a moment; expire takes moments only."""
+    after = watch.now / 1000 + 60
+    with Index(":memory:", MinHash()) as index, Index(":memory:", BinaryCode(bits=64)) as codes:
+        index.add("a", "oak elm ash", expires_at=timedelta(minutes=1))
+        index.add_many([{"key": "b", "text": "fir yew box", "expires_at": timedelta(minutes=1)}])
+        index.add("c", "bay fig nut")
+        index.update("c", expires_at=timedelta(seconds=60))
+        index.add("d", "may oak fig", expires_at=-HOUR)
+        codes.add_code("e", 5, expires_at=timedelta(minutes=1))
+        codes.add_codes(["f"], [6], expires_at=timedelta(minutes=1))
+        assert [index.get(key).expires_at for key in "abc"] == [after] * 3 == [codes.get("e").expires_at, after, after]
+        assert "d" not in index and codes.get("f").expires_at == after
+        with pytest.raises(ParameterError, match="now="):
+            index.expire(HOUR)  # type: ignore[arg-type]
+        with pytest.raises(ParameterError, match=r"expires_at='1h'.*a timedelta from now on"):
+            index.add("g", "text", expires_at="1h")  # type: ignore[arg-type]
+
+
+# ---- counting ------------------------------------------------------------------------------------------------------------
+
+
+def test_how_many_and_since_when(watch: Watch) -> None:
+    """A count is of what `query` gives, with the times of the earliest and the latest, and how often they were offered."""
+    with Index(":memory:", SETS, text=WORDS) as index:
+        assert index.count("oak elm") == Count(0, 0, None, None, None) and not index.count("oak elm")
+        for key, text in (("a", "oak elm"), ("b", "oak elm fir"), ("c", "yew"), ("d", "oak elm")):
+            index.add(key, text, group="g" if key == "d" else None)
+            watch.pass_(HOUR)
+        index.add_if_new("e", "oak elm", on_match="touch")
+        start = NOW_S
+        assert index.count("oak elm") == Count(2, 3, start, start + 3600, start + 4 * 3600)
+        assert index.count("oak elm", threshold=1.0).count == 1
+        assert index.count("oak elm", group="g") == Count(1, 1, start + 3 * 3600, start + 3 * 3600, start + 3 * 3600)
+        assert index.count("oak elm", group=ANY_GROUP).count == 3 and index.count("oak elm", group="none").count == 0
+        assert index.count("...") == Count(0, 0, None, None, None)
+        assert index.count("elm", measure="containment", threshold=1.0).count == 2
+        moment = datetime.fromtimestamp(start + 1, timezone.utc)
+        for since in (start + 1, moment, timedelta(hours=4) - timedelta(seconds=1)):
+            assert index.count("oak elm", since=since).count == 1
+        for since in (start, timedelta(hours=4)):
+            assert index.count("oak elm", since=since).count == 2
+        for since in ("1h", datetime(2026, 1, 1)):
+            with pytest.raises(ParameterError, match="since="):
+                index.count("oak elm", since=since)  # type: ignore[arg-type]
+
+
+def test_a_count_in_a_crowd() -> None:
+    """Of thousands of near-copies a count has all, in every group of them, and in a window only those in it."""
+    with Index(":memory:", SETS, text=WORDS, window=900) as index:
+        words = [f"word{number}" for number in range(40)]
+        index.add_many((number, " ".join([*words, f"edit{number}"])) for number in range(1000))
+        asked = " ".join(words)
+        assert index.count(asked).count == 900 == len(index.query(asked)) == index.count(asked, group=ANY_GROUP).count
+        assert index.connection.execute("SELECT count(*) FROM neardup_fingerprint WHERE crowd <> 0").get == 900
+        assert index.check().ok
+
+
+def test_a_count_of_codes(codes: Index) -> None:
+    """Codes are counted as texts are."""
+    codes.add_codes(["a", "b", "c"], [0, 1, 0xFF])
+    assert codes.count_code(3).count == 2 == len(codes.query_code(3))
+    assert codes.count_code(3, max_distance=1).count == 1
+
+
+def test_a_count_follows_a_rebuild(path: Path) -> None:
+    """A count asked by an index that another has rebuilt is by the new rules."""
+    with Index(path, MinHash(threshold=0.5), text=WORDS, store_text=True) as one, Index(path) as other:
+        one.add("a", "oak elm fir")
+        assert other.count("oak elm fir").count == 1
+        one.rebuild(SETS)
+        assert other.count("fir oak elm").count == 1 and other.count("oak elm fir", threshold=1.0).count == 1
+
+
+# ---- across groups -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("codes_a_group", [0, 10**9], ids=["group by group", "all codes"])
+@pytest.mark.parametrize("name", CASES)
+def test_all_groups(name: str, codes_a_group: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer of all groups is that of each group and of none together, in the order of every answer, however it is found."""
+    monkeypatch.setattr(limits, "CODES_A_GROUP", codes_a_group)
+    case, source = CASES[name], random.Random(5)
+    with Index(":memory:", case.scheme, text=case.rules, store_text=case.store_text) as index:
+        add, query = (index.add_code, index.query_code) if case.codes else (index.add, index.query)
+        count: Any = index.count_code if case.codes else index.count
+        many: Any = index.query_codes if case.codes else index.query_many
+        wide = case.scheme.bits // 8 if case.codes else 0
+        contents = [
+            (source.getrandbits(6) << 3 * source.randrange(4)).to_bytes(wide, "big") if case.codes else text
+            for _, text in several(source, 80)
+        ]
+        groups = [None, "a", b"a", 1, "gone"]
+        for number, content in enumerate(contents):
+            add(number, content, group=groups[number % 5])
+        index.delete_many(range(4, 80, 5))
+        order = {key: number for number, key in enumerate(index)}
+        for content in contents[:30]:
+            each = [match for group in groups for match in query(content, group=group)]
+            each.sort(key=lambda match: (-match.similarity, order[match.key]))
+            assert query(content, group=ANY_GROUP) == each
+            assert query(content, group=ANY_GROUP, limit=2) == each[:2]
+            some = query(content, group=ANY_GROUP, limit=2, any=True)
+            assert len(some) == len(each[:2]) and set(some) <= set(each)
+            assert count(content, group=ANY_GROUP).count == len(each)
+        assert many(contents[:30], group=ANY_GROUP) == [query(content, group=ANY_GROUP) for content in contents[:30]]
+        for key in list(index)[:20]:
+            own = {match for match in index.matches(key, group=ANY_GROUP) if match in index.matches(key)}
+            assert own == set(index.matches(key))
+            assert set(keys(index.matches(key, group=ANY_GROUP))) == set(keys(query(contents[key], group=ANY_GROUP))) - {key}
+
+
+def test_what_does_not_go_across_groups() -> None:
+    """A document has one group or none, and containment is asked of one group; the messages say so."""
+    with Index(":memory:", SETS, text=WORDS) as index:
+        index.add("a", "oak elm")
+        for wrong in (
+            lambda: index.add("b", "oak", group=ANY_GROUP),  # type: ignore[arg-type]
+            lambda: index.add_many([{"key": "b", "text": "oak", "group": ANY_GROUP}]),
+            lambda: index.explain("oak", group=ANY_GROUP),  # type: ignore[arg-type]
+            lambda: index.query("oak", group=ANY_GROUP, measure="containment"),
+            lambda: index.matches("a", group="g"),  # type: ignore[arg-type]
+        ):
+            with pytest.raises(ParameterError, match=r"group=.*(ANY_GROUP|one group)"):
+                wrong()
+        assert repr(ANY_GROUP) == "ANY_GROUP" and list(index) == ["a"]
