@@ -10,7 +10,7 @@ from ... import limits
 from ...arrays import np
 from ...errors import NearDupError
 from ...native import signed_hashes
-from ...values import Key, Record
+from ...values import Key, Match, Record
 from ..asking.documents import Documents
 from ..asking.search import Search
 from ..layout.sketches import Sketches
@@ -111,8 +111,8 @@ class Segment:
         first, last = self._unfiled or (0, -1)
         return last - first + 1 >= self.documents.filed_at_once or len(self._unconnected) >= limits.UNCONNECTED_MAX
 
-    def add(self, batch: Batch, sketches: Sketches, now: int) -> None:
-        """Store documents whose keys are new and differ from each other."""
+    def add(self, batch: Batch, sketches: Sketches, now: int) -> int:
+        """Store documents whose keys are new and differ from each other. Returns the id of the first; the others follow."""
         self._require_stored()
         group_ids = self._group_ids(batch)
         fingerprint_ids = self._add_fingerprints(group_ids, sketches)
@@ -130,10 +130,11 @@ class Segment:
             for i, fingerprint_id in enumerate(fingerprint_ids):
                 if fingerprint_id is not None:
                     self._unconnected.append((first_id + i, fingerprint_id, i not in hidden))
+        return first_id
 
-    def flush(self, now: int) -> int:
-        """File what `add` has stored, and connect it as adding one by one would. Returns how many of the documents have a match
-        among the earlier ones."""
+    def flush(self, now: int) -> set[int]:
+        """File what `add` has stored, and connect it as adding one by one would. Returns the documents that have a match among
+        the earlier ones."""
         self._require_stored()
         unfiled, keys, unconnected = self._unfiled, self._unfiled_keys, self._unconnected
         self._unfiled, self._unfiled_keys, self._unconnected = None, [], []
@@ -143,7 +144,7 @@ class Segment:
             self.store.table.file(*unfiled, joined)
         matched, unsure = self.clusters.connect_many(unconnected, unfiled, now) if unconnected else (set(), set())
         self.db.undo.unfinished = False
-        return len(matched) + sum(self._has_match(document_id, now) for document_id in unsure)
+        return matched.union(document_id for document_id in unsure if self.best_match(document_id, now))
 
     def end(self) -> None:
         """Let others write from now on, after `flush`; later documents are another segment."""
@@ -159,12 +160,13 @@ class Segment:
                 "under way: nothing of it is stored; use the methods of the index inside its records, or a transaction around it"
             )
 
-    def _has_match(self, document_id: int, now: int) -> bool:
+    def best_match(self, document_id: int, now: int) -> Match | None:
+        """The best match of a document, which is filed, among the earlier ones: what `Writer.add` answers first."""
         sql = self.store.sql("SELECT fingerprint_id, group_id FROM {index}_document WHERE id = ?")
         fingerprint_id, group_id = self.db.rows(sql, (document_id,))[0]
         sketch = self.search.stored_sketch(document_id, fingerprint_id)
         neighbours = self.search.neighbours(sketch, group_id, now, document_id)
-        return bool(self.search.best_of(neighbours, 1, now, document_id))
+        return next((row.match for row in self.search.best_of(neighbours, 1, now, document_id)), None)
 
     # ---- fingerprints ------------------------------------------------------------------------------------------------
 
