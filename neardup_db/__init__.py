@@ -28,6 +28,7 @@ from .native import lib, text_of
 from .schemes import BinaryCode, BitSampling, BottomK, MinHash, SimHash
 from .store.database.open import extension_path, load
 from .text import TextRules
+from .tuning import Tuning, tune
 from .values import (
     AddReport,
     CheckReport,
@@ -48,5 +49,6 @@ __all__ = [
     "AddReport", "BinaryCode", "BitSampling", "BottomK", "BusyError", "CheckReport", "ClosedError", "Cluster",
     "CorruptIndexError", "DiskFullError", "Document", "DuplicateKeyError", "Explanation", "FormatError", "Index", "Key",
     "KeyNotFoundError", "Match", "MatchExplanation", "MinHash", "MismatchError", "NearDupError", "Pair", "ParameterError",
-    "ReadOnlyError", "ShortTextsWarning", "SimHash", "Skipped", "Stats", "TextRules", "__version__", "extension_path", "load",
+    "ReadOnlyError", "ShortTextsWarning", "SimHash", "Skipped", "Stats", "TextRules", "Tuning", "__version__", "extension_path",
+    "load", "tune",
 ]  # fmt: skip

@@ -55,6 +55,7 @@ html:has(> .nd-page) { color-scheme: light dark; background: var(--nd-page); }
 .nd-shingles del, .nd-diff del { background: var(--nd-del); color: var(--nd-del-text); }
 .nd-shingles ins, .nd-diff ins { background: var(--nd-ins); color: var(--nd-ins-text); }
 .nd-scroll { overflow-x: auto; }
+.nd-advice { border-left: .25rem solid var(--nd-link); padding: .2rem 0 .2rem .8rem; }
 .nd-cluster { border: 1px solid var(--nd-line); border-radius: .5rem; margin: .6rem 0; }
 .nd-cluster > summary { padding: .55rem .8rem; background: var(--nd-card); border-radius: .5rem; }
 .nd-cluster > :not(summary) { margin-left: .8rem; margin-right: .8rem; }
