@@ -19,7 +19,7 @@ from .inputs.opening import open_source
 from .inputs.records import ReadOptions
 from .inputs.source import Source
 from .options import input_options, json_option, read_options
-from .output import emit, emit_json, note, note_problems, plain, shown
+from .output import counted, emit, emit_json, note, note_problems, plain, shown
 from .outputs import check_output, room_in, write_text
 from .screen import Meter
 
@@ -134,8 +134,8 @@ def _example_as_json(example: Example) -> dict[str, Any]:
 
 
 def _print(tuning: Tuning, name: str | None) -> None:
-    counted = f"{tuning.texts:,} texts, {tuning.sample:,} compared, of {tuning.words:,} words (the median)"
-    emit(counted + (f"; {tuning.empty:,} without a word" if tuning.empty else ""))
+    compared = f"{counted(tuning.texts, 'text')}, {tuning.sample:,} compared, of {tuning.words:,} words (the median)"
+    emit(compared + (f"; {tuning.empty:,} without a word" if tuning.empty else ""))
     for line in str(tuning).split("\n"):
         emit(line)
     trial = next((one for one in tuning.trials if one.name == name), tuning.best)
@@ -150,7 +150,7 @@ def _print_border(border: Border) -> None:
     share = "" if border.recall is None else f", {border.recall:.1%} of the known ones"
     if border.precision is not None:
         share += f", {border.precision:.1%} of them known"
-    emit(f"threshold {border.threshold:.2f}: {border.pairs:,} pairs reach it{share}")
+    emit(f"threshold {border.threshold:.2f}: {counted(border.pairs, 'pair')} at or above it{share}")
     for side, examples in (("above", border.above), ("below", border.below)):
         for example in examples[:1]:
             emit(f"  {side}  {example.similarity:.4f}  {shown(example.key_a)}  {shown(example.key_b)}")

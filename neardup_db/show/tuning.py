@@ -103,7 +103,7 @@ def _row(trial: Trial, is_best: bool, known: bool) -> str:
     if known:
         cells += ["", ""] if border is None else [_percent(border.recall), _percent(border.precision)]
     name = f"<strong>{escape(trial.name)}</strong> ←" if is_best else escape(trial.name)
-    return f'<tr><th scope="row">{name}</th>' + "".join(f"<td{_NUMBER}>{cell}</td>" for cell in cells) + "</tr>"
+    return f'<tr><th scope="row" class="nd-name">{name}</th>' + "".join(f"<td{_NUMBER}>{cell}</td>" for cell in cells) + "</tr>"
 
 
 def _percent(share: float | None) -> str:
@@ -111,9 +111,10 @@ def _percent(share: float | None) -> str:
 
 
 def _trial(trial: Trial, is_best: bool, compare: Callable[[Example], str]) -> str:
-    chart = histogram(trial.histogram, trial.threshold, f"Pairs below {trial.histogram[0][0]:.2g} are not counted.")
+    note = f"Pairs below {trial.histogram[0][0]:.2g} are not counted."
+    chart = histogram(trial.histogram, trial.threshold, note, of="pairs of texts")
     shown = [border for border in trial.borders if border.threshold == trial.threshold or round(border.threshold * 20) % 2 == 0]
-    borders = "".join(_border(border, is_best and border.threshold == trial.threshold, compare) for border in shown)
+    borders = "".join(_border(border, border.threshold == trial.threshold, compare) for border in shown)
     fits = "no threshold fits" if trial.threshold is None else f"threshold {trial.threshold:.2f}"
     return (
         f'<details class="nd-cluster"{" open" if is_best else ""}><summary><span class="nd-key">{escape(trial.name)}</span> '
@@ -129,11 +130,15 @@ def _border(border: Border, is_open: bool, compare: Callable[[Example], str]) ->
             shares += f"; {_percent(border.precision)} of them are known"
     above = _side("Just above", border.above, is_open, compare)
     below = _side("Just below", border.below, is_open, compare)
-    none = "" if border.above or border.below else '<p class="nd-note">No pair is near this threshold.</p>'
+    none = "" if border.above or border.below else '<p class="nd-note">There is no pair on either side.</p>'
     return (
         f'<details class="nd-member"{" open" if is_open else ""}><summary>Threshold {border.threshold:.2f} '
-        f'<span class="nd-badge">{border.pairs:,} pairs reach it{shares}</span></summary>{above}{below}{none}</details>'
+        f'<span class="nd-badge">{_pairs(border.pairs)} it{shares}</span></summary>{above}{below}{none}</details>'
     )
+
+
+def _pairs(count: int) -> str:
+    return f"{count:,} {'pair reaches' if count == 1 else 'pairs reach'}"
 
 
 def _side(name: str, examples: Sequence[Example], every: bool, compare: Callable[[Example], str]) -> str:

@@ -171,13 +171,11 @@ class _Pairs:
         bars = np.minimum(((similarities - LOWEST) / WIDTH + 1e-9).astype(np.int64), len(self._bars) - 1)
         self._bars += np.bincount(bars, minlength=len(self._bars))
         for threshold in GRID:
-            reach = similarities >= threshold
-            above = reach & (similarities < threshold + WIDTH)
-            below = ~reach & (similarities >= threshold - WIDTH)
-            self._reach[threshold] += int(reach.sum())
-            self._close[threshold] += int(above.sum() + below.sum())
+            above = similarities >= threshold
+            self._reach[threshold] += int(above.sum())
+            self._close[threshold] += int((np.abs(similarities - threshold) < WIDTH).sum())
             self._above[threshold] = _nearest(self._above[threshold], ids[above], similarities[above], threshold)
-            self._below[threshold] = _nearest(self._below[threshold], ids[below], similarities[below], threshold)
+            self._below[threshold] = _nearest(self._below[threshold], ids[~above], similarities[~above], threshold)
 
     def between(self, low: float, high: float) -> float | None:
         """The threshold between two similarities where the fewest pairs are on the border, ties nearest to the middle. Where none
@@ -236,5 +234,9 @@ class _Pairs:
 def _nearest(near: tuple[Any, Any], ids: Array, similarities: Array, threshold: float) -> tuple[Any, Any]:
     """Those of the pairs so far and of some more that are nearest to a threshold, the nearest first."""
     ids, similarities = np.concatenate((near[0], ids)), np.concatenate((near[1], similarities))
-    order = np.argsort(np.abs(similarities - threshold), kind="stable")[:CONSIDERED]
+    distances = np.abs(similarities - threshold)
+    if len(distances) > CONSIDERED:
+        few = np.sort(np.argpartition(distances, CONSIDERED)[:CONSIDERED])
+        ids, similarities, distances = ids[few], similarities[few], distances[few]
+    order = np.argsort(distances, kind="stable")
     return ids[order], similarities[order]
