@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -32,6 +33,9 @@ SHOWN, CONSIDERED = 3, 40
 
 EDITED, UNLIKE = 300, 20_000
 """Copies that are edited, and pairs of unlike texts that are drawn."""
+
+APART = 30
+"""From this many families on there are unlike texts, however large one of them is."""
 
 EXACT_BYTES = 1024
 """Up to this size of a text exact values are worth their room: similarities are then those measured here. A signature has 256."""
@@ -79,7 +83,8 @@ def edited(text: str, other: str, rng: random.Random) -> str:
 
 
 def _unlike(rows: Sequence[Row], rng: random.Random) -> list[tuple[int, int]]:
-    """Pairs of texts of different families. Of each family only one text is drawn, so that large families count once."""
+    """Pairs of texts of different families. Of each family only one text is drawn, so that large families count once. Where most
+    texts are of one family, this is a template, and all texts are drawn from."""
     leaders = list(range(len(rows)))
 
     def leader(place: int) -> int:
@@ -93,9 +98,10 @@ def _unlike(rows: Sequence[Row], rng: random.Random) -> list[tuple[int, int]]:
         for ids, _ in jaccard_pieces(sets_of(texts, rules), threshold, limits.PAIRS_WANTED):
             for a, b in ids.tolist():
                 leaders[leader(b)] = leader(a)
-    apart = [place for place in range(len(rows)) if leaders[place] == place]
-    if len(apart) < 2:
-        return []
+    sizes = Counter(map(leader, range(len(rows))))
+    apart = sorted(sizes)
+    if len(apart) < APART and max(sizes.values()) > len(rows) / 2:
+        apart = list(range(len(rows)))
     most = len(apart) * (len(apart) - 1) // 2
     if most <= UNLIKE:
         return [(a, b) for i, a in enumerate(apart) for b in apart[i + 1 :]]

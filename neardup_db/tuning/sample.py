@@ -12,8 +12,9 @@ from ..text import TextRules
 from ..values import Key
 
 _SMALLEST = BottomK(k=1)
-_ALIKE_MOST = 50
-"""Texts of one rank that are kept: thousands of copies tell no more."""
+_ALIKE_MOST, _COUNTERS = 50, 1 << 20
+"""Texts that get one rank, and counters of them: of thousands of copies the others get ranks of their own, and so stay by their
+share of all texts instead of all or none."""
 
 
 class Row(NamedTuple):
@@ -36,10 +37,13 @@ class Sample:
         self.count = self.empty = 0
         self._size, self._wanted = size, wanted
         self._rules = TextRules.chars(shingle=5, hash_seed=seed)
+        self._first = seed << 40 & (1 << 62) - 1
+        """Of the numbers that give ranks of their own."""
         self._batch: list[tuple[Key, str]] = []
         self._batch_size = 0
         self._rows: list[Row] = []
         self._rows_size = 0
+        self._alike = np.zeros(_COUNTERS, np.int64)
         self._highest = 1 << 64
         """The highest rank that may still be kept."""
 
@@ -59,13 +63,18 @@ class Sample:
     def _take(self) -> None:
         batch, self._batch, self._batch_size = self._batch, [], 0
         values = _SMALLEST.values([text for _, text in batch], self._rules).values
-        ranks = iter(_mixed([value for value in values if value is not None]).tolist())
+        hashes = np.frombuffer(b"".join(value for value in values if value is not None), "<u8")
+        numbers = np.arange(len(hashes), dtype=np.uint64) + np.uint64(self._first + self.count)
+        ranks, others = iter(_mixed(hashes).tolist()), iter(_mixed(numbers).tolist())
         for (key, text), value in zip(batch, values, strict=True):
             self.count += 1
             if value is None:
                 self.empty += 1
                 continue
-            rank = next(ranks)
+            rank, other = next(ranks), next(others)
+            self._alike[rank % _COUNTERS] += 1
+            if self._alike[rank % _COUNTERS] > _ALIKE_MOST + 4 * self.count // _COUNTERS:
+                rank = other
             rank = self._wanted.get(key, rank)
             if rank <= self._highest:
                 self._rows.append(Row(rank, self.count, key, text))
@@ -81,11 +90,8 @@ class Sample:
         """Keep the lowest ranks."""
         self._rows.sort()
         kept: list[Row] = []
-        size = alike = 0
+        size = 0
         for row in self._rows:
-            alike = alike + 1 if kept and kept[-1].rank == row.rank else 0
-            if alike >= _ALIKE_MOST and row.rank >= 0:
-                continue
             if len(kept) > 1 and not self._fits(len(kept) + 1, size + len(row.text)):
                 break
             kept.append(row)
@@ -93,9 +99,9 @@ class Sample:
         self._rows, self._rows_size, self._highest = kept, size, kept[-1].rank
 
 
-def _mixed(hashes: list[bytes]) -> Array:
-    """Hashes as numbers that do not follow their order: the smallest hash of a long text is smaller (splitmix64)."""
-    x = np.frombuffer(b"".join(hashes), "<u8").copy()
+def _mixed(numbers: Array) -> Array:
+    """Numbers that do not follow the order of those given: the smallest hash of a long text is smaller (splitmix64)."""
+    x = numbers.astype(np.uint64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
         x ^= x >> np.uint64(shift)
         x *= np.uint64(factor)
