@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from .errors import (
     BusyError,
     ClosedError,
@@ -28,7 +30,6 @@ from .native import lib, text_of
 from .schemes import BinaryCode, BitSampling, BottomK, MinHash, SimHash
 from .store.database.open import extension_path, load
 from .text import TextRules
-from .tuning import Tuning, tune
 from .values import (
     AddReport,
     CheckReport,
@@ -43,6 +44,9 @@ from .values import (
     Stats,
 )
 
+if TYPE_CHECKING:
+    from .tuning import Tuning, tune
+
 __version__: str = text_of(lib.nd_version())
 
 __all__ = [
@@ -52,3 +56,12 @@ __all__ = [
     "ReadOnlyError", "ShortTextsWarning", "SimHash", "Skipped", "Stats", "TextRules", "Tuning", "__version__", "extension_path",
     "load", "tune",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """What few programs need, and what takes as long to import as a tenth of the package."""
+    if name not in ("Tuning", "tune"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import tuning
+
+    return getattr(tuning, name)
