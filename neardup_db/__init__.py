@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from .errors import (
     BusyError,
     ClosedError,
@@ -46,6 +48,9 @@ from .values import (
     SyncReport,
 )
 
+if TYPE_CHECKING:
+    from .tuning import Tuning, tune
+
 __version__: str = text_of(lib.nd_version())
 
 __all__ = [
@@ -53,6 +58,15 @@ __all__ = [
     "Cluster", "CorruptIndexError", "Count", "DiskFullError", "Document", "DuplicateKeyError", "Explanation", "FormatError",
     "Index", "Key",
     "KeyNotFoundError", "Match", "MatchExplanation", "MinHash", "MismatchError", "NearDupError", "Pair", "ParameterError",
-    "ReadOnlyError", "ShortTextsWarning", "SimHash", "Skipped", "Stats", "SyncReport",
-    "TextRules", "__version__", "extension_path", "load",
+    "ReadOnlyError", "ShortTextsWarning", "SimHash", "Skipped", "Stats", "SyncReport", "TextRules", "Tuning", "__version__",
+    "extension_path", "load", "tune",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """What few programs need, and what takes as long to import as a tenth of the package."""
+    if name not in ("Tuning", "tune"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import tuning
+
+    return getattr(tuning, name)

@@ -66,6 +66,7 @@ from .store.upkeep.rebuild import rebuild
 from .store.upkeep.repair import Repair
 from .store.writing.columns import Codes, Table, code_records
 from .store.writing.ingest import Ingest, IngestOptions
+from .store.writing.outcomes import OnOutcome, Outcome
 from .store.writing.window import change_window
 from .store.writing.writer import Writer
 from .text import TextRules
@@ -285,6 +286,7 @@ class Index(Reader):
         only_new: bool = False,
         commit_every: int | None = None,
         progress: Callable[[int], Any] | None = None,
+        on_outcome: OnOutcome | None = None,
     ) -> AddReport:
         """Store many documents: (key, text) pairs or mappings with the names of `add`'s arguments, from any iterable; or the rows
         of a data frame.
@@ -297,6 +299,14 @@ class Index(Reader):
         Large batches, sorted table writes, bounded memory. commit_every: a transaction for every so many records; None = one for
         all. on_error="skip": a wrong record is counted and left out. only_new: as `add_if_new` one by one, in order.
         progress: called now and then with the number of records taken so far, in the end with that of all.
+
+        on_outcome: called as `f(key, outcome, match)` for each record, in order, once the transaction that it belongs to is
+        committed. "added", "replaced": stored, with its best match among the earlier documents, None where it has none or
+        the index records no matches. "duplicate": refused by only_new, with the Match that it was refused for. "ignored":
+        if_exists="ignore", and the key was there; None. "skipped": wrong, with a Skipped instead of a match; the key is None
+        where there is none. In a transaction of the caller's the calls come at the end of each part, and hold if that
+        transaction commits. They wait in memory for the commit, so give commit_every for millions. The function may use the
+        index. What it raises ends `add_many`, and what was committed stays.
 
         The iterable, and `progress`, may use the index: a question sees every record yielded before, a write stands between two
         records. The report names the first records that were left out.
@@ -312,13 +322,13 @@ class Index(Reader):
         """
         if is_arrow(records):
             with Table(records, key, text, group, metadata) as table:
-                return self._ingest("text", table, if_exists, on_error, only_new, commit_every, progress)
+                return self._ingest("text", table, if_exists, on_error, only_new, commit_every, progress, on_outcome)
         records = check_many("records", records, "give pairs (key, text), mappings, or a table that Arrow reads")
         for name, column in (("key", key), ("text", text), ("group", group), ("metadata", metadata)):
             if column is not None:
                 what = f"{name}={quoted(column)} names a column of a data frame"
                 raise ParameterError(f"{what}, and records is none: leave {name}= out")
-        return self._ingest("text", records, if_exists, on_error, only_new, commit_every, progress)
+        return self._ingest("text", records, if_exists, on_error, only_new, commit_every, progress, on_outcome)
 
     def add_codes(
         self,
@@ -333,6 +343,7 @@ class Index(Reader):
         only_new: bool = False,
         commit_every: int | None = None,
         progress: Callable[[int], Any] | None = None,
+        on_outcome: OnOutcome | None = None,
     ) -> AddReport:
         """`add_many` for codes: keys and codes (for example the rows of a `uint8[n, bits // 8]`) of the same length.
 
@@ -350,7 +361,7 @@ class Index(Reader):
         check_many("codes", codes)
         rows = self._looked_at().scheme.code_rows(codes)
         records = code_records(keys, rows, {"metadata": metadata, "group": group, "expires_at": expires_at})
-        return self._ingest("code", records, if_exists, on_error, only_new, commit_every, progress)
+        return self._ingest("code", records, if_exists, on_error, only_new, commit_every, progress, on_outcome)
 
     def import_fingerprints(
         self,
@@ -360,6 +371,7 @@ class Index(Reader):
         on_error: OnError = "raise",
         commit_every: int | None = None,
         progress: Callable[[int], Any] | None = None,
+        on_outcome: OnOutcome | None = None,
     ) -> AddReport:
         """`add_many` for documents whose fingerprints were computed elsewhere: by `export_fingerprints` of another index, by
         `neardup_db.spark`, or by `neardup_db.fingerprint_files.fingerprint_table`.
@@ -392,7 +404,8 @@ class Index(Reader):
             )
         files = FingerprintFiles(paths)
         files.require(store.scheme, store.rules)
-        return self._ingest("value", files.records(), if_exists, on_error, False, commit_every, progress, files.require)
+        records = files.records()
+        return self._ingest("value", records, if_exists, on_error, False, commit_every, progress, on_outcome, files.require)
 
     def merge(
         self,
@@ -443,6 +456,7 @@ class Index(Reader):
         only_new: bool,
         commit_every: int | None,
         progress: Callable[[int], Any] | None,
+        on_outcome: OnOutcome | None,
         require: Callable[[Scheme, TextRules], None] | None = None,
     ) -> AddReport:
         check_if_exists(if_exists)
@@ -450,8 +464,9 @@ class Index(Reader):
         if commit_every is not None:
             commit_every = check_integer("commit_every", commit_every, 1)
         check_callable("progress", progress)
+        check_callable("on_outcome", on_outcome)
         self._looked_at()
-        options = IngestOptions(content, if_exists, on_error, bool(only_new), commit_every, progress, require)
+        options = IngestOptions(content, if_exists, on_error, bool(only_new), commit_every, progress, on_outcome, require)
         with self._store.db.large_cache():
             ingest = Ingest(self._store, self._readers.own.documents, self._writer, options)
             report = ingest.run(records)
@@ -820,7 +835,7 @@ class Index(Reader):
             yield db
 
     def _write(
-        self, make: Callable[[Store], Sketch], record: Record, write: Callable[..., tuple[str, list[Match]]]
+        self, make: Callable[[Store], Sketch], record: Record, write: Callable[..., tuple[Outcome, list[Match]]]
     ) -> list[Match]:
         """Write a record with its sketch, which is made outside the transaction, and again inside if a rebuild came between."""
         sketch, store = self._sketched(make), self._store

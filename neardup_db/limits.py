@@ -158,6 +158,14 @@ CHECKED_VALUES = 5000
 CHECKED_TEXTS = 500
 """Stored texts that `check` fingerprints together."""
 
+# ---- choosing rules ----------------------------------------------------------------------------------------------------------
+
+TUNED_BATCH, TUNED_BYTES = 1024, 32 << 20
+"""Texts that `tune` looks at together, and characters of those that it keeps."""
+
+TUNED_WORK = 3 * 10**9
+"""Texts that `tune` compares, times their characters, at most: some seconds for each rules that it tries."""
+
 # ---- SQLite ----------------------------------------------------------------------------------------------------------------
 
 CACHE_KIB, CACHE_KIB_MOST = 6 << 10, 16 << 10

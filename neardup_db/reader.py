@@ -33,6 +33,7 @@ from .parameters import (
 from .schemes.base import Scheme
 from .schemes.codes import Code
 from .store.asking import statistics
+from .store.asking.containing import containers
 from .store.asking.documents import EVER
 from .store.asking.explain import explain_pair, explain_query
 from .store.asking.joins import Joins, ranges, ranges_with, set_blocks
@@ -324,12 +325,25 @@ class Reader:
             with reader.store.reading():
                 return _matches_of(reader, key, question)
 
-    def pairs(self, threshold: float | None = None) -> Iterator[Pair]:
+    def pairs(self, threshold: float | None = None, *, measure: Measure | None = None) -> Iterator[Pair]:
         """All pairs of near-duplicates, lazily, but those that were dismissed; `key_a` is the earlier document.
 
         The candidate table is joined with itself a range of documents at a time; each range sees one state of the index.
+
+        measure="containment": all pairs in which the document `key_b` contains the document `key_a`, with the share and the
+        threshold of `query`; two that contain each other are two pairs. Each document is a query, so an index of
+        `MinHash(exact=True)` reads all documents once for each of them: take one of `BottomK(containment=True)` for more than
+        some thousands. Others raise ParameterError.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash(exact=True)) as index:
+        ...     fox = index.add("fox", "the quick brown fox jumps")
+        ...     day = index.add("day", "the quick brown fox jumps over the lazy dog every day")
+        ...     list(index.pairs(measure="containment"))
+        [Pair(key_a='fox', key_b='day', similarity=1.0, distance=None)]
         """
-        return self._pairs(self._begin_pairs(threshold, None), threshold, None)
+        measure = check_measure(measure)
+        return self._pairs(self._begin_pairs(threshold, None, measure), threshold, None, measure)
 
     def pairs_with(self, other: Reader, threshold: float | None = None) -> Iterator[Pair]:
         """All pairs of a document of this index and one of another, whose key is `key_b`, lazily, in groups of the same name.
@@ -341,12 +355,15 @@ class Reader:
             raise ParameterError(f"other={quoted(other)}: give another Index")
         return self._pairs(self._begin_pairs(threshold, other), threshold, other)
 
-    def _begin_pairs(self, threshold: float | None, other: Reader | None) -> tuple[SketchRules, SketchRules | None]:
+    def _begin_pairs(
+        self, threshold: float | None, other: Reader | None, measure: Measure | None = None
+    ) -> tuple[SketchRules, SketchRules | None]:
         """Scheme and rules of the index, and of the other one, as the files have them now. ParameterError for a question that
         cannot be asked."""
         with self._readers.reading() as reader:
             mine = reader.store.sketch_rules
-            mine.scheme.query_bounds(threshold, None)
+            bounds = mine.scheme.query_bounds if measure is None else mine.scheme.containment_bounds
+            bounds(threshold, None)
         if other is None:
             return mine, None
         with other._readers.reading() as reader:
@@ -355,26 +372,37 @@ class Reader:
         return mine, theirs
 
     def _pairs(
-        self, begun: tuple[SketchRules, SketchRules | None], threshold: float | None, other: Reader | None
+        self,
+        begun: tuple[SketchRules, SketchRules | None],
+        threshold: float | None,
+        other: Reader | None,
+        measure: Measure | None = None,
     ) -> Iterator[Pair]:
         """The pairs. The listing begins again where the index is rebuilt before the first pair."""
         listed = False
         while True:
             try:
-                for pairs in self._parts(*begun, threshold, other):
+                for pairs in self._parts(*begun, threshold, other, measure):
                     for pair in pairs.documents():
                         listed = True
                         yield Pair(pair.a.key, pair.b.key, pair.similarity, pair.distance)
                 return
             except MismatchError:
-                if listed or (now := self._begin_pairs(threshold, other)) == begun:
+                if listed or (now := self._begin_pairs(threshold, other, measure)) == begun:
                     raise
                 begun = now
 
     def _parts(
-        self, mine: SketchRules, theirs: SketchRules | None, threshold: float | None, other: Reader | None
+        self,
+        mine: SketchRules,
+        theirs: SketchRules | None,
+        threshold: float | None,
+        other: Reader | None,
+        measure: Measure | None,
     ) -> Iterator[Any]:
         joins = partial(self._joins, mine)
+        if measure is not None:
+            return containers(joins, threshold, clock.now_ms)
         if other is not None and theirs is not None:
             return ranges_with(joins, partial(other._joins, theirs), threshold, clock.now_ms)
         return (set_blocks if mine.scheme.is_set else ranges)(joins, threshold, clock.now_ms)

@@ -33,8 +33,8 @@ def columns(results: Iterable[Any], kind: Kind | None = None) -> Columns:
     attributes; metadata as JSON).
 
     Similarities are float64, counts int64 and times datetime64[ms] in UTC; keys, texts and what may be missing are lists with
-    None. kind: Match, Pair, Cluster or Document, so that an empty result has its columns too. Raises ParameterError for
-    anything else, and for results of different kinds.
+    None. kind: Match, Pair, Cluster or Document. An empty result does not tell, and has the columns of Match without it. Raises
+    ParameterError for anything else, and for results of different kinds.
 
     >>> from neardup_db import Match
     >>> from neardup_db.tables import columns
@@ -45,9 +45,7 @@ def columns(results: Iterable[Any], kind: Kind | None = None) -> Columns:
     if rows and all(isinstance(row, list) for row in rows):
         inner = columns([match for matches in rows for match in matches], kind or Match)
         return {"query": np.repeat(np.arange(len(rows)), [len(matches) for matches in rows]), **inner}
-    kinds = {type(row) for row in rows} | ({kind} if kind is not None else set())
-    if not kinds:
-        return {}
+    kinds = {type(row) for row in rows} | ({kind} if kind is not None else set()) or {Match}
     if len(kinds) > 1 or not kinds <= set(_KINDS):
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise ParameterError(f"results are of {names}: give results of one kind, Match, Pair, Cluster or Document")

@@ -510,6 +510,8 @@ class Player:
         counts: Counter[str] = Counter()
         waiting: list[Any] = []
         taken, failed, called = 0, False, 0
+        outcomes: list[tuple[Any, str, list[Any]]] = []
+        told: list[tuple[Any, str, Any]] = []
         complete = before
         times = {number: CLOCK.now + number for number in {one[3] for one in records} - {None}}
 
@@ -528,6 +530,7 @@ class Player:
                     outcome, found = "", []
                 counts[outcome] += 1
                 counts["found"] += bool(found)
+                outcomes.append((key, {"matched": "duplicate", "": "skipped"}.get(outcome, outcome), found))
                 taken += not failed
                 if commit_every is not None and taken % commit_every == 0:
                     complete = state.copy()
@@ -554,6 +557,7 @@ class Player:
                 do(reports[called])
 
         more = {"if_exists": if_exists, "on_error": on_error, "only_new": only_new, "commit_every": commit_every}
+        more["on_outcome"] = lambda *outcome: told.append(outcome)
         raised = False
         self.loading = who if inside or reports else outer
         try:
@@ -564,13 +568,20 @@ class Player:
             self.loading = outer
         settle()
         self.same("add_many", "raised" if raised else "done", "raised" if failed else "done")
+        committed = len(outcomes) if not failed else 0 if commit_every is None else taken // commit_every * commit_every
+        self.same("outcomes", [one[:2] for one in told], [one[:2] for one in outcomes[:committed]])
+        plain = not inside and not reports and all(one[3] is None or one[3] > 0 for one in records)
+        for (key, _, match), (_, outcome, found) in zip(told, outcomes, strict=False):
+            if plain and outcome != "skipped":
+                answer = match and (match.key, match.similarity, match.distance)
+                self.same(f"match of {key!r}", answer, answer if answer in found else next(iter(found), None))
         if failed:
             state = self.view(who)
             state.entries, state.counter, state.dismissed = complete.entries, complete.counter, complete.dismissed
             return
         found = report.added, report.replaced, report.ignored, report.skipped
         self.same("report", found, tuple(counts[name] for name in ("added", "replaced", "ignored", "skipped")))
-        if not inside and not reports and all(one[3] is None or one[3] > 0 for one in records):
+        if plain:
             self.same("matched", report.matched, counts["found"])
 
     def _load(self, index: Index, given: Iterator[Any], times: dict[int, int], arrays: bool, **more: Any) -> Any:

@@ -105,9 +105,13 @@ def test_days_that_share_urls_and_texts(example: Any, tmp_path: Path) -> None:
     for ago, records in ((1, first), (0, second)):
         path = day_file(tmp_path, ago, records)
         counts = example.keep_new(str(tmp_path / "crawl.db"), path)
-        new = []
+        new, like = [], []
         for number, row in enumerate(records):
-            if family(row) not in kept and row["id"] not in kept.values():
+            if row["id"] in kept.values():
+                continue
+            if family(row) in kept:
+                like.append(row["id"])
+            else:
                 kept[family(row)] = row["id"]
                 new.append(number)
         same = sum(row["id"] in kept.values() for number, row in enumerate(records) if number not in new)
@@ -115,6 +119,9 @@ def test_days_that_share_urls_and_texts(example: Any, tmp_path: Path) -> None:
         lines = path.read_text("utf-8").splitlines(keepends=True)
         assert written == [lines[number] for number in new]
         near = len(records) - len(new) - same
+        refused = [json.loads(line) for line in path.with_suffix(".refused.jsonl").read_text("utf-8").splitlines()]
+        assert [row["url"] for row in refused] == like
+        assert all(row["like"] in kept.values() and row["similarity"] >= 0.8 for row in refused)
         assert counts == {
             "day": path.stem, "read": 300, "new": len(new), "same_url": same, "near_duplicates": near, "expired": 0,
         }  # fmt: skip
@@ -161,8 +168,9 @@ DEATHS = {
     "before the commit": ("json.loads", 299),
     "after the commit": ("Index.get_many", 0),
     "while the lines are written": ("json.loads", 400),
-    "before they are on the disk": ("os.fsync", 0),
-    "before they are in place": ("os.replace", 0),
+    "before the refused ones are in place": ("os.replace", 0),
+    "before they are on the disk": ("os.fsync", 1),
+    "before they are in place": ("os.replace", 1),
     "before what is old goes": ("Index.expire", 0),
 }
 
@@ -170,7 +178,8 @@ DEATHS = {
 @pytest.mark.parametrize("place", DEATHS)
 @pytest.mark.parametrize("example", ["daily_crawl"], indirect=True)
 def test_a_day_that_was_killed_is_run_again(example: Any, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed anywhere, a day has its whole output or none; run again, counts, output and index are those of one that was not."""
+    """Killed anywhere, a day has its whole output or none; run again, counts, output and index are those of one that was not, and
+    the same lines are refused."""
     before, records = rows(90), rows(300)
     ends = []
     for name in ("whole", "killed"):
@@ -183,7 +192,9 @@ def test_a_day_that_was_killed_is_run_again(example: Any, place: str, tmp_path: 
             monkeypatch.setenv("PYTHONPATH", str(EXAMPLES))
             run(sys.executable, "-c", DIE, *DEATHS[place], index, path, folder=folder, status=-signal.SIGKILL)
             assert not unique.exists() or unique.read_bytes() == ends[0][1]
-        ends.append((example.keep_new(str(index), path), unique.read_bytes(), crawled(index)))
+        counts = example.keep_new(str(index), path)
+        refused = path.with_suffix(".refused.jsonl").read_text("utf-8").splitlines()
+        ends.append((counts, unique.read_bytes(), crawled(index), [json.loads(line)["url"] for line in refused]))
         assert example.keep_new(str(index), path) == ends[-1][0]
         assert sorted(one.name for one in folder.glob("*.part")) == []
     assert ends[0] == ends[1]

@@ -26,6 +26,7 @@ LAYERS = (
     ("store.upkeep",),
     ("reader",),
     ("index", "show.report"),
+    ("tuning", "show.tuning"),
     ("", "demo", "frames"),
     ("cli", "datasette", "spark"),
 )
@@ -33,7 +34,9 @@ LAYERS = (
 "" is the package itself, which gives out the public names."""
 
 LATE = {
+    ("", "tuning"): "only `tune` needs it",
     ("cli.serve", "datasette"): "Datasette is an extra: only `neardup serve` needs it",
+    ("tuning.results", "show"): "the page of a result is made when it is asked for",
     ("values", "show"): "the HTML of a value is made when a notebook asks for it; values know of no page",
 }
 """Imports inside functions, with the reason; they may run upwards."""

@@ -29,7 +29,7 @@ NEVER = ("asyncio", "hashlib", "importlib.resources", "numpy", "rich", "sqlite3"
 @pytest.mark.parametrize(
     ("code", "late"),
     [
-        (IMPORT, (*NEVER, "click", "pathlib", "subprocess", "urllib.parse")),
+        (IMPORT, (*NEVER, "neardup_db.tuning", "click", "pathlib", "subprocess", "urllib.parse")),
         (ONE_TEXT, (*NEVER, "click", "pathlib", "subprocess", "urllib.parse")),
         (HELP, (*NEVER, "csv", "neardup_db.cli.add", "neardup_db.cli.look", "neardup_db.cli.inputs.records")),
         (QUERY, ("asyncio", "neardup_db.cli.screen", "rich")),

@@ -67,11 +67,12 @@ def test_libraries_take_documents(library: str) -> None:
 
 
 def test_columns_have_types_that_need_no_guess() -> None:
-    """float64, int64, datetime64[ms]; an empty result has no columns, or those of the kind that is named."""
+    """float64, int64, datetime64[ms]; an empty result has the columns of the kind that is named, or of matches."""
     table = columns([DOCUMENT])
     assert (table["added_at"].dtype, table["times_seen"].dtype) == (np.dtype("datetime64[ms]"), np.dtype(np.int64))
     assert columns(MATCHES)["similarity"].dtype == np.float64 and columns(CLUSTERS)["cluster"].dtype == np.int64
-    assert columns([]) == {} and list(columns([], Pair)) == ["key_a", "key_b", "similarity", "distance"]
+    assert list(columns([])) == ["key", "similarity", "distance"] and columns([])["similarity"].dtype == np.float64
+    assert list(columns([], Pair)) == ["key_a", "key_b", "similarity", "distance"]
     assert list(columns([[]])) == ["query", "key", "similarity", "distance"]
     assert list(columns([], Cluster)) == ["cluster", "size", "representative", "key"] and list(columns([], Document))[0] == "key"
 

@@ -16,7 +16,7 @@ from ..schemes import MinHash
 from ..values import AddReport
 from .command import command
 from .feed import feed, warnings_as_notes
-from .inputs.opening import open_source
+from .inputs.opening import open_source, paths_named
 from .inputs.records import InputRecord
 from .inputs.source import Source
 from .options import (
@@ -34,8 +34,9 @@ from .options import (
     text_options,
     text_rules,
 )
+from .outcomes import OutcomeFile, outcome_file
 from .output import add_afterword, counted, emit, emit_json, note_problems, plain
-from .outputs import room_in
+from .outputs import check_apart, room_in
 from .screen import Meter
 from .wording import about
 
@@ -61,6 +62,13 @@ COMMIT_EVERY = 50_000
     "--commit-every", type=click.IntRange(min=1), help="Records in a transaction.  [default: 50,000, or 64 MB of text if fewer]"
 )
 @click.option("--one-transaction", is_flag=True, help="Add all records or none.")
+@click.option(
+    "--outcomes",
+    type=click.Path(path_type=Path, allow_dash=True),
+    metavar="FILE",
+    help="Write what became of each record to this new file of JSON lines (.gz, .zst: packed).",
+)
+@click.option("--force", is_flag=True, help="Replace the file of --outcomes if it exists.")
 @input_options
 @json_option
 def add(index_path: Path, sources: tuple[Path, ...], as_json: bool, **options: Any) -> None:
@@ -76,20 +84,29 @@ def add(index_path: Path, sources: tuple[Path, ...], as_json: bool, **options: A
     is adding another file of the same name: give that file another name with --source. After an error or Ctrl-C, add --if-exists
     ignore to go on with the records that are not in the index yet.
 
+    --outcomes FILE has a line for each record, in order: key, outcome (added, replaced, ignored, duplicate, skipped), match,
+    similarity and distance (of a duplicate what it was refused for, else its best match), reason (of a skipped one), file, line.
+    After an error it has the records that are committed.
+
     \b
     neardup add articles.db articles.jsonl
     neardup add articles.db more.csv --text-field body --id-field url --if-exists replace --metadata
     neardup add names.db names.csv --tokens chars --shingle 3 --threshold 0.7 --store-text
     neardup add crawl.db 2025/part-0.jsonl --source 2025/part-0
+    neardup add crawl.db monday.jsonl --only-new --outcomes monday.outcomes.jsonl
     neardup add crawl.db shards --glob '*.jsonl.gz' --on-error skip --commit-every 10000
     """
     started = time.monotonic()
     scheme, rules, reading = scheme_of(options), text_rules(options), read_options(options, options["key_type"])
     lifetime_s = parse_duration("--expires-in", options["expires_in"]) if options["expires_in"] else None
+    path, force = options["outcomes"], options["force"]
+    outcomes = None if path is None else outcome_file(path, force, index_path, paths_named(sources))
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="neardup-")))
         with room_in(folder.parent, "name a folder for temporary files on another one with the variable TMPDIR"):
             opened = open_source(sources, replace(reading, other_fields=None if options["metadata"] else ()), folder)
+        if path is not None:
+            check_apart(path, opened.files)
         known: dict[str, Any] = {"store_text": True} if options["store_text"] else {}
         if options["no_record_matches"]:
             known["record_matches"] = False
@@ -100,13 +117,20 @@ def add(index_path: Path, sources: tuple[Path, ...], as_json: bool, **options: A
         index = stack.enter_context(Index(index_path, scheme, text=rules, name=options["name"], **known))
         stack.enter_context(warnings_as_notes())
         meter = stack.enter_context(Meter("Add", opened.size_bytes))
-        report, wordless = _add(index, opened, meter, options, lifetime_s)
+        if outcomes is not None:
+            stack.enter_context(outcomes.writing())
+        report, wordless = _add(index, opened, meter, options, lifetime_s, outcomes)
     seconds = time.monotonic() - started
     _report(report, wordless, opened, meter.records, seconds, as_json)
 
 
 def _add(
-    index: Index, source: Source, meter: Meter, options: dict[str, Any], lifetime_s: float | None
+    index: Index,
+    source: Source,
+    meter: Meter,
+    options: dict[str, Any],
+    lifetime_s: float | None,
+    outcomes: OutcomeFile | None,
 ) -> tuple[AddReport, int]:
     """Adds the records; returns the report, and how many of the new documents have no word."""
     common: dict[str, Any] = {}
@@ -125,11 +149,19 @@ def _add(
     choices["on_error"] = source.options.on_error
     choices["exactly"] = options["commit_every"] is not None
     choices["commit_every"] = options["commit_every"] or COMMIT_EVERY
+    if outcomes is not None:
+        choices["records"], choices["on_outcome"] = outcomes.reading(source), outcomes.note
     newest = index.connection.execute(f"SELECT coalesce(max(id), 0) FROM {index.name}_document").get
     ended: list[int] = []
+
+    def committed(records: int) -> None:
+        ended.append(records)
+        if outcomes is not None:
+            outcomes.write(0 if options["one_transaction"] else records)
+
     try:
         with index.transaction() if options["one_transaction"] else contextlib.nullcontext():
-            report = feed(index, source, meter, arguments, committed=ended.append, **choices)
+            report = feed(index, source, meter, arguments, committed=committed, **choices)
     except BaseException as error:
         add_afterword(error, _how_to_go_on(0 if options["one_transaction"] else sum(ended), options["if_exists"]))
         raise

@@ -37,6 +37,7 @@ COMMANDS = {
     "explain": ("explain", "Show how a query runs, or why two documents match."),
     "report": ("report", "Write INDEX as one HTML report, or its charts as SVG."),
     "serve": ("serve", "Show INDEX in a browser: clusters, what differs in them, a search box and charts."),
+    "tune": ("tune", "Find which text rules and which threshold suit the texts of IN."),
     "curve": ("plot", "Show which share of similar pairs is found."),
     "check": ("change", "Check that INDEX is in order."),
     "expire": ("change", "Remove expired documents."),

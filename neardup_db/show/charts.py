@@ -73,17 +73,17 @@ class Chart:
         )
 
 
-def histogram(bins: Sequence[Bin], threshold: float | None = None, note: str = "") -> Chart:
-    """Matches by similarity, with the index's threshold; `bins` (low, high, matches) lie side by side.
+def histogram(bins: Sequence[Bin], threshold: float | None = None, note: str = "", of: str = "matches") -> Chart:
+    """Matches by similarity, with the index's threshold; `bins` (low, high, matches) lie side by side. of: what else they count.
 
     >>> from neardup_db.show.charts import histogram
     >>> histogram([(0.8, 0.9, 3), (0.9, 1.0, 7)], threshold=0.8).drawing.count("<rect")
     2
     """
-    title = "Similarity of matches"
+    title = f"Similarity of {of}"
     total = sum(count for _, _, count in bins)
     if not total:
-        return Chart(title, "No matches are recorded.", note)
+        return Chart(title, "No matches are recorded." if of == "matches" else f"There are no {of}.", note)
     low, high = bins[0][0], bins[-1][1]
     scale = _Scale(low, high, max(count for _, _, count in bins))
     drawn = [scale.grid(), "".join(scale.bar(begin, end, count, f"{begin:.3g} to {end:.3g}") for begin, end, count in bins)]
@@ -91,9 +91,9 @@ def histogram(bins: Sequence[Bin], threshold: float | None = None, note: str = "
     if threshold is not None and low <= threshold <= high:
         drawn.append(scale.upright(threshold, f"threshold {threshold:.3g}"))
     middle = next(begin for begin, _, _ in reversed(bins) if sum(count for at, _, count in bins if at >= begin) * 2 >= total)
-    text = f"{total:,} matches with a similarity of {low:.3g} to {high:.3g}; half of them have {middle:.3g} or more."
+    text = f"{total:,} {of} with a similarity of {low:.3g} to {high:.3g}; half of them have {middle:.3g} or more."
     table = _table(
-        ("similarity", "matches"), [(f"{begin:.3g} to {end:.3g}", f"{count:,}") for begin, end, count in bins if count]
+        ("similarity", of), [(f"{begin:.3g} to {end:.3g}", f"{count:,}") for begin, end, count in bins if count]
     )
     return Chart(title, text, note, _drawing(drawn, "similarity"), table)
 

@@ -37,6 +37,7 @@ html:has(> .nd-page) { color-scheme: light dark; background: var(--nd-page); }
 .nd-figures dt { color: var(--nd-quiet); font-size: .875rem; }
 .nd-figures dd { margin: 0; font-size: 1.3rem; font-weight: 600; font-variant-numeric: tabular-nums; }
 .nd-charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 25rem), 1fr)); gap: 1rem; }
+.nd-charts > :only-child { max-width: 34rem; }
 .nd-chart { margin: 0; padding: .8rem; background: var(--nd-card); border: 1px solid var(--nd-line); border-radius: .5rem;
   min-width: 0; }
 .nd-chart figcaption { font-weight: 600; margin-bottom: .3rem; }
@@ -48,6 +49,7 @@ html:has(> .nd-page) { color-scheme: light dark; background: var(--nd-page); }
 .nd-table th, .nd-table td { text-align: left; vertical-align: top; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid
   var(--nd-line); }
 .nd-table thead th { overflow-wrap: normal; }
+.nd-table .nd-name, .nd-table .nd-number { white-space: nowrap; }
 .nd-table .nd-number { text-align: right; }
 .nd-shingles { display: flex; flex-wrap: wrap; gap: .3rem .5rem; list-style: none; padding: 0; margin: .4rem 0; }
 .nd-shingles > li > * { border: 1px solid var(--nd-line); border-radius: .3rem; padding: 0 .4rem; text-decoration: none;
@@ -55,6 +57,7 @@ html:has(> .nd-page) { color-scheme: light dark; background: var(--nd-page); }
 .nd-shingles del, .nd-diff del { background: var(--nd-del); color: var(--nd-del-text); }
 .nd-shingles ins, .nd-diff ins { background: var(--nd-ins); color: var(--nd-ins-text); }
 .nd-scroll { overflow-x: auto; }
+.nd-advice { border-left: .25rem solid var(--nd-link); padding: .2rem 0 .2rem .8rem; }
 .nd-cluster { border: 1px solid var(--nd-line); border-radius: .5rem; margin: .6rem 0; }
 .nd-cluster > summary { padding: .55rem .8rem; background: var(--nd-card); border-radius: .5rem; }
 .nd-cluster > :not(summary) { margin-left: .8rem; margin-right: .8rem; }

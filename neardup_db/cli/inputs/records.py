@@ -148,6 +148,7 @@ class RecordSource:
         self._decode = self._from_utf8 if options.encoding == UTF8 else self._from_other
         self._id_fields = ("id", "key") if options.id_field is None else (options.id_field,)
         self._states: dict[Path, tuple[int, int]] = {}
+        self.on_left_out: Callable[[Problem], object] = lambda problem: None
         self._require_fitting()
         self._start()
 
@@ -457,6 +458,7 @@ class RecordSource:
             raise error
         self.skipped += 1
         self.keep(error.problem)
+        self.on_left_out(error.problem)
 
 
 _JSON = json.JSONDecoder()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -15,7 +15,8 @@ class Source(Protocol):
 
     name: in messages; format: one of FORMATS, or "folder" for a folder of texts; files: read one after another. `skipped`,
     `problems` and `replaced` are of the last iteration: how many records were left out because of an error, the first
-    MOST_PROBLEMS of them with the reasons, and how many held invalid text, read as U+FFFD.
+    MOST_PROBLEMS of them with the reasons, and how many held invalid text, read as U+FFFD. `on_left_out` is called with each one
+    left out, where it would have come; of a table some rows earlier.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Source(Protocol):
     skipped: int
     problems: list[Problem]
     replaced: int
+    on_left_out: Callable[[Problem], object]
 
     def __iter__(self) -> Iterator[InputRecord]: ...
 

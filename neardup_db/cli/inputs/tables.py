@@ -68,6 +68,7 @@ class TableSource:
         self.size_bytes = sum(file.stat().st_size for file in self.files)
         self._states: dict[Path, tuple[int, int]] = {}
         self._counts: dict[Path, list[int]] = {file: [] for file in self.files}
+        self.on_left_out: Callable[[Problem], object] = lambda problem: None
         self._start()
         self.schema = self._common_schema()
         self._texts = [self._column(field, _is_text, "strings", "--text-field") for field in options.text_fields]
@@ -347,6 +348,7 @@ class TableSource:
         self.left_out.append(rows.place + i)
         self.skipped += 1
         self.keep(problem)
+        self.on_left_out(problem)
 
     def problem(self, record: InputRecord, reason: str) -> Problem:
         """The Problem of a row that was read but cannot be used."""

@@ -225,6 +225,11 @@ class Documents:
         sql = self.store.sql("SELECT value, value_hash FROM {index}_fingerprint WHERE id = ?")
         return self.sound(fingerprint_id, self.db.row(sql, (fingerprint_id,)))
 
+    def group_of(self, fingerprint_id: int) -> int:
+        """The number of a fingerprint's group."""
+        number: int = self.db.value(self.store.sql("SELECT group_id FROM {index}_fingerprint WHERE id = ?"), (fingerprint_id,))
+        return self.require_numbers([number])[0]
+
     def sound(self, fingerprint_id: int, row: tuple[Any, ...] | None) -> bytes:
         """The value of (value, value_hash), if it is the one that was written."""
         if row is None or not self.is_sound(*row):

@@ -184,6 +184,10 @@ class Joins:
             members.setdefault(number, []).append(Member(*member))
         return members
 
+    def members_of(self, fingerprint_id: int, now: int) -> list[Member]:
+        """The visible documents of a fingerprint, in the order of insertion."""
+        return self._members([(fingerprint_id, fingerprint_id)], now).get(fingerprint_id, [])
+
     # ---- with another index ------------------------------------------------------------------------------------------
 
     def _page(self, after: int, size: int, now: int) -> tuple[list[OtherFingerprint], dict[int, list[Member]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +19,7 @@ from ..layout.sketches import Sketches
 from ..layout.state import Store
 from .background import Background, Work
 from .columns import Codes, Row, Rows, Table, size_of
+from .outcomes import OnOutcome, Outcomes
 from .segment import Batch, Segment
 from .short_texts import TokenCounts
 from .stored import Stored, StoredRows
@@ -33,6 +34,7 @@ class IngestOptions:
     only_new: bool
     commit_every: int | None
     progress: Callable[[int], Any] | None
+    on_outcome: OnOutcome | None = None
     require: Callable[..., None] | None = None
     """Refuses a scheme and text rules that the records are not of; called inside the transaction."""
     takes_over: bool = False
@@ -56,6 +58,7 @@ class Ingest:
         self.wrong: list[Skipped] = []
         self.refused: list[Skipped] = []
         """The first records that were left out, as they were read and as they were written: that runs behind, in its thread."""
+        self.outcomes = None if options.on_outcome is None else Outcomes(options.on_outcome)
         self.token_counts = TokenCounts()
         self.taken = 0
         self.reported = 0
@@ -163,7 +166,9 @@ class Ingest:
             if self.options.on_error != "skip":
                 raise type(error)(f"record {number}: {error}") from error
             self._batch.skipped.append(number)
-            self._skip(number, None, error, self.wrong)
+            skipped = self._skip(number, _key_of(record), error, self.wrong)
+            if self.outcomes is not None:
+                self.outcomes.add_wrong(skipped)
 
     def _is_rebuilt(self) -> bool:
         """Whether the file has other settings than those by which records were checked; the store has the new ones afterwards.
@@ -174,10 +179,12 @@ class Ingest:
         with self._at_work(), self.store.reading():
             return self.store.epoch != epoch
 
-    def _skip(self, number: int, key: Key | None, why: NearDupError, problems: list[Skipped]) -> None:
+    def _skip(self, number: int, key: Key | None, why: NearDupError, problems: list[Skipped]) -> Skipped:
         self.counts["skipped"] += 1
+        skipped = Skipped(number, key, str(why))
         if len(problems) < MOST_PROBLEMS:
-            problems.append(Skipped(number, key, str(why)))
+            problems.append(skipped)
+        return skipped
 
     def _append(self, batch: Batch, record: Any) -> None:
         code = self.options.content == "code"
@@ -291,6 +298,8 @@ class Ingest:
                 transaction.__exit__(None, None, None)
             self._open = None
         self._left = self.options.commit_every
+        if self.outcomes is not None:  # not before: a commit that failed would make them lies
+            self.outcomes.tell()
 
     def _roll_back(self, *error: Any) -> None:
         """End the transaction after an error; may raise another error, the one that the caller is to see.
@@ -340,7 +349,16 @@ class Ingest:
         return self.store.sketch_texts(contents, evidence=evidence, to_file=not self.options.only_new)
 
     def _file(self) -> None:
-        self.counts["matched"] += self.segment.flush(clock.now_ms())
+        self._connect(clock.now_ms())
+
+    def _connect(self, now: int) -> None:
+        """File and connect what the segment holds."""
+        matched = self.segment.flush(now)
+        self.counts["matched"] += len(matched)
+        if self.outcomes is not None:
+            best = ((document_id, self.segment.best_match(document_id, now)) for document_id in matched)
+            self.outcomes.connect({document_id: match for document_id, match in best if match is not None})
+        self.segment.let_leave(now)
 
     def _take(self, batch: Batch, sketches: Sketches) -> None:
         """Write a batch: runs of records with new keys at once, and the others one by one between them."""
@@ -380,11 +398,12 @@ class Ingest:
     def _write_run(self, batch: Batch, sketches: Sketches, run: Sequence[int], now: int) -> None:
         if not run:
             return
-        if len(run) == len(batch):
-            self.segment.add(batch, sketches, now)
-        else:
-            self.segment.add(batch.some(run), sketches.some(run), now)
+        if len(run) < len(batch):
+            batch, sketches = batch.some(run), sketches.some(run)
+        first_id = self.segment.add(batch, sketches, now)
         self.counts["added"] += len(run)
+        if self.outcomes is not None:
+            self.outcomes.add_stored(batch.keys, first_id)
 
     def _write_one(self, batch: Batch, sketches: Sketches, i: int, now: int) -> None:
         record, sketch = batch.record(i), sketches.one(i)
@@ -392,7 +411,7 @@ class Ingest:
             proofs = self.store.scheme.evidence([record.text], self.store.rules) or [None]
             sketch = sketch._replace(evidence=proofs[0])
         if_exists = batch.if_exists.get(i, self.options.if_exists)
-        self.counts["matched"] += self.segment.flush(now)
+        self._connect(now)
         self.segment.end()
         try:
             if self.options.only_new:
@@ -402,8 +421,26 @@ class Ingest:
         except DuplicateKeyError as error:
             if self.options.on_error != "skip":
                 raise DuplicateKeyError(f"record {batch.number(i)}: {error}") from error
-            self._skip(batch.number(i), record.key, error, self.refused)
+            skipped = self._skip(batch.number(i), record.key, error, self.refused)
+            if self.outcomes is not None:
+                self.outcomes.add(record.key, "skipped", skipped)
             return
-        if outcome != "matched":
+        if outcome != "duplicate":
             self.counts[outcome] += 1
         self.counts["matched"] += bool(matches)
+        if self.outcomes is not None:
+            self.outcomes.add(record.key, outcome, matches[0] if matches else None)
+
+
+def _key_of(record: Any) -> Key | None:
+    """The key of a wrong record, None where it has none that can be used."""
+    if type(record) is Row:
+        key = record.rows.keys[record.place]
+    elif isinstance(record, Mapping):
+        key = record.get("key")
+    else:
+        key = record[0] if isinstance(record, (tuple, list)) and len(record) == 2 else None
+    try:
+        return check_key(key)
+    except NearDupError:
+        return None

@@ -10,10 +10,10 @@ from ... import limits
 from ...arrays import np
 from ...errors import NearDupError
 from ...native import signed_hashes
-from ...values import Key, Record, Times
+from ...values import Key, Match, Record, Times
 from ..asking.documents import Documents
 from ..asking.search import Search
-from ..layout.sketches import Sketches
+from ..layout.sketches import Sketch, Sketches
 from ..layout.state import Store
 from ..linking.clusters import Clusters, Unconnected
 from .known_values import KnownValues
@@ -123,8 +123,8 @@ class Segment:
             or (window is not None and self._added >= window)  # the file never holds many more than twice the window
         )
 
-    def add(self, batch: Batch, sketches: Sketches, now: int) -> None:
-        """Store documents whose keys are new and differ from each other."""
+    def add(self, batch: Batch, sketches: Sketches, now: int) -> int:
+        """Store documents whose keys are new and differ from each other. Returns the id of the first; the others follow."""
         self._require_stored()
         group_ids = self._group_ids(batch)
         fingerprint_ids = self._add_fingerprints(group_ids, sketches)
@@ -143,10 +143,11 @@ class Segment:
             for i, fingerprint_id in enumerate(fingerprint_ids):
                 if fingerprint_id is not None:
                     self._unconnected.append((first_id + i, fingerprint_id, i not in hidden))
+        return first_id
 
-    def flush(self, now: int) -> int:
-        """File what `add` has stored, and connect it as adding one by one would. Returns how many of the documents have a match
-        among the earlier ones."""
+    def flush(self, now: int) -> set[int]:
+        """File what `add` has stored, and connect it as adding one by one would. Returns the documents that have a match among
+        the earlier ones."""
         self._require_stored()
         unfiled, keys, unconnected = self._unfiled, self._unfiled_keys, self._unconnected
         self._unfiled, self._unfiled_keys, self._unconnected = None, [], []
@@ -159,12 +160,10 @@ class Segment:
         if self.store.window.documents is not None:  # what they match may have left it before they came
             unsure |= {document_id for document_id in matched if document_id > self.store.window.documents}
             matched -= unsure
-        count = len(matched) + sum(self._has_match(document_id, now) for document_id in unsure)
-        self._let_leave(now)
-        return count
+        return matched.union(document_id for document_id in unsure if self._has_match(document_id, now))
 
-    def _let_leave(self, now: int) -> None:
-        """Remove what has left the window. Fingerprints go, so what is known of them must be learned again."""
+    def let_leave(self, now: int) -> None:
+        """Remove what has left the window, after `flush`. Fingerprints go, so what is known of them must be learned again."""
         added, self._added = self._added, 0
         if added and not self.store.window.is_open:
             let_leave(self.store, self.clusters, self.documents.next_id() - 1, added, now)
@@ -186,11 +185,24 @@ class Segment:
 
     def _has_match(self, document_id: int, now: int) -> bool:
         """Whether a document matches an earlier visible one, which was in the window when it was added."""
+        sketch, group_id, first_id = self._question_of(document_id)
+        return self.search.has_match(sketch, group_id, now, first_id, document_id)
+
+    def best_match(self, document_id: int, now: int) -> Match | None:
+        """The best match of a document, which is filed, among the earlier ones that were in the window then: what `Writer.add`
+        answers first."""
+        sketch, group_id, first_id = self._question_of(document_id)
+        found = self.search.neighbours(sketch, group_id, now, document_id)
+        neighbours = [neighbour for neighbour in found if neighbour.id >= first_id]
+        return next((row.match for row in self.search.best_of(neighbours, 1, now, document_id)), None)
+
+    def _question_of(self, document_id: int) -> tuple[Sketch, int, int]:
+        """Sketch and group of a document, and the first document that was in the window when it was added."""
         sql = self.store.sql("SELECT fingerprint_id, group_id FROM {index}_document WHERE id = ?")
         fingerprint_id, group_id = self.db.rows(sql, (document_id,))[0]
         sketch = self.search.stored_sketch(document_id, fingerprint_id)
         window = self.store.window.documents
-        return self.search.has_match(sketch, group_id, now, 0 if window is None else document_id - window, document_id)
+        return sketch, group_id, 0 if window is None else document_id - window
 
     # ---- fingerprints ------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from ..asking.search import Neighbour, Search
 from ..layout.sketches import Sketch
 from ..layout.state import Store
 from ..linking.clusters import Clusters
+from .outcomes import Outcome
 from .window import let_leave
 
 
@@ -24,7 +25,7 @@ class Writer:
         self.search = search
         self.clusters = clusters
 
-    def add(self, record: Record, sketch: Sketch, now: int, *, if_exists: str, limit: int) -> tuple[str, list[Match]]:
+    def add(self, record: Record, sketch: Sketch, now: int, *, if_exists: str, limit: int) -> tuple[Outcome, list[Match]]:
         """Store a document. Returns ("added" | "replaced" | "ignored", its matches among the earlier ones)."""
         existing, stays = self._existing(record, now, if_exists)
         if stays:
@@ -38,8 +39,8 @@ class Writer:
 
     def add_if_new(
         self, record: Record, sketch: Sketch, now: int, *, if_exists: str, limit: int, on_match: str | None
-    ) -> tuple[str, list[Match]]:
-        """Store a document if nothing matches it. Returns ("added" | "replaced" | "ignored" | "matched", the matches)."""
+    ) -> tuple[Outcome, list[Match]]:
+        """Store a document if nothing matches it. Returns ("added" | "replaced" | "ignored" | "duplicate", the matches)."""
         existing, stays = self._existing(record, now, if_exists)
         if stays:
             return "ignored", []
@@ -53,7 +54,7 @@ class Writer:
         if rows:
             if on_match == "touch":
                 self.documents.touch(rows[0].id, now, record.expires_at)
-            return "matched", [row.match for row in rows]
+            return "duplicate", [row.match for row in rows]
         if existing is not None:
             self.clusters.remove([existing.id], now)
             neighbours = self.search.neighbours(sketch, group_id, now)  # expired documents may match
@@ -73,7 +74,7 @@ class Writer:
 
     def _store(
         self, record: Record, sketch: Sketch, group_id: int, existing: Found | None, neighbours: list[Neighbour], now: int
-    ) -> str:
+    ) -> Outcome:
         """Store a document and connect it. Returns "replaced" where it takes the key of a visible one, else "added"."""
         fingerprint_id = None if sketch.value is None else self._fingerprint(sketch, sketch.value, group_id)
         row = self.documents.row(None, record, group_id, fingerprint_id, sketch.token_count, now)

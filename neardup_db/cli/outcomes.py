@@ -1,0 +1,107 @@
+"""The file of `neardup add --outcomes`: JSON lines that say what became of each record."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO
+
+from ..errors import ParameterError
+from ..store.writing.outcomes import Outcome
+from ..values import Key, Match, Skipped
+from .inputs.files import STDOUT, is_stream, packing_of
+from .inputs.lines import Problem
+from .inputs.records import InputRecord, format_of
+from .inputs.source import Source
+from .output import add_afterword, json_line, plain
+from .outputs import ANOTHER_OUTPUT, check_kind, check_output, open_output, replacing, room_in
+from .wording import worded
+
+
+class OutcomeFile:
+    """Notes which records were read and what became of them, and writes those that are committed.
+
+    A record that could not be read gets its line too, where it stands among the others."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read: deque[Problem] = deque()
+        """Places of records in the order in which they were read. Those without a reason could be read."""
+        self._told: list[str] = []
+        """Lines that are not written."""
+        self._file: IO[bytes]
+        self._committed = 0
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """The file is put in place after the block. After an error it is too, with what was committed, if anything was."""
+        error: BaseException | None = None
+        with (
+            replacing(self._path) as (new,),
+            room_in(self._path.absolute().parent, ANOTHER_OUTPUT),
+            open_output(new, packing_of(self._path)) as self._file,
+        ):
+            try:
+                yield
+                self._tell_unread()
+                self.write(0)
+            except BaseException as raised:
+                if not self._committed:
+                    raise
+                error = raised
+        if error is not None:
+            add_afterword(error, f"their outcomes are in {self._path}")
+            raise error
+
+    def reading(self, source: Source) -> Iterator[InputRecord]:
+        """The records of a source, each noted as it is read."""
+        source.on_left_out = self._read.append
+        for record in source:
+            self._read.append(source.problem(record, ""))
+            yield record
+
+    def note(self, key: Key | None, outcome: Outcome, match: Match | Skipped | None) -> None:
+        """What became of the next record that was read."""
+        self._tell_unread()
+        place = self._read.popleft()
+        reason = worded(match.reason) if isinstance(match, Skipped) else None
+        self._tell(place, key, outcome, match if isinstance(match, Match) else None, reason)
+
+    def write(self, committed: int) -> None:
+        """Write the records that were noted; so many are committed with them."""
+        self._committed += committed
+        self._file.write("".join(self._told).encode())
+        self._told = []
+
+    def _tell_unread(self) -> None:
+        while self._read and self._read[0].reason:
+            place = self._read.popleft()
+            self._tell(place, place.key, "skipped", None, place.reason)
+
+    def _tell(self, place: Problem, key: Key | None, outcome: Outcome, match: Match | None, reason: str | None) -> None:
+        found = (None, None, None) if match is None else (plain(match.key), match.similarity, match.distance)
+        line = {
+            "key": plain(key),
+            "outcome": outcome,
+            **dict(zip(("match", "similarity", "distance"), found, strict=True)),
+            "reason": reason,
+            "file": place.file,
+            "line": place.line,
+        }
+        self._told.append(json_line(line) + "\n")
+
+
+def outcome_file(path: Path, force: bool, index_path: Path, inputs: Iterable[Path]) -> OutcomeFile:
+    """The file at a path. ParameterError where it cannot be written to, or is the index or one of the inputs."""
+    if path == STDOUT or is_stream(path):
+        raise ParameterError(f"--outcomes {path}: outcomes are written when they are committed; name a file")
+    if os.path.realpath(path) == os.path.realpath(index_path):
+        raise ParameterError(f"{path} is the index itself; name another file for the outcomes")
+    check_output(path, force, inputs)
+    check_kind(path, folder=False)
+    if format_of(path) not in (None, "jsonl"):
+        raise ParameterError(f"{path}: outcomes are written as JSON lines; name a .jsonl file")
+    return OutcomeFile(path)

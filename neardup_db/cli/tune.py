@@ -1,0 +1,178 @@
+"""`neardup tune`: which text rules and which threshold suit some texts."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..tuning import RULES, Border, Example, Trial, Tuner, Tuning
+from ..values import Key
+from .command import command
+from .difference import Change, changes
+from .inputs.files import STDOUT
+from .inputs.opening import open_source
+from .inputs.records import ReadOptions
+from .inputs.source import Source
+from .options import input_options, json_option, read_options
+from .output import counted, emit, emit_json, note, note_problems, plain, shown
+from .outputs import check_output, room_in, write_text
+from .screen import Meter
+
+SHOWN_CHANGES, COMPARED = 3, 20_000
+"""Differences of two texts that are printed, and characters of a text that are compared."""
+
+
+@command()
+@click.argument("sources", metavar="IN...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--sample", type=click.IntRange(min=2), default=5000, show_default=True, help="Texts to compare, at most.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True, help="Another seed, another sample.")
+@click.option(
+    "--truth",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="FILE",
+    help="Pairs that are near-duplicates: CSV, TSV or JSON lines with the fields id_a and id_b.",
+)
+@click.option(
+    "--rules",
+    "shown_rules",
+    type=click.Choice(list(RULES)),
+    help="Print the pairs under these rules.  [default: those of the advice]",
+)
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    help="Write a page to look at the pairs; - is standard output.",
+)
+@click.option("--force", is_flag=True, help="Replace the page if it exists.")
+@input_options
+@json_option
+def tune(
+    sources: tuple[Path, ...],
+    sample: int,
+    seed: int,
+    truth: Path | None,
+    shown_rules: str | None,
+    html: Path | None,
+    force: bool,
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Find which text rules and which threshold suit the texts of IN.
+
+    Words of 1 to 3 and characters of 3 to 7 are tried on a sample in which texts that are alike stay together. Printed for each:
+    how many pairs have which similarity, what unlike texts have in common, what copies keep in which one word in twenty was
+    changed, the threshold between the two that suits the texts, how many pairs reach it, and what an index costs (bytes and
+    microseconds a text). Then advice, and pairs just above and just below each threshold, with what differs in them. Exit code 1
+    if no rules tell near-duplicates from unlike texts.
+
+    With --html a page shows the pairs under all rules side by side: whether they are duplicates is for you to say. With --truth
+    the threshold is the one that agrees best with the pairs that you know, and recall and precision are printed.
+
+    \b
+    neardup tune posts.jsonl
+    neardup tune posts.jsonl --html rules.html
+    neardup tune posts.csv --text-field body --truth pairs.csv --rules 'characters of 4'
+    """
+    reading = read_options(options)
+    with tempfile.TemporaryDirectory(prefix="neardup-") as folder:
+        with room_in(folder, "name a folder for temporary files on another one with the variable TMPDIR"):
+            source = open_source(sources, reading, Path(folder))
+        if html is not None and html != STDOUT:
+            check_output(html, force, source.files)
+        tuner = Tuner(None if truth is None else _pairs(truth, Path(folder)), sample=sample, seed=seed)
+        _read(tuner, source)
+        with Meter("Try", len(RULES)) as meter:
+            tuning = tuner.tuned(lambda name: meter.advance(meter.records + 1))
+    note_problems(source.name, source.replaced, source.skipped, source.problems, source.options.encoding)
+    if html is not None:
+        write_text(html, tuning.html(f"Text rules for {source.name}"))
+        if html != STDOUT:
+            note(f"wrote {html}")
+    if as_json:
+        emit_json(_as_json(tuning))
+    elif html != STDOUT:
+        _print(tuning, shown_rules)
+    return 0 if tuning.best else 1
+
+
+def _pairs(path: Path, folder: Path) -> list[tuple[Key, Key]]:
+    """The pairs of a file of truth."""
+    source = open_source([path], ReadOptions(id_field="id_a", text_fields=("id_b",)), folder)
+    return [(record.key, record.text) for record in source]
+
+
+def _read(tuner: Tuner, source: Source) -> None:
+    with Meter("Read", source.size_bytes) as meter:
+        for record in source:
+            tuner.add(record.key, record.text)
+            meter.advance(source.position)
+
+
+def _as_json(tuning: Tuning) -> dict[str, Any]:
+    """The figures, and the keys of the pairs; texts stay behind."""
+    trials = [_trial_as_json(trial) for trial in tuning.trials]
+    best = None if tuning.best is None else tuning.best.name
+    counts = {name: getattr(tuning, name) for name in ("texts", "empty", "sample", "words", "known")}
+    return {**counts, "best": best, "advice": tuning.advice, "trials": trials}
+
+
+def _trial_as_json(trial: Trial) -> dict[str, Any]:
+    borders = []
+    for border in trial.borders:
+        pairs = {side: [_example_as_json(one) for one in getattr(border, side)] for side in ("above", "below")}
+        borders.append({**plain(replace(border, above=(), below=())), **pairs})
+    return {**plain(replace(trial, borders=())), "rules": plain(trial.rules.given), "borders": borders}
+
+
+def _example_as_json(example: Example) -> dict[str, Any]:
+    return {name: plain(getattr(example, name)) for name in ("key_a", "key_b", "similarity")}
+
+
+def _print(tuning: Tuning, name: str | None) -> None:
+    compared = f"{counted(tuning.texts, 'text')}, {tuning.sample:,} compared, of {tuning.words:,} words (the median)"
+    emit(compared + (f"; {tuning.empty:,} without a word" if tuning.empty else ""))
+    for line in str(tuning).split("\n"):
+        emit(line)
+    trial = next((one for one in tuning.trials if one.name == name), tuning.best)
+    if trial is not None:
+        emit()
+        emit(f"Pairs under {trial.name}:")
+        for border in trial.borders:
+            _print_border(border)
+
+
+def _print_border(border: Border) -> None:
+    share = "" if border.recall is None else f", {border.recall:.1%} of the known ones"
+    if border.precision is not None:
+        share += f", {border.precision:.1%} of them known"
+    emit(f"threshold {border.threshold:.2f}: {counted(border.pairs, 'pair')} at or above it{share}")
+    for side, examples in (("above", border.above), ("below", border.below)):
+        for example in examples[:1]:
+            emit(f"  {side}  {example.similarity:.4f}  {shown(example.key_a)}  {shown(example.key_b)}")
+            for line in _differences(example):
+                emit(f"         {line}")
+
+
+def _differences(example: Example) -> Sequence[str]:
+    """What differs in two texts, a line each."""
+    found = changes(example.text_a[:COMPARED], example.text_b[:COMPARED])
+    lines = [_line(change) for change in found[:SHOWN_CHANGES]]
+    more = len(found) - SHOWN_CHANGES
+    return [*lines, f"and {more:,} more"] if more > 0 else lines
+
+
+def _line(change: Change) -> str:
+    removed = f"[-{_short(change.removed)}-]" if change.removed else ""
+    added = f"{{+{_short(change.added)}+}}" if change.added else ""
+    return " ".join(filter(None, (change.before, removed, added, change.after)))
+
+
+def _short(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
+
+

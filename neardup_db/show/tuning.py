@@ -1,0 +1,163 @@
+"""What `neardup_db.tune` found, as a page: the pairs on the border of each threshold, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ..values import Key
+from .charts import histogram
+from .difference import difference_html
+from .escape import escape, label_html
+from .style import fragment, page
+
+if TYPE_CHECKING:
+    from ..tuning.results import Border, Example, Trial, Tuning
+
+CHANGES, LONGEST, COMPARED = 12, 300, 20_000
+"""Differences shown of two texts, characters of each, and characters of a text that are compared."""
+
+HELP = (
+    "Two texts are compared by the shingles that they share. Choose the rules under which the pairs that you call duplicates are "
+    "above the threshold and the others below it."
+)
+
+HEADS = ("rules", "unlike", "edited", "threshold", "pairs", "shingles", "bytes", "µs")
+
+
+def tuning_html(tuning: Tuning) -> str:
+    """The table and the advice, for a notebook."""
+    return fragment(_table(tuning) + f"<p>{escape(tuning.advice)}</p>")
+
+
+def tuning_page(tuning: Tuning, title: str) -> str:
+    """All of it as an HTML document that loads and runs nothing.
+
+    >>> import neardup_db
+    >>> from neardup_db.show.tuning import tuning_page
+    >>> texts = [f"text {number} of a few <b>words</b>" for number in range(9)]
+    >>> html = tuning_page(neardup_db.tune(texts), "A page")
+    >>> "<h1" in html, "<script" in html, "<b>words" in html
+    (True, False, False)
+    """
+    compare = _Differences()
+    parts = [
+        f'<h1 dir="auto">{label_html(title)}</h1>',
+        f'<p class="nd-quiet">{_counts(tuning)}</p>',
+        f'<p class="nd-advice">{escape(tuning.advice)}</p>',
+        "<h2>Rules</h2>",
+        _table(tuning),
+        f'<p class="nd-note">{_legend(tuning)}</p>',
+        "<h2>Pairs on the border</h2>",
+        f"<p>{HELP}</p>",
+        *(_trial(trial, trial is tuning.best, compare) for trial in _best_first(tuning)),
+    ]
+    return page(title, "".join(parts))
+
+
+def _counts(tuning: Tuning) -> str:
+    empty = f", {tuning.empty:,} of them without a word" if tuning.empty else ""
+    known = f" {tuning.known:,} known pairs are among them." if tuning.known else ""
+    return (
+        f"{tuning.texts:,} texts{empty}; {tuning.sample:,} are compared, with {tuning.words:,} words each (the median).{known} "
+        "Similarities are exact."
+    )
+
+
+def _legend(tuning: Tuning) -> str:
+    found = "agrees best with the known pairs" if tuning.known else "fits these texts best"
+    return (
+        "Unlike: 999 in 1,000 pairs of unlike texts are below it. Edited: nine in ten copies in which one word in twenty was "
+        f"changed are at or above it. Threshold: what {found}. Pairs: those of the sample that reach it. Shingles: of a text, "
+        "the median. Bytes and microseconds (µs): of a text in an index, and to add it."
+    )
+
+
+def _best_first(tuning: Tuning) -> Iterator[Trial]:
+    if tuning.best is not None:
+        yield tuning.best
+    yield from (trial for trial in tuning.trials if trial is not tuning.best)
+
+
+def _table(tuning: Tuning) -> str:
+    heads = [*HEADS, "recall", "precision"] if tuning.known else HEADS
+    head = "".join(f'<th scope="col"{"" if not place else _NUMBER}>{name}</th>' for place, name in enumerate(heads))
+    rows = "".join(_row(trial, trial is tuning.best, tuning.known > 0) for trial in tuning.trials)
+    return f'<div class="nd-scroll"><table class="nd-table"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+
+
+_NUMBER = ' class="nd-number"'
+
+
+def _row(trial: Trial, is_best: bool, known: bool) -> str:
+    border = trial.border
+    cells = [
+        f"{trial.unlike:.2f}",
+        f"{trial.edited:.2f}",
+        "none fits" if border is None else f"{border.threshold:.2f}",
+        "" if border is None else f"{border.pairs:,}",
+        f"{trial.shingles:,}",
+        f"{trial.size_bytes:,}",
+        f"{trial.microseconds:.0f}",
+    ]
+    if known:
+        cells += ["", ""] if border is None else [_percent(border.recall), _percent(border.precision)]
+    name = f"<strong>{escape(trial.name)}</strong> ←" if is_best else escape(trial.name)
+    return f'<tr><th scope="row" class="nd-name">{name}</th>' + "".join(f"<td{_NUMBER}>{cell}</td>" for cell in cells) + "</tr>"
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.1%}"
+
+
+def _trial(trial: Trial, is_best: bool, compare: Callable[[Example], str]) -> str:
+    note = f"Pairs below {trial.histogram[0][0]:.2g} are not counted."
+    chart = histogram(trial.histogram, trial.threshold, note, of="pairs of texts")
+    shown = [border for border in trial.borders if border.threshold == trial.threshold or round(border.threshold * 20) % 2 == 0]
+    borders = "".join(_border(border, border.threshold == trial.threshold, compare) for border in shown)
+    fits = "no threshold fits" if trial.threshold is None else f"threshold {trial.threshold:.2f}"
+    return (
+        f'<details class="nd-cluster"{" open" if is_best else ""}><summary><span class="nd-key">{escape(trial.name)}</span> '
+        f'<span class="nd-badge">{fits}</span></summary><div class="nd-charts">{chart.figure()}</div>{borders}</details>'
+    )
+
+
+def _border(border: Border, is_open: bool, compare: Callable[[Example], str]) -> str:
+    shares = ""
+    if border.recall is not None:
+        shares = f", {_percent(border.recall)} of the known pairs"
+        if border.precision is not None:
+            shares += f"; {_percent(border.precision)} of them are known"
+    above = _side("Just above", border.above, is_open, compare)
+    below = _side("Just below", border.below, is_open, compare)
+    none = "" if border.above or border.below else '<p class="nd-note">There is no pair on either side.</p>'
+    return (
+        f'<details class="nd-member"{" open" if is_open else ""}><summary>Threshold {border.threshold:.2f} '
+        f'<span class="nd-badge">{_pairs(border.pairs)} it{shares}</span></summary>{above}{below}{none}</details>'
+    )
+
+
+def _pairs(count: int) -> str:
+    return f"{count:,} {'pair reaches' if count == 1 else 'pairs reach'}"
+
+
+def _side(name: str, examples: Sequence[Example], every: bool, compare: Callable[[Example], str]) -> str:
+    shown = "".join(
+        f'<p class="nd-note">{name}: <span class="nd-badge">{example.similarity:.4f}</span></p>{compare(example)}'
+        for example in examples[: None if every else 1]
+    )
+    return f"<div>{shown}</div>"
+
+
+class _Differences:
+    """What differs in two texts; the same two are on a border under several rules."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Key, Key], str] = {}
+
+    def __call__(self, example: Example) -> str:
+        keys = example.key_a, example.key_b
+        if keys not in self._known:
+            a, b = (text if len(text) <= COMPARED else f"{text[:COMPARED]} […]" for text in (example.text_a, example.text_b))
+            self._known[keys] = difference_html(a, b, label_a=keys[0], label_b=keys[1], most=CHANGES, longest=LONGEST)
+        return self._known[keys]

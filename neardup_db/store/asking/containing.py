@@ -1,0 +1,51 @@
+"""Pairs of a document and one that contains it, a fingerprint at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from .dismissed import NONE
+from .joins import DocumentPair, Joins, Member, Reading
+from .question import Question
+from .search import MatchRow
+
+
+@dataclass(frozen=True, slots=True)
+class Containers:
+    """The documents of a fingerprint, and the documents that contain them, themselves among these."""
+
+    members: list[Member]
+    found: list[MatchRow]
+    dismissed: frozenset[tuple[int, int]] = NONE
+
+    def documents(self) -> Iterator[DocumentPair]:
+        """Every pair of them that is not dismissed, the contained document first."""
+        for a in self.members:
+            for row in self.found:
+                if row.id != a.id and (min(a.id, row.id), max(a.id, row.id)) not in self.dismissed:
+                    yield DocumentPair(a, Member(row.id, row.key, 0), row.similarity, row.distance)
+
+
+def containers(reading: Reading, threshold: float | None, clock: Callable[[], int]) -> Iterator[Containers]:
+    """The pairs of one fingerprint after the other, each in one state of the file."""
+    first, question = 1, Question(threshold=threshold, measure="containment")
+    while True:
+        with reading() as joins:
+            fingerprint_id = joins.documents.next_fingerprint_id(first)
+            if fingerprint_id is None:
+                return
+            pairs = _containers(joins, fingerprint_id, question, clock())
+        yield pairs
+        first = fingerprint_id + 1
+
+
+def _containers(joins: Joins, fingerprint_id: int, question: Question, now: int) -> Containers:
+    members = joins.members_of(fingerprint_id, now)
+    if not members:  # all of them have expired
+        return Containers([], [])
+    sketch = joins.search.stored_sketch(members[0].id, fingerprint_id)
+    group_id = joins.documents.group_of(fingerprint_id)
+    found = joins.search.matches(sketch, group_id, now, question)
+    dismissed = joins.dismissed.among({*(member.id for member in members), *(row.id for row in found)})
+    return Containers(members, found, dismissed)

@@ -1,0 +1,133 @@
+"""Which text rules, and which threshold, suit some texts: tried on a sample of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..errors import ParameterError
+from ..parameters import check_callable, check_integer, check_key, check_many, check_seed, check_text, quoted, storable
+from ..text import TextRules
+from ..values import Key
+from .advice import advised
+from .measure import subject, trial
+from .results import Border, Example, Trial, Tuning
+from .sample import Sample
+
+__all__ = ["RULES", "Border", "Example", "Trial", "Tuner", "Tuning", "tune"]
+
+RULES = {
+    **{f"words of {size}": TextRules.words(shingle=size) for size in (1, 2, 3)},
+    **{f"characters of {size}": TextRules.chars(shingle=size) for size in (3, 4, 5, 6, 7)},
+}
+"""The rules that are tried, by their names."""
+
+
+def tune(
+    texts: Iterable[str | bytes | tuple[Key, str | bytes]],
+    *,
+    truth: Iterable[tuple[Key, Key]] | None = None,
+    sample: int = 5000,
+    seed: int = 1,
+    progress: Callable[[int], Any] | None = None,
+) -> Tuning:
+    """Try text rules on a sample of texts: which tell near-duplicates from unlike texts, at which threshold, at what cost?
+
+    texts: any iterable of texts, whose keys are 0, 1, 2, ..., or of (key, text). truth: pairs of keys that are near-duplicates;
+    all other pairs count as none, and the result has recall and precision. sample: how many texts are compared at most, 2 at
+    least; fewer where they are long, since time grows with their number and their length. Of more texts those that are alike
+    stay together; texts of the truth, chosen at random, come first, up to half of `sample`. Memory is bounded by the sample and
+    the truth. seed: the same texts and seed give the same sample. progress: called now and then with the number of texts read.
+
+    Words of 1 to 3 and characters of 3 to 7 are tried. Similarities are exact: the Jaccard similarity of the shingles, as
+    `MinHash(exact=True)` measures it. What counts as a near-duplicate is the reader's choice: look at the pairs of `html()`.
+    Raises ParameterError.
+
+    >>> import neardup_db
+    >>> from neardup_db import demo
+    >>> tuning = neardup_db.tune(demo.documents(), sample=200)
+    >>> tuning.sample, tuning.best.name
+    (200, 'words of 2')
+    """
+    tuner = Tuner(truth, sample=sample, seed=seed)
+    check_callable("progress", progress)
+    for number, item in enumerate(check_many("texts", texts)):
+        try:
+            tuner.add(*_keyed(number, item))
+        except ParameterError as error:
+            raise ParameterError(f"text {number}: {error}") from error
+        if progress is not None and (number + 1) % 1000 == 0:
+            progress(number + 1)
+    return tuner.tuned()
+
+
+class Tuner:
+    """`tune` for texts that come one by one."""
+
+    def __init__(self, truth: Iterable[tuple[Key, Key]] | None, *, sample: int, seed: int) -> None:
+        self._size = check_integer("sample", sample, 2)
+        self._seed = check_seed("seed", seed)
+        self._truth = None if truth is None else _pairs_of(truth)
+        self._sample = Sample(self._size, self._seed, _first_of(self._truth or [], self._size // 2, self._seed))
+
+    def add(self, key: Key, text: str | bytes) -> None:
+        """Take one text."""
+        self._sample.add(check_key(key), storable(check_text(text)))
+
+    def tuned(self, tried: Callable[[str], Any] = lambda name: None) -> Tuning:
+        """Try the rules; `tried` is called with the name of each that was tried."""
+        rows = self._sample.rows()
+        if len(rows) < 2:
+            raise ParameterError(f"{len(rows)} texts with a word: give two or more, and rather some thousands")
+        places = {row.key: place for place, row in enumerate(rows)}
+        known = {
+            (min(places[a], places[b]), max(places[a], places[b]))
+            for a, b in self._truth or ()
+            if a in places and b in places and places[a] != places[b]
+        }
+        if self._truth is not None and not known:
+            raise ParameterError(f"truth: none of {len(self._truth)} pairs is among the texts: give pairs of their keys")
+        on = subject(rows, sorted(known), self._seed)
+        trials = []
+        for name, rules in RULES.items():
+            trials.append(trial(name, rules, on))
+            tried(name)
+        best, advice = advised(trials, len(rows), len(known))
+        return Tuning(
+            texts=self._sample.count,
+            empty=self._sample.empty,
+            sample=len(rows),
+            words=sorted(len(row.text.split()) for row in rows)[len(rows) // 2],
+            known=len(known),
+            trials=tuple(trials),
+            best=best,
+            advice=advice,
+        )
+
+
+def _keyed(number: int, item: Any) -> tuple[Key, str | bytes]:
+    if isinstance(item, (tuple, list)):
+        if len(item) != 2:
+            raise ParameterError(f"{quoted(item)}: give a text, or a pair (key, text)")
+        return item[0], item[1]
+    return number, item
+
+
+def _pairs_of(truth: Iterable[tuple[Key, Key]]) -> list[tuple[Key, Key]]:
+    pairs = []
+    for pair in check_many("truth", truth, "give pairs of keys"):
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise ParameterError(f"truth has {quoted(pair)}: give pairs of keys")
+        pairs.append((check_key(pair[0]), check_key(pair[1])))
+    return pairs
+
+
+def _first_of(pairs: list[tuple[Key, Key]], most: int, seed: int) -> dict[Key, int]:
+    """The keys of some pairs, chosen at random, with ranks below 0 that keep each pair together."""
+    chosen = random.Random(seed).sample(pairs, min(len(pairs), most // 2))
+    ranks: dict[Key, int] = {}
+    for number, pair in enumerate(chosen):
+        for key in pair:
+            ranks.setdefault(key, number - len(chosen))
+    return ranks

@@ -1,0 +1,81 @@
+"""Which trial is best, and the sentences that say why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .results import Trial
+
+USUAL = "words of 3"
+"""The rules of an index that was told nothing."""
+
+AS_GOOD = 0.75
+"""The usual rules stay unless others are worth more than theirs by a third."""
+
+FEW = 500
+"""Texts of which the advice is a hint only."""
+
+
+def advised(trials: Sequence[Trial], sample: int, known: int) -> tuple[Trial | None, str]:
+    """The trial to follow, None where there is none, and why."""
+    usual = next(trial for trial in trials if trial.name == USUAL)
+    fitting = [trial for trial in trials if trial.threshold is not None]
+    if not fitting:
+        return None, (
+            "No rules tell near-duplicates from unlike texts here: copies keep no more after a small change than unlike texts "
+            "have in common. Such texts are very short, or made from one template. Compare their fields, or try other text rules."
+        )
+    best = max(fitting, key=lambda trial: trial.worth)
+    if usual.threshold is not None and not known and usual.worth >= AS_GOOD * best.worth:
+        best = usual
+    parts = [f"Take {_call(best)}.", *(_known(best, usual, known) if known else _unknown(best, usual))]
+    if best.exact:
+        parts.append(f"exact=True compares as measured here; with some {best.shingles:,} shingles a text it is not large.")
+    if sample < FEW:
+        parts.append(f"Of {sample:,} texts this is a hint only.")
+    return best, " ".join(parts)
+
+
+def _call(trial: Trial) -> str:
+    return f"MinHash(threshold={trial.threshold}{', exact=True' if trial.exact else ''}) with text={trial.rules!r}"
+
+
+def _unknown(best: Trial, usual: Trial) -> list[str]:
+    border = best.border
+    assert border is not None
+    parts = [
+        f"Under {best.name} nine in ten copies in which one word in twenty was changed keep a similarity of {best.edited:.2f}, "
+        f"and 999 in 1,000 pairs of unlike texts stay below {best.unlike:.2f}."
+    ]
+    if not border.pairs:
+        parts.append(f"No pair of the sample reaches {border.threshold}, between the two: there may be no near-duplicates.")
+    elif best.is_valley:
+        parts.append(f"{_pairs(border.pairs)} of the sample reach {border.threshold}, and few are near it.")
+    else:
+        parts.append(
+            f"{_pairs(border.pairs)} of the sample reach {border.threshold}, but pairs are spread over all similarities, so no "
+            "threshold is the natural one: look at those on either side, and take a lower one if those below it are duplicates "
+            "to you."
+        )
+    if best is not usual:
+        parts.append(f"Under {USUAL}, the usual rules, such copies keep {usual.edited:.2f}, and unlike texts {usual.unlike:.2f}.")
+    return parts
+
+
+def _known(best: Trial, usual: Trial, known: int) -> list[str]:
+    parts = [f"Of the rules tried {best.name} agree best with the {known:,} known pairs: {_shares(best)}."]
+    if best is not usual:
+        parts.append(f"Under {USUAL}, the usual rules, {usual.threshold} is best: {_shares(usual)}.")
+    return parts
+
+
+def _shares(trial: Trial) -> str:
+    border = trial.border
+    assert border is not None and border.recall is not None
+    if border.precision is None:
+        return f"no pair reaches {trial.threshold}"
+    return f"{border.recall:.1%} of them reach {trial.threshold}, and {border.precision:.1%} of the pairs that do are known"
+
+
+def _pairs(count: int) -> str:
+    return f"{count:,} pair{'' if count == 1 else 's'}"

@@ -1,0 +1,248 @@
+"""What a sample says of text rules: how similar its pairs, edited copies and unlike texts are, and what an index costs."""
+
+from __future__ import annotations
+
+import random
+import time
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from .. import limits
+from ..arrays import Array, np
+from ..compute.comparisons import jaccard, jaccard_pieces
+from ..errors import ShortTextsWarning
+from ..index import Index
+from ..schemes import MinHash
+from ..text import TextRules
+from .results import Border, Example, Trial
+from .sample import Row
+
+LOWEST = 0.3
+"""Pairs below this similarity are not looked for: of single words nearly all pairs would be."""
+
+GRID = tuple(round(0.05 * step, 2) for step in range(7, 20))
+"""The thresholds: 0.35 to 0.95."""
+
+WIDTH = 0.05
+"""How far from a threshold a pair is on its border, and the width of a bar of the histogram."""
+
+SHOWN, CONSIDERED = 3, 40
+"""Pairs that are shown on either side of a threshold, and among how many these are chosen."""
+
+EDITED, UNLIKE = 300, 20_000
+"""Copies that are edited, and pairs of unlike texts that are drawn."""
+
+APART = 30
+"""From this many families on there are unlike texts, however large one of them is."""
+
+EXACT_BYTES = 1024
+"""Up to this size of a text exact values are worth their room: similarities are then those measured here. A signature has 256."""
+
+_WHOLE = MinHash(exact=True).for_index(TextRules(), store_text=True)
+"""Gives the whole sets of shingle hashes."""
+
+_ALIKE = ((TextRules.chars(shingle=5), 0.5), (TextRules.words(shingle=1), 0.6))
+"""Texts that are that similar by one of these rules are not unlike, whatever the others say."""
+
+
+class Subject(NamedTuple):
+    """What all rules are tried on."""
+
+    rows: Sequence[Row]
+    copies: Sequence[tuple[int, str]]
+    """Places of texts, and the edited texts."""
+    unlike: Sequence[tuple[int, int]]
+    known: Sequence[tuple[int, int]]
+    """Pairs of places that are near-duplicates, a < b."""
+
+
+def subject(rows: Sequence[Row], known: Sequence[tuple[int, int]], seed: int) -> Subject:
+    """A sample, with edited copies and unlike pairs that are the same for the same seed."""
+    rng = random.Random(seed)
+    return Subject(rows, _copies(rows, rng), _unlike(rows, rng), known)
+
+
+def _copies(rows: Sequence[Row], rng: random.Random) -> list[tuple[int, str]]:
+    places = rng.sample(range(len(rows)), min(EDITED, len(rows)))
+    return [(place, edited(rows[place].text, rows[rng.choice(places)].text, rng)) for place in places]
+
+
+def edited(text: str, other: str, rng: random.Random) -> str:
+    """A text with one word in twenty replaced by a word of another text. Of fewer than ten words, and where there are few spaces,
+    one letter in twenty, one at least."""
+    words, others = text.split(), other.split()
+    gap = " "
+    if len(words) < 10 or len(words) * 20 < len(text):
+        words, others, gap = list(text), list(other), ""
+    for place in rng.sample(range(len(words)), max(1, round(len(words) / 20))):
+        new = rng.choice(others)
+        words[place] = new if new != words[place] else new + new
+    return gap.join(words)
+
+
+def _unlike(rows: Sequence[Row], rng: random.Random) -> list[tuple[int, int]]:
+    """Pairs of texts of different families. Of each family only one text is drawn, so that large families count once. Where most
+    texts are of one family, this is a template, and all texts are drawn from."""
+    leaders = list(range(len(rows)))
+
+    def leader(place: int) -> int:
+        while leaders[place] != place:
+            leaders[place] = leaders[leaders[place]]
+            place = leaders[place]
+        return place
+
+    texts = [row.text for row in rows]
+    for rules, threshold in _ALIKE:
+        for ids, _ in jaccard_pieces(sets_of(texts, rules), threshold, limits.PAIRS_WANTED):
+            for a, b in ids.tolist():
+                leaders[leader(b)] = leader(a)
+    sizes = Counter(map(leader, range(len(rows))))
+    apart = sorted(sizes)
+    if len(apart) < APART and max(sizes.values()) > len(rows) / 2:
+        apart = list(range(len(rows)))
+    most = len(apart) * (len(apart) - 1) // 2
+    if most <= UNLIKE:
+        return [(a, b) for i, a in enumerate(apart) for b in apart[i + 1 :]]
+    return [(apart[i], apart[j]) for i, j in (rng.sample(range(len(apart)), 2) for _ in range(UNLIKE))]
+
+
+def sets_of(texts: Sequence[str], rules: TextRules) -> list[Array]:
+    """The different shingle hashes of each text, ascending."""
+    return [np.frombuffer(hashes or b"", "<u8") for hashes in _WHOLE.evidence(texts, rules) or ()]
+
+
+def trial(name: str, rules: TextRules, on: Subject) -> Trial:
+    """What a sample says of some rules."""
+    sets = sets_of([row.text for row in on.rows], rules)
+    copies = sets_of([text for _, text in on.copies], rules)
+    edits = sorted(jaccard(sets[place], copy) for (place, _), copy in zip(on.copies, copies, strict=True))
+    apart = sorted(jaccard(sets[a], sets[b]) for a, b in on.unlike)
+    edited_, unlike = _at(edits, 0.1), _at(apart, 0.999)
+    pairs = _Pairs(sets, on)
+    threshold = pairs.between(unlike, edited_) if not on.known else pairs.best_known()
+    exact = sum(32 + 4.1 * len(one) for one in sets) <= EXACT_BYTES * len(sets)
+    size_bytes, microseconds = _cost(on.rows, rules, threshold or 0.8, exact)
+    return Trial(
+        rules=rules,
+        name=name,
+        edited=edited_,
+        unlike=unlike,
+        histogram=pairs.histogram(),
+        borders=pairs.borders(),
+        threshold=threshold,
+        is_valley=threshold is not None and pairs.is_valley(threshold),
+        shingles=int(np.median([len(one) for one in sets])),
+        exact=exact,
+        size_bytes=size_bytes,
+        microseconds=microseconds,
+    )
+
+
+def _at(ascending: Sequence[float], share: float) -> float:
+    """The number at a share of a list, 0 of an empty one."""
+    return ascending[min(int(share * len(ascending)), len(ascending) - 1)] if ascending else 0.0
+
+
+def _cost(rows: Sequence[Row], rules: TextRules, threshold: float, exact: bool) -> tuple[int, float]:
+    """(bytes of a text in an index, microseconds to add it), of an index in memory."""
+    with Index(":memory:", MinHash(threshold=threshold, exact=exact), text=rules) as index:
+        empty = index.stats()["size_bytes"]
+        begun = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ShortTextsWarning)
+            index.add_many((number, row.text) for number, row in enumerate(rows))
+        seconds = time.perf_counter() - begun
+        return round((index.stats()["size_bytes"] - empty) / len(rows)), seconds / len(rows) * 1e6
+
+
+class _Pairs:
+    """All pairs of a sample from LOWEST on: counted, and those nearest to each threshold kept."""
+
+    def __init__(self, sets: Sequence[Array], on: Subject) -> None:
+        self._on = on
+        self._bars = np.zeros(round((1 - LOWEST) / WIDTH), np.int64)
+        self._reach = dict.fromkeys(GRID, 0)
+        self._close = dict.fromkeys(GRID, 0)
+        """Pairs on the border."""
+        none = np.empty((0, 2), np.int64), np.empty(0)
+        self._above: dict[float, tuple[Any, Any]] = dict.fromkeys(GRID, none)
+        self._below = dict(self._above)
+        for ids, similarities in jaccard_pieces(sets, LOWEST, limits.PAIRS_WANTED):
+            self._count(ids, similarities)
+        self._known = np.sort([jaccard(sets[a], sets[b]) for a, b in on.known])
+
+    def _count(self, ids: Array, similarities: Array) -> None:
+        bars = np.minimum(((similarities - LOWEST) / WIDTH + 1e-9).astype(np.int64), len(self._bars) - 1)
+        self._bars += np.bincount(bars, minlength=len(self._bars))
+        for threshold in GRID:
+            above = similarities >= threshold
+            self._reach[threshold] += int(above.sum())
+            self._close[threshold] += int((np.abs(similarities - threshold) < WIDTH).sum())
+            self._above[threshold] = _nearest(self._above[threshold], ids[above], similarities[above], threshold)
+            self._below[threshold] = _nearest(self._below[threshold], ids[~above], similarities[~above], threshold)
+
+    def between(self, low: float, high: float) -> float | None:
+        """The threshold between two similarities where the fewest pairs are on the border, ties nearest to the middle. Where none
+        is much emptier than what is above it, the highest one."""
+        room = high - low
+        within = [one for one in GRID if low + room / 4 <= one <= high - room / 8] if room > 0 else []
+        if not within:
+            return None
+        middle = (low + high) / 2
+        emptiest = min(within, key=lambda one: (self._close[one], abs(one - middle)))
+        return emptiest if self.is_valley(emptiest) else within[-1]
+
+    def is_valley(self, threshold: float) -> bool:
+        """Whether there are half as many pairs on the border as on average above it, or fewer."""
+        bars = (1 - threshold) / WIDTH
+        return self._close[threshold] <= self._reach[threshold] / bars
+
+    def best_known(self) -> float | None:
+        """The threshold with the best harmonic mean of recall and precision, the higher one of equal ones."""
+        return max(GRID, key=lambda one: (self._score(one), one))
+
+    def _score(self, threshold: float) -> float:
+        found = self._found(threshold)
+        return 2 * found / (len(self._known) + self._reach[threshold])
+
+    def _found(self, threshold: float) -> int:
+        return len(self._known) - int(np.searchsorted(self._known, threshold))
+
+    def histogram(self) -> tuple[tuple[float, float, int], ...]:
+        ends = [round(LOWEST + WIDTH * place, 2) for place in range(len(self._bars) + 1)]
+        return tuple((ends[place], ends[place + 1], count) for place, count in enumerate(self._bars.tolist()))
+
+    def borders(self) -> tuple[Border, ...]:
+        return tuple(self._border(threshold) for threshold in GRID)
+
+    def _border(self, threshold: float) -> Border:
+        reach = self._reach[threshold]
+        above, below = self._examples(self._above[threshold]), self._examples(self._below[threshold])
+        if not len(self._known):
+            return Border(threshold, reach, above, below)
+        found = self._found(threshold)
+        return Border(threshold, reach, above, below, found / len(self._known), found / reach if reach else None)
+
+    def _examples(self, near: tuple[Any, Any]) -> tuple[Example, ...]:
+        """Some pairs, of different texts where there are such."""
+        seen: set[int] = set()
+        chosen: list[Example] = []
+        for (a, b), similarity in zip(near[0].tolist(), near[1].tolist(), strict=True):
+            if len(chosen) < SHOWN and seen.isdisjoint((a, b)):
+                seen |= {a, b}
+                first, second = self._on.rows[a], self._on.rows[b]
+                chosen.append(Example(first.key, second.key, similarity, first.text, second.text))
+        return tuple(chosen)
+
+
+def _nearest(near: tuple[Any, Any], ids: Array, similarities: Array, threshold: float) -> tuple[Any, Any]:
+    """Those of the pairs so far and of some more that are nearest to a threshold, the nearest first."""
+    ids, similarities = np.concatenate((near[0], ids)), np.concatenate((near[1], similarities))
+    distances = np.abs(similarities - threshold)
+    if len(distances) > CONSIDERED:
+        few = np.sort(np.argpartition(distances, CONSIDERED)[:CONSIDERED])
+        ids, similarities, distances = ids[few], similarities[few], distances[few]
+    order = np.argsort(distances, kind="stable")
+    return ids[order], similarities[order]

@@ -1,0 +1,136 @@
+"""What `tune` found: frozen values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ..text import TextRules
+from ..values import Key
+
+_BARS = " ▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """Two texts of the sample, and their Jaccard similarity under the rules that the example is of."""
+
+    key_a: Key
+    key_b: Key
+    similarity: float
+    text_a: str
+    text_b: str
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """A threshold, how many pairs of the sample reach it, and those just above and just below it, the nearest first.
+
+    recall: share of the known pairs that reach it; precision: share of the pairs that reach it that are known, None where no pair
+    does. Both are None where no pair is known.
+    """
+
+    threshold: float
+    pairs: int
+    above: tuple[Example, ...]
+    below: tuple[Example, ...]
+    recall: float | None = None
+    precision: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What the sample says of text rules.
+
+    edited: the similarity that nine in ten copies keep in which one word in twenty was changed, one at least. unlike: the
+    similarity that 999 in 1,000 pairs of unlike texts stay below. histogram: pairs by similarity, (from, to, pairs) side by side,
+    from the lowest similarity that is looked at. threshold: what fits these texts best, between `unlike` and `edited`, None where
+    these do not leave room; with a truth, what agrees with it best. is_valley: whether few pairs are near the threshold.
+    shingles: different ones of a text, the median. exact: whether exact values are small enough to advise them. size_bytes,
+    microseconds: of a text in an index of the sample, and to add it, measured.
+    """
+
+    rules: TextRules
+    name: str
+    edited: float
+    unlike: float
+    histogram: tuple[tuple[float, float, int], ...]
+    borders: tuple[Border, ...]
+    threshold: float | None
+    is_valley: bool
+    shingles: int
+    exact: bool
+    size_bytes: int
+    microseconds: float
+
+    @property
+    def worth(self) -> float:
+        """How well the rules tell edited copies from unlike texts: how far the copies are above these, times what they keep.
+        With a truth: the harmonic mean of recall and precision at the threshold."""
+        border = self.border
+        if border is None or border.recall is None:
+            return max(0.0, self.edited - self.unlike) * self.edited
+        both = border.recall + (border.precision or 0.0)
+        return 2 * border.recall * (border.precision or 0.0) / both if both else 0.0
+
+    @property
+    def bars(self) -> str:
+        """The histogram as a line of bars, on a logarithmic scale."""
+        most = max((count for _, _, count in self.histogram), default=0)
+        return "".join(_BARS[math.ceil(math.log1p(n) / math.log1p(most) * 8) if n else 0] for _, _, n in self.histogram)
+
+    @property
+    def border(self) -> Border | None:
+        """That of the threshold."""
+        return next((border for border in self.borders if border.threshold == self.threshold), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Which text rules and which threshold suit some texts, and why. `print` shows it as a table, `html()` as a page.
+
+    texts: how many there were; empty: those without a word, which are left out; sample: how many were compared; words: the median
+    number of words of a text; known: pairs of the truth that were compared. trials: one for each rules tried; best: the one that
+    the advice is for, None where none of them tells near-duplicates from unlike texts.
+    """
+
+    texts: int
+    empty: int
+    sample: int
+    words: int
+    known: int
+    trials: tuple[Trial, ...]
+    best: Trial | None
+    advice: str
+
+    def __str__(self) -> str:
+        low = f"{self.trials[0].histogram[0][0]:.1f}" if self.trials else ""
+        truth = self.known > 0
+        head = f"{'rules':<15} {f'{low} to 1':<14} unlike edited threshold     pairs  bytes    us"
+        lines = [head + ("  recall precision" if truth else "")]
+        for trial in self.trials:
+            border = trial.border
+            shown = ("-", "-") if border is None else (f"{border.threshold:.2f}", f"{border.pairs:,}")
+            line = (
+                f"{trial.name:<15} {trial.bars:<14} {trial.unlike:>6.2f} {trial.edited:>6.2f} {shown[0]:>9} {shown[1]:>9} "
+                f"{trial.size_bytes:>6,} {trial.microseconds:>5.0f}"
+            )
+            if truth and border is not None:
+                line += f" {_percent(border.recall):>7} {_percent(border.precision):>9}"
+            lines.append(line)
+        return "\n".join([*lines, "", self.advice])
+
+    def html(self, title: str = "Text rules") -> str:
+        """A page on which a person looks at the pairs just above and just below each threshold, side by side."""
+        from ..show.tuning import tuning_page
+
+        return tuning_page(self, title)
+
+    def _repr_html_(self) -> str:
+        from ..show.tuning import tuning_html
+
+        return tuning_html(self)
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"

@@ -1,0 +1,108 @@
+"""A sample of many texts in which near-duplicates stay together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from .. import limits
+from ..arrays import Array, np
+from ..schemes import BottomK
+from ..text import TextRules
+from ..values import Key
+
+_SMALLEST = BottomK(k=1)
+_ALIKE_MOST, _COUNTERS = 50, 1 << 20
+"""Texts that get one rank, and counters of them: of thousands of copies the others get ranks of their own, and so stay by their
+share of all texts instead of all or none."""
+
+
+class Row(NamedTuple):
+    rank: int
+    number: int
+    key: Key
+    text: str
+
+
+class Sample:
+    """Keeps some of the texts that it is given, in bounded memory.
+
+    The rank of a text is a hash of its smallest shingle hash, and the lowest ranks are kept. So every text has the same chance,
+    however long it is, and of two texts that are alike the second mostly stays where the first one does: a plain sample of a
+    hundredth would have a ten-thousandth of the pairs, this one has nearly a hundredth.
+
+    wanted: ranks of their own, below 0, of keys that come first."""
+
+    def __init__(self, size: int, seed: int, wanted: Mapping[Key, int]) -> None:
+        self.count = self.empty = 0
+        self._size, self._wanted = size, wanted
+        self._rules = TextRules.chars(shingle=5, hash_seed=seed)
+        self._first = seed << 40 & (1 << 62) - 1
+        """Of the numbers that give ranks of their own."""
+        self._batch: list[tuple[Key, str]] = []
+        self._batch_size = 0
+        self._rows: list[Row] = []
+        self._rows_size = 0
+        self._alike = np.zeros(_COUNTERS, np.int64)
+        self._highest = 1 << 64
+        """The highest rank that may still be kept."""
+
+    def add(self, key: Key, text: str) -> None:
+        self._batch.append((key, text))
+        self._batch_size += len(text)
+        if len(self._batch) >= limits.TUNED_BATCH or self._batch_size >= limits.TUNED_BYTES:
+            self._take()
+
+    def rows(self) -> list[Row]:
+        """The sample, in the order in which the texts came."""
+        self._take()
+        if not self._fits(len(self._rows), self._rows_size):
+            self._prune()
+        return sorted(self._rows, key=lambda row: row.number)
+
+    def _take(self) -> None:
+        batch, self._batch, self._batch_size = self._batch, [], 0
+        values = _SMALLEST.values([text for _, text in batch], self._rules).values
+        hashes = np.frombuffer(b"".join(value for value in values if value is not None), "<u8")
+        numbers = np.arange(len(hashes), dtype=np.uint64) + np.uint64(self._first + self.count)
+        ranks, others = iter(_mixed(hashes).tolist()), iter(_mixed(numbers).tolist())
+        for (key, text), value in zip(batch, values, strict=True):
+            self.count += 1
+            if value is None:
+                self.empty += 1
+                continue
+            rank, other = next(ranks), next(others)
+            self._alike[rank % _COUNTERS] += 1
+            if self._alike[rank % _COUNTERS] > _ALIKE_MOST + 4 * self.count // _COUNTERS:
+                rank = other
+            rank = self._wanted.get(key, rank)
+            if rank <= self._highest:
+                self._rows.append(Row(rank, self.count, key, text))
+                self._rows_size += len(text)
+        if not self._fits(len(self._rows) / 2, self._rows_size / 2):
+            self._prune()
+
+    def _fits(self, count: float, size: float) -> bool:
+        """Whether so many texts of so many characters may be kept; comparing all of them takes time by the product."""
+        return count <= self._size and size <= limits.TUNED_BYTES and count * size <= limits.TUNED_WORK
+
+    def _prune(self) -> None:
+        """Keep the lowest ranks."""
+        self._rows.sort()
+        kept: list[Row] = []
+        size = 0
+        for row in self._rows:
+            if len(kept) > 1 and not self._fits(len(kept) + 1, size + len(row.text)):
+                break
+            kept.append(row)
+            size += len(row.text)
+        self._rows, self._rows_size, self._highest = kept, size, kept[-1].rank
+
+
+def _mixed(numbers: Array) -> Array:
+    """Numbers that do not follow the order of those given: the smallest hash of a long text is smaller (splitmix64)."""
+    x = numbers.astype(np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        x ^= x >> np.uint64(shift)
+        x *= np.uint64(factor)
+    return x

@@ -1,0 +1,431 @@
+"""What became of each record: `add_many(on_outcome=)` and `neardup add --outcomes`."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pyarrow
+import pytest
+from support import FAR, LATER, PAST, SETS, WORDS
+from test_cli import good, refused, run
+
+from neardup_db import (
+    BinaryCode,
+    BottomK,
+    DuplicateKeyError,
+    Index,
+    Match,
+    MinHash,
+    NearDupError,
+    ParameterError,
+    Skipped,
+    limits,
+)
+
+Told = tuple[Any, str, Any]
+FOX = "the quick brown fox jumps over the lazy dog and runs away into the dark wood"
+
+
+class Notes(list[Told]):
+    """A list that notes what it is told."""
+
+    def __call__(self, key: Any, outcome: str, match: Any) -> None:
+        self.append((key, outcome, match))
+
+
+def one_by_one(index: Index, records: list[tuple[Any, str]], if_exists: Any, only_new: bool) -> list[Told]:
+    """The outcome of adding the records one by one."""
+    told: list[Told] = []
+    for key, text in records:
+        was_there = key in index
+        add: Callable[..., list[Match]] = index.add_if_new if only_new else index.add
+        try:
+            matches = add(key, text, if_exists=if_exists, limit=1)
+        except DuplicateKeyError as error:
+            told.append((key, "skipped", str(error)))
+            continue
+        if was_there and if_exists == "ignore":
+            outcome = "ignored"
+        else:
+            outcome = "duplicate" if only_new and matches else "replaced" if was_there else "added"
+        told.append((key, outcome, matches[0] if matches else None))
+    return told
+
+
+def plain(told: list[Told]) -> list[Told]:
+    """The same with the reason of a skipped record instead of all that is said of it."""
+    return [(key, outcome, match.reason if isinstance(match, Skipped) else match) for key, outcome, match in told]
+
+
+# ---- which outcomes ----------------------------------------------------------------------------------------------------
+
+
+def test_each_outcome(texts: Index) -> None:
+    """Every record is told once, in order, with what it matched or what is wrong with it."""
+    texts.add("old", "w x y z")
+    told = Notes()
+    texts.add_many(
+        [
+            ("a", "w x y v"),
+            ("b", 5),  # type: ignore[list-item]
+            {"key": "old", "text": "nobody reads this", "if_exists": "ignore"},
+            ("old", "again"),
+            {"key": "a", "text": "w x y z v", "if_exists": "replace"},
+            None,  # type: ignore[list-item]
+            ("c", "something else"),
+            {"text": "no key"},
+        ],
+        on_error="skip",
+        on_outcome=told,
+    )
+    assert told[0] == ("a", "added", Match("old", 0.6))
+    assert told[2] == ("old", "ignored", None)
+    assert told[4] == ("a", "replaced", Match("old", 0.8))
+    assert told[6] == ("c", "added", None)
+    wrong = [match for _, outcome, match in told if outcome == "skipped"]
+    assert [(one.record, one.key) for one in wrong] == [(1, "b"), (3, "old"), (5, None), (7, None)]
+    assert [place for place, one in enumerate(told) if one[1] == "skipped"] == [1, 3, 5, 7]
+    assert wrong[0].reason.startswith("text=5") and "already in the index" in wrong[1].reason
+
+
+def test_a_duplicate_is_told_with_what_it_was_refused_for(texts: Index) -> None:
+    """With only_new the match is the best among all that is stored, the records before it too."""
+    told = Notes()
+    records = [("a", "w x y z"), ("b", "w x y v"), ("c", "other words here"), ("a", "w x"), ("d", "w x y z")]
+    report = texts.add_many(records, only_new=True, if_exists="ignore", on_outcome=told)
+    assert told == [
+        ("a", "added", None),
+        ("b", "duplicate", Match("a", 0.6)),
+        ("c", "added", None),
+        ("a", "ignored", None),
+        ("d", "duplicate", Match("a", 1.0)),
+    ]
+    assert (report.added, report.matched, report.ignored) == (2, 2, 1)
+
+
+@pytest.mark.parametrize("tiny", [False, True])
+@pytest.mark.parametrize("only_new", [False, True])
+@pytest.mark.parametrize("if_exists", ["replace", "ignore", "error"])
+@pytest.mark.parametrize("seed", range(4))
+def test_outcomes_are_those_of_adding_one_by_one(
+    only_new: bool, if_exists: Any, seed: int, tiny: bool, request: pytest.FixtureRequest
+) -> None:
+    """Of random records with repeated keys, copies and near-copies, wherever work is cut."""
+    if tiny:
+        request.getfixturevalue("small_limits")
+        request.getfixturevalue("monkeypatch").setattr(limits, "CROWD", 1000)  # of a crowd a load sees a sample, as `add` does
+    rng = random.Random(seed)
+    words = [f"w{number}" for number in range(12)]
+    records = [(rng.randrange(40), " ".join(rng.sample(words, rng.randrange(7)))) for _ in range(60)]
+    known = [(100 + number, " ".join(rng.sample(words, 4))) for number in range(5)]
+    with Index(":memory:", SETS, text=WORDS) as index, Index(":memory:", SETS, text=WORDS) as other:
+        for one in (index, other):
+            one.add_many(known)
+            one.add(200, "w0 w1 w2", expires_at=PAST)
+            one.add(201, "w0 w1 w2 w3", expires_at=LATER)
+        told = Notes()
+        every = rng.choice([None, 1, 7])
+        report = index.add_many(
+            records, if_exists=if_exists, only_new=only_new, on_error="skip", commit_every=every, on_outcome=told
+        )
+        assert plain(told) == one_by_one(other, records, if_exists, only_new)
+        counted = [outcome for _, outcome, _ in told]
+        assert [counted.count(name) for name in ("added", "replaced", "ignored", "skipped")] == [
+            report.added, report.replaced, report.ignored, report.skipped,
+        ]  # fmt: skip
+        assert sum(isinstance(match, Match) for _, _, match in told) == report.matched
+        assert index.check().ok
+
+
+def test_a_match_in_a_crowd_is_a_real_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a very large cluster a load looks at some documents: each record has an earlier match of the similarity that is told."""
+    monkeypatch.setattr(limits, "CROWD", 4)
+    monkeypatch.setattr(limits, "FROM_CROWD", 2)
+    monkeypatch.setattr(limits, "BATCH_RECORDS", 5)
+    texts = {number: f"a b c d e f x{number}" for number in range(40)}
+    told = Notes()
+    with Index(":memory:", SETS, text=WORDS) as index:
+        index.add_many(texts.items(), commit_every=10, on_outcome=told)
+    assert [(key, outcome) for key, outcome, _ in told] == [(number, "added") for number in range(40)]
+    assert told[0][2] is None
+    assert all(match.key < key and match.similarity == 6 / 8 for key, _, match in told[1:])
+
+
+def test_codes_have_a_distance(codes: Index) -> None:
+    """Of codes, from an array or one by one, the match has its distance."""
+    told = Notes()
+    codes.add_codes([1, 2, 3], [0, 1, FAR], on_outcome=told)
+    assert told == [(1, "added", None), (2, "added", Match(1, 1 - 1 / 64, 1)), (3, "added", None)]
+    told.clear()
+    codes.add_codes([4, 5], [3, FAR << 4], only_new=True, commit_every=1, on_outcome=told)
+    assert told[0] == (4, "duplicate", Match(2, 1 - 1 / 64, 1)) and told[1][:2] == (5, "added")
+
+
+def test_rows_of_a_table(texts: Index) -> None:
+    """A row with a null is skipped, with its key where it has one; with and without groups."""
+    table = pyarrow.table({"id": ["a", None, "c", "d"], "body": ["w x", "w x", None, "w x"], "g": ["m", "m", "m", "n"]})
+    told = Notes()
+    texts.add_many(table, key="id", text="body", on_error="skip", on_outcome=told)
+    expected = [("a", "added"), (None, "skipped"), ("c", "skipped"), ("d", "added")]
+    assert [one[:2] for one in told] == expected and told[3][2] == Match("a", 1.0)
+    told.clear()
+    with Index(":memory:", SETS, text=WORDS) as index:
+        index.add_many(table, key="id", text="body", group="g", on_error="skip", on_outcome=told)
+    assert [one[:2] for one in told] == expected and told[3][2] is None
+
+
+def test_imported_fingerprints_have_outcomes_too(tmp_path: Path) -> None:
+    """`import_fingerprints` tells of its rows as `add_many` of its records."""
+    with Index(":memory:", MinHash()) as index:
+        index.add_many([("a", FOX), ("b", FOX + " again")])
+        index.export_fingerprints(tmp_path / "part.parquet")
+    told = Notes()
+    with Index(":memory:", MinHash()) as other:
+        other.add("a", FOX)
+        other.import_fingerprints(tmp_path, if_exists="ignore", on_outcome=told)
+    assert told[0] == ("a", "ignored", None) and told[1][:2] == ("b", "added") and told[1][2].key == "a"
+
+
+def test_without_recorded_matches_nothing_is_looked_for() -> None:
+    """A stored record has no match then; only_new still has one for each that it refuses."""
+    with Index(":memory:", MinHash(), record_matches=False) as index:
+        told = Notes()
+        index.add_many([("a", FOX), ("b", FOX)], on_outcome=told)
+        assert told == [("a", "added", None), ("b", "added", None)]
+        index.add_many([("c", FOX)], only_new=True, on_outcome=told)
+        assert told[2] == ("c", "duplicate", Match("a", 1.0))
+
+
+def test_empty_loads_tell_nothing(texts: Index) -> None:
+    """No record, no call; only wrong ones, a call for each."""
+    told = Notes()
+    texts.add_many([], on_outcome=told)
+    assert told == []
+    texts.add_many([(1.5, "x"), ("a", None)], on_error="skip", on_outcome=told)  # type: ignore[list-item]
+    assert [one[:2] for one in told] == [(None, "skipped"), ("a", "skipped")]
+
+
+def test_something_else_than_a_function_is_refused(texts: Index) -> None:
+    """The error names the argument, and nothing is stored."""
+    with pytest.raises(ParameterError, match="on_outcome='print'"):
+        texts.add_many([("a", "x")], on_outcome="print")  # type: ignore[arg-type]
+    assert len(texts) == 0
+
+
+# ---- when they are told ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("every", [None, 1, 4, 100])
+def test_each_is_told_after_its_commit(tmp_path: Path, every: int | None) -> None:
+    """Another connection sees the record when its outcome is told, and those of its transaction are told together."""
+    path = tmp_path / "a.db"
+    sizes: list[int] = []
+    with Index(path, SETS, text=WORDS) as index, Index(path, read_only=True) as other:
+
+        def told(key: Any, outcome: str, match: Any) -> None:
+            assert key in other and outcome == "added"
+            sizes.append(len(other))
+
+        index.add_many(((number, f"text {number}") for number in range(10)), commit_every=every, on_outcome=told)
+    whole = every or 10
+    assert sizes == [min(10, number // whole * whole + whole) for number in range(10)]
+
+
+def test_what_is_rolled_back_is_not_told(tmp_path: Path) -> None:
+    """An error leaves the outcomes of the transactions before it."""
+    told = Notes()
+    with Index(tmp_path / "a.db", SETS, text=WORDS) as index:
+        with pytest.raises(ParameterError, match="record 5"):
+            index.add_many([*((n, f"text {n}") for n in range(5)), (5, None)], commit_every=2, on_outcome=told)  # type: ignore[list-item]
+        assert [key for key, _, _ in told] == [0, 1, 2, 3] == list(index)
+        told.clear()
+        with pytest.raises(ParameterError):
+            index.add_many([("a", "x"), ("b", None)], on_outcome=told)  # type: ignore[list-item]
+    assert told == []
+
+
+def test_a_commit_that_fails_tells_nothing(tmp_path: Path) -> None:
+    """The outcomes of a transaction that was refused at its very end are never told."""
+    told = Notes()
+    with Index(tmp_path / "a.db", SETS, text=WORDS) as index:
+        index.connection.set_commit_hook(lambda: True)
+        with pytest.raises((NearDupError, apsw.Error)):
+            index.add_many([("a", "w x"), ("b", "y z")], on_outcome=told)
+        index.connection.set_commit_hook(None)
+        assert told == [] and len(index) == 0
+        index.add_many([("a", "w x")], on_outcome=told)
+        assert told == [("a", "added", None)]
+
+
+def test_inside_a_transaction_of_the_callers(texts: Index) -> None:
+    """They are told at the end of each part, before the commit, and a rollback makes them void."""
+    told = Notes()
+    with pytest.raises(KeyError), texts.transaction():
+        texts.add_many([("a", "w x"), ("b", "w x"), ("c", "y")], commit_every=2, on_outcome=told)
+        assert told == [("a", "added", None), ("b", "added", Match("a", 1.0)), ("c", "added", None)]
+        assert len(texts) == 3
+        raise KeyError
+    assert len(texts) == 0 and texts.check().ok
+
+
+@pytest.mark.parametrize("every", [None, 2])
+def test_the_function_may_use_the_index(texts: Index, every: int | None) -> None:
+    """It sees the whole transaction that it is told of, and what it writes stands before the next record."""
+    told: list[Any] = []
+
+    def keep(key: Any, outcome: str, match: Any) -> None:
+        told.append((key, outcome, match and match.key, len(texts)))
+        if key == 1:
+            texts.add_many([("inner", "p q r")], on_outcome=lambda *inner: told.append(inner))
+
+    texts.add_many([(0, "a b c"), (1, "d e f"), (2, "p q r"), (3, "g")], commit_every=every, on_outcome=keep)
+    seen = 2 if every else 4
+    inner, match = (None, "inner") if every else (Match(2, 1.0), None)
+    assert told[:3] == [(0, "added", None, seen), (1, "added", None, seen), ("inner", "added", inner)]
+    assert told[3:] == [(2, "added", match, 5), (3, "added", None, 5)]
+    assert texts.check().ok
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_what_the_function_raises_comes_out(tmp_path: Path, error: type[BaseException]) -> None:
+    """What was committed stays, no further record is taken, and the index goes on."""
+    told: list[Any] = []
+
+    def once(key: Any, outcome: str, match: Any) -> None:
+        told.append(key)
+        if key == 2:
+            raise error
+
+    with Index(tmp_path / "a.db", SETS, text=WORDS) as index:
+        with pytest.raises(error):
+            index.add_many(((n, f"text {n}") for n in range(9)), commit_every=3, on_outcome=once)
+        assert told == [0, 1, 2] and list(index) == [0, 1, 2]
+        assert index.add_many([(3, "text 3")]).added == 1 and index.check().ok
+
+
+def test_a_large_load_is_told_in_its_order(tmp_path: Path) -> None:
+    """Wrong records, met while other threads write the ones before, stand where they came."""
+    count = 3 * limits.BATCH_RECORDS + 100
+
+    def records() -> Iterator[Any]:
+        for number in range(count):
+            text = f"only {number} is like {number // 2 * 2} {number % 2 or 'x'}"
+            yield number, None if number % 1000 == 7 else text
+
+    told = Notes()
+    with Index(tmp_path / "a.db", BottomK(k=16), text=WORDS) as index:
+        report = index.add_many(records(), on_error="skip", on_outcome=told)
+    assert [key for key, _, _ in told] == list(range(count))
+    assert [key for key, outcome, _ in told if outcome == "skipped"] == list(range(7, count, 1000))
+    assert sum(isinstance(match, Match) for _, _, match in told) == report.matched > 0
+
+
+# ---- the command -------------------------------------------------------------------------------------------------------
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def records_file(folder: Path, *records: Any, name: str = "posts.jsonl") -> Path:
+    path = folder / name
+    path.write_text("".join(one if isinstance(one, str) else json.dumps(one) + "\n" for one in records), "utf-8")
+    return path
+
+
+def test_the_file_of_outcomes(tmp_path: Path) -> None:
+    """A line for each record, those that cannot be read too, in their order, with file and line."""
+    posts = records_file(
+        tmp_path, {"id": "a", "text": FOX}, "{\n", {"id": "b", "text": FOX + " again"}, {"id": "a", "text": "x"}, {"id": "c"}
+    )
+    out = tmp_path / "out.jsonl"
+    good_json = run("add", tmp_path / "a.db", posts, "--only-new", "--on-error", "skip", "--outcomes", out, "--json")
+    assert good_json.exit_code == 0
+    told = lines_of(out)
+    assert list(told[0]) == ["key", "outcome", "match", "similarity", "distance", "reason", "file", "line"]
+    assert [(one["key"], one["outcome"], one["match"], one["line"]) for one in told] == [
+        ("a", "added", None, 1),
+        (None, "skipped", None, 2),
+        ("b", "duplicate", "a", 3),
+        ("a", "skipped", None, 4),
+        (None, "skipped", None, 5),
+    ]
+    assert told[2]["similarity"] > 0.8 and {one["file"] for one in told} == {str(posts)}
+    assert told[1]["reason"].startswith("not JSON") and "--if-exists" in told[3]["reason"] and "'text'" in told[4]["reason"]
+    assert told[0]["reason"] is None
+
+
+@pytest.mark.parametrize("more", [(), ("--commit-every", "2"), ("--one-transaction",)])
+def test_outcomes_of_many_transactions_packed(tmp_path: Path, more: tuple[str, ...], small_limits: None) -> None:
+    """However the load is cut, every record has its line, in order; .gz packs the file."""
+    posts = records_file(tmp_path, *({"id": str(n), "text": f"text number {n} x{n} y{n}"} for n in range(20)))
+    out = tmp_path / "out.jsonl.gz"
+    good("add", tmp_path / "a.db", posts, "--outcomes", out, *more)
+    told = [json.loads(line) for line in gzip.decompress(out.read_bytes()).splitlines()]
+    assert [(one["key"], one["line"], one["outcome"]) for one in told] == [(str(n), n + 1, "added") for n in range(20)]
+
+
+def test_outcomes_of_codes(tmp_path: Path) -> None:
+    """The distance is told in bits."""
+    codes = records_file(tmp_path, {"id": "a", "text": "00" * 8}, {"id": "b", "text": "00" * 7 + "01"})
+    out = tmp_path / "out.jsonl"
+    scheme = ("--scheme", "binarycode", "--bits", 64, "--max-distance", 3)
+    good("add", tmp_path / "a.db", codes, *scheme, "--outcomes", out)
+    assert [(one["match"], one["distance"]) for one in lines_of(out)] == [(None, None), ("a", 1)]
+
+
+def test_after_an_error_the_committed_records_are_told(tmp_path: Path) -> None:
+    """The file has exactly the records that the index has, and the message names it; if none is committed there is no file."""
+    posts = records_file(tmp_path, *({"id": str(n), "text": f"text number {n}"} for n in range(5)), "{\n")
+    out = tmp_path / "out.jsonl"
+    said = refused("add", tmp_path / "a.db", posts, "--commit-every", 2, "--outcomes", out)
+    assert "4 records are committed" in said and f"their outcomes are in {out}" in said
+    with Index(tmp_path / "a.db") as index:
+        assert [one["key"] for one in lines_of(out)] == list(index) == ["0", "1", "2", "3"]
+    for more in ((), ("--one-transaction", "--commit-every", 2)):
+        out.unlink(missing_ok=True)
+        assert "nothing was added" in refused("add", tmp_path / f"b{len(more)}.db", posts, *more, "--outcomes", out)
+        assert not out.exists()
+
+
+def test_where_outcomes_cannot_go(tmp_path: Path) -> None:
+    """An existing file, an input, the index, standard output and another format are refused, and nothing is added."""
+    posts = records_file(tmp_path, {"id": "a", "text": FOX})
+    index, out = tmp_path / "a.db", records_file(tmp_path, "old", name="old.jsonl")
+    assert "exists already" in refused("add", index, posts, "--outcomes", out)
+    assert "is the input" in refused("add", index, posts, "--outcomes", posts, "--force")
+    assert "is the index" in refused("add", index, posts, "--outcomes", index)
+    assert "name a file" in refused("add", index, posts, "--outcomes", "-")
+    assert "JSON lines" in refused("add", index, posts, "--outcomes", tmp_path / "out.csv")
+    assert "does not exist" in refused("add", index, posts, "--outcomes", tmp_path / "no" / "out.jsonl")
+    assert not index.exists()
+    good("add", index, posts, "--outcomes", out, "--force")
+    assert [one["key"] for one in lines_of(out)] == ["a"]
+
+
+def test_rows_of_a_table_are_told_by_their_row(tmp_path: Path) -> None:
+    """Of Parquet the line is the number of the row."""
+    import pyarrow.parquet
+
+    table = pyarrow.table({"id": ["a", None, "c"], "text": [FOX, FOX, FOX]})
+    pyarrow.parquet.write_table(table, tmp_path / "posts.parquet")
+    out = tmp_path / "out.jsonl"
+    done = run("add", tmp_path / "a.db", tmp_path / "posts.parquet", "--id-field", "id", "--on-error", "skip", "--outcomes", out)
+    assert done.exit_code == 0
+    told = sorted(lines_of(out), key=lambda one: one["line"])
+    outcomes = [(one["line"], one["key"], one["outcome"]) for one in told]
+    assert outcomes == [(1, "a", "added"), (2, None, "skipped"), (3, "c", "added")]
+
+
+def test_binary_code_index_of_the_same_bits(codes: Index) -> None:
+    """A record of wrong size is skipped with its key."""
+    told = Notes()
+    codes.add_codes(["a", "b"], [b"\0" * 8, b"\0" * 7], on_error="skip", on_outcome=told)
+    assert [one[:2] for one in told] == [("a", "added"), ("b", "skipped")]
+    assert isinstance(codes.scheme, BinaryCode)

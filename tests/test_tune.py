@@ -1,0 +1,395 @@
+"""Choosing text rules: the sample, what is measured on it, the advice, and the command."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import warnings
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import jaccard
+from test_cli import refused, run
+
+import neardup_db
+from neardup_db import ParameterError, TextRules, Tuning, demo, limits
+from neardup_db.compute import shingles
+from neardup_db.tuning import RULES, Tuner
+from neardup_db.tuning.measure import GRID, LOWEST, SHOWN, edited, sets_of
+from neardup_db.tuning.sample import Sample
+
+ROOT = Path(__file__).resolve().parents[1]
+WORDS = ["".join(random.Random(number).choices("abcdefghijklmnopqrstuvwxyz", k=6)) for number in range(2000)]
+
+
+def text_of(rng: random.Random, count: int) -> str:
+    return " ".join(rng.choice(WORDS) for _ in range(count))
+
+
+def families(count: int, words: int = 30, seed: int = 1) -> list[tuple[int, str]]:
+    """Texts in twos: each second one is the text before with its last word replaced."""
+    rng, made = random.Random(seed), []
+    for number in range(0, count, 2):
+        text = text_of(rng, words)
+        made += [(number, text), (number + 1, text.rsplit(" ", 1)[0] + " changed")]
+    return made
+
+
+def short_texts(name: str) -> tuple[list[str], list[tuple[int, int]]]:
+    """A set of short texts that people labelled, and its pairs that say the same."""
+    texts, says, base, inside = [], [], 0, False
+    for number, line in enumerate((ROOT / "benchmarks/short_texts.txt").read_text("utf-8").splitlines()):
+        if line.startswith("["):
+            inside = line == f"[{name}]"
+        elif inside and line and not line.startswith("#"):
+            if not line.startswith(("= ", "! ")):
+                base = number
+            texts.append(re.sub("^[=!] ", "", line))
+            says.append(number if line.startswith("! ") else base)
+    return texts, [(a, b) for a, b in combinations(range(len(texts)), 2) if says[a] == says[b]]
+
+
+@pytest.fixture(scope="module")
+def tuned() -> Tuning:
+    """The rules for the bundled sample."""
+    return neardup_db.tune(list(demo.documents())[:120])
+
+
+# ---- the sample --------------------------------------------------------------------------------------------------------
+
+
+def sampled(texts: Any, size: int, seed: int = 1, wanted: Any = ()) -> list[int]:
+    """The keys of a sample."""
+    sample = Sample(size, seed, dict(wanted))
+    for key, text in texts:
+        sample.add(key, text)
+    rows = sample.rows()
+    assert sample.count == len(texts)
+    return [row.key for row in rows]  # type: ignore[misc]
+
+
+def test_few_texts_are_all_taken() -> None:
+    """Up to its size a sample is all texts with a word, in their order, copies too."""
+    texts = [*families(100), *((200 + number, "the same again") for number in range(80)), (300, "!!!")]
+    assert sampled(texts, 500) == [key for key, _ in texts[:-1]]
+
+
+def test_near_duplicates_stay_together() -> None:
+    """In a tenth of the texts most have their twin; by chance a tenth would."""
+    keys = set(sampled(families(4000), 400))
+    together = sum(key ^ 1 in keys for key in keys)
+    assert len(keys) == 400 and together > 300
+
+
+def test_long_and_short_texts_have_the_same_chance() -> None:
+    """Though a long text has a smaller smallest hash."""
+    rng = random.Random(2)
+    keys = sampled([(number, text_of(rng, 200 if number % 2 else 8)) for number in range(3000)], 600)
+    assert 240 < sum(key % 2 for key in keys) < 360
+
+
+def test_of_very_many_copies_some_are_taken() -> None:
+    """A thousand equal texts among three thousand neither fill a sample nor are missing in it."""
+    others, equal = families(2000), [(5000 + number, "one text of all") for number in range(1000)]
+    texts = [one for pair in zip(others[:1000], equal, strict=True) for one in pair]
+    for seed in range(5):
+        keys = sampled([*texts, *others[1000:]], 300, seed)
+        assert len(keys) == 300 and 50 < sum(key >= 5000 for key in keys) < 160
+
+
+def test_a_sample_follows_its_seed() -> None:
+    """The same seed gives the same sample, another one another, however the texts are cut into batches."""
+    texts = families(1000)
+    first = sampled(texts, 100, 1)
+    assert first == sampled(texts, 100, 1) and first != sampled(texts, 100, 2)
+
+
+def test_long_texts_make_a_sample_smaller(small_limits: None) -> None:
+    """The number of texts times their length is bounded, and two texts are always taken."""
+    rng = random.Random(3)
+    texts = [(number, text_of(rng, 100)) for number in range(50)]
+    keys = sampled(texts, 40)
+    size = sum(len(text) for key, text in texts if key in keys)
+    assert 2 <= len(keys) < 40 and len(keys) * size <= limits.TUNED_WORK and size <= limits.TUNED_BYTES
+    assert len(sampled([(number, text_of(rng, 2000)) for number in range(5)], 40)) == 2
+
+
+def test_wanted_texts_come_first() -> None:
+    """Those that are asked for are in the sample, the pairs with the lowest ranks where not all fit."""
+    texts = families(1000)
+    wanted = {900: -2, 7: -2, 500: -1, 501: -1}
+    assert set(wanted) <= set(sampled(texts, 10, wanted=wanted.items()))
+    assert set(sampled(texts, 2, wanted=wanted.items())) == {900, 7}
+
+
+# ---- what is measured ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tiny", [False, True])
+@pytest.mark.parametrize("with_truth", [False, True])
+def test_pairs_are_those_of_brute_force(with_truth: bool, tiny: bool, request: pytest.FixtureRequest) -> None:
+    """Bars, counts, recall and precision of all rules are those of comparing each text with each other one."""
+    if tiny:
+        request.getfixturevalue("small_limits")
+        request.getfixturevalue("monkeypatch").setattr(limits, "TUNED_WORK", 10**9)
+        request.getfixturevalue("monkeypatch").setattr(limits, "TUNED_BYTES", 10**9)
+    rng = random.Random(7)
+    texts = [text_of(rng, rng.randrange(1, 12)) for _ in range(15)]
+    texts += [" ".join(rng.sample(text.split(), len(text.split()) - 1) or ["x"]) for text in texts] + texts[:2]
+    truth = [(rng.randrange(10), rng.randrange(15, 32)) for _ in range(12)] if with_truth else None
+    result = neardup_db.tune(texts, truth=truth)
+    for trial in result.trials:
+        sets = [set(shingles(text, trial.rules)) for text in texts]
+        similar = {(a, b): jaccard(sets[a], sets[b]) for a, b in combinations(range(len(texts)), 2)}
+        known = [similar[pair] for pair in set(truth or ())]
+        assert sum(count for _, _, count in trial.histogram) == sum(one >= LOWEST for one in similar.values())
+        assert [border.threshold for border in trial.borders] == list(GRID)
+        for border in trial.borders:
+            reach = sum(one >= border.threshold for one in similar.values())
+            found = sum(one >= border.threshold for one in known)
+            assert border.pairs == reach
+            assert border.recall == (found / len(known) if known else None)
+            assert border.precision == (found / reach if known and reach else None)
+            for example in (*border.above, *border.below):
+                assert example.similarity == similar[example.key_a, example.key_b]  # type: ignore[index]
+                assert (example.text_a, example.text_b) == (texts[example.key_a], texts[example.key_b])  # type: ignore[index]
+            above = sorted(one for one in similar.values() if one >= border.threshold)
+            below = sorted(one for one in similar.values() if LOWEST <= one < border.threshold)
+            assert [one.similarity for one in border.above[:1]] == above[:1]
+            assert [one.similarity for one in border.below[:1]] == below[-1:]
+
+
+def test_examples_are_of_different_texts(tuned: Tuning) -> None:
+    """Three pairs on a side at most, the nearest first, no text twice on a side."""
+    for border in (border for trial in tuned.trials for border in trial.borders):
+        for side in (border.above, border.below):
+            keys = [key for example in side for key in (example.key_a, example.key_b)]
+            assert len(side) <= SHOWN and len(set(keys)) == len(keys)
+        distances = [example.similarity - border.threshold for example in border.above]
+        assert distances == sorted(distances) and all(distance >= 0 for distance in distances)
+        assert all(example.similarity < border.threshold for example in border.below)
+
+
+def test_sets_are_whole() -> None:
+    """Every shingle counts, of a text with a hundred thousand of them too."""
+    text = " ".join(f"w{number}" for number in range(100_000))
+    assert list(map(len, sets_of([text, "", "one two"], TextRules.words(shingle=1)))) == [100_000, 0, 2]
+
+
+@pytest.mark.parametrize("words", [1, 5, 9, 10, 19, 29, 31, 100])
+def test_edited_copies(words: int) -> None:
+    """One word in twenty differs, one at least; of fewer than ten words, and without spaces, one letter in twenty."""
+    rng = random.Random(words)
+    for _ in range(20):
+        text, other = text_of(rng, words), text_of(rng, 50)
+        copy = edited(text, other, rng)
+        if words >= 10:
+            a, b, parts = text.split(), copy.split(), words
+            assert len(a) == len(b)
+            assert sum(x != y for x, y in zip(a, b, strict=True)) == max(1, round(parts / 20))
+        else:
+            assert copy != text and abs(len(copy) - len(text)) <= max(1, round(len(text) / 20))
+    chinese = "我們昨天坐火車去海邊看見很多人在沙灘上曬太陽然後去吃了魚和冰淇淋"
+    copy = edited(chinese, "別的一些文字", rng)
+    assert copy != chinese and len(copy) - len(chinese) <= 2
+
+
+def test_unlike_texts_and_copies_are_apart(tuned: Tuning) -> None:
+    """Of real prose edited copies are above unlike texts under every rule, longer shingles lower both, an index is small."""
+    for trial in tuned.trials:
+        assert 0 < trial.unlike < trial.edited < 1
+        assert 100 < trial.size_bytes < 5000 and trial.microseconds > 0 and len(trial.bars) == len(trial.histogram)
+    for kind in ("words", "characters"):
+        of_kind = [trial for trial in tuned.trials if trial.name.startswith(kind)]
+        assert [trial.unlike for trial in of_kind] == sorted((trial.unlike for trial in of_kind), reverse=True)
+        assert [trial.edited for trial in of_kind] == sorted((trial.edited for trial in of_kind), reverse=True)
+
+
+# ---- the advice --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["posts", "products", "headlines", "names"])
+def test_short_texts_are_advised_what_people_labelled(name: str) -> None:
+    """Without the labels the advice is characters of 3 or 4, at a threshold that comes near to what the labels say."""
+    texts, same = short_texts(name)
+    result = neardup_db.tune(texts)
+    assert result.best is not None and result.best.name in ("characters of 3", "characters of 4")
+    best = result.best
+    sets = [set(shingles(text, best.rules)) for text in texts]
+    every = combinations(range(len(texts)), 2)
+    found = [(a, b) for a, b in every if jaccard(sets[a], sets[b]) >= (best.threshold or 0)]
+    right = len({*found} & {*same})
+    assert right / len(same) > 0.78 and right / len(found) > 0.92
+    assert f"threshold={best.threshold}" in result.advice and "exact=True" in result.advice and "a hint only" in result.advice
+
+
+def test_prose_is_advised_the_usual_rules(tuned: Tuning) -> None:
+    """Long texts keep the rules of every index, unless others are worth a third more."""
+    assert tuned.best is not None and tuned.best.name in ("words of 2", "words of 3")
+    usual = tuned.trials[2]
+    assert tuned.best is usual or tuned.best.worth > usual.worth * 4 / 3
+
+
+def test_a_truth_is_found_again() -> None:
+    """Where the known pairs are those of some rules and threshold, these are advised, with full recall and precision."""
+    texts = list(demo.documents())[:150]
+    rules = RULES["words of 2"]
+    sets = {key: set(shingles(text, rules)) for key, text in texts}
+    truth = [(a, b) for a, b in combinations(sets, 2) if jaccard(sets[a], sets[b]) >= 0.6]
+    result = neardup_db.tune(texts, truth=truth)
+    assert result.known == len(truth) > 10 and result.best is not None
+    border = result.best.border
+    assert border is not None and (border.recall, border.precision) == (1.0, 1.0)
+    named = next(trial for trial in result.trials if trial.name == "words of 2")
+    assert named.border is not None and named.border.precision == 1.0 and named.border.recall == 1.0
+    assert "known pairs" in result.advice and "recall" in str(result)
+
+
+def test_a_truth_of_more_texts_than_the_sample() -> None:
+    """Its texts come first, and all its pairs among the texts of the sample count."""
+    texts = families(1000)
+    result = neardup_db.tune(texts, truth=[(number, number + 1) for number in range(0, 1000, 2)], sample=100)
+    assert result.sample == 100 and 25 <= result.known <= 50
+    assert result.best is not None and result.best.border is not None
+    assert (result.best.border.recall, result.best.border.precision) == (1.0, 1.0)
+
+
+def test_texts_that_no_rules_tell_apart() -> None:
+    """Where unlike texts are as alike as edited copies, it is said, and nothing is advised."""
+    result = neardup_db.tune([f"Order {number} left" for number in range(100, 340)])
+    assert result.best is None and result.advice.startswith("No rules tell")
+    assert "No rules" in result.html()
+
+
+def test_texts_without_near_duplicates() -> None:
+    """A threshold between copies and unlike texts is given all the same, and it is said that no pair reaches it."""
+    rng = random.Random(5)
+    result = neardup_db.tune(text_of(rng, 60) for _ in range(100))
+    assert result.best is not None and result.best.border is not None and result.best.border.pairs == 0
+    assert "there may be no near-duplicates" in result.advice
+
+
+# ---- arguments ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_texts_give_the_same_result() -> None:
+    """All but what was timed; keys are numbers unless given; str, bytes and pairs do."""
+    texts = families(60)
+    first, second = neardup_db.tune(text for _, text in texts), neardup_db.tune([[key, text.encode()] for key, text in texts])  # type: ignore[misc]
+    assert first.advice == second.advice and first.best is not None
+    assert [trial.borders for trial in first.trials] == [trial.borders for trial in second.trials]
+
+
+def test_empty_texts_are_counted() -> None:
+    """They are left out of the sample, and no warning of short texts is given."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = neardup_db.tune(["", "!!!", *(text for _, text in families(40, words=6))])
+    assert (result.texts, result.empty, result.sample, result.words) == (42, 2, 40, 6)
+
+
+@pytest.mark.parametrize(
+    ("texts", "more", "says"),
+    [
+        ([], {}, "0 texts with a word: give two or more"),
+        (["one", "!"], {}, "1 texts with a word"),
+        ("some text", {}, "texts='some text'"),
+        (["a", 5], {}, "text 1: text=5"),
+        (["a", ("k", "b", "c")], {}, "text 1: ('k', 'b', 'c'): give a text, or a pair"),
+        ([("a", "b"), (None, "c")], {}, "text 1: key=None"),
+        (["a", "b"], {"sample": 1}, "sample=1"),
+        (["a", "b"], {"seed": -1}, "seed=-1"),
+        (["a", "b"], {"truth": "ab"}, "truth='ab'"),
+        (["a", "b"], {"truth": [(0, 1, 2)]}, "truth has (0, 1, 2)"),
+        (["a", "b"], {"truth": [("x", "y")]}, "none of 1 pairs is among the texts"),
+        (["a", "b"], {"progress": 5}, "progress=5"),
+    ],
+)
+def test_wrong_arguments(texts: Any, more: dict[str, Any], says: str) -> None:
+    """The error names the value and the remedy."""
+    with pytest.raises(ParameterError, match=re.escape(says)):
+        neardup_db.tune(texts, **more)
+
+
+def test_progress_is_told() -> None:
+    """With the number of texts read, each thousand."""
+    told: list[int] = []
+    neardup_db.tune([text for _, text in families(2500, words=5)], sample=20, progress=told.append)
+    assert told == [1000, 2000]
+
+
+# ---- what a person sees ------------------------------------------------------------------------------------------------
+
+
+def test_the_table_and_the_page(tuned: Tuning) -> None:
+    """Every rule has its line and its part of the page, which runs nothing."""
+    told = str(tuned)
+    assert all(name in told for name in RULES) and tuned.advice in told and "recall" not in told
+    html = tuned.html("For my <texts>")
+    assert "<script" not in html and "For my &lt;texts&gt;" in html
+    assert html.count('<details class="nd-cluster"') == len(RULES) and html.count('<details class="nd-cluster" open>') == 1
+    assert html.count("<svg") == len(RULES) and "<del>" in html
+    assert "<table" in tuned._repr_html_() and "<svg" not in tuned._repr_html_()
+
+
+def test_texts_and_keys_are_never_markup() -> None:
+    """What texts and keys hold is shown, not run."""
+    hostile = "<script>alert(1)</script> & <img src=x>"
+    texts = [(f"{hostile}{key}", f"{text} {hostile}") for key, text in families(20, words=8)]
+    html = neardup_db.tune(texts).html(hostile)
+    assert "<script" not in html and "<img" not in html and "&lt;script&gt;" in html
+
+
+@pytest.fixture
+def posts(tmp_path: Path) -> Path:
+    texts, _ = short_texts("posts")
+    path = tmp_path / "posts.jsonl"
+    path.write_text("".join(json.dumps({"id": f"p{number}", "text": text}) + "\n" for number, text in enumerate(texts)), "utf-8")
+    return path
+
+
+def test_the_command(posts: Path, tmp_path: Path) -> None:
+    """Prints the table, the advice, and pairs with what differs in them; --html writes the page, once."""
+    page = tmp_path / "rules.html"
+    done = run("tune", posts, "--html", page)
+    assert done.exit_code == 0 and f"wrote {page}" in done.stderr
+    assert "characters of 7" in done.stdout and "Take MinHash(threshold=" in done.stdout and "[-quit-] {+call+}" in done.stdout
+    assert "Pairs under characters of 4:" in done.stdout
+    assert "Text rules for " in page.read_text("utf-8")
+    assert "exists already" in refused("tune", posts, "--html", page)
+    assert "is the input" in refused("tune", posts, "--html", posts, "--force")
+    other = run("tune", posts, "--rules", "words of 1")
+    assert other.exit_code == 0 and "Pairs under words of 1:" in other.stdout
+
+
+def test_the_command_for_machines(posts: Path, tmp_path: Path) -> None:
+    """--json has all figures and the keys of the pairs, no text; --truth gives recall and precision."""
+    _, same = short_texts("posts")
+    truth = tmp_path / "truth.csv"
+    truth.write_text("id_a,id_b\n" + "".join(f"p{a},p{b}\n" for a, b in same), "utf-8")
+    told = json.loads(run("tune", posts, "--json", "--truth", truth).stdout)
+    assert (told["texts"], told["sample"], told["known"], len(told["trials"])) == (82, 82, len(same), len(RULES))
+    trial = next(one for one in told["trials"] if one["name"] == told["best"])
+    border = next(one for one in trial["borders"] if one["threshold"] == trial["threshold"])
+    assert border["recall"] > 0.95 and border["precision"] > 0.95 and trial["rules"]["tokens"] == "chars"
+    assert set(border["above"][0]) == {"key_a", "key_b", "similarity"}
+
+
+def test_the_command_says_that_nothing_fits(tmp_path: Path) -> None:
+    """Exit code 1, with the reason."""
+    path = tmp_path / "orders.txt"
+    path.write_text("".join(f"Order {number} left\n" for number in range(100, 340)), "utf-8")
+    done = run("tune", path)
+    assert done.exit_code == 1 and "No rules tell near-duplicates" in done.stdout
+
+
+def test_a_tuner_takes_texts_one_by_one() -> None:
+    """What the command uses gives what `tune` gives, and tells of each rule."""
+    texts, names = families(40), []
+    tuner = Tuner(None, sample=5000, seed=1)
+    for key, text in texts:
+        tuner.add(key, text)
+    assert tuner.tuned(names.append).advice == neardup_db.tune(texts).advice and names == list(RULES)
