@@ -113,6 +113,8 @@ class AsyncIndex(Methods):
         check_callable("on_late_result", self._on_late_result)
         threads = limits.READERS_MAX if self._readers is None else check_integer("readers", self._readers, 1, limits.READERS_MAX)
         self._index: Index | None = None
+        self._opens = False
+        """Whether a task waits for the index to open, or has opened it."""
         self._closing: Call | None = None
         self._has_readers = False
         self._writing = Lane(1, "neardup writes")
@@ -127,12 +129,12 @@ class AsyncIndex(Methods):
     async def open(self) -> AsyncIndex:
         """Open the index, unless it is open, and return it: `async with` does so too. Raises as `Index(...)`."""
         if self._index is None or self._is_closing:
+            self._opens = True
             call = Call(self._open_now)
             try:
                 await self._outcome(self._writing, call)
             except BaseException:
-                if call.is_left:  # it will be open, and nobody knows
-                    self._writing.give(Call(self._close_now))
+                self._opens = False  # else it would be open, and nobody would know
                 raise
         return self
 
@@ -145,13 +147,15 @@ class AsyncIndex(Methods):
                 raise
             self._has_readers = index._readers.keep_own()
             self._index = index
+            if not self._opens:
+                self._close_now()
 
     async def close(self) -> None:
         """Close the index, after all calls that were given before; new ones are a ClosedError. Closing again does nothing. Once
         begun it goes on, whatever becomes of the task.
 
         Raises BusyError, and the index stays open, where other calls do not end within the timeout."""
-        if self._index is None:
+        if self._index is None or self._writing.is_inherited:
             return
         self._closing = Call(self._close_now, self._late("close"), drops=False)
         await self._outcome(self._writing, self._closing)
@@ -376,6 +380,10 @@ class _Transaction(AbstractAsyncContextManager[AsyncIndex]):
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         end, self._end = self._end, None
         assert end is not None
+        if self._lane.is_inherited:  # the transaction is the parent's
+            if kind is None:
+                self._index._opened()
+            return None
         end.commits = kind is None
         self._lane.give(end, own=True)
         if kind is GeneratorExit:  # the coroutine is closed, and cannot wait
@@ -385,6 +393,7 @@ class _Transaction(AbstractAsyncContextManager[AsyncIndex]):
         except asyncio.CancelledError:
             self._lane.take_back(end)
             raise
+        return None
 
 
 class _Source(Iterator[Any]):
@@ -469,7 +478,9 @@ class _Source(Iterator[Any]):
             self._lane.give(Call(partial(self._take, batch)), own=True)
 
     def _finish(self, last: Exception) -> None:
-        self._lane.give(Call(partial(setattr, self, "_last", last), drops=False), own=True)
+        """No more records come. Also where there is no loop any more."""
+        self._last = last
+        self._lane.wake()
 
     # ---- in the thread -----------------------------------------------------------------------------------------------
 
@@ -496,7 +507,7 @@ class _Source(Iterator[Any]):
         while not self._ready:
             if self._last is not None:
                 raise self._last
-            self._lane.run_own(self._stretch)
+            self._lane.run_own(self._stretch, lambda: self._last is None)
         return self._ready.popleft()
 
 

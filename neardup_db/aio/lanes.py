@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from typing import Any
 
-from ..errors import BusyError, NearDupError
+from ..errors import BusyError, ClosedError, NearDupError
+from ..store.database.connection import current_task
 
 Report = Callable[[Any, "BaseException | None"], None]
 """Takes the result, or the error, of a call whose task has left."""
@@ -30,18 +31,26 @@ def _nothing() -> None:
     return None
 
 
+def _running_loop() -> asyncio.AbstractEventLoop:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError as error:
+        raise NearDupError(
+            "AsyncIndex needs a running loop of asyncio: call it in a coroutine; under trio use an Index, with "
+            "trio.to_thread.run_sync"
+        ) from error
+
+
+def _taken_back() -> None:
+    raise NearDupError("the transaction was taken back before the end of its block")
+
+
 class Call:
     """Work that a task gives to a lane. The outcome goes to the task or, where that left after the work began, to `report`."""
 
     def __init__(self, work: Callable[[], Any], report: Report | None = None, *, drops: bool = True) -> None:
-        try:
-            self.loop = asyncio.get_running_loop()
-        except RuntimeError as error:
-            raise NearDupError(
-                "AsyncIndex needs a running loop of asyncio: call it in a coroutine; under trio run an Index with "
-                "trio.to_thread.run_sync"
-            ) from error
-        self.task = asyncio.current_task()
+        self.loop = _running_loop()
+        self.task = current_task()
         self._context = copy_context()
         self._work = work
         self._report = report
@@ -178,11 +187,11 @@ class End(Call):
     """The end of a stretch, which its task gives."""
 
     def __init__(self, report: Report) -> None:
-        super().__init__(_nothing, report, drops=False)
+        super().__init__(_taken_back, report, drops=False)
         self.commits = False
 
     def _tell_late(self) -> None:
-        if self.commits or self._error is not None:
+        if self.commits:
             super()._tell_late()
 
 
@@ -200,7 +209,7 @@ class Lane:
         self._line: deque[Call] = deque()
         self._own: deque[Call] = deque()
         """Calls of the task that owns the lane."""
-        self._owner: asyncio.Task[Any] | None = None
+        self._owner: object | None = None
         self.depth = 0
         """Stretches that are open, one inside the other."""
         self._started = 0
@@ -210,28 +219,38 @@ class Lane:
         self._process_id = os.getpid()
         _lanes.add(self)
 
+    @property
+    def is_inherited(self) -> bool:
+        """Whether the threads are those of a parent process."""
+        return self._process_id != os.getpid()
+
     # ---- on the loop -------------------------------------------------------------------------------------------------
 
     @property
     def is_mine(self) -> bool:
         """Whether the lane belongs to the current task."""
-        return self._owner is not None and self._owner is asyncio.current_task()
+        return self._owner is not None and self._owner is current_task()
 
     def give(self, call: Call, *, own: bool = False) -> None:
-        """Put a call in the line; own: among the calls of the task that owns the lane."""
+        """Put a call in the line, or among those of the task that owns the lane. own: it belongs to a stretch, and where that is
+        over, it is told so at once."""
         with self._changed:
-            if own or (self._owner is not None and self._owner is call.task):
+            if self._owner is not None and self._owner is call.task:
                 self._own.append(call)
                 self._changed.notify_all()
                 return
-            self._line.append(call)
-            self._rests = False
-            starts = self._started < self._most and self._started - self._running < len(self._line)
-            self._started += starts
-            self._changed.notify()
-        if starts:
+            if not own and not self.is_ended:
+                self._line.append(call)
+                self._rests = False
+                starts = self._started < self._most and self._started - self._running < len(self._line)
+                self._started += starts
+                self._changed.notify()
+        if own:
+            call.run()
+        elif self.is_ended:
+            call.finish(error=ClosedError("the index is closed, since the program ends"))
+        elif starts:
             self._start()
-
     def _start(self) -> None:
         try:
             threading.Thread(target=self._work, name=self._name, daemon=True).start()
@@ -312,13 +331,21 @@ class Lane:
                     self._line.extendleft(call for call in reversed(self._own) if not isinstance(call, End))
                     self._own.clear()
 
-    def run_own(self, stretch: Stretch) -> End | None:
-        """Run the next call of the task that owns the lane. An `End` is not run but returned. Raises LaneEndedError."""
+    def wake(self) -> None:
+        """Let `run_own` look whether it goes on to wait."""
         with self._changed:
-            while not self._own:
+            self._changed.notify_all()
+
+    def run_own(self, stretch: Stretch, waits: Callable[[], bool]) -> End | None:
+        """Run the next call of the task that owns the lane, unless `waits` says not to wait for one. An `End` is not run but
+        returned. Raises LaneEndedError."""
+        with self._changed:
+            while waits() and not self._own:
                 if self.is_ended or stretch.loop.is_closed():
                     raise LaneEndedError
                 self._changed.wait(_LOOK_AGAIN_S)
+            if not waits():  # what the task gives now is not for this stretch
+                return None
             call = self._own.popleft()
         if isinstance(call, End):
             return call
@@ -328,9 +355,11 @@ class Lane:
     def serve(self, stretch: Stretch) -> End:
         """Run the calls of the task that owns the lane until its stretch ends; returns this end."""
         while True:
-            end = self.run_own(stretch)
-            if end is not None and end is stretch.end:  # the end of one that could not begin ends nothing
+            end = self.run_own(stretch, lambda: True)
+            if end is not None and end is stretch.end:
                 return end
+            if end is not None:  # of one that could not begin
+                end.run()
 
     def drain(self, timeout: float) -> bool:
         """Wait until no call is left; False after the timeout. Not in a thread of this lane."""
@@ -341,14 +370,14 @@ class Lane:
 
     def end(self) -> None:
         """Begin no more calls. A task that owns the lane has lost it: what it began is taken back."""
-        if self._process_id == os.getpid():
+        if not self.is_inherited:
             with self._changed:
                 self.is_ended = True
                 self._changed.notify_all()
 
     def join(self, timeout: float) -> None:
         """Wait until the calls that have begun are over, after `end`."""
-        if self._process_id == os.getpid():
+        if not self.is_inherited:
             self.drain(timeout)
 
 
