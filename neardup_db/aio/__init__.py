@@ -59,7 +59,7 @@ class LateResult(NamedTuple):
 
 def _logged(late: LateResult) -> None:
     how = "was done" if late.error is None else f"failed ({late.error})"
-    _logger.info("%s(%s) %s after its task was cancelled", late.method, ", ".join(map(quoted, late.args)), how)
+    _logger.info("%s(%s) %s after its task was cancelled", late.method, ", ".join(map(quoted, late.args[:1])), how)
 
 
 class _TakenBackError(Exception):
@@ -113,8 +113,8 @@ class AsyncIndex(Methods):
         check_callable("on_late_result", self._on_late_result)
         threads = limits.READERS_MAX if self._readers is None else check_integer("readers", self._readers, 1, limits.READERS_MAX)
         self._index: Index | None = None
-        self._opens = False
-        """Whether a task waits for the index to open, or has opened it."""
+        self._holders = 0
+        """Tasks that have opened the index, or wait for it to open."""
         self._closing: Call | None = None
         self._has_readers = False
         self._writing = Lane(1, "neardup writes")
@@ -129,14 +129,20 @@ class AsyncIndex(Methods):
     async def open(self) -> AsyncIndex:
         """Open the index, unless it is open, and return it: `async with` does so too. Raises as `Index(...)`."""
         if self._index is None or self._is_closing:
-            self._opens = True
+            self._holders += 1
             call = Call(self._open_now)
             try:
                 await self._outcome(self._writing, call)
-            except BaseException:
-                self._opens = False  # else it would be open, and nobody would know
+            except BaseException as error:
+                self._holders = max(0, self._holders - 1)
+                if call.is_left and not isinstance(error, GeneratorExit):  # else it would be open, and nobody would know
+                    self._writing.give(Call(self._close_unheld))
                 raise
         return self
+
+    def _close_unheld(self) -> None:
+        if not self._holders:
+            self._close_now()
 
     def _open_now(self) -> None:
         if self._index is None:
@@ -146,9 +152,10 @@ class AsyncIndex(Methods):
                 self._writing.rest()
                 raise
             self._has_readers = index._readers.keep_own()
+            self._writing.start()
+            if self._has_readers:
+                self._reading.start()
             self._index = index
-            if not self._opens:
-                self._close_now()
 
     async def close(self) -> None:
         """Close the index, after all calls that were given before; new ones are a ClosedError. Closing again does nothing. Once
@@ -157,6 +164,7 @@ class AsyncIndex(Methods):
         Raises BusyError, and the index stays open, where other calls do not end within the timeout."""
         if self._index is None or self._writing.is_inherited:
             return
+        self._holders = 0
         self._closing = Call(self._close_now, self._late("close"), drops=False)
         await self._outcome(self._writing, self._closing)
 

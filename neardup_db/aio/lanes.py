@@ -200,7 +200,7 @@ class LaneEndedError(BaseException):
 
 
 class Lane:
-    """One thread or several, started when they are needed, and the calls that wait for them."""
+    """One thread or several, and the calls that wait for them."""
 
     def __init__(self, threads: int, name: str) -> None:
         self._most = threads
@@ -239,10 +239,10 @@ class Lane:
                 self._own.append(call)
                 self._changed.notify_all()
                 return
+            starts = False
             if not own and not self.is_ended:
                 self._line.append(call)
-                self._rests = False
-                starts = self._started < self._most and self._started - self._running < len(self._line)
+                starts = not self._started  # the other threads are started by threads, for the loop has no time to
                 self._started += starts
                 self._changed.notify()
         if own:
@@ -251,6 +251,16 @@ class Lane:
             call.finish(error=ClosedError("the index is closed, since the program ends"))
         elif starts:
             self._start()
+
+    def start(self) -> None:
+        """Have a thread from now on, until `rest`."""
+        with self._changed:
+            self._rests = False
+            starts = not self._started and not self.is_ended
+            self._started += starts
+        if starts:
+            self._start()
+
     def _start(self) -> None:
         try:
             threading.Thread(target=self._work, name=self._name, daemon=True).start()
@@ -289,7 +299,7 @@ class Lane:
             return self._running == self._most and call in self._line
 
     def rest(self) -> None:
-        """Let the threads end when the line is empty; the next call starts them again."""
+        """Let the threads end when the line is empty."""
         with self._changed:
             self._rests = True
             self._changed.notify_all()
@@ -313,7 +323,12 @@ class Lane:
                     return None
                 self._changed.wait()
             self._running += 1
-            return self._line.popleft()
+            call = self._line.popleft()
+            starts = bool(self._line) and self._started < self._most
+            self._started += starts
+        if starts:
+            self._start()
+        return call
 
     @contextmanager
     def owned(self, stretch: Stretch) -> Iterator[None]:
