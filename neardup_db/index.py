@@ -14,7 +14,7 @@ import apsw
 
 from . import clock, limits
 from .arrow import ArrowArray, ArrowStream, is_arrow
-from .errors import NearDupError, ParameterError, ShortTextsWarning
+from .errors import ClosedError, NearDupError, ParameterError, ShortTextsWarning
 from .parameters import (
     Durability,
     Expiry,
@@ -95,8 +95,8 @@ class Index(Reader):
     timeout: seconds to wait for another writer, or for another thread that uses this object.
 
     Threads may share an Index: they write in turns and read at the same time, each by its own connection (in memory, and on a
-    connection that was given, they read in turns too). A forked process opens its own. Raises ParameterError, FormatError,
-    MismatchError, BusyError.
+    connection that was given, they read in turns too). A forked process opens its own. A pickled Index is its path and options:
+    the process that gets it opens the file. Raises ParameterError, FormatError, MismatchError, BusyError.
 
     >>> from neardup_db import Index, MinHash
     >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
@@ -153,6 +153,7 @@ class Index(Reader):
         except BaseException:
             self.close()
             raise
+        self._durability = durability
 
     # ---- the object --------------------------------------------------------------------------------------------------
 
@@ -173,8 +174,19 @@ class Index(Reader):
         if not getattr(self, "_closed", True) and self._store.db.owned and not self._store.db.forked:
             warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
 
-    def __reduce__(self) -> Any:
-        raise TypeError(f"{self!r} cannot be copied or sent to another process: send the path, and open it there: Index(path)")
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Path and options. The Index that is made of them, by pickle or copy, has connections of its own and creates no file."""
+        db, choices = self._store.db, self._store.shared.choices[0]
+        if db.another is None:
+            raise TypeError(
+                f"{self!r} has no path that another process, or a copy, could open: give Index the path of a file, or send the "
+                "documents"
+            )
+        if db.is_closed:
+            raise ClosedError(f"{self!r} cannot be copied or sent to another process: send the path, and open it there")
+        bound = {"store_text": choices.store_text, "record_matches": choices.record_matches, "checksums": choices.checksums}
+        how = {"durability": self._durability, "read_only": db.read_only, "timeout": db.timeout}
+        return _reopened, (db.name, {"text": choices.rules, "name": self.name, **bound, **how})
 
     def __repr__(self) -> str:
         name = "" if self.name == DEFAULT_NAME else f" name={self.name!r}"
@@ -854,6 +866,10 @@ class Index(Reader):
             check_text(text)
             stored = storable(text) if self._store.store_text else None
         return Record(check_key(key), stored, check_metadata(metadata), check_group(group), check_expiry(expires_at))
+
+
+def _reopened(path: str, options: dict[str, Any]) -> Index:
+    return Index(path, **options)
 
 
 def _is_light(record: Record) -> bool:

@@ -28,7 +28,7 @@ LAYERS = (
     ("index", "show.report"),
     ("tuning", "show.tuning"),
     ("", "demo", "frames"),
-    ("cli", "datasette", "spark"),
+    ("cli", "datasette", "spark", "aio"),
 )
 """From the lowest to the highest. A name stands for a module, or for a package with all that is in it and has no line of its own;
 "" is the package itself, which gives out the public names."""

@@ -533,12 +533,76 @@ def test_a_rebuild_elsewhere_is_followed(path: Path) -> None:
             strict.query(TEXT)
 
 
-def test_an_index_is_not_sent_to_other_processes(path: Path) -> None:
-    """Pickling or copying an index is an error that says what to send: its path."""
+@pytest.mark.parametrize("send", [lambda index: pickle.loads(pickle.dumps(index)), copy.copy, copy.deepcopy])
+def test_a_sent_index_is_an_index_of_its_own(path: Path, send: Callable[[Index], Index], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pickled or copied, an index of a file is another one with the same path and options, wherever the current folder is."""
+    monkeypatch.chdir(path.parent)
+    options: dict[str, Any] = {"name": "news", "store_text": True, "durability": "normal", "timeout": 7.5}
+    with Index(path.name, MinHash(threshold=0.5), text=TextRules(tokens=split_commas, shingle=1), **options) as index:
+        index.add("a", "one,two,three")
+        monkeypatch.chdir("/")
+        with send(index) as other:
+            assert other.query("one,two,three") == [Match("a", 1.0, None)]
+            other.add("b", "four,five")
+            assert (other.name, other.scheme, other.text_rules) == ("news", index.scheme, index.text_rules)
+            assert other.connection is not index.connection
+            assert other.connection.execute("PRAGMA synchronous").get == 1
+            assert other.get("b").text == "four,five"
+            assert pickle.dumps(other) == pickle.dumps(index)
+        assert list(index) == ["a", "b"]
+    rules = TextRules(tokens=split_commas)
+    with Index(path, name="news", text=rules, read_only=True) as index, send(index) as other, pytest.raises(ReadOnlyError):
+        other.delete("a")
+
+
+def test_a_sent_index_creates_no_file(path: Path) -> None:
+    """Where the file is gone meanwhile, what was pickled opens nothing and makes nothing."""
     with Index(path, MinHash()) as index:
-        for send in (pickle.dumps, copy.copy, copy.deepcopy):
-            with pytest.raises(TypeError, match=r"send the path, and open it there: Index\(path\)"):
-                send(index)
+        sent = pickle.dumps(index)
+    path.unlink()
+    with pytest.raises(ParameterError, match="holds no index yet"):
+        pickle.loads(sent)
+    assert list(path.parent.iterdir()) == []
+
+
+def test_an_index_that_cannot_be_sent_says_why(path: Path) -> None:
+    """One in memory, or on a connection of the caller's, has no path to send; a closed one is not opened again."""
+    for target in (":memory:", apsw.Connection(str(path))):
+        with Index(target, MinHash()) as index:
+            for send in (pickle.dumps, copy.copy, copy.deepcopy):
+                with pytest.raises(TypeError, match="has no path that another process.*give Index the path of a file"):
+                    send(index)
+    index = Index(path)
+    index.close()
+    with pytest.raises(ClosedError, match="send the path, and open it there"):
+        pickle.dumps(index)
+
+
+POOL = """
+import multiprocessing, sys
+from neardup_db import Index, MinHash
+
+def work(index, number):
+    with index:
+        index.add(number, f"the worker number{number} was here on day{number}")
+        return sum(isinstance(key, str) for key in index)
+
+if __name__ == "__main__":
+    with Index(sys.argv[2], MinHash()) as index:
+        index.add_many([("a", "one two three four"), ("b", "something else altogether")])
+        with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:
+            print(pool.starmap(work, [(index, number) for number in range(6)]))
+        print(sorted(map(str, index)))
+"""
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+def test_processes_get_the_index_of_their_parent(path: Path, method: str) -> None:
+    """An index among the arguments of a pool's calls is opened by each process, however it was started."""
+    script = path.with_name("pool.py")
+    script.write_text(POOL, "utf-8")
+    run = subprocess.run([sys.executable, script, method, path], capture_output=True, text=True, timeout=100, cwd=path.parent)
+    assert run.stdout.splitlines() == [str([2] * 6), str(["0", "1", "2", "3", "4", "5", "a", "b"])], run.stderr
 
 
 # ---- reading only, closed, forked --------------------------------------------------------------------------------------

@@ -14,7 +14,9 @@ import apsw
 import numpy as np
 import polars
 
-from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, Pair, SimHash, TextRules, compute
+from neardup_db import BinaryCode, BitSampling, BottomK, Index, Match, MinHash, Pair, SimHash, TextRules, compute
+from neardup_db.aio import AsyncIndex
+from neardup_db.schemes.base import Scheme
 from neardup_db.tables import columns
 
 
@@ -35,6 +37,31 @@ def right(index: Index, folder: os.PathLike[bytes], codes: Index) -> list[Pair]:
     codes.add_codes(range(2), np.zeros((2, 8), np.uint8))
     codes.query_code("00ff00ff00ff00ff", max_distance=2)
     return [*index.pairs(), *index.pairs(0.9), *index.pairs_with(codes, threshold=0.9)]
+
+
+async def right_with_tasks(folder: os.PathLike[bytes]) -> list[Pair]:
+    """So does this."""
+    async with AsyncIndex(folder, MinHash(), readers=2, on_late_result=print) as index:
+        await index.add("a", b"text", group=5, if_exists="replace")
+        await index.add_many([("a", "text")], progress=print)
+        found: list[Match] = await index.query("text", threshold=0.9)
+        async with index.transaction() as same:
+            scheme: Scheme = await same.scheme
+            rows: int = await same.run(len)
+        print(found, scheme, rows, [key async for key in index])
+        return [pair async for pair in index.pairs(0.9)]
+
+
+async def wrong_with_tasks(index: AsyncIndex) -> None:
+    """And none of this."""
+    AsyncIndex(apsw.Connection(":memory:"))  # type: ignore[arg-type]
+    AsyncIndex("a.db", durability="fast")  # type: ignore[arg-type]
+    await index.add(1.5, "text")  # type: ignore[arg-type]
+    await index.add_many("ab")  # type: ignore[arg-type]
+    await index.query("text", measure="overlap")  # type: ignore[arg-type]
+    print((await index.query("text")).key)  # type: ignore[attr-defined]
+    index.query("text")[0]  # type: ignore[index]
+    len(index)  # type: ignore[arg-type]
 
 
 def wrong(index: Index, codes: Index) -> None:

@@ -7,6 +7,7 @@ a reader: a connection of its own to the same file, which sees the state that wa
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -72,6 +73,17 @@ class StoreReaders:
         """What is done before each question."""
         self._opening = Turn()
         self._closed = False
+        self._only: int | None = None
+        """The thread that alone asks through the main connection, where one was named."""
+
+    def keep_own(self) -> bool:
+        """From now on the main connection answers this thread only, so that no question of another thread keeps a write waiting.
+        False where others have no other connection, and all remains as it was."""
+        other = self._idle()
+        if other is not None:
+            other[0].end()
+            self._only = threading.get_ident()
+        return other is not None
 
     def take(self) -> tuple[Loan, StoreReader]:
         """The main connection's reader if it is free, or this thread's already; else another one, which sees the state that was
@@ -87,9 +99,12 @@ class StoreReaders:
     def taken(self) -> tuple[Loan, StoreReader]:
         """`take`, as the file is now."""
         db = self._db
-        loan = db.take_now()
-        if loan is not None:
-            return loan, self.own
+        if self._only is None or self._only == threading.get_ident():
+            loan = db.take_now()
+            if loan is not None:
+                return loan, self.own
+        else:
+            db.require_open()
         taken = None if db.is_attended else self._idle()
         if taken is not None:
             return taken

@@ -1,0 +1,460 @@
+"""The methods of `Index` as coroutines. Written by docs/write_aio.py: change it, or `Index`, and run it again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..arrow import ArrowArray, ArrowStream
+from ..index import DEFAULT_NAME
+from ..parameters import Durability, Expiry, IfExists, Measure, OnError, OnMatch
+from ..schemes.base import Scheme
+from ..schemes.codes import Code
+from ..text import TextRules
+from ..values import AddReport, CheckReport, Cluster, Document, Explanation, Key, Match, MatchExplanation, Stats
+
+
+class Methods:
+    """What AsyncIndex has of `Index` as it stands there."""
+
+    if TYPE_CHECKING:
+
+        def _begin(self) -> None: ...
+        async def _read(self, name: str, *args: Any, **kwargs: Any) -> Any: ...
+        async def _write(self, name: str, *args: Any, **kwargs: Any) -> Any: ...
+        async def _load(self, records: Any, **kwargs: Any) -> Any: ...
+
+    def __init__(
+        self,
+        target: str | bytes | os.PathLike[str] | os.PathLike[bytes],
+        scheme: Scheme | None = None,
+        *,
+        text: TextRules | None = None,
+        name: str = DEFAULT_NAME,
+        store_text: bool | None = None,
+        record_matches: bool | None = None,
+        checksums: bool | None = None,
+        durability: Durability = "full",
+        read_only: bool = False,
+        attach: bool = False,
+        timeout: float = 30.0,
+        readers: int | None = None,
+        on_late_result: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self._target = target
+        self._options: dict[str, Any] = dict(
+            scheme=scheme,
+            text=text,
+            name=name,
+            store_text=store_text,
+            record_matches=record_matches,
+            checksums=checksums,
+            durability=durability,
+            read_only=read_only,
+            attach=attach,
+            timeout=timeout,
+        )
+        self._readers = readers
+        self._on_late_result = on_late_result
+        self._begin()
+
+    async def add(
+        self,
+        key: Key,
+        text: str | bytes,
+        *,
+        metadata: Any = None,
+        group: Key | None = None,
+        expires_at: Expiry | None = None,
+        if_exists: IfExists = "error",
+        limit: int = 10,
+    ) -> list[Match]:
+        """Store a document; returns its matches among the earlier ones, best first, at most `limit`.
+
+        metadata: anything JSON can hold. group: duplicates are sought within it only. expires_at: aware datetime or Unix
+        seconds. if_exists: "error", "replace" (the document becomes the newest) or "ignore". Without `record_matches` nothing
+        is looked for. Raises DuplicateKeyError, ParameterError, BusyError, ReadOnlyError.
+        """
+        answer: list[Match] = await self._write(
+            "add", key, text, metadata=metadata, group=group, expires_at=expires_at, if_exists=if_exists, limit=limit
+        )
+        return answer
+
+    async def add_code(
+        self,
+        key: Key,
+        code: Code,
+        *,
+        metadata: Any = None,
+        group: Key | None = None,
+        expires_at: Expiry | None = None,
+        if_exists: IfExists = "error",
+        limit: int = 10,
+    ) -> list[Match]:
+        """`add` for a code of bits that the application brings (BinaryCode and the other Hamming schemes)."""
+        answer: list[Match] = await self._write(
+            "add_code", key, code, metadata=metadata, group=group, expires_at=expires_at, if_exists=if_exists, limit=limit
+        )
+        return answer
+
+    async def add_if_new(
+        self,
+        key: Key,
+        text: str | bytes,
+        *,
+        metadata: Any = None,
+        group: Key | None = None,
+        expires_at: Expiry | None = None,
+        if_exists: IfExists = "error",
+        limit: int = 10,
+        on_match: OnMatch | None = None,
+    ) -> list[Match]:
+        """Store a document unless something matches it, in one transaction.
+
+        Returns the matches, best first, at most `limit`; an empty list means that it was new and is stored. on_match="touch":
+        the best match counts as seen again (last_seen, times_seen) and takes over `expires_at` where one is given.
+        """
+        answer: list[Match] = await self._write(
+            "add_if_new",
+            key,
+            text,
+            metadata=metadata,
+            group=group,
+            expires_at=expires_at,
+            if_exists=if_exists,
+            limit=limit,
+            on_match=on_match,
+        )
+        return answer
+
+    async def add_many(
+        self,
+        records: Iterable[tuple[Key, str | bytes] | list[Any] | Mapping[str, Any]]
+        | AsyncIterable[tuple[Key, str | bytes] | list[Any] | Mapping[str, Any]]
+        | ArrowStream | ArrowArray,
+        *,
+        key: str | None = None,
+        text: str | None = None,
+        group: str | None = None,
+        metadata: Sequence[str] | None = None,
+        if_exists: IfExists = "error",
+        on_error: OnError = "raise",
+        only_new: bool = False,
+        commit_every: int | None = None,
+        progress: Callable[[int], Any] | None = None,
+    ) -> AddReport:
+        """Store many documents: (key, text) pairs or mappings with the names of `add`'s arguments, from any iterable; or the rows
+        of a data frame.
+
+        A data frame is whatever Arrow reads: a pyarrow Table, RecordBatch or RecordBatchReader, a DataFrame of pandas (2.2 and
+        later) or polars, a DuckDB relation. key, text, group: the names of its columns. metadata: those that make up each row's
+        metadata, {name: value}. Texts are read where they stand, in any layout of Arrow's strings. Keys and groups are strings,
+        integers or binary. A null key or text makes a wrong record; a null group is none.
+
+        Large batches, sorted table writes, bounded memory. commit_every: a transaction for every so many records; None = one for
+        all. on_error="skip": a wrong record is counted and left out. only_new: as `add_if_new` one by one, in order.
+        progress: called now and then with the number of records taken so far, in the end with that of all.
+
+        The iterable, and `progress`, may use the index: a question sees every record yielded before, a write stands between two
+        records. The report names the first records that were left out.
+
+        Warns once (ShortTextsWarning) where most texts have fewer than 20 words and shingles have three or more.
+
+        records may be an asynchronous iterable, too: this task reads it, and its calls of the index come between two records. Any
+        other iterable, and a generator, runs in the thread that writes. If this task is cancelled, an asynchronous iterable ends,
+        and what was not committed before is not stored; any other load goes on. `progress` is called on the loop.
+        """
+        answer: AddReport = await self._load(
+            records,
+            key=key,
+            text=text,
+            group=group,
+            metadata=metadata,
+            if_exists=if_exists,
+            on_error=on_error,
+            only_new=only_new,
+            commit_every=commit_every,
+            progress=progress,
+        )
+        return answer
+
+    async def add_codes(
+        self,
+        keys: Iterable[Key],
+        codes: Iterable[Code],
+        *,
+        group: Key | None = None,
+        expires_at: Expiry | None = None,
+        if_exists: IfExists = "error",
+        on_error: OnError = "raise",
+        only_new: bool = False,
+        commit_every: int | None = None,
+        progress: Callable[[int], Any] | None = None,
+    ) -> AddReport:
+        """`add_many` for codes: keys and codes (for example the rows of a `uint8[n, bits // 8]`) of the same length.
+
+        group and expires_at are those of all of them.
+
+        keys and codes are read in the thread that writes; `progress` is called on the loop.
+        """
+        answer: AddReport = await self._write(
+            "add_codes",
+            keys,
+            codes,
+            group=group,
+            expires_at=expires_at,
+            if_exists=if_exists,
+            on_error=on_error,
+            only_new=only_new,
+            commit_every=commit_every,
+            progress=progress,
+        )
+        return answer
+
+    async def import_fingerprints(
+        self,
+        paths: Any,
+        *,
+        if_exists: IfExists = "error",
+        on_error: OnError = "raise",
+        commit_every: int | None = None,
+        progress: Callable[[int], Any] | None = None,
+    ) -> AddReport:
+        """`add_many` for documents whose fingerprints were computed elsewhere: by `export_fingerprints` of another index, by
+        `neardup_db.spark`, or by `neardup_db.fingerprint_files.fingerprint_table`.
+
+        paths: a Parquet file, a folder of them, or a list of these. Files are read in the order of their names, so that the first
+        rows are the earliest documents. The settings that the files were made with are compared with those of the index before
+        anything is stored: other text rules, another scheme or other parameters that decide a fingerprint are a MismatchError.
+        Bands and threshold are the index's own. The other arguments are those of `add_many`. Needs pyarrow (the extra "arrow").
+        Raises FormatError, ParameterError for an index that compares stored texts.
+
+        `progress` is called on the loop.
+        """
+        answer: AddReport = await self._write(
+            "import_fingerprints", paths, if_exists=if_exists, on_error=on_error, commit_every=commit_every, progress=progress
+        )
+        return answer
+
+    async def update(self, key: Key, **changes: Any) -> None:
+        """Change `metadata=` or `expires_at=` of a document; None clears. Raises KeyNotFoundError, ParameterError."""
+        await self._write("update", key, **changes)
+
+    async def delete(self, key: Key) -> bool:
+        """Remove a document; False if there was none."""
+        answer: bool = await self._write("delete", key)
+        return answer
+
+    async def delete_many(self, keys: Iterable[Key]) -> int:
+        """Remove documents in one transaction; returns how many there were."""
+        answer: int = await self._write("delete_many", keys)
+        return answer
+
+    async def expire(self, now: Expiry | None = None) -> int:
+        """Remove every document whose time has come by `now` (aware datetime or Unix seconds; None = the clock)."""
+        answer: int = await self._write("expire", now)
+        return answer
+
+    async def keep_newest(self, n: int) -> int:
+        """Remove all but the newest `n` documents; returns how many were removed."""
+        answer: int = await self._write("keep_newest", n)
+        return answer
+
+    async def rebuild(
+        self,
+        scheme: Scheme | None = None,
+        text: TextRules | None = None,
+        *,
+        store_text: bool | None = None,
+        record_matches: bool | None = None,
+        progress: Callable[[int], Any] | None = None,
+    ) -> None:
+        """Build tables, matches and clusters anew, changing what is given; one transaction.
+
+        scheme, text: other ones. store_text=False drops the stored texts; True is possible where no text is lacking, so in an
+        empty index. record_matches: seek and record matches from now on, among what is there too, or drop them. Raises
+        ParameterError where new fingerprints are needed, or texts, and the texts are not stored.
+
+        `progress` is called on the loop.
+        """
+        await self._write("rebuild", scheme, text, store_text=store_text, record_matches=record_matches, progress=progress)
+
+    async def check(self, repair: bool = False) -> CheckReport:
+        """Look at every invariant of the file.
+
+        repair=True rebuilds what follows from the documents: fingerprints from stored texts, table rows, matches and clusters.
+        What could not be brought back stays among the `problems` of the report. In a file with checksums all pages are looked at
+        first; where one is damaged, its number is the report, and nothing is repaired.
+        """
+        answer: CheckReport = await self._write("check", repair)
+        return answer
+
+    async def compact(self) -> int:
+        """Give unused space of the file back (VACUUM); returns the bytes by which the file shrank.
+
+        The names of groups in which no document is left go as well.
+        """
+        answer: int = await self._write("compact")
+        return answer
+
+    async def backup(self, path: str | bytes | os.PathLike[str]) -> None:
+        """Write a consistent copy of the whole database to a new file. Raises ParameterError if the file exists."""
+        await self._write("backup", path)
+
+    async def query(
+        self,
+        text: str | bytes,
+        *,
+        threshold: float | None = None,
+        max_distance: int | None = None,
+        measure: Measure | None = None,
+        limit: int | None = None,
+        any: bool = False,
+        group: Key | None = None,
+    ) -> list[Match]:
+        """Documents that are near-duplicates of a text, best first; ties in the order of insertion.
+
+        threshold, max_distance: stricter than the index's own, else ParameterError. any=True with a limit: any `limit` matches,
+        best first, without looking at the rest.
+
+        measure="containment": documents that contain the text, however long they are. Similarity is then the share of the text's
+        shingles that are in the document, and threshold the least share, above 0 and at most 1, 0.8 unless given. An index of
+        `MinHash(exact=True)` computes it for every document of the group; one of `BottomK(containment=True)` looks up and
+        estimates it, see there. Others raise ParameterError.
+        """
+        answer: list[Match] = await self._read(
+            "query", text, threshold=threshold, max_distance=max_distance, measure=measure, limit=limit, any=any, group=group
+        )
+        return answer
+
+    async def query_code(
+        self,
+        code: Code,
+        *,
+        threshold: float | None = None,
+        max_distance: int | None = None,
+        limit: int | None = None,
+        any: bool = False,
+        group: Key | None = None,
+    ) -> list[Match]:
+        """`query` for a code of bits."""
+        answer: list[Match] = await self._read(
+            "query_code", code, threshold=threshold, max_distance=max_distance, limit=limit, any=any, group=group
+        )
+        return answer
+
+    async def query_many(
+        self,
+        texts: Iterable[str | bytes] | ArrowStream | ArrowArray,
+        *,
+        text: str | None = None,
+        threshold: float | None = None,
+        max_distance: int | None = None,
+        measure: Measure | None = None,
+        limit: int | None = None,
+        any: bool = False,
+        group: Key | None = None,
+    ) -> list[list[Match]]:
+        """`query` for each of many texts, all in one consistent state; one list of matches each, in the order of the texts.
+
+        From some dozens of texts on they are looked up together, several times as fast as one by one. More than
+        a thousand are fingerprinted in pieces, in a second thread while the piece before is looked up.
+
+        texts: any iterable, an array of strings that Arrow reads (of pyarrow, pandas, polars), or a data frame, and then `text`
+        is the name of its column. None and null are refused.
+        """
+        answer: list[list[Match]] = await self._read(
+            "query_many",
+            texts,
+            text=text,
+            threshold=threshold,
+            max_distance=max_distance,
+            measure=measure,
+            limit=limit,
+            any=any,
+            group=group,
+        )
+        return answer
+
+    async def query_codes(
+        self,
+        codes: Iterable[Code],
+        *,
+        threshold: float | None = None,
+        max_distance: int | None = None,
+        limit: int | None = None,
+        any: bool = False,
+        group: Key | None = None,
+    ) -> list[list[Match]]:
+        """`query_code` for each of many codes, all in one consistent state; one list of matches each, in the order of the codes.
+
+        codes: as `add_codes` takes them, a list of bytes, ints or hex digits, `uint64[n]` for 64 bits, or `uint8[n, bits // 8]`.
+        From some dozens of codes on they are looked up together. Raises ParameterError as `query_code`.
+        """
+        answer: list[list[Match]] = await self._read(
+            "query_codes", codes, threshold=threshold, max_distance=max_distance, limit=limit, any=any, group=group
+        )
+        return answer
+
+    async def matches(
+        self, key: Key, *, threshold: float | None = None, measure: Measure | None = None, limit: int | None = None
+    ) -> list[Match]:
+        """Near-duplicates of a stored document, by its stored fingerprint, without itself. Raises KeyNotFoundError.
+
+        threshold, measure: as of `query`.
+        """
+        answer: list[Match] = await self._read("matches", key, threshold=threshold, measure=measure, limit=limit)
+        return answer
+
+    async def clusters(self, min_size: int = 2) -> list[Cluster]:
+        """Connected components of the graph of pairs, largest first; without `record_matches` they are computed now."""
+        answer: list[Cluster] = await self._read("clusters", min_size)
+        return answer
+
+    async def get(self, key: Key) -> Document:
+        """A stored document. Raises KeyNotFoundError."""
+        answer: Document = await self._read("get", key)
+        return answer
+
+    async def get_many(self, keys: Iterable[Key]) -> list[Document | None]:
+        """Stored documents in the order of the keys; None for a key that is not there."""
+        answer: list[Document | None] = await self._read("get_many", keys)
+        return answer
+
+    async def export_fingerprints(self, path: str | bytes | os.PathLike[str]) -> int:
+        """Write the visible documents with their fingerprints to a new Parquet file, in the order of insertion; returns how many.
+
+        Columns: key, group (where there are groups), value, token_count, buckets, digest; docs/spark.md says what they hold. Keys
+        have to be of one type. Metadata, expiry and texts stay behind. `import_fingerprints` and `neardup_db.spark` read the
+        file. One state of the index is written, while others may write. Needs pyarrow (the extra "arrow"). Raises ParameterError
+        where the file exists.
+        """
+        answer: int = await self._read("export_fingerprints", path)
+        return answer
+
+    async def explain(
+        self, text: str | bytes, *, threshold: float | None = None, measure: Measure | None = None, group: Key | None = None
+    ) -> Explanation:
+        """How a query for this text runs: plan, probes, candidates, verified, matches, and the time of each step.
+
+        threshold, measure: as of `query`.
+        """
+        answer: Explanation = await self._read("explain", text, threshold=threshold, measure=measure, group=group)
+        return answer
+
+    async def explain_match(
+        self, key_a: Key, key_b: Key, *, text_a: str | bytes | None = None, text_b: str | bytes | None = None
+    ) -> MatchExplanation:
+        """Why two stored documents match, or do not: similarity as stored and exactly, where they met, what their texts share.
+
+        text_a, text_b: their texts, where the index does not store them; one with another fingerprint than the document's is a
+        ParameterError. Raises KeyNotFoundError. The result's `html()` is a page with the texts side by side.
+        """
+        answer: MatchExplanation = await self._read("explain_match", key_a, key_b, text_a=text_a, text_b=text_b)
+        return answer
+
+    async def stats(self) -> Stats:
+        """Counts, sizes in bytes, settings, versions and the tier of CPU instructions in use."""
+        answer: Stats = await self._read("stats")
+        return answer
