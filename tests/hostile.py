@@ -105,6 +105,7 @@ def calls(index: Index, source: random.Random) -> Iterator[Callable[[], Any]]:
         yield partial(ask, content)
         yield partial(ask, content, limit=2, any=True)
         yield partial(ask, content, group="other")
+        yield partial(index.nearest, content, 5)
     if not codes:
         yield lambda: ask(TEXTS[0], measure="containment")
         yield lambda: index.explain(TEXTS[0])
@@ -130,6 +131,7 @@ def calls(index: Index, source: random.Random) -> Iterator[Callable[[], Any]]:
         "SELECT count(*) FROM neardup_buckets('neardup', 0, 1000, 1)",
         "SELECT count(*) FROM neardup_code_bucket AS b, neardup_entries(b.entries, 8) AS e",
         "SELECT count(*) FROM neardup_join('neardup', 0, 1000, 0, 0)",
+        "SELECT count(*) FROM neardup_fingerprint AS f, neardup_nearest('neardup', f.value, f.group_id, 2)",
     ):
         yield partial(_sql, index, sql)
     changes = [
@@ -137,6 +139,7 @@ def calls(index: Index, source: random.Random) -> Iterator[Callable[[], Any]]:
         lambda: add("first", contents[1], if_exists="replace"),
         lambda: index.add_if_new("newer", contents[1]) if not codes else None,
         lambda: index.add_many([(f"many {n}", text) for n, text in enumerate(TEXTS)]) if not codes else None,
+        lambda: index.add_code_if_new("newest", contents[1]) if codes else None,
         lambda: index.update("first", metadata={"a": 1}),
         lambda: index.delete_many(KEYS),
         lambda: index.expire(5_000_000_000),

@@ -226,7 +226,7 @@ CODES = [NUMBER, NUMBER ^ 1, NUMBER ^ 3, 5, NUMBER ^ 6]
 
 
 @pytest.mark.parametrize("names", [["metadata"], ["group"], ["expires_at"], ["metadata", "group", "expires_at"]], ids=str)
-@pytest.mark.parametrize("way", [list, iter, np.array, "records"])
+@pytest.mark.parametrize("way", [list, iter, np.array, "array in parts", "list in parts"])
 def test_more_of_each_record(index: Index, names: list[str], way: Any) -> None:
     """`add_codes` with a list of each stores what `add_code` one by one does, whatever the codes and the lists come as."""
     more = {name: MORE[name] for name in names}
@@ -236,8 +236,9 @@ def test_more_of_each_record(index: Index, names: list[str], way: Any) -> None:
         given: Any = {name: iter(values) if way is iter else values for name, values in more.items()}
         if way is np.array:
             given = {name: pd.Series(values, dtype=object) for name, values in more.items()}
-        codes = np.array(CODES, np.uint64) if way is np.array else iter(CODES) if way is iter else CODES
-        options = {"commit_every": 2, "if_exists": "replace"} if way == "records" else {}
+        is_array = way in (np.array, "array in parts")
+        codes = np.array(CODES, np.uint64) if is_array else iter(CODES) if way is iter else CODES
+        options = {"commit_every": 2, "if_exists": "replace"} if "in parts" in str(way) else {}
         report = index.add_codes(range(5), codes, **given, **options)
         assert report.added == 5
         assert documents(index) == documents(single)

@@ -220,7 +220,8 @@ def code_bytes(code: Any, bits: int, name: str = "code") -> bytes:
 def _array_bytes(code: Array, bits: int, name: str) -> bytes:
     if code.dtype == np.bool_:
         if code.size != bits:
-            raise ParameterError(f"{name} is bool{list(code.shape)}, {code.size} bits, but codes here have {bits}")
+            given = f"{name} is bool{list(code.shape)}, {code.size} bits"
+            raise ParameterError(f"{given}, but codes here have {bits}: give bool[{bits}], in any shape")
         return np.packbits(code, axis=None).tobytes()
     if code.dtype != np.uint8 or code.ndim != 1:
         how = "of one number give its item()" if code.ndim == 0 else f"give uint8[{bits // 8}] or bool[{bits}]"
