@@ -193,10 +193,17 @@ def module() -> str:
             if name in names:
                 wanted.setdefault(where, set()).add(name)
     ordered = sorted(wanted, key=lambda where: (where.startswith("."), where))
-    lines = [f"from {where} import {', '.join(sorted(wanted[where], key=_isort))}" for where in ordered]
+    lines = [_import(where, sorted(wanted[where], key=_isort)) for where in ordered]
     first = sum(not where.startswith(".") for where in ordered)
     imports = "\n".join(["import os", *lines[:first], "", *lines[first:]])
     return HEAD.format(imports=imports) + body
+
+
+def _import(where: str, names: list[str]) -> str:
+    line = f"from {where} import {', '.join(names)}"
+    if len(line) <= WIDTH:
+        return line
+    return "\n".join([f"from {where} import (", *(f"    {name}," for name in names), ")"])
 
 
 def _isort(name: str) -> tuple[int, str]:

@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from ..arrow import ArrowArray, ArrowStream
 from ..index import DEFAULT_NAME
-from ..parameters import Durability, Expiry, IfExists, Measure, OnError, OnMatch
+from ..parameters import Durability, Expiry, IfExists, Measure, Moment, OnError, OnMatch, Sync, WindowSize
+from ..reader import Reader
 from ..schemes.base import Scheme
 from ..schemes.codes import Code
+from ..store.writing.outcomes import OnOutcome
 from ..text import TextRules
-from ..values import AddReport, CheckReport, Cluster, Document, Explanation, Key, Match, MatchExplanation, Stats
+from ..values import (
+    AddReport,
+    AnyGroup,
+    Changes,
+    CheckReport,
+    Cluster,
+    Count,
+    Document,
+    Explanation,
+    Key,
+    Match,
+    MatchExplanation,
+    Stats,
+    SyncReport,
+)
 
 
 class Methods:
@@ -35,6 +52,7 @@ class Methods:
         store_text: bool | None = None,
         record_matches: bool | None = None,
         checksums: bool | None = None,
+        window: WindowSize | None = None,
         durability: Durability = "full",
         read_only: bool = False,
         attach: bool = False,
@@ -50,6 +68,7 @@ class Methods:
             store_text=store_text,
             record_matches=record_matches,
             checksums=checksums,
+            window=window,
             durability=durability,
             read_only=read_only,
             attach=attach,
@@ -72,9 +91,10 @@ class Methods:
     ) -> list[Match]:
         """Store a document; returns its matches among the earlier ones, best first, at most `limit`.
 
-        metadata: anything JSON can hold. group: duplicates are sought within it only. expires_at: aware datetime or Unix
-        seconds. if_exists: "error", "replace" (the document becomes the newest) or "ignore". Without `record_matches` nothing
-        is looked for. Raises DuplicateKeyError, ParameterError, BusyError, ReadOnlyError.
+        metadata: anything JSON can hold. group: duplicates are sought within it only. expires_at: aware datetime, Unix seconds,
+        or a timedelta from now on. if_exists: "error", "replace" (the document becomes the newest) or "ignore". With a window
+        what falls out now is still compared. Without `record_matches` nothing is looked for. Raises DuplicateKeyError,
+        ParameterError, BusyError, ReadOnlyError.
         """
         answer: list[Match] = await self._write(
             "add", key, text, metadata=metadata, group=group, expires_at=expires_at, if_exists=if_exists, limit=limit
@@ -128,6 +148,32 @@ class Methods:
         )
         return answer
 
+    async def add_code_if_new(
+        self,
+        key: Key,
+        code: Code,
+        *,
+        metadata: Any = None,
+        group: Key | None = None,
+        expires_at: Expiry | None = None,
+        if_exists: IfExists = "error",
+        limit: int = 10,
+        on_match: OnMatch | None = None,
+    ) -> list[Match]:
+        """`add_if_new` for a code of bits."""
+        answer: list[Match] = await self._write(
+            "add_code_if_new",
+            key,
+            code,
+            metadata=metadata,
+            group=group,
+            expires_at=expires_at,
+            if_exists=if_exists,
+            limit=limit,
+            on_match=on_match,
+        )
+        return answer
+
     async def add_many(
         self,
         records: Iterable[tuple[Key, str | bytes] | list[Any] | Mapping[str, Any]]
@@ -143,6 +189,7 @@ class Methods:
         only_new: bool = False,
         commit_every: int | None = None,
         progress: Callable[[int], Any] | None = None,
+        on_outcome: OnOutcome | None = None,
     ) -> AddReport:
         """Store many documents: (key, text) pairs or mappings with the names of `add`'s arguments, from any iterable; or the rows
         of a data frame.
@@ -155,6 +202,14 @@ class Methods:
         Large batches, sorted table writes, bounded memory. commit_every: a transaction for every so many records; None = one for
         all. on_error="skip": a wrong record is counted and left out. only_new: as `add_if_new` one by one, in order.
         progress: called now and then with the number of records taken so far, in the end with that of all.
+
+        on_outcome: called as `f(key, outcome, match)` for each record, in order, once the transaction that it belongs to is
+        committed. "added", "replaced": stored, with its best match among the earlier documents, None where it has none or
+        the index records no matches. "duplicate": refused by only_new, with the Match that it was refused for. "ignored":
+        if_exists="ignore", and the key was there; None. "skipped": wrong, with a Skipped instead of a match; the key is None
+        where there is none. In a transaction of the caller's the calls come at the end of each part, and hold if that
+        transaction commits. They wait in memory for the commit, so give commit_every for millions. The function may use the
+        index. What it raises ends `add_many`, and what was committed stays.
 
         The iterable, and `progress`, may use the index: a question sees every record yielded before, a write stands between two
         records. The report names the first records that were left out.
@@ -176,6 +231,7 @@ class Methods:
             only_new=only_new,
             commit_every=commit_every,
             progress=progress,
+            on_outcome=on_outcome,
         )
         return answer
 
@@ -184,17 +240,21 @@ class Methods:
         keys: Iterable[Key],
         codes: Iterable[Code],
         *,
-        group: Key | None = None,
-        expires_at: Expiry | None = None,
+        metadata: Any = None,
+        group: Key | Iterable[Key | None] | None = None,
+        expires_at: Expiry | Iterable[Expiry | None] | None = None,
         if_exists: IfExists = "error",
         on_error: OnError = "raise",
         only_new: bool = False,
         commit_every: int | None = None,
         progress: Callable[[int], Any] | None = None,
+        on_outcome: OnOutcome | None = None,
     ) -> AddReport:
         """`add_many` for codes: keys and codes (for example the rows of a `uint8[n, bits // 8]`) of the same length.
 
-        group and expires_at are those of all of them.
+        codes: any iterable of what `add_code` takes, or an array: `uint8[n, bits // 8]`, `bool[n, bits]`, for 64 bits `uint64[n]`
+        or `int64[n]`. metadata, group, expires_at: a list (an array, a Series) with one for each record, or one value for all. So
+        metadata that is itself a list stands in a list for each record.
 
         keys and codes are read in the thread that writes; `progress` is called on the loop.
         """
@@ -202,6 +262,7 @@ class Methods:
             "add_codes",
             keys,
             codes,
+            metadata=metadata,
             group=group,
             expires_at=expires_at,
             if_exists=if_exists,
@@ -209,6 +270,7 @@ class Methods:
             only_new=only_new,
             commit_every=commit_every,
             progress=progress,
+            on_outcome=on_outcome,
         )
         return answer
 
@@ -220,6 +282,7 @@ class Methods:
         on_error: OnError = "raise",
         commit_every: int | None = None,
         progress: Callable[[int], Any] | None = None,
+        on_outcome: OnOutcome | None = None,
     ) -> AddReport:
         """`add_many` for documents whose fingerprints were computed elsewhere: by `export_fingerprints` of another index, by
         `neardup_db.spark`, or by `neardup_db.fingerprint_files.fingerprint_table`.
@@ -228,13 +291,92 @@ class Methods:
         rows are the earliest documents. The settings that the files were made with are compared with those of the index before
         anything is stored: other text rules, another scheme or other parameters that decide a fingerprint are a MismatchError.
         Bands and threshold are the index's own. The other arguments are those of `add_many`. Needs pyarrow (the extra "arrow").
-        Raises FormatError, ParameterError for an index that compares stored texts.
+        Raises FormatError, ParameterError for an index that stores texts.
 
         `progress` is called on the loop.
         """
         answer: AddReport = await self._write(
-            "import_fingerprints", paths, if_exists=if_exists, on_error=on_error, commit_every=commit_every, progress=progress
+            "import_fingerprints",
+            paths,
+            if_exists=if_exists,
+            on_error=on_error,
+            commit_every=commit_every,
+            progress=progress,
+            on_outcome=on_outcome,
         )
+        return answer
+
+    async def merge(
+        self,
+        other: Reader | str | bytes | os.PathLike[str],
+        *,
+        if_exists: IfExists = "error",
+        commit_every: int | None = None,
+        progress: Callable[[int], Any] | None = None,
+    ) -> AddReport:
+        """`add_many` of the documents of another index, with the fingerprints, and texts where both store them, that it has.
+
+        other: an Index, or the path of a file that holds one of the same name. It is read in one state, while others may write to
+        it. Text rules, scheme and all that decides a fingerprint have to be the same, else MismatchError; bands, threshold and
+        whether matches are recorded are this index's own.
+
+        The documents come after those that are there, in their own order, with their groups (by name), metadata, expiry and
+        times (added_at, last_seen, times_seen). What has expired stays behind. With if_exists="ignore" a document that is here
+        already stays as it is. Matches and clusters are those of one index to which all were added; recorded matches have the
+        time of the merge. The other arguments, and the report, are those of `add_many`. Raises CorruptIndexError for a damaged
+        document of the other, ParameterError for the index itself, by whatever name.
+        """
+        answer: AddReport = await self._write("merge", other, if_exists=if_exists, commit_every=commit_every, progress=progress)
+        return answer
+
+    async def follow(
+        self,
+        table: str,
+        key: str = "id",
+        text: str = "body",
+        group: str | None = None,
+        where: str | None = None,
+        *,
+        sync: Sync | None = None,
+    ) -> None:
+        """Make the rows of a table of the same database the documents of this index, which has none of its own from now on.
+
+        key, text, group: names of columns. The key is the PRIMARY KEY, or UNIQUE and NOT NULL. A NULL text is no document.
+        where: SQL that a row has to meet, of its own columns and SQLite's own functions; it is part of statements as it stands,
+        so it has to come from the application and not from its users. Texts are not copied, unless the index has store_text.
+
+        Triggers on the table, plain SQL that any client fires, note the keys of rows that change; `sync` takes them over, the
+        first time all rows. sync="query": every question does so first, unless the index is opened with read_only. Called again,
+        it changes columns, condition or `sync`. Raises ParameterError, MismatchError where another table is followed.
+        """
+        await self._write("follow", table, key, text, group, where, sync=sync)
+
+    async def unfollow(self) -> bool:
+        """Follow the table no more: its triggers go, and the documents stay as they are. False where none was followed."""
+        answer: bool = await self._write("unfollow")
+        return answer
+
+    async def sync(
+        self,
+        limit: int | None = None,
+        *,
+        full: bool = False,
+        commit_every: int | None = None,
+        progress: Callable[[int], Any] | None = None,
+    ) -> SyncReport:
+        """Take over the rows of the followed table that have changed, in one transaction, or in that which is open.
+
+        limit: look at so many keys at most; the report's `complete` says whether some are left. full=True: compare all rows with
+        their documents too, in bounded memory, and mend what no trigger saw; with a limit, in as many calls as it takes.
+        commit_every: a transaction for every so many keys, so that the application's writes come in between. progress: called
+        now and then with the number of keys looked at so far.
+
+        Where the triggers are missing they are made again and all rows are compared. Raises MismatchError where the table, or one
+        of its columns, is no longer there; ParameterError where no table is followed, BusyError, ReadOnlyError.
+
+        Warns once (ShortTextsWarning) as `add_many` does.
+        """
+        answer: SyncReport = await self._write("sync", limit, full=full, commit_every=commit_every, progress=progress)
         return answer
 
     async def update(self, key: Key, **changes: Any) -> None:
@@ -251,7 +393,20 @@ class Methods:
         answer: int = await self._write("delete_many", keys)
         return answer
 
-    async def expire(self, now: Expiry | None = None) -> int:
+    async def window(self) -> WindowSize | None:
+        """For how long documents stay, or how many of the last ones do, as the file has it now; None = all of them."""
+        answer: WindowSize | None = await self._write("window")
+        return answer
+
+    async def set_window(self, window: WindowSize | None) -> None:
+        """Let documents stay for another time (a timedelta), or another number of the last ones (an int), None = all of them.
+
+        What is outside of it is invisible at once, and removed a few at a time with the documents that are added from now on, or
+        by `expire`. What has fallen out already does not come back. One transaction, which looks at every document.
+        """
+        await self._write("set_window", window)
+
+    async def expire(self, now: Moment | None = None) -> int:
         """Remove every document whose time has come by `now` (aware datetime or Unix seconds; None = the clock)."""
         answer: int = await self._write("expire", now)
         return answer
@@ -259,6 +414,50 @@ class Methods:
     async def keep_newest(self, n: int) -> int:
         """Remove all but the newest `n` documents; returns how many were removed."""
         answer: int = await self._write("keep_newest", n)
+        return answer
+
+    async def dismiss(self, key_a: Key, key_b: Key) -> bool:
+        """Say that two documents are not duplicates of each other; False if that was said before.
+
+        From then on the two are in no `matches`, `pairs()` or recorded match, and their cluster is split unless other documents
+        connect them (`explain_match` names these). That holds through `rebuild`, until `undismiss`, or until one of the two is
+        deleted or replaced, which makes it another document. Two that do not match may be dismissed too, in case they will under
+        other settings. Questions about a text find both as before. Raises KeyNotFoundError, ParameterError for one key twice.
+        """
+        answer: bool = await self._write("dismiss", key_a, key_b)
+        return answer
+
+    async def undismiss(self, key_a: Key, key_b: Key) -> bool:
+        """Take a `dismiss` back: the two match again if they are alike; False if they were not dismissed. Raises
+        KeyNotFoundError, ParameterError for one key twice.
+        """
+        answer: bool = await self._write("undismiss", key_a, key_b)
+        return answer
+
+    async def changes(self, since: str | None = None, *, limit: int = 1000) -> Changes:
+        """What changed since an earlier call, whose `token` is given as `since`; at most `limit` changes, all of one state.
+
+        Another system follows the index by asking again and again with the latest token, which it may store: tokens outlive
+        processes. Without `since` everything is told from the beginning, all documents as added. The first call makes the index
+        note changes from then on, in the same transactions. A document that is removed, or that comes into another cluster, costs
+        a row, an added one nothing. The latest million rows are kept. Where `more` is true, ask on.
+
+        Documents that have expired are told as long as `expire` has not removed them. Clusters are numbered as in the view
+        `neardup_clusters`: where clusters join, the number of the largest stays (sizes are compared up to 1,000); where one is
+        split, its largest part keeps the number; a number that is gone does not come again.
+
+        Raises MismatchError where the changes since the token are not known any more: after `rebuild`, `check(repair=True)` and
+        `forget_changes`, and where more than a million came after it. Then begin again without `since`. Raises ParameterError for
+        what is no token, ReadOnlyError for the first call with read_only=True.
+        """
+        answer: Changes = await self._write("changes", since, limit=limit)
+        return answer
+
+    async def forget_changes(self) -> bool:
+        """Note changes no more, until `changes` is called without `since` again; earlier tokens are of no use then. False if no
+        changes were noted.
+        """
+        answer: bool = await self._write("forget_changes")
         return answer
 
     async def rebuild(
@@ -311,12 +510,13 @@ class Methods:
         measure: Measure | None = None,
         limit: int | None = None,
         any: bool = False,
-        group: Key | None = None,
+        group: Key | AnyGroup | None = None,
     ) -> list[Match]:
         """Documents that are near-duplicates of a text, best first; ties in the order of insertion.
 
         threshold, max_distance: stricter than the index's own, else ParameterError. any=True with a limit: any `limit` matches,
-        best first, without looking at the rest.
+        best first, without looking at the rest. group: the one that is asked; ANY_GROUP: all groups, and
+        documents of none.
 
         measure="containment": documents that contain the text, however long they are. Similarity is then the share of the text's
         shingles that are in the document, and threshold the least share, above 0 and at most 1, 0.8 unless given. An index of
@@ -336,7 +536,7 @@ class Methods:
         max_distance: int | None = None,
         limit: int | None = None,
         any: bool = False,
-        group: Key | None = None,
+        group: Key | AnyGroup | None = None,
     ) -> list[Match]:
         """`query` for a code of bits."""
         answer: list[Match] = await self._read(
@@ -354,7 +554,7 @@ class Methods:
         measure: Measure | None = None,
         limit: int | None = None,
         any: bool = False,
-        group: Key | None = None,
+        group: Key | AnyGroup | None = None,
     ) -> list[list[Match]]:
         """`query` for each of many texts, all in one consistent state; one list of matches each, in the order of the texts.
 
@@ -385,7 +585,7 @@ class Methods:
         max_distance: int | None = None,
         limit: int | None = None,
         any: bool = False,
-        group: Key | None = None,
+        group: Key | AnyGroup | None = None,
     ) -> list[list[Match]]:
         """`query_code` for each of many codes, all in one consistent state; one list of matches each, in the order of the codes.
 
@@ -397,19 +597,86 @@ class Methods:
         )
         return answer
 
-    async def matches(
-        self, key: Key, *, threshold: float | None = None, measure: Measure | None = None, limit: int | None = None
-    ) -> list[Match]:
-        """Near-duplicates of a stored document, by its stored fingerprint, without itself. Raises KeyNotFoundError.
+    async def nearest(self, wanted: Code, n: int, *, group: Key | None = None) -> list[Match]:
+        """The `n` documents most similar to a text or a code, best first, beyond the threshold or distance of the index too; ties
+        in the order of insertion.
 
-        threshold, measure: as of `query`.
+        wanted: a text, or a code in an index that takes codes; there str and bytes are a code only where the scheme has no texts
+        (`BinaryCode`): else give `nearest_code` a code in hexadecimal or bytes. The answer is exact. Where `n` documents match by
+        the rule of the index, codes and `BottomK` cost a query. Else all fingerprints are looked at: a million codes in tens of
+        milliseconds, sets of a million texts (`MinHash(exact=True)`, `BottomK`) in seconds; sets that have nothing in common with
+        the text are left out. `MinHash()` without exact=True raises ParameterError: estimates are not in the order of the texts.
         """
-        answer: list[Match] = await self._read("matches", key, threshold=threshold, measure=measure, limit=limit)
+        answer: list[Match] = await self._read("nearest", wanted, n, group=group)
+        return answer
+
+    async def nearest_code(self, code: Code, n: int, *, group: Key | None = None) -> list[Match]:
+        """`nearest` for a code, in any index that takes codes."""
+        answer: list[Match] = await self._read("nearest_code", code, n, group=group)
+        return answer
+
+    async def count(
+        self,
+        text: str | bytes,
+        *,
+        since: Moment | timedelta | None = None,
+        threshold: float | None = None,
+        max_distance: int | None = None,
+        measure: Measure | None = None,
+        group: Key | AnyGroup | None = None,
+    ) -> Count:
+        """How many documents `query` would give, and since when they are there, without making a list of them.
+
+        since: only documents that were added then or later: an aware datetime, Unix seconds, or a timedelta back from now. The
+        others are as of `query`.
+        """
+        answer: Count = await self._read(
+            "count", text, since=since, threshold=threshold, max_distance=max_distance, measure=measure, group=group
+        )
+        return answer
+
+    async def count_code(
+        self,
+        code: Code,
+        *,
+        since: Moment | timedelta | None = None,
+        threshold: float | None = None,
+        max_distance: int | None = None,
+        group: Key | AnyGroup | None = None,
+    ) -> Count:
+        """`count` for a code of bits."""
+        answer: Count = await self._read(
+            "count_code", code, since=since, threshold=threshold, max_distance=max_distance, group=group
+        )
+        return answer
+
+    async def matches(
+        self,
+        key: Key,
+        *,
+        threshold: float | None = None,
+        measure: Measure | None = None,
+        limit: int | None = None,
+        group: AnyGroup | None = None,
+    ) -> list[Match]:
+        """Near-duplicates of a stored document, by its stored fingerprint, without itself and without those that were dismissed
+        as its duplicates (`Index.dismiss`). Raises KeyNotFoundError.
+
+        threshold, measure: as of `query`. group: None for that of the document, or ANY_GROUP.
+        """
+        answer: list[Match] = await self._read("matches", key, threshold=threshold, measure=measure, limit=limit, group=group)
         return answer
 
     async def clusters(self, min_size: int = 2) -> list[Cluster]:
         """Connected components of the graph of pairs, largest first; without `record_matches` they are computed now."""
         answer: list[Cluster] = await self._read("clusters", min_size)
+        return answer
+
+    async def dismissed(self) -> Iterator[tuple[Key, Key]]:
+        """The pairs of keys that were dismissed (`Index.dismiss`), lazily: the earlier document first, in the order of the later
+        ones.
+        """
+        answer: Iterator[tuple[Key, Key]] = await self._read("dismissed")
         return answer
 
     async def get(self, key: Key) -> Document:
@@ -449,7 +716,8 @@ class Methods:
         """Why two stored documents match, or do not: similarity as stored and exactly, where they met, what their texts share.
 
         text_a, text_b: their texts, where the index does not store them; one with another fingerprint than the document's is a
-        ParameterError. Raises KeyNotFoundError. The result's `html()` is a page with the texts side by side.
+        ParameterError. Raises KeyNotFoundError. The result's `html()` is a page with the texts side by side. Of a pair that was
+        dismissed it says so, and which other documents still connect the two in one cluster.
         """
         answer: MatchExplanation = await self._read("explain_match", key_a, key_b, text_a=text_a, text_b=text_b)
         return answer

@@ -114,7 +114,7 @@ def _tables_of_indexes(db: Database) -> set[str]:
         entry.casefold()
         for index in schema.index_names(db)
         for table in tables
-        for entry in definitions.expected(index, table, pending=True)
+        for entry in definitions.expected(index, table, (*schema.OPTIONAL, schema.PENDING))
     }
 
 

@@ -78,7 +78,7 @@ def _present(store: Store) -> Iterator[tuple[str, str]]:
 
 
 def _pending_is_other(store: Store) -> bool:
-    return f"{store.name}_pending" in definitions.changed(store.db, store.name, store.scheme.table, pending=True)
+    return f"{store.name}_pending" in definitions.changed(store.db, store.name, store.scheme.table, (schema.PENDING,))
 
 
 def pending_exists(store: Store) -> bool:

@@ -89,6 +89,7 @@ def open_to_read(path: str, alike: Store) -> Store:
             store_text=None,
             record_matches=None,
             sums=None,
+            window=None,
             durability="full",
             read_only=True,
             attach=False,
