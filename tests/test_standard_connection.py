@@ -12,6 +12,8 @@ import random
 import re
 import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -36,6 +38,7 @@ from neardup_db import (
     Index,
     Match,
     MinHash,
+    MismatchError,
     NearDupError,
     ParameterError,
     ReadOnlyError,
@@ -302,6 +305,20 @@ def test_a_rollback_is_forgotten_with_all_that_was_learned(app: Any) -> None:
     with closing(connect(index._store.db.connection.filename)) as other:
         again = Index(other, MinHash(threshold=0.5), text=WORDS)
         assert again.query(TEXT, group="new") == [Match("c", 1.0, None)]
+
+
+def test_a_rebuild_that_was_rolled_back_binds_no_more(path: Path, app: Any) -> None:
+    """Opened with a scheme, an index refuses another one's rebuild, also to a scheme that it had for a while in a transaction."""
+    index = Index(app, MinHash(threshold=0.8), store_text=True)
+    with closing(connect(path)) as second:
+        app.execute("INSERT INTO article VALUES ('u')")
+        index.rebuild(MinHash(threshold=0.9))
+        app.rollback()
+        Index(second).rebuild(MinHash(threshold=0.9))
+        with pytest.raises(MismatchError):
+            index.query(TEXT)
+        Index(second).rebuild(MinHash(threshold=0.8))
+        assert index.query(TEXT) == []
 
 
 def test_a_transaction_that_the_application_ends_inside_ours_is_an_error(app: Any) -> None:
@@ -593,6 +610,33 @@ def test_threads_share_an_index_and_the_connection(path: Path) -> None:
             reading.join()
         assert sorted(number for worker in workers for number in worker.admitted) == list(range(25))
         assert index.check().problems == ()
+
+
+WAITING = """
+import signal, threading, sys
+from standard import connect
+from neardup_db import Index, MinHash
+
+signal.alarm(60)  # a process whose threads wait for each other is ended by the system
+app = connect(":memory:", check_same_thread=False)
+index = Index(app, MinHash())
+running, enough = threading.Event(), threading.Event()
+app.create_function("wait", 0, lambda: running.set() or enough.wait(0.5))
+thread = threading.Thread(target=lambda: app.execute("SELECT wait()").fetchall())
+thread.start()
+running.wait()
+index.add("a", "some text")
+print(list(index))
+thread.join()
+"""
+
+
+def test_whoever_waits_for_the_connection_lets_python_go_on() -> None:
+    """The application's statement calls a function of Python's while the index waits for the connection: both come to an end."""
+    paths = [str(Path(__file__).parent), *filter(None, sys.path)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run([sys.executable, "-c", WAITING], capture_output=True, text=True, env=env, cwd="/", check=False)
+    assert (done.returncode, done.stdout) == (0, "['a']\n"), done.stderr
 
 
 def test_closing_in_the_middle_of_other_threads_calls(path: Path) -> None:
