@@ -740,6 +740,37 @@ def test_a_call_that_writes_is_interrupted(tmp_path: Path, name: str, more_round
     assert moment > 50
 
 
+def test_forks_while_threads_are_in_sqlite(path: Path) -> None:
+    """Children that are forked while other threads run statements of the index are refused at once, and disturb nobody."""
+    with closing(in_wal(path, check_same_thread=False)) as app:
+        index = Index(app, MinHash())
+        done, told = threading.Event(), []
+
+        def refused() -> str:
+            try:
+                index.add("child", TEXT)
+                return "answered"
+            except ClosedError:
+                index.close()
+                return ""
+
+        def fork() -> None:
+            while not done.is_set():
+                told.append(in_child(refused))
+
+        def write() -> None:
+            try:
+                for start in range(0, 3000, 300):
+                    index.add_many((number, story(number)) for number in range(start, start + 300))
+                    assert index.query(story(start)) != []
+            finally:
+                done.set()
+
+        run_threads(write, fork)
+        assert len(told) > 2 and set(told) == {""}
+        assert len(index) == 3000 and index.check().problems == ()
+
+
 # ---- crashes and full disks ------------------------------------------------------------------------------------------------
 
 
