@@ -572,6 +572,7 @@ static PyObject *handle_register(PyObject *this, PyObject *unused)
     (void)unused;
     if (!enter(self))
         return NULL;
+    nd_enter_files_anew_in_children(self->base->api);
     const int code = nd_register_standard(self->base);
     const failure what = code == SQLITE_OK ? (failure){code, NULL} : failure_of(self->base, code);
     leave(self);
