@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from foreign import capable_python
 from load import Worker, in_child, run_threads, story
 from standard import MODULE, connect, in_wal, run_elsewhere
 from support import CASES, SETS, WORDS
@@ -908,6 +909,6 @@ def test_the_standard_librarys_own_module() -> None:
     """All of this file, by a Python whose sqlite3 loads extensions, where this one's does not."""
     done = run_elsewhere("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-k", "not librarys_own", __file__)
     if done is None:
-        assert MODULE is sqlite3 or not os.path.exists("/usr/bin/python3")
+        assert MODULE is sqlite3 or capable_python() is None
     else:
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]
