@@ -26,6 +26,9 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 EXAMPLES = DOCS / "examples"
 TODAY = datetime.now(timezone.utc).date()
 
+APPLICATIONS = ("with_sqlalchemy", "with_django")
+"""Examples of docs/applications.md."""
+
 OFFLINE = {"HF_HUB_OFFLINE": "1", "RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}
 """Variables with which the libraries ask nothing of the network."""
 
@@ -292,7 +295,7 @@ def test_an_example_runs_as_it_stands(name: str, tmp_path: Path) -> None:
 def test_every_example_is_run() -> None:
     """No file of the folder is left out here, and a page links to each."""
     names = {path.stem for path in EXAMPLES.glob("*.py")}
-    assert names == {"daily_crawl", "moderation_stream", "with_datatrove", *SAID, *TESTED_APART}
+    assert names == {"daily_crawl", "moderation_stream", "with_datatrove", *SAID, *TESTED_APART, *APPLICATIONS}
     linked = (re.findall(r"\]\(examples/(\w+)\.py\)", page.read_text("utf-8")) for page in DOCS.glob("*.md"))
     assert {name for names_of_page in linked for name in names_of_page} == names
 
@@ -443,7 +446,7 @@ def test_a_ray_dataset_without_near_duplicates(example: Any, tmp_path: Path, mon
 
 
 @pytest.mark.examples
-@pytest.mark.parametrize("name", ["with_sqlalchemy", "with_django"])
+@pytest.mark.parametrize("name", APPLICATIONS)
 def test_an_application_example_runs_as_it_stands(name: str, tmp_path: Path) -> None:
     """The article and its text in the index are counted alike, and what was rolled back is in neither."""
     said = json.loads(run(sys.executable, EXAMPLES / f"{name}.py", folder=tmp_path))

@@ -12,6 +12,8 @@ import random
 import re
 import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -21,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from foreign import capable_python
 from load import Worker, in_child, run_threads, story
 from standard import MODULE, connect, in_wal, run_elsewhere
 from support import CASES, SETS, WORDS
@@ -36,6 +39,7 @@ from neardup_db import (
     Index,
     Match,
     MinHash,
+    MismatchError,
     NearDupError,
     ParameterError,
     ReadOnlyError,
@@ -302,6 +306,20 @@ def test_a_rollback_is_forgotten_with_all_that_was_learned(app: Any) -> None:
     with closing(connect(index._store.db.connection.filename)) as other:
         again = Index(other, MinHash(threshold=0.5), text=WORDS)
         assert again.query(TEXT, group="new") == [Match("c", 1.0, None)]
+
+
+def test_a_rebuild_that_was_rolled_back_binds_no_more(path: Path, app: Any) -> None:
+    """Opened with a scheme, an index refuses another one's rebuild, also to a scheme that it had for a while in a transaction."""
+    index = Index(app, MinHash(threshold=0.8), store_text=True)
+    with closing(connect(path)) as second:
+        app.execute("INSERT INTO article VALUES ('u')")
+        index.rebuild(MinHash(threshold=0.9))
+        app.rollback()
+        Index(second).rebuild(MinHash(threshold=0.9))
+        with pytest.raises(MismatchError):
+            index.query(TEXT)
+        Index(second).rebuild(MinHash(threshold=0.8))
+        assert index.query(TEXT) == []
 
 
 def test_a_transaction_that_the_application_ends_inside_ours_is_an_error(app: Any) -> None:
@@ -595,6 +613,33 @@ def test_threads_share_an_index_and_the_connection(path: Path) -> None:
         assert index.check().problems == ()
 
 
+WAITING = """
+import signal, threading, sys
+from standard import connect
+from neardup_db import Index, MinHash
+
+signal.alarm(60)  # a process whose threads wait for each other is ended by the system
+app = connect(":memory:", check_same_thread=False)
+index = Index(app, MinHash())
+running, enough = threading.Event(), threading.Event()
+app.create_function("wait", 0, lambda: running.set() or enough.wait(0.5))
+thread = threading.Thread(target=lambda: app.execute("SELECT wait()").fetchall())
+thread.start()
+running.wait()
+index.add("a", "some text")
+print(list(index))
+thread.join()
+"""
+
+
+def test_whoever_waits_for_the_connection_lets_python_go_on() -> None:
+    """The application's statement calls a function of Python's while the index waits for the connection: both come to an end."""
+    paths = [str(Path(__file__).parent), *filter(None, sys.path)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run([sys.executable, "-c", WAITING], capture_output=True, text=True, env=env, cwd="/", check=False)
+    assert (done.returncode, done.stdout) == (0, "['a']\n"), done.stderr
+
+
 def test_closing_in_the_middle_of_other_threads_calls(path: Path) -> None:
     """Each call is answered or a ClosedError, and nothing is left open."""
     for _ in range(10):
@@ -696,6 +741,78 @@ def test_a_call_that_writes_is_interrupted(tmp_path: Path, name: str, more_round
     assert moment > 50
 
 
+@pytest.mark.parametrize("generations", [1, 2])
+def test_a_child_loses_nothing_in_a_file_of_its_parents(path: Path, app: Any, generations: int) -> None:
+    """A child, or its own child, opens the file anew; its parent closes its connection meanwhile, and another process writes."""
+    index = Index(app, MinHash())
+    index.add("parent", TEXT)
+    told, wait = os.pipe(), os.pipe()
+
+    def write() -> str:
+        if generations == 2 and (child := os.fork()):
+            return str(os.waitpid(child, 0)[1])
+        with closing(connect(path, isolation_level=None)) as own:
+            again = Index(own)
+            for number in range(10):
+                if number == 5:
+                    os.write(told[1], b"x")
+                    os.read(wait[0], 1)
+                own.execute("INSERT INTO article VALUES (?)", (f"{number}",))
+                again.add(str(number), f"{TEXT} {number}")
+        if generations == 2:
+            os._exit(0)
+        return "0"
+
+    def close() -> None:
+        os.read(told[0], 1)
+        app.close()
+        with closing(connect(path)) as other:
+            other.execute("INSERT INTO article VALUES ('other')")
+            other.commit()
+        os.write(wait[1], b"x")
+
+    child = os.fork()
+    if child == 0:  # pragma: no cover
+        signal.alarm(60)
+        os._exit(0 if write() == "0" else 1)
+    close()
+    assert os.waitpid(child, 0)[1] == 0
+    with closing(connect(path)) as again:
+        assert urls(again) == [*map(str, range(10)), "other"]
+        assert sorted(Index(again)) == [*map(str, range(10)), "parent"] and Index(again).check().problems == ()
+
+
+def test_forks_while_threads_are_in_sqlite(path: Path) -> None:
+    """Children that are forked while other threads run statements of the index are refused at once, and disturb nobody."""
+    with closing(in_wal(path, check_same_thread=False)) as app:
+        index = Index(app, MinHash())
+        done, told = threading.Event(), []
+
+        def refused() -> str:
+            try:
+                index.add("child", TEXT)
+                return "answered"
+            except ClosedError:
+                index.close()
+                return ""
+
+        def fork() -> None:
+            while not done.is_set():
+                told.append(in_child(refused))
+
+        def write() -> None:
+            try:
+                for start in range(0, 3000, 300):
+                    index.add_many((number, story(number)) for number in range(start, start + 300))
+                    assert index.query(story(start)) != []
+            finally:
+                done.set()
+
+        run_threads(write, fork)
+        assert len(told) > 2 and set(told) == {""}
+        assert len(index) == 3000 and index.check().problems == ()
+
+
 # ---- crashes and full disks ------------------------------------------------------------------------------------------------
 
 
@@ -792,6 +909,6 @@ def test_the_standard_librarys_own_module() -> None:
     """All of this file, by a Python whose sqlite3 loads extensions, where this one's does not."""
     done = run_elsewhere("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-k", "not librarys_own", __file__)
     if done is None:
-        assert MODULE is sqlite3 or not os.path.exists("/usr/bin/python3")
+        assert MODULE is sqlite3 or capable_python() is None
     else:
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]

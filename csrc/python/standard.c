@@ -8,7 +8,8 @@
  *
  * Whoever runs a statement has the connection's own mutex. It is taken while Python's lock is held, right after a look at whether
  * the connection is open: Python closes one only under its lock, so until the mutex is given back it stays. Nobody waits for the
- * mutex with Python's lock, since whoever has it may be waiting for that one. */
+ * mutex with Python's lock, since whoever has it may be waiting for that one; and most functions of SQLite take it, one version or
+ * another, so none is called without it. */
 #include "python/rows.h"
 #include "python/standard.h"
 
@@ -77,12 +78,16 @@ static void free_object(PyObject *self)
 
 /* ---- the turn to use the connection -------------------------------------------------------------------------------------- */
 
-/* 1, or 0 with an exception. */
+/* 1, or 0 with an exception. Python's lock is held from the look on: a collection of garbage, which gives it up, is put off. */
 static int require_open(handle *self)
 {
     PyObject *looked = NULL;
-    if ((long)getpid() == self->process_id)
+    if ((long)getpid() == self->process_id) {
+        const int was_enabled = PyGC_Disable();
         looked = PyObject_CallNoArgs(self->look);
+        if (was_enabled)
+            PyGC_Enable();
+    }
     if (looked == NULL) {
         PyErr_SetString(state_of((PyObject *)self)->closed_error, "the connection that was given is closed: open it, and the index, again");
         return 0;
@@ -567,6 +572,7 @@ static PyObject *handle_register(PyObject *this, PyObject *unused)
     (void)unused;
     if (!enter(self))
         return NULL;
+    nd_enter_files_anew_in_children(self->base->api);
     const int code = nd_register_standard(self->base);
     const failure what = code == SQLITE_OK ? (failure){code, NULL} : failure_of(self->base, code);
     leave(self);
@@ -752,7 +758,11 @@ static PyObject *handle_total_changes(PyObject *this, PyObject *unused)
     handle *const self = (handle *)this;
     const sqlite3_api_routines *const sqlite3_api = self->base->api;
     (void)unused;
-    return require_open(self) ? PyLong_FromLong(sqlite3_total_changes(self->base->db)) : NULL;
+    if (!enter(self))
+        return NULL;
+    const int count = sqlite3_total_changes(self->base->db);
+    leave(self);
+    return PyLong_FromLong(count);
 }
 
 static PyObject *handle_changes(PyObject *this, PyObject *unused)
@@ -760,7 +770,11 @@ static PyObject *handle_changes(PyObject *this, PyObject *unused)
     handle *const self = (handle *)this;
     const sqlite3_api_routines *const sqlite3_api = self->base->api;
     (void)unused;
-    return require_open(self) ? PyLong_FromLong(sqlite3_changes(self->base->db)) : NULL;
+    if (!enter(self))
+        return NULL;
+    const int count = sqlite3_changes(self->base->db);
+    leave(self);
+    return PyLong_FromLong(count);
 }
 
 static PyObject *handle_last_insert_rowid(PyObject *this, PyObject *unused)
@@ -768,7 +782,11 @@ static PyObject *handle_last_insert_rowid(PyObject *this, PyObject *unused)
     handle *const self = (handle *)this;
     const sqlite3_api_routines *const sqlite3_api = self->base->api;
     (void)unused;
-    return require_open(self) ? PyLong_FromLongLong(sqlite3_last_insert_rowid(self->base->db)) : NULL;
+    if (!enter(self))
+        return NULL;
+    const long long number = sqlite3_last_insert_rowid(self->base->db);
+    leave(self);
+    return PyLong_FromLongLong(number);
 }
 
 static PyObject *handle_in_transaction(PyObject *this, void *unused)
@@ -776,7 +794,11 @@ static PyObject *handle_in_transaction(PyObject *this, void *unused)
     handle *const self = (handle *)this;
     const sqlite3_api_routines *const sqlite3_api = self->base->api;
     (void)unused;
-    return require_open(self) ? PyBool_FromLong(!sqlite3_get_autocommit(self->base->db)) : NULL;
+    if (!enter(self))
+        return NULL;
+    const int is_open = !sqlite3_get_autocommit(self->base->db);
+    leave(self);
+    return PyBool_FromLong(is_open);
 }
 
 static PyObject *handle_filename(PyObject *this, void *unused)
@@ -784,10 +806,12 @@ static PyObject *handle_filename(PyObject *this, void *unused)
     handle *const self = (handle *)this;
     const sqlite3_api_routines *const sqlite3_api = self->base->api;
     (void)unused;
-    if (!require_open(self))
+    if (!enter(self))
         return NULL;
     const char *const name = sqlite3_db_filename(self->base->db, "main");
-    return PyUnicode_FromString(name == NULL ? "" : name);
+    PyObject *const made = PyUnicode_FromString(name == NULL ? "" : name);
+    leave(self);
+    return made;
 }
 
 static PyObject *handle_is_serialized(PyObject *this, void *unused)

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
@@ -108,7 +108,7 @@ class StandardConnection:
     def __init__(self, given: Any, timeout: float) -> None:
         self.given = given
         module = module_of(given)
-        look = partial(module.Connection.in_transaction.__get__, given)
+        look = partial(_look(module), given)
         try:
             look()
         except module.Error as error:
@@ -206,6 +206,20 @@ class _Fetched(list[tuple[Any, ...]]):
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         return self
+
+
+@cache
+def _look(module: Any) -> Any:
+    """A look at a connection of the module's that fails where it is closed, and asks nothing of SQLite: there, `in_transaction`
+    too may wait for another thread, while it keeps Python's lock."""
+    closed = module.connect(":memory:")
+    closed.close()
+    look = module.Connection.isolation_level.__get__
+    try:
+        look(closed)
+    except module.ProgrammingError:
+        return look
+    return module.Connection.cursor  # of pysqlite3
 
 
 def _only_thread(given: Any) -> int:
