@@ -9,6 +9,7 @@ import sqlite3
 import tracemalloc
 from functools import cache
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import apsw
@@ -41,6 +42,18 @@ def path(tmp_path: Path) -> Path:
 
 def svgs(html: str) -> list[ElementTree.Element]:
     return [ElementTree.fromstring(found) for found in re.findall(r"<svg.*?</svg>", html, re.S)]
+
+
+@pytest.mark.parametrize("client", ["apsw", "sqlite3"])
+def test_figures_do_not_go_through_factories_of_rows(path: Path, client: str) -> None:
+    """What an application makes of its own rows changes no figure."""
+    usual: Any = apsw.Connection(str(path)) if client == "apsw" else sqlite3.connect(path)
+    other: Any = apsw.Connection(str(path)) if client == "apsw" else sqlite3.connect(path)
+    setattr(other, "row_trace" if client == "apsw" else "row_factory", lambda cursor, row: {"row": row})
+    assert figures.collect(other, now=1) == figures.collect(usual, now=1)
+    assert figures.members(other, cluster=1) == figures.members(usual, cluster=1) != []
+    usual.close()
+    other.close()
 
 
 @pytest.mark.parametrize("client", ["apsw", "sqlite3"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -125,6 +125,15 @@ class Member:
     text: str | None
 
 
+def _plain(connection: Any) -> Connection:
+    """What gives the rows of a statement as they are, whatever an application makes of its own."""
+    if not hasattr(connection, "cursor"):
+        return connection  # type: ignore[no-any-return]
+    cursor: Any = connection.cursor()
+    setattr(cursor, "row_trace" if hasattr(cursor, "row_trace") else "row_factory", None)
+    return cursor  # type: ignore[no-any-return]
+
+
 class _Reader:
     """Statements on the tables of one index. All take the same moment as now."""
 
@@ -137,7 +146,8 @@ class _Reader:
         gone = "(SELECT id FROM {index}_document WHERE expires_at <= :now)"
         text = sql.replace("{gone}", gone).replace("{index}", self._name)
         given = {**parameters, "now": self._now}
-        return [tuple(row) for row in self._connection.execute(text, {name: given[name] for name in given if f":{name}" in text})]
+        rows = _plain(self._connection).execute(text, {name: given[name] for name in given if f":{name}" in text})
+        return [tuple(row) for row in rows]
 
     def value(self, sql: str, **parameters: Any) -> Any:
         return self.rows(sql, **parameters)[0][0]
