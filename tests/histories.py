@@ -1040,7 +1040,7 @@ def _unwrapped(history: History) -> Iterator[History]:
     """Histories without a layer: what a transaction holds in its place, no operations inside `add_many`, a plainer target."""
     for which, operations in enumerate(_lists(history.operations)):
         for place, one in enumerate(operations):
-            if not isinstance(one[-1], dict):
+            if not (isinstance(one, tuple) and isinstance(one[-1], dict)):
                 break
             made = deepcopy(history)
             copied = list(_lists(made.operations))[which]

@@ -108,6 +108,18 @@ def test_every_kind_of_change_is_told(chain: Index) -> None:
     assert not chain.changes(token)
 
 
+def test_a_joined_cluster_is_told_by_the_documents_of_the_smaller_one() -> None:
+    """A document that is like two clusters gives the smaller one another number; nothing is told of the larger one."""
+    with Index(":memory:", BinaryCode(bits=64, max_distance=1)) as index:
+        index.add_codes(["a1", "a2", "a3"], [0b000, 0b001, 0b011])
+        index.add_codes(["b1", "b2"], [0b11 << 8, 0b111 << 8])
+        token, number = index.changes().token, truth(index)["a1"]
+        index.add_codes(["m1", "m2"], [0b1 << 8, 0b1 << 40])
+        page = index.changes(token)
+        assert page.added == ("m1", "m2")
+        assert sorted(page.clusters) == [("b1", number), ("b2", number), ("m1", number), ("m2", number)]
+
+
 def test_what_came_and_went_is_not_told(chain: Index) -> None:
     """A document that was added and removed between two calls is told in neither way, one that moved twice is told once."""
     token = chain.changes().token

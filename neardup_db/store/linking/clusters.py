@@ -96,11 +96,12 @@ class Clusters:
 
     def join_two(self, a: int, b: int) -> None:
         """Make one cluster of those of two documents between which an edge was recorded."""
-        labels = {ALONE + number if label is None else label for number, label in ((n, self.documents.label(n)) for n in (a, b))}
-        if min(labels) >= ALONE:  # the id of either may be the label of a cluster that it was in
+        labels = {number: self.documents.label(number) for number in (a, b)}
+        if set(labels.values()) == {None}:  # the id of either may be the label of a cluster that it was in
             self._label([a, b], self._new_label())
-        elif len(labels) > 1:
-            self._join(labels, large=False, new_from=ALL)
+        elif labels[a] != labels[b]:
+            named = {ALONE + number if label is None else label for number, label in labels.items()}
+            self._join(named, large=False, new_from=ALL)
 
     def _join(self, labels: set[int], *, large: bool, new_from: int) -> None:
         """Make one cluster of several. The smaller ones take the largest one's label; where none has a label, the newest
@@ -231,7 +232,7 @@ class Clusters:
     def _visible_parts(self, group: list[tuple[int, Key]], now: int) -> Iterator[list[tuple[int, Key]]]:
         """The visible documents of a label, in the clusters that they are without the expired ones."""
         connected = UnionFind()
-        ids = {document_id for document_id, _ in group}
+        ids = dict(group)
         for document_id in ids:
             connected.parent.setdefault(document_id, document_id)
             for other in self.edges.adjacent(document_id):
