@@ -99,7 +99,7 @@ COPIES_AT_ONCE = 1 << 13
 ASKED_BYTES = 1 << 26
 """Bytes of fingerprints (values and evidence) that are looked up in another index together."""
 
-CODES_A_GROUP = 200
+CODES_A_GROUP = 100
 """Looking up the buckets of one more group takes as long as comparing so many codes."""
 
 JOINED_FROM = 24

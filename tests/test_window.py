@@ -305,6 +305,18 @@ def test_a_window_of_documents_knows_no_clock(watch: Watch) -> None:
         assert stored(index) == 10
 
 
+def test_sql_sees_the_window() -> None:
+    """The search in SQL, and the views, have what is in the window, and nothing that waits to be removed."""
+    with Index(":memory:", SETS, text=WORDS, window=4) as index:
+        index.add_many([(key, "oak elm") for key in "abcd"])
+        index.set_window(2)
+        run_sql = index.connection.execute
+        assert run_sql("SELECT key FROM neardup_search('neardup', 'oak elm')").fetchall() == [("c",), ("d",)]
+        assert run_sql("SELECT key FROM neardup_documents ORDER BY key").fetchall() == [("c",), ("d",)]
+        assert run_sql("SELECT size FROM neardup_clusters").fetchall() == [(2,), (2,)]
+        assert list(index.pairs()) == list(index.pairs(1.0)) and len(list(index.pairs())) == 1 and stored(index) == 4
+
+
 def test_what_falls_out_of_a_cluster_splits_it() -> None:
     """Clusters are of what is in the window: two that only a document in the middle connected are apart when it leaves."""
     with Index(":memory:", SETS, text=WORDS, window=3) as index:
