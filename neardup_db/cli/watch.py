@@ -218,6 +218,6 @@ def _report(counts: Counts, source: StreamSource, seconds: float, as_json: bool)
     if as_json:
         emit_json({**plain(asdict(counts)), "seconds": seconds}, err=True)
         return
-    parts = [f"{counts.duplicates:,} near-duplicates"]
+    parts = [counted(counts.duplicates, "near-duplicate")]
     parts += [f"{counts.known:,} of a known id"] * (counts.known > 0) + [f"{counts.skipped:,} left out"] * (counts.skipped > 0)
     note(f"{counted(counts.records, 'record')} in {seconds:.1f} s: {counts.passed_on:,} new, {', '.join(parts)}")
