@@ -99,6 +99,13 @@ def test_json_lines_go_on_byte_for_byte(tmp_path: Path) -> None:
     assert watched(tmp_path, "".join(lines), "--window", "10")[0] == lines[0] + lines[2] + "\n"
 
 
+def test_a_header_goes_on(tmp_path: Path) -> None:
+    """The header of CSV comes once, before the first record, and alone where there is none."""
+    for rows in ("", f"a,{FOX}\nb,{NEAR}\n"):
+        out, _, _ = watched(tmp_path, f"id,text\n{rows}", "--window", "1h", "--format", "csv")
+        assert out == "id,text\n" + rows.split("b,")[0]
+
+
 def test_the_index_is_there_for_the_next_run(tmp_path: Path) -> None:
     """Another run knows what the run before passed on, and needs no --window; records without an id have keys of their own."""
     first = watched(tmp_path, f"{FOX}\n{OTHER}\n", "seen.db", "--window", "5")

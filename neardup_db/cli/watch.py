@@ -146,6 +146,9 @@ class Passing:
             if self.counts.records % limits.WATCHED_TOGETHER == 0:
                 self.end()
         self.end()
+        if source.header and not self.counts.records:
+            self._begin()
+            self._output.flush()
 
     def _take(self, record: InputRecord) -> None:
         if not self.counts.records:
