@@ -48,7 +48,7 @@ def tune(
     >>> from neardup_db import demo
     >>> tuning = neardup_db.tune(demo.documents(), sample=200)
     >>> tuning.sample, tuning.best.name
-    (200, 'words of 2')
+    (200, 'words of 3')
     """
     tuner = Tuner(truth, sample=sample, seed=seed)
     check_callable("progress", progress)
