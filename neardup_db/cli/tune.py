@@ -78,6 +78,8 @@ def tune(
     neardup tune posts.jsonl --html rules.html
     neardup tune posts.csv --text-field body --truth pairs.csv --rules 'characters of 4'
     """
+    if html == STDOUT and as_json:
+        raise click.UsageError("--html - and --json both write to standard output; name a file for the page")
     reading = read_options(options)
     with tempfile.TemporaryDirectory(prefix="neardup-") as folder:
         with room_in(folder, "name a folder for temporary files on another one with the variable TMPDIR"):
