@@ -358,6 +358,8 @@ def test_the_command(posts: Path, tmp_path: Path) -> None:
     assert done.exit_code == 0 and f"wrote {page}" in done.stderr
     assert "characters of 7" in done.stdout and "Take MinHash(threshold=" in done.stdout and "[-quit-] {+call+}" in done.stdout
     assert "Pairs under characters of 4:" in done.stdout
+    options = re.search("Options of neardup dedup: (.*); of neardup add the same and --exact", done.stdout)
+    assert options is not None and run("dedup", posts, "-o", tmp_path / "unique.jsonl", *options[1].split()).exit_code == 0
     assert "Text rules for " in page.read_text("utf-8")
     assert "exists already" in refused("tune", posts, "--html", page)
     assert "is the input" in refused("tune", posts, "--html", posts, "--force")
