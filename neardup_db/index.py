@@ -468,7 +468,7 @@ class Index(Reader):
         only_new: bool,
         commit_every: int | None,
         progress: Callable[[int], Any] | None,
-        on_outcome: OnOutcome | None,
+        on_outcome: OnOutcome | None = None,
         require: Callable[[Scheme, TextRules], None] | None = None,
     ) -> AddReport:
         check_if_exists(if_exists)

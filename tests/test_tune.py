@@ -358,9 +358,13 @@ def test_the_command(posts: Path, tmp_path: Path) -> None:
     assert done.exit_code == 0 and f"wrote {page}" in done.stderr
     assert "characters of 7" in done.stdout and "Take MinHash(threshold=" in done.stdout and "[-quit-] {+call+}" in done.stdout
     assert "Pairs under characters of 4:" in done.stdout
+    options = re.search("Options of neardup dedup: (.*); of neardup add the same and --exact", done.stdout)
+    assert options is not None and run("dedup", posts, "-o", tmp_path / "unique.jsonl", *options[1].split()).exit_code == 0
     assert "Text rules for " in page.read_text("utf-8")
     assert "exists already" in refused("tune", posts, "--html", page)
     assert "is the input" in refused("tune", posts, "--html", posts, "--force")
+    assert "name a file for the page" in refused("tune", posts, "--html", "-", "--json")
+    assert run("tune", posts, "--html", "-").stdout.startswith("<!doctype html>")
     other = run("tune", posts, "--rules", "words of 1")
     assert other.exit_code == 0 and "Pairs under words of 1:" in other.stdout
 
@@ -384,6 +388,11 @@ def test_the_command_says_that_nothing_fits(tmp_path: Path) -> None:
     path.write_text("".join(f"Order {number} left\n" for number in range(100, 340)), "utf-8")
     done = run("tune", path)
     assert done.exit_code == 1 and "No rules tell near-duplicates" in done.stdout
+
+
+def test_words_of_scripts_without_spaces_are_counted() -> None:
+    """The median number of words is that of the rules, not of what stands between spaces."""
+    assert neardup_db.tune(["我們昨天坐火車去海邊", "我們昨天坐火車去山上"]).words == 10
 
 
 def test_a_tuner_takes_texts_one_by_one() -> None:

@@ -14,7 +14,7 @@ import apsw
 import numpy as np
 import polars
 
-from neardup_db import BinaryCode, BitSampling, BottomK, Index, Match, MinHash, Pair, SimHash, TextRules, compute
+from neardup_db import BinaryCode, BitSampling, BottomK, Index, Match, MinHash, Pair, SimHash, TextRules, compute, tune
 from neardup_db.aio import AsyncIndex
 from neardup_db.schemes.base import Scheme
 from neardup_db.tables import columns
@@ -31,12 +31,14 @@ def right(index: Index, folder: os.PathLike[bytes], codes: Index) -> list[Pair]:
     index.add_many([("a", "text"), ("b", "text")], if_exists="ignore", on_error="skip")
     index.add_many(({"key": number, "text": "text"} for number in range(5)), progress=print)
     index.add_many(polars.DataFrame({"id": [1], "body": ["text"]}), key="id", text="body", group="id", metadata=["id"])
+    index.add_many([("a", "text")], on_outcome=lambda key, outcome, match: print(key, outcome == "added", match))
+    tune(["text", ("a", b"text")], truth=[("a", 1)]).html()
     index.query_many(polars.Series(["text"]))
     index.query("text", measure="containment", threshold=0.9, limit=5, any=True)
     codes.add_code("a", np.uint64(5))
     codes.add_codes(range(2), np.zeros((2, 8), np.uint8))
     codes.query_code("00ff00ff00ff00ff", max_distance=2)
-    return [*index.pairs(), *index.pairs(0.9), *index.pairs_with(codes, threshold=0.9)]
+    return [*index.pairs(), *index.pairs(0.9), *index.pairs(measure="containment"), *index.pairs_with(codes, threshold=0.9)]
 
 
 async def right_with_tasks(folder: os.PathLike[bytes]) -> list[Pair]:
@@ -92,11 +94,14 @@ def wrong(index: Index, codes: Index) -> None:
     index.add_many("ab")  # type: ignore[arg-type]
     index.add_many(["text"])  # type: ignore[list-item]
     index.add_many([("a", "text")], on_error="ignore")  # type: ignore[arg-type]
+    index.add_many([("a", "text")], on_outcome=lambda key: key)  # type: ignore[arg-type, misc]
+    tune([5])  # type: ignore[list-item]
     index.query(5)  # type: ignore[arg-type]
     index.query("text", measure="containmnt")  # type: ignore[arg-type]
     index.query("text", threshold="high")  # type: ignore[arg-type]
     index.query("text", 0.9)  # type: ignore[call-arg]
     index.pairs(codes)  # type: ignore[arg-type]
+    index.pairs(measure="jaccard")  # type: ignore[arg-type]
     index.pairs_with(0.9)  # type: ignore[arg-type]
     index.merge(0.9)  # type: ignore[arg-type]
     index.merge("other.db", if_exists="skip")  # type: ignore[arg-type]

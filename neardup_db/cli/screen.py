@@ -33,12 +33,13 @@ class Screen(Console):
 
 
 class Meter:
-    """A progress bar with rates on standard error; silent if that is not a terminal.
+    """A progress bar on standard error, with rates unless there are none; silent if that is not a terminal.
 
     `advance` is cheap enough to be called for every record.
     """
 
-    def __init__(self, title: str, total_bytes: int) -> None:
+    def __init__(self, title: str, total_bytes: int, has_rates: bool = True) -> None:
+        self._has_rates = has_rates
         console = Screen(stderr=True)
         self._progress = Progress(
             TextColumn("{task.description:<8}"),
@@ -75,4 +76,4 @@ class Meter:
         rates = f"{position_bytes / 1e6 / seconds:.1f} MB/s {self.records / seconds:,.0f} docs/s"
         if duplicates is not None:
             rates += f" {duplicates:,} dup."
-        self._progress.update(self._task, completed=position_bytes, rates=rates)
+        self._progress.update(self._task, completed=position_bytes, rates=rates if self._has_rates else "")

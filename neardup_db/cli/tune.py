@@ -78,6 +78,8 @@ def tune(
     neardup tune posts.jsonl --html rules.html
     neardup tune posts.csv --text-field body --truth pairs.csv --rules 'characters of 4'
     """
+    if html == STDOUT and as_json:
+        raise click.UsageError("--html - and --json both write to standard output; name a file for the page")
     reading = read_options(options)
     with tempfile.TemporaryDirectory(prefix="neardup-") as folder:
         with room_in(folder, "name a folder for temporary files on another one with the variable TMPDIR"):
@@ -86,7 +88,7 @@ def tune(
             check_output(html, force, source.files)
         tuner = Tuner(None if truth is None else _pairs(truth, Path(folder)), sample=sample, seed=seed)
         _read(tuner, source)
-        with Meter("Try", len(RULES)) as meter:
+        with Meter("Try", len(RULES), has_rates=False) as meter:
             tuning = tuner.tuned(lambda name: meter.advance(meter.records + 1))
     note_problems(source.name, source.replaced, source.skipped, source.problems, source.options.encoding)
     if html is not None:
@@ -138,12 +140,20 @@ def _print(tuning: Tuning, name: str | None) -> None:
     emit(compared + (f"; {tuning.empty:,} without a word" if tuning.empty else ""))
     for line in str(tuning).split("\n"):
         emit(line)
+    if tuning.best is not None:
+        emit(_options(tuning.best))
     trial = next((one for one in tuning.trials if one.name == name), tuning.best)
     if trial is not None:
         emit()
         emit(f"Pairs under {trial.name}:")
         for border in trial.borders:
             _print_border(border)
+
+
+def _options(trial: Trial) -> str:
+    """The advice as options of commands."""
+    options = f"--tokens {trial.rules.tokens} --shingle {trial.rules.shingle} --threshold {trial.threshold}"
+    return f"Options of neardup dedup: {options}; of neardup add the same{' and --exact' if trial.exact else ''}"
 
 
 def _print_border(border: Border) -> None:

@@ -11,7 +11,7 @@ from ..parameters import check_callable, check_integer, check_key, check_many, c
 from ..text import TextRules
 from ..values import Key
 from .advice import advised
-from .measure import subject, trial
+from .measure import median_words, subject, trial
 from .results import Border, Example, Trial, Tuning
 from .sample import Sample
 
@@ -48,7 +48,7 @@ def tune(
     >>> from neardup_db import demo
     >>> tuning = neardup_db.tune(demo.documents(), sample=200)
     >>> tuning.sample, tuning.best.name
-    (200, 'words of 2')
+    (200, 'words of 3')
     """
     tuner = Tuner(truth, sample=sample, seed=seed)
     check_callable("progress", progress)
@@ -98,7 +98,7 @@ class Tuner:
             texts=self._sample.count,
             empty=self._sample.empty,
             sample=len(rows),
-            words=sorted(len(row.text.split()) for row in rows)[len(rows) // 2],
+            words=median_words([row.text for row in rows]),
             known=len(known),
             trials=tuple(trials),
             best=best,

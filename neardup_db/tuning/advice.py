@@ -25,7 +25,7 @@ def advised(trials: Sequence[Trial], sample: int, known: int) -> tuple[Trial | N
             "No rules tell near-duplicates from unlike texts here: copies keep no more after a small change than unlike texts "
             "have in common. Such texts are very short, or made from one template. Compare their fields, or try other text rules."
         )
-    best = max(fitting, key=lambda trial: trial.worth)
+    best = max(fitting, key=lambda trial: (trial.worth, trial.apart))
     if usual.threshold is not None and not known and usual.worth >= AS_GOOD * best.worth:
         best = usual
     parts = [f"Take {_call(best)}.", *(_known(best, usual, known) if known else _unknown(best, usual))]

@@ -96,7 +96,8 @@ def _unlike(rows: Sequence[Row], rng: random.Random) -> list[tuple[int, int]]:
     texts = [row.text for row in rows]
     for rules, threshold in _ALIKE:
         for ids, _ in jaccard_pieces(sets_of(texts, rules), threshold, limits.PAIRS_WANTED):
-            for a, b in ids.tolist():
+            found = np.array([leader(place) for place in range(len(rows))])
+            for a, b in ids[found[ids[:, 0]] != found[ids[:, 1]]].tolist():
                 leaders[leader(b)] = leader(a)
     sizes = Counter(map(leader, range(len(rows))))
     apart = sorted(sizes)
@@ -111,6 +112,12 @@ def _unlike(rows: Sequence[Row], rng: random.Random) -> list[tuple[int, int]]:
 def sets_of(texts: Sequence[str], rules: TextRules) -> list[Array]:
     """The different shingle hashes of each text, ascending."""
     return [np.frombuffer(hashes or b"", "<u8") for hashes in _WHOLE.evidence(texts, rules) or ()]
+
+
+def median_words(texts: Sequence[str]) -> int:
+    """Of scripts without spaces each grapheme is a word."""
+    counts = _WHOLE.values(texts, TextRules.words(shingle=1)).token_counts
+    return sorted(counts)[len(counts) // 2]
 
 
 def trial(name: str, rules: TextRules, on: Subject) -> Trial:

@@ -64,12 +64,16 @@ class Trial:
     microseconds: float
 
     @property
+    def apart(self) -> float:
+        """How well the rules tell edited copies from unlike texts: how far the copies are above these, times what they keep."""
+        return max(0.0, self.edited - self.unlike) * self.edited
+
+    @property
     def worth(self) -> float:
-        """How well the rules tell edited copies from unlike texts: how far the copies are above these, times what they keep.
-        With a truth: the harmonic mean of recall and precision at the threshold."""
+        """`apart`, or with a truth the harmonic mean of recall and precision at the threshold."""
         border = self.border
         if border is None or border.recall is None:
-            return max(0.0, self.edited - self.unlike) * self.edited
+            return self.apart
         both = border.recall + (border.precision or 0.0)
         return 2 * border.recall * (border.precision or 0.0) / both if both else 0.0
 

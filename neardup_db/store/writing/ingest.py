@@ -166,9 +166,24 @@ class Ingest:
             if self.options.on_error != "skip":
                 raise type(error)(f"record {number}: {error}") from error
             self._batch.skipped.append(number)
-            skipped = self._skip(number, _key_of(record), error, self.wrong)
+            skipped = self._skip(number, self._key_of(record), error, self.wrong)
             if self.outcomes is not None:
                 self.outcomes.add_wrong(skipped)
+
+    def _key_of(self, record: Any) -> Key | None:
+        """The key of a wrong record, None where it has none that can be used."""
+        if self.options.content == "value":
+            key = record.key
+        elif type(record) is Row:
+            key = record.rows.keys[record.place]
+        elif isinstance(record, Mapping):
+            key = record.get("key")
+        else:
+            key = record[0] if isinstance(record, (tuple, list)) and len(record) == 2 else None
+        try:
+            return check_key(key)
+        except NearDupError:
+            return None
 
     def _is_rebuilt(self) -> bool:
         """Whether the file has other settings than those by which records were checked; the store has the new ones afterwards.
@@ -430,17 +445,3 @@ class Ingest:
         self.counts["matched"] += bool(matches)
         if self.outcomes is not None:
             self.outcomes.add(record.key, outcome, matches[0] if matches else None)
-
-
-def _key_of(record: Any) -> Key | None:
-    """The key of a wrong record, None where it has none that can be used."""
-    if type(record) is Row:
-        key = record.rows.keys[record.place]
-    elif isinstance(record, Mapping):
-        key = record.get("key")
-    else:
-        key = record[0] if isinstance(record, (tuple, list)) and len(record) == 2 else None
-    try:
-        return check_key(key)
-    except NearDupError:
-        return None

@@ -163,8 +163,8 @@ class Segment:
         return matched.union(document_id for document_id in unsure if self._has_match(document_id, now))
 
     def let_leave(self, now: int) -> None:
-        """Remove what has left the window, after `flush`. What is known of fingerprints that go now is looked up in the file before
-        it is believed."""
+        """Remove what has left the window, after `flush`. What is known of fingerprints that go now is looked up in the file
+        before it is believed."""
         added, self._added = self._added, 0
         if added:
             let_leave(self.store, self.clusters, self.documents.next_id() - 1, added, now)
