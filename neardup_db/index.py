@@ -483,14 +483,14 @@ class Index(Reader):
             ingest = Ingest(self._store, self._readers.own.documents, self._writer, options)
             report = ingest.run(records)
         self._checkpoint()
-        self._warn(ingest.token_counts.warning(self._store.rules.shingle))
+        self._warn(ingest.token_counts.warning(self._store.rules.shingle), 4)
         return report
 
-    def _warn(self, warning: str | None) -> None:
-        """Say it to the caller's caller, once."""
+    def _warn(self, warning: str | None, stacklevel: int) -> None:
+        """Say it once, of the line of the caller so many levels above."""
         if warning is not None and not self._warned:
             self._warned = True
-            warnings.warn(warning, ShortTextsWarning, stacklevel=4)
+            warnings.warn(warning, ShortTextsWarning, stacklevel=stacklevel)
 
     def _checkpoint(self) -> None:
         """Give the disk space of a long write-ahead log back."""
@@ -576,7 +576,7 @@ class Index(Reader):
         with self._store.db.large_cache():
             report = self._follower.sync(limit, full, commit_every, progress)
         self._checkpoint()
-        self._warn(self._follower.warning)
+        self._warn(self._follower.warning, 3)
         return report
 
     def _catch_up(self) -> None:
@@ -586,7 +586,7 @@ class Index(Reader):
             return
         loan, reader = self._readers.taken()
         with loan:
-            due = self._follower.catch_up(reader.store)
+            due = self._follower.is_due(reader.store)
         if due:
             self._follower.sync(None, False, None, None)
 

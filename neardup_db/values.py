@@ -328,7 +328,8 @@ class SyncReport:
 
     added: rows that are new documents; replaced: stored instead of an older text or group of the same row; deleted: documents
     whose row is gone, has no text now, or does not meet the condition; unchanged: rows that were their documents already;
-    skipped: rows that cannot be documents, of which problems names the first MOST_PROBLEMS; matched: added or replaced documents
+    skipped: rows that cannot be documents, of which problems names the first MOST_PROBLEMS, in the order in which they were
+    looked at; matched: added or replaced documents
     with at least one near-duplicate among the earlier ones.
 
     compared: why all rows were compared with all documents, "" where only pending ones were; found: how many documents that

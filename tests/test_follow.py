@@ -390,7 +390,7 @@ def test_what_no_trigger_sees_is_found_by_a_full_comparison(app: Followed) -> No
     )
     report = index.sync(full=True)
     assert (report.replaced, report.added, report.deleted, report.unchanged, report.found) == (1, 1, 1, 1, 3)
-    assert report.compared == "sync(full=True)"
+    assert report.compared == "full=True"
     right(index)
 
 
@@ -483,6 +483,21 @@ def test_keys_that_are_equal_in_one_language_only(app: Followed) -> None:
     app.run("REPLACE INTO articles VALUES ('a', 'fir yew')")
     right(index)
     assert keys(index) == {"a"}
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_keys_that_only_an_index_tells_apart(app: Followed) -> None:
+    """A column without regard to case, and a unique index with it: 'a' and 'A' are two rows, and no page passes one over."""
+    app.run("CREATE TABLE articles (id TEXT NOT NULL COLLATE NOCASE, body)")
+    app.run("CREATE UNIQUE INDEX ids ON articles (id COLLATE BINARY)")
+    for key in ("a", "A", "b", "B", "c", "C"):
+        app.run("INSERT INTO articles VALUES (?, 'oak elm')", key)
+    index = app.index()
+    index.follow("articles")
+    right(index)
+    assert keys(index) == {"a", "A", "b", "B", "c", "C"}
+    app.run("UPDATE articles SET body = id WHERE id = 'a' COLLATE BINARY")
+    assert right(index).replaced == 1
 
 
 def test_keys_of_a_column_without_a_type(app: Followed) -> None:
@@ -1101,7 +1116,7 @@ def test_commands(app: Followed) -> None:
     code, told = neardup("sync", app.path, "--full", "--limit", 1)
     assert code == 0 and "more is pending: run neardup sync again" in told
     code, told = neardup("check", app.path)
-    assert code == 0 and "note: all rows of articles are to be compared (sync(full=True)): sync() does it" in told
+    assert code == 0 and "note: all rows of articles are to be compared (full=True): neardup sync does it" in told
     assert json.loads(neardup("stats", app.path, "--json")[1])["following"]["table"] == "articles"
     assert neardup("unfollow", app.path) == (0, "follows no table any more\n")
     assert neardup("unfollow", app.path, "--json") == (1, '{"unfollowed": false}\n')

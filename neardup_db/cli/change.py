@@ -21,6 +21,7 @@ from .options import (
     text_rules,
 )
 from .output import counted, emit, emit_json, note, plain, shown
+from .wording import worded
 
 
 @command()
@@ -129,7 +130,7 @@ def check(index_path: Path, name: str, repair: bool, as_json: bool) -> int:
         for repaired in report.repaired:
             emit(shown(f"repaired: {repaired}"))
         for told in report.notes:
-            emit(shown(f"note: {told}"))
+            emit(shown(f"note: {worded(told)}"))
         emit("in order" if report.ok else _problems(len(report.problems), repair))
     return 0 if report.ok else 1
 

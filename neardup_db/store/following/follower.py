@@ -184,7 +184,7 @@ class Follower:
     def _forget(self) -> None:
         self._seen = None
 
-    def catch_up(self, asked: Store) -> bool:
+    def is_due(self, asked: Store) -> bool:
         """Whether a question by this store has to wait for `sync`: something is pending, or may be."""
         following = self.store.following
         if following is None or following.sync is None or self.store.db.read_only or self.store.db.is_attended:

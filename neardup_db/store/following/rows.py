@@ -49,7 +49,8 @@ class Rows:
         self.table = table
         self.encoding = str(self.db.value("PRAGMA encoding")).replace("UTF-16", "utf-16-").lower()
         following = table.following
-        self._key = key = quote(following.key)
+        key = quote(following.key)
+        self._key = key if table.key_collation is None else f"{key} COLLATE {quote(table.key_collation)}"
         group = "'null', NULL" if following.group is None else _as_it_is(quote(following.group))
         self._condition = "" if following.where is None else f" AND ({following.where}\n)"
         self._source = f"SELECT {_as_it_is(key)}, {_as_it_is(quote(following.text))}, {group} FROM main.{quote(table.name)}"

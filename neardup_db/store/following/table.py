@@ -55,6 +55,8 @@ class Table(NamedTuple):
     following: Following
     condition_columns: tuple[str, ...]
     """Those that the condition reads."""
+    key_collation: str | None
+    """By which no two keys are equal, which that of the column need not be; None for a rowid."""
 
 
 def found(db: Database, wanted: Following) -> Table:
@@ -68,7 +70,9 @@ def found(db: Database, wanted: Following) -> Table:
     group = None if wanted.group is None else _column(name, "group", wanted.group, columns)
     read = () if wanted.where is None else condition_columns(wanted.where, tuple(column.name for column in columns))
     following = Following(name, key, text, group, wanted.where, wanted.sync)
-    return Table(name, columns, uniques, following, read)
+    collations = [unique.collations for unique in uniques if unique.columns == (key,)]
+    collation = None if () in collations else min(collations)[0]  # BINARY where there is a choice
+    return Table(name, columns, uniques, following, read, collation)
 
 
 def found_again(db: Database, following: Following) -> Table:

@@ -73,7 +73,7 @@ class Taking:
         else:
             yield from self._pending()
         if self.full and self.scan is None:
-            self.scan = Scan("sync(full=True)")
+            self.scan = Scan("full=True")
             self.why = self.scan.why
         if self.scan is not None:
             before = sum(self.counts[name] for name in ("added", "replaced", "deleted"))
