@@ -147,7 +147,7 @@ class Index(Reader):
         own = self._readers.own
         self._writer = Writer(store, own.documents, own.search, own.clusters)
         self._follower = Follower(store, own.documents, self._writer)
-        self._readers.before = self._catch_up
+        self._readers.before = self._follower.catch_up
         try:
             self._follower.mend()
         except BaseException:
@@ -578,17 +578,6 @@ class Index(Reader):
         self._checkpoint()
         self._warn(self._follower.warning, 3)
         return report
-
-    def _catch_up(self) -> None:
-        """What is pending is taken over before a question is answered, where `follow` said so."""
-        following = self._store.following
-        if following is None or following.sync is None:
-            return
-        loan, reader = self._readers.taken()
-        with loan:
-            due = self._follower.is_due(reader.store)
-        if due:
-            self._follower.sync(None, False, None, None)
 
     # ---- changing and removing -----------------------------------------------------------------------------------------
 

@@ -62,6 +62,9 @@ KEPT_BYTES = 32 << 20
 SYNC_ROWS, SYNC_BYTES = 1 << 15, 32 << 20
 """Rows of a followed table, and bytes of their texts, that are read together. They bound memory."""
 
+SYNC_SINGLY = 5
+"""So few new documents are added one by one: a bulk load takes as long to begin."""
+
 # ---- clusters --------------------------------------------------------------------------------------------------------------
 
 EXTRA_EDGES = 3

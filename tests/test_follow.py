@@ -13,6 +13,7 @@ import apsw
 import pytest
 from application import Application
 from click.testing import CliRunner
+from load import run_threads
 from support import SETS, WORDS
 
 from neardup_db import (
@@ -1002,6 +1003,26 @@ def test_every_question_takes_over_first(app: Followed, name: str) -> None:
     app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm'), (2, 'oak elm fir'), (3, 'yew')")
     app.run("DELETE FROM articles WHERE id = 3")
     assert ASKED[name](index) == [1, 2]
+
+
+def test_threads_that_ask_while_the_application_writes(app: Followed) -> None:
+    """Each question of each thread sees every write that had ended before it was asked; nothing is lost between them."""
+    index = app.following(sync="query")
+    written = [0]
+
+    def ask() -> None:
+        while (known := written[0]) < 40:
+            assert len(index) >= known
+            assert known == 0 or [one.key for one in index.query(f"word{known} oak elm", limit=1)] == [known]
+
+    def write() -> None:
+        for number in range(1, 41):
+            app.run("INSERT INTO articles (id, body) VALUES (?, ?)", number, f"word{number} oak elm")
+            written[0] = number
+
+    run_threads(write, ask, ask, ask)
+    right(index)
+    assert keys(index) == set(range(1, 41))
 
 
 def test_questions_of_a_reader_only(app: Followed) -> None:

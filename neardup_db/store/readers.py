@@ -69,7 +69,7 @@ class StoreReaders:
         self._others: list[StoreReader] = []
         """All readers but the main connection's. A reader works for the thread that holds its turn, and nothing else records
         that, so that no reader can be lost."""
-        self.before: Callable[[], None] | None = None
+        self.before: Callable[[StoreReaders], None] | None = None
         """What is done before each question."""
         self._opening = Turn()
         self._closed = False
@@ -93,7 +93,7 @@ class StoreReaders:
         log; where SQL of the caller's has begun a transaction, which may be this thread's; and where this thread's `add_many` has
         stored records that only the main connection sees."""
         if self.before is not None:
-            self.before()
+            self.before(self)
         return self.taken()
 
     def taken(self) -> tuple[Loan, StoreReader]:

@@ -15,6 +15,7 @@ from ...values import MOST_PROBLEMS, SyncReport
 from ..asking.documents import Documents
 from ..layout.following import PREFIX, SCAN, Following
 from ..layout.state import Store
+from ..readers import StoreReaders
 from ..writing.writer import Writer
 from . import triggers
 from .compare import Comparison
@@ -184,19 +185,26 @@ class Follower:
     def _forget(self) -> None:
         self._seen = None
 
-    def is_due(self, asked: Store) -> bool:
-        """Whether a question by this store has to wait for `sync`: something is pending, or may be."""
-        following = self.store.following
-        if following is None or following.sync is None or self.store.db.read_only or self.store.db.is_attended:
-            return False
-        db = asked.db
+    def catch_up(self, readers: StoreReaders) -> None:
+        """Take over what is pending before a question is answered, where `follow` said so."""
+        following, db = self.store.following, self.store.db
+        if following is None or following.sync is None or db.read_only or db.is_attended:  # attended: in the middle of `sync`
+            return
+        loan, reader = readers.taken()
+        with loan:
+            due = self._is_due(reader.store)
+        if due:
+            self.sync(None, False, None, None)
+
+    def _is_due(self, asked: Store) -> bool:
+        """Whether something is pending, or may be, as a question by this store sees it."""
         if asked.setting(f"{PREFIX}sync") is None:  # another connection has changed it just now
             return False
         try:
-            if db.value("PRAGMA schema_version") != self._seen:
+            if asked.db.value("PRAGMA schema_version") != self._seen:
                 return True
-            sql = """SELECT EXISTS (SELECT 1 FROM {index}_pending) OR EXISTS (SELECT 1 FROM {index}_setting WHERE name = ?)"""
-            return bool(db.value(asked.sql(sql), (SCAN,)))
+            sql = "SELECT EXISTS (SELECT 1 FROM {index}_pending) OR EXISTS (SELECT 1 FROM {index}_setting WHERE name = ?)"
+            return bool(asked.db.value(asked.sql(sql), (SCAN,)))
         except apsw.SQLError:  # the table of pending keys is gone
             return True
 

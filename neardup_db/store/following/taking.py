@@ -7,7 +7,8 @@ from typing import Any
 
 from ... import clock, limits
 from ...errors import ParameterError
-from ...values import MOST_PROBLEMS, Key, Skipped, SyncReport
+from ...parameters import storable
+from ...values import MOST_PROBLEMS, Key, Record, Skipped, SyncReport
 from ..asking.documents import Documents
 from ..layout.state import Store
 from ..writing.ingest import Ingest, IngestOptions
@@ -49,25 +50,30 @@ class Taking:
         self.found = 0
         self.problems: list[Skipped] = []
         self.looked = 0
+        self.matched = 0
+        """Of the documents that were added one by one."""
+        self._light = store.db.depth == 1
+        """Whether the outermost transaction is that of `sync`, which an error takes back in any case."""
         self._tell: Callable[[int], Any] | None = None
 
     def run(self, tell: Callable[[int], Any] | None) -> SyncReport:
         """Take over what is pending and, where a comparison is to be done, all rows. tell: called with the number of keys that
         were looked at, now and then."""
         self._tell = tell
-        added = self.ingest.run(self._records())
+        added = self.ingest.run(map(_record, self._added()))
         write_scan(self.store, self.scan)
         pending = self.store.db.value(self.store.sql("SELECT 1 FROM {index}_pending LIMIT 1"))
         return SyncReport(
             **self.counts,
-            matched=added.matched,
+            matched=added.matched + self.matched,
             compared=self.why,
             found=self.found,
             complete=self.scan is None and pending is None,
             problems=tuple(self.problems),
         )
 
-    def _records(self) -> Iterator[Any]:
+    def _added(self) -> Iterator[Row]:
+        """The rows that become documents, where they are many."""
         if self.scan is not None and self.scan.is_new and not self.full:  # it looks at every row, those that are pending too
             self._drop_pending(None)
         else:
@@ -82,15 +88,19 @@ class Taking:
 
     # ---- which keys --------------------------------------------------------------------------------------------------
 
-    def _pending(self) -> Iterator[Any]:
-        """The records of what is pending."""
+    def _pending(self) -> Iterator[Row]:
+        """Those of what is pending."""
         while most := self._page():
             with self.store.reading():  # all earlier records are written then: a key may come again
                 looked, last_id = self._looked_up(self.rows.pending(0, most))
             if last_id is None:
                 return
             self._drop_pending(last_id)
-            yield from self._taken(looked)
+            rows = list(self._taken(looked))
+            if len(rows) <= limits.SYNC_SINGLY:
+                self._add_singly(rows)
+            else:
+                yield from rows
 
     def _looked_up(self, changes: Sequence[tuple[int, Place]]) -> tuple[list[Looked], int | None]:
         """The rows of changed keys, each once, and the id of the last change that was looked at."""
@@ -108,8 +118,8 @@ class Taking:
                     break
         return list(looked.items()), last_id
 
-    def _compared(self) -> Iterator[Any]:
-        """The records of rows that differ from their documents; removes documents without a row."""
+    def _compared(self) -> Iterator[Row]:
+        """Those that differ from their documents; removes documents without a row."""
         scan = self.scan
         assert scan is not None
         with self.store.reading():  # what was pending is written then; from here on no key comes twice
@@ -124,7 +134,7 @@ class Taking:
             if rows:
                 self.scan = scan = scan._replace(place=rows[-1].place)
                 self._count(len(rows))
-                yield from self._taken([(row.place, row) for row in rows]) if look else self._added(rows)
+                yield from self._taken([(row.place, row) for row in rows]) if look else self._new(rows)
             else:
                 self.scan = scan = scan._replace(document_id=0)
         while scan.document_id is not None and (most := self._page()):
@@ -161,17 +171,17 @@ class Taking:
 
     # ---- what becomes of them ----------------------------------------------------------------------------------------
 
-    def _added(self, rows: Sequence[Row]) -> Iterator[Any]:
-        """The records of rows of which none is a document."""
+    def _new(self, rows: Sequence[Row]) -> Iterator[Row]:
+        """Of rows of which none is a document, those that become one."""
         for number, row in enumerate(rows, self.looked - len(rows)):
             if row.text is not None:
                 self.counts["added"] += 1
-                yield self._record(row)
+                yield row
             elif row.problem is not None:
                 self._skip(row.key, row.problem, number)
 
-    def _taken(self, looked: Sequence[Looked]) -> Iterator[Any]:
-        """The records of documents that are to be added, after the removal of all that is not as its row."""
+    def _taken(self, looked: Sequence[Looked]) -> Iterator[Row]:
+        """Those that become documents, after the removal of all that is not as its row."""
         with self.ingest.undisturbed():
             documents = self._documents(looked)
         with_text = [row for _, row in looked if row is not None and row.text is not None]
@@ -189,7 +199,7 @@ class Taking:
                 self.counts["unchanged"] += 1
             else:
                 self.counts["replaced" if place in replaced else "added"] += 1
-                yield self._record(row)
+                yield row
 
     def _documents(self, looked: Sequence[Looked]) -> dict[Place, Stored]:
         found = {}
@@ -202,14 +212,21 @@ class Taking:
                 found[place] = stored
         return found
 
-    def _record(self, row: Row) -> Any:
-        if row.group is None:
-            return row.key, row.text
-        return {"key": row.key, "text": row.text, "group": row.group}
+    def _add_singly(self, rows: Sequence[Row]) -> None:
+        """Add a few documents: a bulk load takes as long to begin as several of these."""
+        for row in rows:
+            if row.key is None or row.text is None:
+                continue
+            text = storable(row.text) if self.store.store_text else None
+            sketch = self.store.sketch_to_store(row.text)
+            with self.store.writing(light=self._light):
+                record = Record(row.key, text, None, row.group, None)
+                _, matches = self.writer.add(record, sketch, clock.now_ms(), if_exists="error", limit=1)
+            self.matched += bool(matches)
 
     def _remove(self, document_ids: Sequence[int]) -> None:
         if document_ids:
-            with self.store.writing(light=True):
+            with self.store.writing(light=self._light):
                 self.writer.clusters.remove(document_ids, clock.now_ms())
 
     def _drop_pending(self, last_id: int | None) -> None:
@@ -222,3 +239,10 @@ class Taking:
         if len(self.problems) < MOST_PROBLEMS:
             self.problems.append(Skipped(number, key, reason))
         self.counts["skipped"] += 1
+
+
+def _record(row: Row) -> Any:
+    """As a bulk load takes it."""
+    if row.group is None:
+        return row.key, row.text
+    return {"key": row.key, "text": row.text, "group": row.group}
