@@ -427,6 +427,21 @@ def test_repair_has_wrong_documents_compared(app: Followed) -> None:
     right(index)
 
 
+def test_triggers_that_were_made_and_taken_back_are_missing(app: Followed) -> None:
+    """Whatever happens to the schema after a nested transaction was taken back, questions do not take the triggers for made."""
+    index = app.following(sync="query")
+    for number in range(1, 13):
+        app.run("DROP TRIGGER neardup_follow_insert")
+        with index.transaction(), pytest.raises(ZeroDivisionError), index.transaction():
+            assert index.sync().compared
+            raise ZeroDivisionError
+        for step in range(number):
+            app.run(f"CREATE TABLE other_{number}_{step} (x)")
+        app.run("INSERT INTO articles (id, body) VALUES (?, 'oak elm')", number)
+        assert number in index
+    right(index)
+
+
 # ---- keys --------------------------------------------------------------------------------------------------------------
 
 

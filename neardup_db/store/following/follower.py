@@ -13,6 +13,7 @@ from ...errors import BusyError, MismatchError, ParameterError, ReadOnlyError
 from ...parameters import quoted
 from ...values import MOST_PROBLEMS, SyncReport
 from ..asking.documents import Documents
+from ..database.errors import translated
 from ..layout.following import PREFIX, SCAN, Following
 from ..layout.state import Store
 from ..readers import StoreReaders
@@ -47,12 +48,12 @@ class Follower:
             if wanted.where is not None:
                 require_lasting(wanted.where, tuple(column.name for column in table.columns))
             self._require_possible(table)
-            before = self.store.following
-            if before == table.following and triggers.are_there(self.store, table):
+            before, sound = self.store.following, triggers.are_there(self.store, table)
+            if before == table.following and sound:
                 return
             if before is None:
                 self._require_rows(table)
-            if before is None or before._replace(sync=None) != table.following._replace(sync=None):
+            if before is None or not sound or before._replace(sync=None) != table.following._replace(sync=None):
                 triggers.install(self.store, table)
                 write_scan(self.store, Scan("follow() was called"))
             self.store.set(**table.following.settings())
@@ -134,10 +135,14 @@ class Follower:
     def repair_documents(self) -> list[str]:
         """Have all rows compared by the next `sync`, where documents are not as their rows. Returns messages of what was done.
         Inside `writing`."""
-        if self.store.following is None or not any(list(examples) for _, examples in Comparison(self.store).problems()):
+        try:
+            table = self._sound_table()[0]
+        except MismatchError:
+            return []
+        if table is None or not any(examples for _, examples in Comparison(self.store).problems()):
             return []
         write_scan(self.store, Scan("check(repair=True)"))
-        return [f"the next sync() compares all rows of {self.store.following.table}"]
+        return [f"the next sync() compares all rows of {table.name}"]
 
     def _sound_table(self) -> tuple[Table | None, bool]:
         """The followed table, and whether its triggers are right."""
@@ -177,10 +182,17 @@ class Follower:
                 raise ParameterError(f"index {self.store.name!r} follows no table: call follow(table, key=..., text=...) first")
             taking = Taking(self.store, self.documents, self.writer, limit, full)
             report = taking.run(tell)
-            self._seen = self.store.db.value("PRAGMA schema_version")
-            self.store.db.undo.append(self._forget)
+            self._remember_schema()
         self.warning = taking.ingest.token_counts.warning(self.store.rules.shingle)
         return report, taking.looked
+
+    def _remember_schema(self) -> None:
+        """The triggers are right in this version of the schema, unless it is taken back. Of a part of a transaction that is taken
+        back nobody tells, so nothing is remembered there."""
+        db = self.store.db
+        whole = db.depth == 1 and not db.in_callers_transaction
+        self._seen = db.value("PRAGMA schema_version") if whole else None
+        db.undo.append(self._forget)
 
     def _forget(self) -> None:
         self._seen = None
@@ -191,7 +203,7 @@ class Follower:
         if following is None or following.sync is None or db.read_only or db.is_attended:  # attended: in the middle of `sync`
             return
         loan, reader = readers.taken()
-        with loan:
+        with loan, translated(db.name):
             due = self._is_due(reader.store)
         if due:
             self.sync(None, False, None, None)
