@@ -788,6 +788,19 @@ def test_a_table_with_another_name(app: Followed) -> None:
     right(index)
 
 
+def test_a_table_with_another_name_under_the_old_rules(app: Followed) -> None:
+    """With legacy_alter_table the name in the triggers stays, and writes fail as with any such trigger, until follow is called."""
+    index = app.following()
+    app.run("PRAGMA legacy_alter_table = ON")
+    app.run("ALTER TABLE articles RENAME TO posts")
+    assert "articles" in app.application.fails("INSERT INTO posts (id, body) VALUES (1, 'oak elm')")
+    index.follow("posts")
+    app.run("SELECT count(*) FROM posts")
+    app.run("INSERT INTO posts (id, body) VALUES (1, 'oak elm')")
+    right(index)
+    assert keys(index) == {1}
+
+
 def test_a_table_that_is_dropped(app: Followed) -> None:
     """The documents stay; sync and check say that the table is gone; when it is there again, sync compares all."""
     index = app.following()
