@@ -789,7 +789,7 @@ def test_a_table_with_another_name(app: Followed) -> None:
 
 
 def test_a_table_with_another_name_under_the_old_rules(app: Followed) -> None:
-    """With legacy_alter_table the name in the triggers stays, and writes fail as with any such trigger, until follow is called."""
+    """With legacy_alter_table the name in the triggers stays: writes fail, as with any such trigger, until follow is called."""
     index = app.following()
     app.run("PRAGMA legacy_alter_table = ON")
     app.run("ALTER TABLE articles RENAME TO posts")
