@@ -27,7 +27,7 @@ from .options import (
     text_rules,
 )
 from .output import FIRST_PROBLEMS, counted, emit, emit_json, note, plain, shown
-from .wording import about
+from .wording import about, worded
 
 COMMIT_EVERY = 20_000
 """Rows in a transaction: the application waits for about two seconds at most."""
@@ -136,9 +136,9 @@ def _report(report: SyncReport, seconds: float, as_json: bool) -> None:
         emit_json({**plain(report), "seconds": seconds})
         return
     for problem in report.problems[:FIRST_PROBLEMS]:
-        note(f"row {'without a key' if problem.key is None else shown(problem.key)} left out: {problem.reason}")
+        note(f"row {'without a key' if problem.key is None else shown(problem.key)} left out: {worded(problem.reason)}")
     if report.compared:
-        emit(f"all rows were compared ({shown(report.compared)}): {report.found:,} documents differed")
+        emit(f"all rows were compared ({shown(worded(report.compared))}): {report.found:,} documents differed")
     emit(
         f"{counted(report.added, 'document')} added, {report.replaced:,} replaced, {report.deleted:,} deleted, "
         f"{report.unchanged:,} unchanged, {report.skipped:,} left out; {report.matched:,} with a near-duplicate among the "
