@@ -139,6 +139,21 @@ def test_a_path_is_an_index_too(parts: tuple[Index, Index], tmp_path: Path) -> N
         index.merge(tmp_path / "b.db")
 
 
+@pytest.mark.parametrize("mode", [0o644, 0o444])
+def test_the_file_of_a_path_stays_as_it_is(tmp_path: Path, mode: int) -> None:
+    """Nothing is written into it, and nothing is left beside it, or nothing that has a byte to add."""
+    path = tmp_path / "other.db"
+    with Index(path, MinHash()) as other:
+        other.add("a", "one two three")
+    path.chmod(mode)
+    before = path.read_bytes()
+    with Index(":memory:", MinHash()) as index:
+        assert index.merge(path).added == 1
+    assert path.read_bytes() == before
+    left = {found.name: found.stat().st_size for found in tmp_path.iterdir()}
+    assert left.get("other.db-wal", 0) == 0 and (mode == 0o444 or set(left) == {"other.db"})
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

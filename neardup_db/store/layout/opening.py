@@ -78,7 +78,11 @@ def open_store(
 
 
 def open_to_read(path: str, alike: Store) -> Store:
-    """The index in a file that has the name of another, open one, by whose functions its text rules work."""
+    """The index in a file that has the name of another, open one, by whose functions its text rules work.
+
+    A file that can be written is opened for writing even to read it: the last connection to close removes -wal and -shm, which a
+    read-only connection cannot do."""
+    writable = os.access(path, os.W_OK) and os.access(os.path.dirname(path), os.W_OK)
     rules = alike.rules if alike.rules.custom else None
     try:
         return open_store(
@@ -91,7 +95,7 @@ def open_to_read(path: str, alike: Store) -> Store:
             sums=None,
             window=None,
             durability="full",
-            read_only=True,
+            read_only=not writable,
             attach=False,
             timeout=alike.db.timeout,
         )
