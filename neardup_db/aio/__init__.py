@@ -548,16 +548,14 @@ class _Listing(AsyncIterator[Item]):
 
     def _go_on(self, index: Index) -> None:
         with self._turn:
-            if self._ready or self._is_over:
-                return
-            before = self._size
+            left = self._size
             try:
                 if self._items is None:
                     self._items = self._begin(index)
                 for item in islice(self._items, self._size):
                     self._ready.append(item)
-                    before -= 1
-                self._is_over = before > 0
+                    left -= 1
+                self._is_over = left > 0
             except BaseException as error:
                 self._is_over, self._error = True, error
             self._size = min(2 * self._size, limits.TASK_RECORDS)
