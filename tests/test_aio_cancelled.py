@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tasks import PATIENCE, SCHEME, TEXTS, Gate, begun, cancelled, records, run,
 
 from neardup_db import DuplicateKeyError, Index, MinHash, NearDupError, ParameterError, limits
 from neardup_db.aio import AsyncIndex, LateResult
+from neardup_db.aio.lanes import Stretch
 
 
 @pytest.fixture
@@ -184,6 +186,38 @@ def test_a_transaction_of_a_cancelled_task_is_rolled_back(where: str, target: An
         assert [one.method for one in late] == (["run"] if where == "call" else late and ["add"])
 
     run(main)
+
+
+def test_a_transaction_that_is_cancelled_as_it_begins(target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its end may come when the thread has taken the transaction out of the line, and not begun it: the thread is free again."""
+
+    async def main() -> None:
+        async with AsyncIndex(target, SCHEME, on_late_result=lambda late: None) as index:
+            gate, entered, loop = threading.Event(), asyncio.Event(), asyncio.get_running_loop()
+            real = Stretch.run
+
+            def slowly(stretch: Stretch) -> None:
+                loop.call_soon_threadsafe(entered.set)
+                assert gate.wait(PATIENCE)
+                real(stretch)
+
+            async def block() -> None:
+                async with index.transaction():
+                    raise AssertionError
+
+            for work in (block, partial(index.add_many, records(3))):
+                gate.clear()
+                entered.clear()
+                monkeypatch.setattr(Stretch, "run", slowly)
+                task = asyncio.ensure_future(work())
+                await entered.wait()
+                await cancelled(task)
+                monkeypatch.setattr(Stretch, "run", real)
+                gate.set()
+                assert await index.run(len) == 0
+
+    run(main)
+
 
 
 def test_a_commit_that_has_begun_is_not_taken_back(target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,19 +402,21 @@ def test_a_record_inside_a_transaction_of_its_iterable(target: Any) -> None:
         async with AsyncIndex(target, SCHEME) as index:
             ended = []
 
-            async def wrong() -> AsyncIterator[tuple[int, str]]:
+            async def wrong(count: int) -> AsyncIterator[tuple[int, str]]:
                 yield 0, story(0)
                 try:
                     async with index.transaction():
                         await index.add("inside", story("inside"))
-                        for number in range(1, 3000):
+                        for number in range(1, count):
                             yield number, story(number)
+                        assert await index.contains(0)
                 finally:
-                    ended.append(True)
+                    ended.append(count)
 
-            with pytest.raises(NearDupError, match="end it before the next record is yielded"):
-                await index.add_many(wrong())
-            assert ended == [True] and await index.length() == 0
+            for count in (2, 3000):
+                with pytest.raises(NearDupError, match="end it before the next record is yielded"):
+                    await index.add_many(wrong(count))
+                assert ended.pop() == count and await index.length() == 0
             await index.add("a", TEXTS["a"])
             assert (await index.check()).ok
 

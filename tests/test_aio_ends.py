@@ -129,16 +129,17 @@ def test_closing_waits_and_refuses(target: Any) -> None:
             await begun(*waiting)
             closing = [asyncio.create_task(index.close()) for _ in range(2)]
             await begun(*closing)
+            opening = asyncio.create_task(index.open())  # after the closing
+            await begun(opening)
             for call in (index.add("late", TEXTS["a"]), index.length(), index.add_many(records(1))):
                 with pytest.raises(ClosedError, match="is being closed"):
                     await call
             assert not any(task.done() for task in (*waiting, *closing))
-        await asyncio.gather(*waiting, *closing)
+        await asyncio.gather(*waiting, *closing, opening)
+        assert [key async for key in index] == ([] if target == ":memory:" else list(range(10)))
+        await index.close()
         with pytest.raises(ClosedError):
             await index.length()
-        if target != ":memory:":
-            async with index:
-                assert [key async for key in index] == list(range(10))
 
     run(main)
 
