@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -99,3 +101,9 @@ def texts() -> Iterator[Index]:
     """Sets of words, at least half alike, with the texts."""
     with Index(":memory:", SETS, text=WORDS, store_text=True) as index:
         yield index
+
+
+@pytest.fixture(params=["file", "memory"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """Where an index may be."""
+    return tmp_path / "index.db" if request.param == "file" else ":memory:"

@@ -258,7 +258,7 @@ class AsyncIndex(Methods):
     async def run(self, function: Callable[[Index], Answer]) -> Answer:
         """What `function(index)` returns. It is called with the Index below, in the thread that writes, in its turn, inside this
         task's transaction if there is one. It is the way to SQL on `index.connection`."""
-        self._opened()
+        self._require_open()
         call = Call(lambda: function(self._opened()), self._late("run", function))
         answer: Answer = await self._outcome(self._writing, call)
         return answer
@@ -272,6 +272,12 @@ class AsyncIndex(Methods):
             raise ClosedError("the index is not open: use it inside `async with AsyncIndex(path) as index:`, or after open()")
         index._store.db.require_open()
         return index
+
+    def _require_open(self) -> None:
+        """Raise ClosedError, also where a close() waits that this task's transaction is not part of."""
+        self._opened()
+        if self._is_closing and not self._writing.is_mine:
+            raise ClosedError("the index is being closed: open it again with open()")
 
     @property
     def _busy(self) -> str:
@@ -294,8 +300,6 @@ class AsyncIndex(Methods):
     async def _outcome(self, lane: Lane, call: Call) -> Any:
         """Give a call to a lane, and wait for its outcome."""
         if not lane.is_mine:
-            if self._is_closing and call is not self._closing and self._index is not None:
-                raise ClosedError("the index is being closed: open it again with open()")
             call.expire_after(lane, self._timeout, self._busy)
         elif self._source is not None:
             self._source.flush()  # the call finds all records that were yielded before
@@ -303,7 +307,7 @@ class AsyncIndex(Methods):
         return await call.outcome(lane)
 
     async def _ask(self, lane: Lane, work: Callable[[Index], Any], report: Report) -> Any:
-        self._opened()
+        self._require_open()
         return await self._outcome(lane, Call(lambda: work(self._opened()), report))
 
     @property
@@ -321,7 +325,7 @@ class AsyncIndex(Methods):
 
     async def _write(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Call a method that needs the main connection."""
-        self._opened()
+        self._require_open()
         call = Call(lambda: self._written(call, name, args, kwargs), self._late(name, *args, **kwargs))
         return await self._outcome(self._writing, call)
 
@@ -335,7 +339,7 @@ class AsyncIndex(Methods):
     async def _load(self, records: Any, **kwargs: Any) -> Any:
         """`add_many` of records that come from anywhere."""
         if isinstance(records, AsyncIterable):
-            self._opened()
+            self._require_open()
             return await _Source(self, records, kwargs).load()
         if isinstance(records, Iterator) and not is_arrow(records):
             records = _until_end(self._writing, records)
@@ -363,9 +367,9 @@ class _Transaction(AbstractAsyncContextManager[AsyncIndex]):
         self._end: End | None = None
 
     async def __aenter__(self) -> AsyncIndex:
-        self._index._opened()
+        self._index._require_open()
         end = End(self._index._late("transaction"))
-        stretch = Stretch(self._lane, self._block, end)
+        stretch = Stretch(self._lane, partial(self._block, end), end)
         try:
             await self._index._outcome(self._lane, stretch)
         except BaseException:
@@ -375,12 +379,13 @@ class _Transaction(AbstractAsyncContextManager[AsyncIndex]):
         self._end = end
         return self._index
 
-    def _block(self, stretch: Stretch) -> None:
+    def _block(self, end: End, stretch: Stretch) -> None:
         """In the thread that writes."""
         try:
             with self._index._opened().transaction():
                 stretch.finish()
-                if not self._lane.serve(stretch).commits:
+                self._lane.serve(stretch)
+                if not end.commits:
                     raise _TakenBackError
         except _TakenBackError:
             pass
@@ -438,6 +443,7 @@ class _Source(Iterator[Any]):
         except BaseException:
             if stretch.is_left:
                 self._finish(_cancelled())
+                end.leave()
             raise
         outer, self._index._source = self._index._source, self
         try:
@@ -505,10 +511,11 @@ class _Source(Iterator[Any]):
         if self._is_over:
             raise _LoadOverError
         if self._lane.depth > self._depth:
-            raise NearDupError(
+            self._last = NearDupError(
                 "a transaction() that the records' iterator began is open, and its end would take back some of the records: end "
                 "it before the next record is yielded, or begin it around add_many"
             )
+            raise self._last
         self._ready.extend(batch)
 
     def __next__(self) -> Any:
@@ -548,16 +555,14 @@ class _Listing(AsyncIterator[Item]):
 
     def _go_on(self, index: Index) -> None:
         with self._turn:
-            if self._ready or self._is_over:
-                return
-            before = self._size
+            left = self._size
             try:
                 if self._items is None:
                     self._items = self._begin(index)
                 for item in islice(self._items, self._size):
                     self._ready.append(item)
-                    before -= 1
-                self._is_over = before > 0
+                    left -= 1
+                self._is_over = left > 0
             except BaseException as error:
                 self._is_over, self._error = True, error
             self._size = min(2 * self._size, limits.TASK_RECORDS)

@@ -247,6 +247,7 @@ class Lane:
                 self._changed.notify()
         if own:
             call.run()
+            self.wake()
         elif self.is_ended:
             call.finish(error=ClosedError("the index is closed, since the program ends"))
         elif starts:
@@ -367,12 +368,12 @@ class Lane:
         call.run()
         return None
 
-    def serve(self, stretch: Stretch) -> End:
-        """Run the calls of the task that owns the lane until its stretch ends; returns this end."""
+    def serve(self, stretch: Stretch) -> None:
+        """Run the calls of the task that owns the lane until its stretch ends."""
         while True:
-            end = self.run_own(stretch, lambda: True)
-            if end is not None and end is stretch.end:
-                return end
+            end = self.run_own(stretch, lambda: not stretch.end.is_finished)
+            if end is stretch.end or (end is None and stretch.end.is_finished):  # it may come before the lane is the task's
+                return
             if end is not None:  # of one that could not begin
                 end.run()
 

@@ -1,0 +1,554 @@
+"""AsyncIndex: opening, closing, the end of a program, and 200 tasks at once."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tasks import PATIENCE, SCHEME, TEXTS, Gate, begun, cancelled, nobody_works, records, run, story
+
+from neardup_db import (
+    BusyError,
+    ClosedError,
+    CorruptIndexError,
+    Index,
+    MismatchError,
+    NearDupError,
+    ParameterError,
+    SimHash,
+    aio,
+)
+from neardup_db.aio import AsyncIndex, LateResult
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a file may be."""
+    return tmp_path / "index.db"
+
+
+# ---- opening and closing -----------------------------------------------------------------------------------------------
+
+
+def test_an_index_that_is_not_open_says_so(path: Path) -> None:
+    """Before it is opened, and after it was closed, each call is a ClosedError; it may be opened again."""
+
+    async def main() -> None:
+        index = AsyncIndex(path, SCHEME)
+        assert not path.exists() and repr(index).endswith(", closed>")
+        for _ in range(2):
+            for call in (index.length, index.stats, index.expire, index.compact):
+                with pytest.raises(ClosedError, match=r"not open.*open\(\)"):
+                    await call()
+            with pytest.raises(ClosedError):
+                async with index.transaction():
+                    raise AssertionError
+            with pytest.raises(ClosedError):
+                await index.add_many(records(1))
+            with pytest.raises(ClosedError):
+                async for _ in index:
+                    raise AssertionError
+            await index.close()
+            assert await index.open() is index and await index.open() is index
+            await index.expire()
+            await index.close()
+            await index.close()
+        with pytest.raises(TypeError, match="send the path"):
+            copy_of(index)
+
+    def copy_of(index: AsyncIndex) -> None:
+        import copy
+
+        copy.copy(index)
+
+    run(main)
+
+
+def test_opening_that_fails(path: Path) -> None:
+    """The error of opening is raised by `async with`, and nothing is left: no thread, no file."""
+
+    async def main() -> None:
+        for scheme, error in ((None, ParameterError), (SCHEME, None), (SimHash(), MismatchError)):
+            if error is None:
+                async with AsyncIndex(path, scheme):
+                    continue
+            with pytest.raises(error):
+                async with AsyncIndex(path, scheme):
+                    raise AssertionError
+        path.write_bytes(b"x" * 5000)
+        with pytest.raises((NearDupError, CorruptIndexError)):
+            await AsyncIndex(path).open()
+        await nobody_works()
+
+    run(main)
+
+
+def test_opening_that_is_cancelled(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index that opens when its task is gone is closed again."""
+
+    async def main() -> None:
+        gate, entered, loop, made = threading.Event(), asyncio.Event(), asyncio.get_running_loop(), []
+
+        def slow(*args: Any, **kwargs: Any) -> Index:
+            loop.call_soon_threadsafe(entered.set)
+            assert gate.wait(PATIENCE)
+            made.append(Index(*args, **kwargs))
+            return made[-1]
+
+        monkeypatch.setattr(aio, "Index", slow)
+        index = AsyncIndex(path, SCHEME)
+        task = asyncio.create_task(index.open())
+        await entered.wait()
+        await cancelled(task)
+        gate.set()
+        while not (made and made[0]._closed):
+            await asyncio.sleep(0.001)
+        await index.close()
+        assert repr(index).endswith(", closed>")
+
+    run(main)
+
+
+def test_closing_waits_and_refuses(target: Any) -> None:
+    """close() comes after all calls that were given before, and what comes after it is a ClosedError."""
+
+    async def main() -> None:
+        index = AsyncIndex(target, SCHEME)
+        await index.open()
+        async with Gate(index):
+            waiting = [asyncio.create_task(index.add(n, story(n))) for n in range(10)]
+            await begun(*waiting)
+            closing = [asyncio.create_task(index.close()) for _ in range(2)]
+            await begun(*closing)
+            opening = asyncio.create_task(index.open())  # after the closing
+            await begun(opening)
+            for call in (index.add("late", TEXTS["a"]), index.length(), index.add_many(records(1))):
+                with pytest.raises(ClosedError, match="is being closed"):
+                    await call
+            assert not any(task.done() for task in (*waiting, *closing))
+        await asyncio.gather(*waiting, *closing, opening)
+        assert [key async for key in index] == ([] if target == ":memory:" else list(range(10)))
+        await index.close()
+        with pytest.raises(ClosedError):
+            await index.length()
+
+    run(main)
+
+
+def test_closing_waits_for_questions(path: Path) -> None:
+    """Questions that were asked before close() are answered, those that wait for a thread too."""
+
+    async def main() -> None:
+        index = AsyncIndex(path, SCHEME, readers=1)
+        await index.open()
+        await index.add("a", TEXTS["a"])
+        gate, below = threading.Event(), await index.run(lambda below: below)
+        below.stats = lambda: gate.wait(PATIENCE)  # type: ignore[method-assign, assignment]
+        asked = [asyncio.create_task(index.stats()), *(asyncio.create_task(index.query(TEXTS["a"])) for _ in range(10))]
+        await begun(*asked)
+        closing = asyncio.create_task(index.close())
+        await begun(closing)
+        assert not closing.done()
+        gate.set()
+        answers = await asyncio.gather(*asked)
+        assert answers[0] is True and all([match.key for match in found] == ["a"] for found in answers[1:])
+        await closing
+
+    run(main)
+
+
+def test_closing_beside_a_transaction(target: Any) -> None:
+    """close() waits for the end of a transaction, whose calls go on; where that takes too long the index stays open."""
+
+    async def main() -> None:
+        index = AsyncIndex(target, SCHEME, timeout=0.1)
+        await index.open()
+        async with index.transaction():
+            closing = asyncio.create_task(index.close())
+            with pytest.raises(BusyError):
+                await closing
+            await index.add("a", TEXTS["a"])
+            with pytest.raises(NearDupError, match="inside its own transaction"):
+                await index.close()
+        assert await index.length() == 1
+        async with index.transaction():
+            closing = asyncio.create_task(index.close())
+            await begun(closing)
+            await index.add("b", TEXTS["b"])
+        await closing
+        with pytest.raises(ClosedError):
+            await index.length()
+
+    run(main)
+
+
+def test_two_loops_share_an_index(path: Path) -> None:
+    """Loops of two threads, and one loop after the other, may use one AsyncIndex."""
+    index = AsyncIndex(path, SCHEME)
+    run(index.open)
+
+    async def work(number: int) -> None:
+        for each in range(20):
+            async with index.transaction():
+                await index.add((number * 100) + each, story((number, each)))
+        assert await index.length() >= 20
+
+    loops = [threading.Thread(target=lambda n=n: run(lambda: work(n))) for n in range(3)]
+    for loop in loops:
+        loop.start()
+    for loop in loops:
+        loop.join()
+    assert run(index.length) == 60
+    run(index.close)
+
+
+def test_a_loop_of_another_kind_is_told() -> None:
+    """Without a loop of asyncio the first call says what to do instead."""
+    call = AsyncIndex(":memory:", SCHEME).open()
+    with pytest.raises(NearDupError, match=r"asyncio.*trio\.to_thread"):
+        call.send(None)
+
+
+# ---- the end of the program --------------------------------------------------------------------------------------------
+
+ENDS = {
+    "a call runs": """
+async def main():
+    index = await AsyncIndex(path, MinHash()).open()
+    await index.add("acknowledged", TEXT)
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    def slow(below):
+        loop.call_soon_threadsafe(begun.set)
+        time.sleep(1)
+        below.add("begun", TEXT)
+    task = asyncio.create_task(index.run(slow))
+    await begun.wait()
+asyncio.run(main())
+print("over", flush=True)
+""",
+    "a generator without end": """
+async def main():
+    index = await AsyncIndex(path, MinHash(), on_late_result=lambda late: print("taken back", late.method, flush=True)).open()
+    await index.add("acknowledged", TEXT)
+    begun = asyncio.Event()
+    def endless():
+        loop.call_soon_threadsafe(begun.set)
+        for number in itertools.count():
+            yield number, TEXT
+    loop = asyncio.get_running_loop()
+    task = asyncio.create_task(index.add_many(endless()))
+    await begun.wait()
+asyncio.run(main())
+print("over", flush=True)
+""",
+    "calls wait": """
+async def main():
+    index = await AsyncIndex(path, MinHash()).open()
+    await index.add("acknowledged", TEXT)
+    tasks = [asyncio.create_task(index.add(number, TEXT)) for number in range(500)]
+    tasks += [asyncio.create_task(index.query(TEXT)) for number in range(500)]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+asyncio.run(main())
+print("over", flush=True)
+""",
+    "a loop that stops in a transaction": """
+async def main():
+    index = await AsyncIndex(path, MinHash()).open()
+    await index.add("acknowledged", TEXT)
+    async with index.transaction():
+        await index.add("never", TEXT)
+        await asyncio.sleep(0.05)
+        asyncio.get_running_loop().stop()
+        await asyncio.sleep(1000)
+loop = asyncio.new_event_loop()
+task = loop.create_task(main())
+loop.run_forever()
+loop.close()
+print("over", flush=True)
+""",
+    "a loop that stops in a load": """
+async def endless():
+    for number in itertools.count():
+        yield number, TEXT
+        if number == 1000:
+            asyncio.get_running_loop().stop()
+            await asyncio.sleep(1000)
+async def main():
+    index = await AsyncIndex(path, MinHash(), on_late_result=lambda late: print("taken back", late.method, flush=True)).open()
+    await index.add("acknowledged", TEXT)
+    await index.add_many(endless(), progress=print)
+loop = asyncio.new_event_loop()
+task = loop.create_task(main())
+loop.run_forever()
+print("over", flush=True)
+""",
+    "an error": """
+async def main():
+    async with AsyncIndex(path, MinHash()) as index:
+        await index.add("acknowledged", TEXT)
+        tasks = [asyncio.create_task(index.add(number, TEXT)) for number in range(50)]
+        await asyncio.sleep(0)
+        raise ValueError("of the caller's")
+try:
+    asyncio.run(main())
+except ValueError:
+    print("over", flush=True)
+""",
+    "Ctrl-C": """
+async def main():
+    async with AsyncIndex(path, MinHash()) as index:
+        await index.add("acknowledged", TEXT)
+        async with index.transaction():
+            await index.add("never", TEXT)
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.sleep(1000)
+try:
+    asyncio.run(main())
+except KeyboardInterrupt:
+    print("over", flush=True)
+""",
+    "a forked child": """
+index = AsyncIndex(path, MinHash())
+async def begin():
+    await index.open()
+    await index.add("acknowledged", TEXT)
+    await index.query(TEXT)
+async def in_child():
+    try:
+        await index.length()
+    except ClosedError as error:
+        assert "after the fork" in str(error)
+    await index.close()
+    async with AsyncIndex(path) as other:
+        await other.add("of the child", TEXT)
+        assert await other.length() == 2
+async def go_on():
+    async with index.transaction():
+        await index.delete("of the child")
+    await index.close()
+asyncio.run(begin())
+child = os.fork()
+if child == 0:
+    asyncio.run(in_child())
+    sys.exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+asyncio.run(go_on())
+print("over", flush=True)
+""",
+    "a child that is forked in a transaction": """
+async def main():
+    async with AsyncIndex(path, MinHash()) as index:
+        await index.add("acknowledged", TEXT)
+        for asks in (False, True):
+            child = 0
+            try:
+                async with index.transaction():
+                    await index.add("b", TEXT)
+                    child = os.fork()
+                    if child == 0 and asks:
+                        await index.length()
+                    if child:
+                        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+            except ClosedError as error:
+                assert child == 0 and "after the fork" in str(error)
+                os._exit(7)
+            await index.delete("b")
+asyncio.run(main())
+print("over", flush=True)
+""",
+}
+
+
+LOADS_WITHOUT_END = {"a generator without end", "a loop that stops in a load"}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_the_program_ends(end: str, path: Path) -> None:
+    """However a loop and the program end, with calls running, waiting or never to come: neither hangs, and what was acknowledged
+    is in the file, whole, and nothing of a transaction that did not end."""
+    head = (
+        "import asyncio, itertools, os, signal, sys, time, warnings\n"
+        "warnings.simplefilter('ignore')\n"
+        "from neardup_db import ClosedError, MinHash\n"
+        "from neardup_db.aio import AsyncIndex\n"
+        f"path, TEXT = {str(path)!r}, {TEXTS['a']!r}\n"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", head + ENDS[end]], capture_output=True, text=True, timeout=PATIENCE)
+    said = ["over", "taken back add_many"] if end in LOADS_WITHOUT_END else ["over"]
+    assert done.returncode == 0 and done.stdout.splitlines() == said, done.stderr
+    assert "Error" not in done.stderr, done.stderr
+    with Index(path) as index:
+        assert "acknowledged" in index and "never" not in index
+        assert ("begun" in index) == (end == "a call runs")
+        assert index.check().ok
+
+
+def test_an_index_that_is_let_go(path: Path) -> None:
+    """An AsyncIndex that nobody has any more ends its threads, and warns that it was not closed."""
+
+    async def main() -> None:
+        index = await AsyncIndex(path, SCHEME).open()
+        await asyncio.gather(index.add("a", TEXTS["a"]), index.length())
+
+    with pytest.warns(ResourceWarning, match="unclosed <neardup_db.Index"):
+        run(main)
+        gc.collect()
+    run(nobody_works)
+
+
+# ---- all of it at once -------------------------------------------------------------------------------------------------
+
+
+class Worker:
+    """A task that does this and that, is cancelled now and then, and notes what it was told."""
+
+    def __init__(self, index: AsyncIndex, number: int, seed: int) -> None:
+        self.index = index
+        self.number = number
+        self.random = random.Random(seed * 1000 + number)
+        self.counter = 0
+        self.here: dict[str, str] = {}
+        """What was acknowledged."""
+        self.unsettled: dict[str, tuple[str, str]] = {}
+        """By key: a call that was cancelled, "add" or "delete", and the text."""
+        self.blocks: list[dict[str, str]] = []
+        """What cancelled transactions and loads would have added."""
+
+    def new(self) -> dict[str, str]:
+        """Some keys with texts."""
+        made = {}
+        for _ in range(self.random.randint(1, 4)):
+            self.counter += 1
+            made[f"{self.number}-{self.counter}"] = story((self.number, self.counter))
+        return made
+
+    async def step(self) -> None:
+        """One operation, perhaps with a cancellation."""
+        operations = (self.add, self.delete, self.block, self.load, self.ask)
+        (operation,) = self.random.choices(operations, (2, 1, 2, 1, 3))
+        work, take, leave = operation()
+        task = asyncio.ensure_future(work)
+        if self.random.random() < 0.3:
+            for _ in range(self.random.choice((0, 1, 2, 5, 20))):
+                await asyncio.sleep(0)
+            if self.random.random() < 0.5:
+                await asyncio.sleep(self.random.random() / 100)
+            task.cancel()
+        try:
+            take(await task)
+        except asyncio.CancelledError:
+            leave()
+
+    def add(self) -> tuple[Any, Any, Any]:
+        """One document."""
+        key, text = self.new().popitem()
+        work = self.random.choice((self.index.add, self.index.add_if_new))(key, text)
+        return work, lambda found: self.here.update({key: text}), lambda: self.unsettled.update({key: ("add", text)})
+
+    def delete(self) -> tuple[Any, Any, Any]:
+        """Of one document that is there."""
+        if not self.here:
+            return self.ask()
+        key = self.random.choice([*self.here])
+        text = self.here.pop(key)
+
+        def take(was_there: bool) -> None:
+            assert was_there
+
+        return self.index.delete(key), take, lambda: self.unsettled.update({key: ("delete", text)})
+
+    def block(self) -> tuple[Any, Any, Any]:
+        """A transaction of several adds, which may fail."""
+        made, fails = self.new(), self.random.random() < 0.2
+
+        async def work() -> bool:
+            try:
+                async with self.index.transaction():
+                    for key, text in made.items():
+                        await self.index.add(key, text)
+                        assert await self.index.contains(key)
+                        await asyncio.sleep(0)
+                    if fails:
+                        raise LookupError
+            except LookupError:
+                return False
+            return True
+
+        return work(), lambda stored: self.here.update(made if stored else {}), lambda: self.blocks.append({} if fails else made)
+
+    def load(self) -> tuple[Any, Any, Any]:
+        """Some documents at once."""
+        made = self.new()
+
+        async def each() -> AsyncIterator[tuple[str, str]]:
+            for key, text in made.items():
+                await asyncio.sleep(0)
+                yield key, text
+
+        given: Any = each() if self.random.random() < 0.5 else [*made.items()]
+        return self.index.add_many(given), lambda report: self.here.update(made), lambda: self.blocks.append(made)
+
+    def ask(self) -> tuple[Any, Any, Any]:
+        """For what was acknowledged, and for what was never there."""
+
+        async def work() -> None:
+            if self.here:
+                key = self.random.choice([*self.here])
+                assert [match.key for match in await self.index.query(self.here[key])] == [key]
+                assert (await self.index.get(key)).key == key
+            assert not await self.index.contains("never")
+
+        return work(), lambda nothing: None, lambda: None
+
+
+@pytest.mark.parametrize("where", ["file", "memory", "one reader"])
+def test_two_hundred_tasks(where: str, tmp_path: Path, more_rounds: bool) -> None:
+    """Of 200 tasks with adds, removals, loads, transactions and questions, many of them cancelled, each sees what it was told. In
+    the end exactly what was acknowledged or reported late is there. `--more`: for a minute."""
+    seed = random.randrange(10**6)
+    print("seed", seed)
+    late: list[LateResult] = []
+    until = time.monotonic() + (60 if more_rounds else 0)
+
+    async def work(worker: Worker) -> None:
+        steps = 0
+        while steps < 8 or time.monotonic() < until:
+            await worker.step()
+            steps += 1
+
+    async def main() -> list[Worker]:
+        target = ":memory:" if where == "memory" else tmp_path / "index.db"
+        options: dict[str, Any] = {"durability": "normal", "on_late_result": late.append, "timeout": PATIENCE}
+        async with AsyncIndex(target, SCHEME, readers=1 if where == "one reader" else None, **options) as index:
+            workers = [Worker(index, number, seed) for number in range(200)]
+            await asyncio.gather(*(work(worker) for worker in workers))
+            await index.run(lambda below: None)  # after all that goes on without its task
+            assert (await index.check()).ok
+            stored.update([key async for key in index])
+        return workers
+
+    stored: set[Any] = set()
+    workers = asyncio.run(main())
+    settled = {one.args[0] for one in late if one.method in ("add", "add_if_new", "delete") and one.error is None}
+    expected: set[str] = set()
+    possible: list[set[str]] = []
+    for worker in workers:
+        expected.update(worker.here)
+        expected.update(key for key, (kind, _) in worker.unsettled.items() if (kind == "add") == (key in settled))
+        possible += [set(block) for block in worker.blocks if block]
+    assert all(block <= stored or not block & stored for block in possible), "half of a transaction"
+    whole = [block for block in possible if block <= stored]
+    assert stored == expected.union(*whole)
+    assert len(whole) == sum(one.method in ("transaction", "add_many") and one.error is None for one in late)
+    assert sum(map(len, (worker.unsettled for worker in workers))) > 0
