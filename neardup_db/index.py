@@ -628,7 +628,7 @@ class Index(Reader):
         datetime.timedelta(days=1)
         """
         given = Window.of(window)
-        with self._store.writing():
+        with self._writing_documents():
             change_window(self._store, self._readers.own.documents, given, clock.now_ms())
 
     def expire(self, now: Moment | None = None) -> int:

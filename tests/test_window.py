@@ -594,3 +594,17 @@ def test_what_does_not_go_across_groups() -> None:
             with pytest.raises(ParameterError, match=r"group=.*(ANY_GROUP|one group)"):
                 wrong()
         assert repr(ANY_GROUP) == "ANY_GROUP" and list(index) == ["a"]
+
+
+def test_a_window_and_a_followed_table_do_not_go_together(tmp_path: Path) -> None:
+    """Whichever comes second is refused with the remedy, since documents of rows that stay would be removed."""
+    with Index(tmp_path / "a.db", MinHash()) as index:
+        index.connection.execute("CREATE TABLE articles (id INTEGER PRIMARY KEY, body TEXT)")
+        index.set_window(2)
+        with pytest.raises(ParameterError, match=r"set_window\(None\)"):
+            index.follow("articles", key="id", text="body")
+        index.set_window(None)
+        index.follow("articles", key="id", text="body")
+        with pytest.raises(ParameterError, match=r"unfollow\(\)"):
+            index.set_window(2)
+        assert index.window is None and index.check().ok
