@@ -698,11 +698,11 @@ class Index(Reader):
         token = None if since is None else Token.read(since)
         limit = check_integer("limit", limit, 1)
         with self._readers.reading() as reader:
-            if token is not None or reader.store.follows:
+            if token is not None or reader.store.notes_changes:
                 return reader.clusters.changes.page(token, limit)
         with self._store.writing():
             log = self._readers.own.clusters.changes
-            if not self._store.follows:
+            if not self._store.notes_changes:
                 log.begin()
             return log.page(None, limit)
 

@@ -554,3 +554,17 @@ def test_codes_and_their_clusters() -> None:
         assert [one.keys for one in a.clusters()] == [(b"a", "b"), (1, "c")]
         with pytest.raises(NearDupError):
             a.merge(b)
+
+
+def test_a_persons_word_goes_with_the_documents() -> None:
+    """A pair that is dismissed there is dismissed here, unless one of its documents is another one here."""
+    texts = {key: f"the quick brown fox jumps over the lazy dog {key}" for key in "abcd"}
+    with Index(":memory:", MinHash(threshold=0.5)) as index, Index(":memory:", MinHash(threshold=0.5)) as other:
+        index.add("d", "a text that is like no other one of these")
+        other.add_many(texts.items())
+        for pair in ("ab", "cd"):
+            assert other.dismiss(*pair)
+        index.merge(other, if_exists="ignore")
+        assert [set(pair) for pair in index.dismissed()] == [{"a", "b"}]
+        assert {frozenset((pair.key_a, pair.key_b)) for pair in index.pairs()} == {frozenset("ac"), frozenset("bc")}
+        assert index.check().ok

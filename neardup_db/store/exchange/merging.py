@@ -8,16 +8,18 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
-from ... import clock, fingerprint_files
+from ... import clock, fingerprint_files, limits
 from ...errors import MismatchError, ParameterError
 from ...parameters import MEMORY, check_path, quoted
 from ...schemes.base import Scheme
 from ...text import TextRules
-from ...values import AddReport
+from ...values import AddReport, Key
+from ..asking.documents import Found
 from ..database.connection import Database
 from ..database.files import is_empty
 from ..layout.opening import open_to_read
 from ..layout.state import Store
+from ..linking.dismissing import adopt
 from ..readers import StoreReader, StoreReaders
 from ..writing.ingest import Ingest, IngestOptions
 from ..writing.stored import Stored
@@ -38,8 +40,9 @@ def merge(mine: StoreReader, writer: Writer, given: Any, options: IngestOptions)
                 f"commit_every={options.commit_every}: both indexes are on one connection, where one state of the other is that "
                 "of one transaction: leave commit_every out"
             )
-        # a reading transaction could not go on to write on the same connection
-        with store.writing() if shared else nullcontext(), others.apart() as theirs, store.db.large_cache():
+        # a reading transaction could not go on to write on the same connection; dismissed pairs come after the documents
+        in_one = shared or (other.dismisses and options.commit_every is None)
+        with store.writing() if in_one else nullcontext(), others.apart() as theirs, store.db.large_cache():
             with store.reading():
                 _require_alike(store, theirs.store)
                 with_texts = store.store_text
@@ -51,7 +54,31 @@ def merge(mine: StoreReader, writer: Writer, given: Any, options: IngestOptions)
 
             ingest = Ingest(store, mine.documents, writer, replace(options, require=require))
             before = ingest.settle if shared else None  # no thread writes while this one reads there
-            return ingest.run(Stored(theirs.documents, clock.now_ms(), with_texts=with_texts, before=before))
+            report = ingest.run(Stored(theirs.documents, clock.now_ms(), with_texts=with_texts, before=before))
+            if theirs.store.dismisses:
+                with store.writing():
+                    adopt(mine.clusters, _dismissed(mine, theirs, clock.now_ms()), clock.now_ms())
+            return report
+
+
+def _dismissed(mine: StoreReader, theirs: StoreReader, now: int) -> Iterator[tuple[Found, Found]]:
+    """The pairs that a person has dismissed there, of documents that are here as they are there."""
+    after = (0, 0)
+    while page := theirs.search.dismissed.page(after, now, limits.LISTED_PAGE):
+        for _, _, *keys in page:
+            a, b = (_same_here(mine, theirs, key, now) for key in keys)
+            if a is not None and b is not None:
+                yield a, b
+        after = page[-1][0], page[-1][1]
+
+
+def _same_here(mine: StoreReader, theirs: StoreReader, key: Key, now: int) -> Found | None:
+    """The document here, None where it is another one, as with if_exists="ignore"."""
+    found = [(reader, reader.documents.visible(key, now)) for reader in (mine, theirs)]
+    values = [
+        None if row is None or row.fingerprint_id is None else reader.documents.value(row.fingerprint_id) for reader, row in found
+    ]
+    return found[0][1] if values[0] == values[1] else None
 
 
 @contextmanager

@@ -73,8 +73,8 @@ class Follower:
             )
         if not self.store.window.is_open:
             raise ParameterError(
-                f"index {self.store.name!r} has a window, which removes documents whose rows stay: call set_window(None) first, or "
-                "follow the table by an index of its own (name=...) and give where= a condition"
+                f"index {self.store.name!r} has a window, which removes documents whose rows stay: call set_window(None) "
+                "first, or follow the table by an index of its own (name=...) and give where= a condition"
             )
         before = self.store.following
         if before is not None and before.table != table.name:

@@ -123,7 +123,7 @@ class Store:
     """Those of `schema.OPTIONAL` that the index has."""
     dismisses: bool
     """Whether pairs of documents may be dismissed (see `asking/dismissed.py`)."""
-    follows: bool
+    notes_changes: bool
     """Whether changes are noted (see `linking/changes.py`)."""
     generation: int
     """As in the file when the settings were read; -1 = read them again."""
@@ -208,7 +208,7 @@ class Store:
         self.crowds = self.table.has_crowds and bool(settings["crowds"])
         self.optional = schema.optional_tables(settings)
         self.dismisses = "dismissed" in self.optional
-        self.follows = "change" in self.optional
+        self.notes_changes = "change" in self.optional
         parameters = {**scheme.settings(), **rules.settings(), "store_text": self.store_text}
         epoch = self.shared.epoch((settings.get("fingerprints"), *parameters.items()))
         self.sketch_rules = SketchRules(epoch, scheme, rules)

@@ -93,13 +93,13 @@ class ChangeLog:
 
     def begin_again(self) -> None:
         """Tokens that were given before are none any more."""
-        if self.store.follows:
+        if self.store.notes_changes:
             self.db.execute(self.store.sql("DELETE FROM {index}_change"))
             self.store.set(change_log=schema.random_number(), changes_trimmed=0)
 
     def forget(self) -> bool:
         """Note nothing any more; False if nothing was noted."""
-        if not self.store.follows:
+        if not self.store.notes_changes:
             return False
         self.store.drop_table(self.TABLE)
         return True
@@ -108,7 +108,7 @@ class ChangeLog:
 
     def page(self, since: Token | None, limit: int) -> Changes:
         """At most `limit` changes after a token, None = before everything; all of one state."""
-        log: int = self.store.setting("change_log") if self.store.follows else -1
+        log: int = self.store.setting("change_log") if self.store.notes_changes else -1
         token = Token(log, self.documents.last_change(), 0) if since is None else since
         self._require_known(token, log)
         sql = """SELECT c.number, c.document_id, c.key, d.key, d.cluster_id FROM {index}_change AS c

@@ -118,14 +118,14 @@ class Clusters:
             self.crowds.gather(largest, labels - {largest} if largest in crowds else labels)
         sql = self.store.sql("UPDATE {index}_document SET cluster_id = ? WHERE cluster_id = ?")
         smaller = [label for label in named if label != largest]
-        if self.store.follows:
+        if self.store.notes_changes:
             for label in smaller:
                 self.changes.note_relabelled(label)
         self.db.execute_many(sql, [(largest, label) for label in smaller])
         self._label([label - ALONE for label in labels if label >= ALONE], largest, new_from)
 
     def _label(self, document_ids: Sequence[int], label: int | None, new_from: int = ALL) -> None:
-        if self.store.follows:
+        if self.store.notes_changes:
             self.changes.note_moved(document_id for document_id in document_ids if document_id < new_from)
         sql = self.store.sql("UPDATE {index}_document SET cluster_id = ? WHERE id = ?")
         self.db.execute_many(sql, [(label, document_id) for document_id in document_ids])
@@ -155,7 +155,7 @@ class Clusters:
                     self.edges.drop(document_id)
                 if self.store.dismisses:
                     torn |= self.dismissed.drop(document_id)
-            if self.store.follows:
+            if self.store.notes_changes:
                 self.changes.note_removed([(row[0], self.documents.key(row[0])) for row in rows])
             self.documents.drop([row[0] for row in rows], {row[1] for row in rows if row[1] is not None})
             removed += len(rows)

@@ -186,7 +186,7 @@ class Checker:
 
     def _changes(self) -> Iterator[str]:
         """A document whose change is noted is there, unless it is noted as removed: others follow the index by these rows."""
-        if not self.store.follows:
+        if not self.store.notes_changes:
             return
         yield from self._few(
             """SELECT c.number FROM {index}_change AS c
