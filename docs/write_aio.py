@@ -96,7 +96,7 @@ class Source:
 
 
 def require_plain(function: ast.FunctionDef) -> None:
-    """SystemExit for what cannot be a coroutine (a property, a context manager, a generator), and for parameters not known here."""
+    """SystemExit for what cannot be a coroutine (a property, a context manager, a generator), and for unknown parameters."""
     returned = ast.unparse(function.returns) if function.returns is not None else ""
     if function.decorator_list or returned.startswith(("Iterator", "Generator")):
         raise SystemExit(f"{function.name} is no plain method: write it by hand in neardup_db/aio, and name it in BY_HAND")
