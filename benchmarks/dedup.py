@@ -120,14 +120,18 @@ def medians(options: argparse.Namespace, count: int) -> dict[str, dict[str, floa
 
 
 def reckoned(made: dict[int, dict[str, dict[str, float]]], name: str, count: int) -> str:
-    """The figures of a job for more documents than were measured, by the growth from the fewest to the most."""
+    """The figures of a job for more documents than were measured: time by its growth from the fewest to the most, memory by that
+    of one more document between the last two, since a part of it is the same for all."""
     from measure import exponent
 
     told, sizes = [], sorted(made)
-    for column, unit in (("seconds", "s"), ("cpu", "s of CPU"), ("memory", "MB")):
+    for column, unit in (("seconds", "s"), ("cpu", "s of CPU")):
         values = [made[size][name][column] for size in sizes]
         grown = exponent(sizes, values)
         told.append(f"{values[-1] * (count / sizes[-1]) ** grown:,.0f} {unit} (n^{grown:.2f})")
+    (fewer, less), (most, last) = ((size, made[size][name]["memory"]) for size in sizes[-2:])
+    each = (last - less) / (most - fewer)
+    told.append(f"{last + each * (count - most):,.0f} MB ({each * 1e6:,.0f} bytes a document)")
     return f"Reckoned for {count:,} documents, {JOBS[name]}: {', '.join(told)}."
 
 
@@ -146,6 +150,8 @@ def main() -> None:
     parser.add_argument("--reckon", type=int, metavar="DOCUMENTS")
     parser.add_argument("--gaoya-most", type=int, default=100_000, help="documents up to which gaoya runs")
     options = parser.parse_args()
+    if options.reckon and len(options.documents) < 2:
+        parser.error("--reckon needs two sizes or more: give them with --documents")
     info = machine()
     made = {count: medians(options, count) for count in options.documents}
     rows = [[f"{count:,}", JOBS[name], *of.values()] for count, jobs in made.items() for name, of in jobs.items()]

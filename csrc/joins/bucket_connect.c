@@ -1,6 +1,7 @@
 /* bucket_connect.c: buckets that many share. All pairs of such a bucket would be too many, and most of its members match each
  * other: a member is compared with one after another of each part of the bucket that is connected already, until one of that
- * part matches. So a bucket in which all are alike costs as much as it has members, not the square of it. */
+ * part matches. So a bucket in which all are alike costs as much as it has members, not the square of it. Where too many
+ * comparisons find no match, the rest of the bucket goes by its rarest elements (bucket_rare.c). */
 #include <stdlib.h>
 
 #include "joins/bucket_run.h"
@@ -15,7 +16,8 @@ static int ask_parts(nd_bucket_join *join, nd_bucket_item *item)
             nd_components_find(join->components, join->parts.at[i].name) == nd_components_find(join->components, item->id))
             continue;
         for (size_t at = join->parts.at[i].head; at != SIZE_MAX && !matched && status == ND_OK; at = join->links.at[at].next)
-            status = nd_bucket_try(join, item, join->links.at[at].id, &matched);
+            if ((status = nd_bucket_try(join, item, join->links.at[at].id, &matched)) == ND_OK)
+                join->failed += !matched;
         item->matched |= matched;
     }
     return status;
@@ -67,10 +69,13 @@ static int enter_part(nd_bucket_join *join, int64_t id)
 /* Members and others in the order of their ids: members ask those that came before them. */
 int nd_bucket_connect(nd_bucket_join *join)
 {
+    const int has_rare = nd_bucket_has_rare(join);
     int status = ND_OK;
     size_t i = 0, j = 0;
-    join->parts.count = join->links.count = 0;
+    join->parts.count = join->links.count = join->failed = 0;
     while (status == ND_OK && i < join->members.count) { /* after the last member nothing is compared */
+        if (has_rare && join->failed > ND_RARE_FROM * (join->members.count + join->others.count))
+            return nd_bucket_by_rare(join, i);
         nd_bucket_item *item = &join->items.at[join->members.at[i]];
         int64_t other = j < join->others.count ? (int64_t)join->others.at[j] : INT64_MAX;
         if (item->id <= other) {

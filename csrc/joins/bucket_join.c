@@ -36,6 +36,7 @@ void nd_bucket_join_free(nd_bucket_join *join)
     free(join->parts.at);
     free(join->links.at);
     free(join->met.at);
+    nd_bucket_free_rare(join);
     free(join->candidates.at);
     free(join->pairs.at);
     free(join);
@@ -65,6 +66,14 @@ static int add_all_candidates(nd_bucket_join *join)
     return status;
 }
 
+/* Whether the bucket has so many pairs that it pays to look for those that may match. */
+static int is_square(const nd_bucket_join *join)
+{
+    const size_t members = join->members.count, others = join->others.count;
+    return nd_bucket_has_rare(join) && members > ND_RARE_PAIRS && others > ND_RARE_PAIRS &&
+           members * others / (members + others) > ND_RARE_PAIRS;
+}
+
 static int join_ids(nd_bucket_join *join, const nd_filed *probe)
 {
     join->others.count = 0;
@@ -74,7 +83,10 @@ static int join_ids(nd_bucket_join *join, const nd_filed *probe)
     join->others.count = nd_sort_distinct(join->others.at, join->others.count);
     if (join->others.count > 0) {
         int large = join->members.count > ND_GROUPED_FROM / join->others.count;
-        status = large && join->mode == ND_BUCKETS_CONNECT ? nd_bucket_connect(join) : add_all_candidates(join);
+        if (join->mode == ND_BUCKETS_CONNECT)
+            status = large ? nd_bucket_connect(join) : add_all_candidates(join);
+        else
+            status = is_square(join) ? nd_bucket_by_rare(join, 0) : add_all_candidates(join);
     }
     if (status == ND_OK && join->mode == ND_BUCKETS_CONNECT && join->reader.next_crowd != NULL)
         status = nd_bucket_ask_crowds(join, probe);

@@ -1,5 +1,5 @@
-/* bucket_run.h: what the files of the join of buckets share: bucket_page.c, bucket_pairs.c, bucket_connect.c and bucket_join.c, each
- * of which calls only those before it. */
+/* bucket_run.h: what the files of the join of buckets share: bucket_page.c, bucket_pairs.c, bucket_rare.c, bucket_connect.c and
+ * bucket_join.c, each of which calls only those before it. */
 #ifndef NEARDUP_BUCKET_RUN_H
 #define NEARDUP_BUCKET_RUN_H
 
@@ -41,6 +41,7 @@ typedef struct nd_bucket_kept {
     }
 #define ND_ROOM(list, needed) nd_reserve(&(list).at, &(list).capacity, (needed), sizeof *(list).at)
 
+typedef struct nd_bucket_rare nd_bucket_rare; /* bucket_rare.c */
 typedef int nd_bucket_meet(nd_bucket_join *join, size_t item, int64_t other);
 
 struct nd_bucket_join {
@@ -91,6 +92,9 @@ struct nd_bucket_join {
         size_t count, capacity;
     } met;
 
+    size_t failed;        /* comparisons of the present bucket that matched nothing */
+    nd_bucket_rare *rare; /* the others by their rarest elements; NULL until it is needed */
+
     ND_LIST(uint64_t) candidates; /* other id above, number of the item below */
     ND_LIST(nd_bucket_pair) pairs;
 };
@@ -138,6 +142,15 @@ int nd_bucket_add_candidate(nd_bucket_join *join, size_t item, int64_t other);
 int nd_bucket_drain(nd_bucket_join *join);
 /* A pair of an item and the present entry, whose code is compared as it stands there. */
 int nd_bucket_meet_near(nd_bucket_join *join, size_t number, int64_t other);
+
+/* bucket_rare.c */
+
+/* Whether what is compared has elements that a filter can go by. */
+int nd_bucket_has_rare(const nd_bucket_join *join);
+/* Members of the bucket from first_member on meet the others that they may match by their rarest elements. Those that connect are
+ * compared at once, others become candidates. */
+int nd_bucket_by_rare(nd_bucket_join *join, size_t first_member);
+void nd_bucket_free_rare(nd_bucket_join *join);
 
 /* bucket_connect.c */
 

@@ -1,0 +1,437 @@
+/* bucket_rare.c: buckets in which many meet and few match, as edits of one template do. To compare all pairs of such a bucket is a
+ * square. Two sets that match have one of their rarest elements in common: where c of n elements must be common, the n - c + 1 rarest
+ * hold one of these, by any order that is the same for all sets (prefix filter: Chaudhuri et al. 2006, Bayardo et al. 2007). The
+ * places of the first common element bound how many can be common (positional filter: Xiao et al. 2008). Elements of a signature
+ * are its slots with their numbers. The order is by how many sets of the bucket have an element, or one that is counted with it. */
+#include <stdlib.h>
+
+#include "joins/bucket_run.h"
+
+#define NONE UINT32_MAX
+#define SETS_A_LOOK 256 /* each set takes as long as so many candidates */
+
+/* Sets that have an element, and `rest` elements from it on in the order of the bucket. */
+typedef struct rare_group {
+    uint64_t element;
+    int64_t name;     /* an id of the component in which all entries from `settled` on are */
+    uint32_t settled; /* NONE: they were not seen in one */
+    uint32_t rest;
+    uint32_t head; /* its newest entry */
+    uint32_t next; /* an older group of the same element */
+} rare_group;
+
+typedef struct rare_entry {
+    uint32_t other; /* number of the other one */
+    uint32_t next;
+} rare_entry;
+
+typedef struct rare_other {
+    int64_t id;
+    uint32_t size;
+    uint32_t asked; /* the last member that was compared with it, from 1 on */
+} rare_other;
+
+/* Numbers of groups by hashes; open addressing, NONE = free. */
+typedef struct rare_places {
+    uint32_t *at;
+    size_t capacity, used;
+} rare_places;
+
+struct nd_bucket_rare {
+    uint32_t counts[ND_RARE_COUNTERS]; /* sets of the bucket, by hashes of their elements */
+    ND_LIST(nd_record) elements;
+    ND_LIST(nd_record) sorted;
+    size_t least;         /* size of the smallest set of the bucket */
+    size_t size, prefix;  /* of the present set */
+    size_t total, needed; /* the last sum of two sizes, and how many of them must be common */
+    rare_places heads;    /* by element: the newest of its groups */
+    rare_places rests;    /* by element and rest: the group */
+    ND_LIST(rare_group) groups;
+    ND_LIST(rare_entry) entries;
+    ND_LIST(rare_other) others;
+};
+
+void nd_bucket_free_rare(nd_bucket_join *join)
+{
+    nd_bucket_rare *rare = join->rare;
+    if (rare == NULL)
+        return;
+    free(rare->elements.at);
+    free(rare->sorted.at);
+    free(rare->heads.at);
+    free(rare->rests.at);
+    free(rare->groups.at);
+    free(rare->entries.at);
+    free(rare->others.at);
+    free(rare);
+}
+
+static int is_signature(const nd_scheme *rule)
+{
+    return rule->kind == ND_SCHEME_MINHASH && rule->evidence == ND_EVIDENCE_NONE;
+}
+
+int nd_bucket_has_rare(const nd_bucket_join *join)
+{
+    const nd_scheme *rule = &join->rule;
+    int has_elements = rule->kind == ND_SCHEME_MINHASH;
+    has_elements |= rule->kind == ND_SCHEME_BOTTOMK && rule->measure == ND_MEASURE_FINGERPRINT;
+    return has_elements && rule->threshold > 0;
+}
+
+static size_t mixed(uint64_t element)
+{
+    return (size_t)((element ^ element >> 32) * 0x9E3779B97F4A7C15u >> 24);
+}
+
+static uint32_t *counter_of(nd_bucket_rare *rare, uint64_t element)
+{
+    return &rare->counts[mixed(element) & (ND_RARE_COUNTERS - 1)];
+}
+
+static void note_size(nd_bucket_rare *rare)
+{
+    if (rare->size > 0 && rare->size < rare->least)
+        rare->least = rare->size;
+}
+
+/* Asked for every set of the bucket. */
+static int watched(const nd_bucket_join *join, size_t number)
+{
+    return nd_bucket_watched(join, (number + 1) * SETS_A_LOOK);
+}
+
+/* ---- one set -------------------------------------------------------------------------------------------------------------- */
+
+static int take_elements(nd_bucket_rare *rare, const nd_scheme *rule, const uint8_t *bytes, size_t size)
+{
+    const size_t width = is_signature(rule) ? (size_t)rule->slot_bits / 8 : sizeof(uint64_t);
+    rare->size = size / width;
+    int status = ND_ROOM(rare->elements, rare->size);
+    if (status == ND_OK)
+        status = ND_ROOM(rare->sorted, rare->size);
+    for (size_t i = 0; i < rare->size && status == ND_OK; i++) {
+        uint64_t element = 0;
+        memcpy(&element, bytes + i * width, width);
+        rare->elements.at[i].item = width == sizeof element ? element : (uint64_t)i << 32 | element;
+    }
+    return status;
+}
+
+/* How many elements must be common to the present set and one of another size. */
+static size_t needed_with(nd_bucket_rare *rare, const nd_scheme *rule, size_t size)
+{
+    if (rare->total != rare->size + size) {
+        rare->total = rare->size + size;
+        rare->needed = is_signature(rule) ? nd_share_needed(rare->size, rule->threshold)
+                                          : nd_overlap_needed(rare->total, rule->threshold);
+    }
+    return rare->needed;
+}
+
+/* How many of the present set, the rarest, hold one that is common with any set of the bucket that matches: the smallest set asks for
+ * the fewest in common, and none for fewer than a part of this one would. */
+static size_t prefix_of(nd_bucket_rare *rare, const nd_scheme *rule)
+{
+    const size_t part = nd_share_needed(rare->size, rule->threshold), with_least = needed_with(rare, rule, rare->least);
+    const size_t needed = part > with_least ? part : with_least;
+    return needed > rare->size ? 0 : needed == 0 ? rare->size : rare->size - needed + 1;
+}
+
+/* Puts the elements of the present set into the order of the bucket: the first `prefix` of `sorted` are to be looked at. */
+static void rank_elements(nd_bucket_rare *rare, const nd_scheme *rule)
+{
+    nd_record *elements = rare->elements.at;
+    uint64_t counts = 1;
+    rare->prefix = 0;
+    if (rare->size == 0)
+        return;
+    for (size_t i = 0; i < rare->size; i++)
+        counts |= elements[i].key = *counter_of(rare, elements[i].item);
+    if (nd_sort_records(elements, rare->sorted.at, rare->size, 0, 64 - (unsigned)__builtin_clzll(counts)) == elements)
+        memcpy(rare->sorted.at, elements, rare->size * sizeof *elements);
+    rare->prefix = prefix_of(rare, rule);
+}
+
+/* ---- the others, by their rarest elements ----------------------------------------------------------------------------------- */
+
+/* Where the newest group of an element stands, or is to stand. */
+static uint32_t *head_of(const nd_bucket_rare *rare, uint64_t element)
+{
+    const size_t mask = rare->heads.capacity - 1;
+    size_t place = mixed(element) & mask;
+    while (rare->heads.at[place] != NONE && rare->groups.at[rare->heads.at[place]].element != element)
+        place = (place + 1) & mask;
+    return &rare->heads.at[place];
+}
+
+/* Where the group of an element and a rest stands, or is to stand. */
+static uint32_t *group_of(const nd_bucket_rare *rare, uint64_t element, uint32_t rest)
+{
+    const size_t mask = rare->rests.capacity - 1;
+    size_t place = mixed(element + rest * 0xC2B2AE3D27D4EB4Fu) & mask;
+    for (; rare->rests.at[place] != NONE; place = (place + 1) & mask) {
+        const rare_group *group = &rare->groups.at[rare->rests.at[place]];
+        if (group->element == element && group->rest == rest)
+            break;
+    }
+    return &rare->rests.at[place];
+}
+
+/* Makes room for one more. Returns 1 where the places are new, and empty. */
+static int grow_places(rare_places *places, int *status)
+{
+    if (2 * (places->used + 1) <= places->capacity)
+        return 0;
+    const size_t capacity = places->capacity == 0 ? ND_FIRST_CAPACITY : 2 * places->capacity;
+    uint32_t *grown = malloc(capacity * sizeof *grown);
+    if (grown == NULL) {
+        *status = ND_ERROR_MEMORY;
+        return 0;
+    }
+    memset(grown, 0xFF, capacity * sizeof *grown);
+    free(places->at);
+    *places = (rare_places){grown, capacity, 0};
+    return 1;
+}
+
+/* Room for one more group. */
+static int grow_groups(nd_bucket_rare *rare)
+{
+    int status = ND_ROOM(rare->groups, rare->groups.count + 1);
+    if (status == ND_OK && grow_places(&rare->rests, &status))
+        for (uint32_t i = 0; i < rare->groups.count; i++, rare->rests.used++)
+            *group_of(rare, rare->groups.at[i].element, rare->groups.at[i].rest) = i;
+    if (status == ND_OK && grow_places(&rare->heads, &status))
+        for (uint32_t i = 0; i < rare->groups.count; i++) { /* the newest of an element comes last */
+            uint32_t *head = head_of(rare, rare->groups.at[i].element);
+            rare->heads.used += *head == NONE;
+            *head = i;
+        }
+    return status;
+}
+
+static int is_full(const nd_bucket_rare *rare)
+{
+    return rare->groups.count * (sizeof *rare->groups.at + 8 * sizeof(uint32_t)) +
+               rare->entries.count * sizeof *rare->entries.at + rare->others.count * sizeof *rare->others.at >=
+           ND_RARE_BYTES;
+}
+
+static void forget_places(rare_places *places)
+{
+    if (places->used > 0)
+        memset(places->at, 0xFF, places->capacity * sizeof *places->at);
+    places->used = 0;
+}
+
+static void forget_others(nd_bucket_rare *rare)
+{
+    forget_places(&rare->heads);
+    forget_places(&rare->rests);
+    rare->groups.count = rare->entries.count = rare->others.count = 0;
+}
+
+/* The group of an element and a rest, for which there is room. */
+static rare_group *enter_group(nd_bucket_rare *rare, uint64_t element, uint32_t rest)
+{
+    uint32_t *place = group_of(rare, element, rest);
+    if (*place != NONE)
+        return &rare->groups.at[*place];
+    uint32_t *head = head_of(rare, element);
+    rare_group *group = &rare->groups.at[rare->groups.count];
+    *group = (rare_group){.element = element, .settled = NONE, .rest = rest, .head = NONE, .next = *head};
+    rare->heads.used += *head == NONE;
+    rare->rests.used++;
+    *head = *place = (uint32_t)rare->groups.count++;
+    return group;
+}
+
+static int add_other(nd_bucket_join *join, int64_t id)
+{
+    nd_bucket_rare *rare = join->rare;
+    const uint8_t *bytes;
+    size_t size;
+    int status = nd_bucket_bytes(join, id, 1, &bytes, &size);
+    if (status == ND_OK)
+        status = take_elements(rare, &join->rule, bytes, size);
+    if (status != ND_OK)
+        return status;
+    rank_elements(rare, &join->rule);
+    status = ND_ROOM(rare->entries, rare->entries.count + rare->prefix);
+    if (status == ND_OK)
+        status = ND_ROOM(rare->others, rare->others.count + 1);
+    const uint32_t other = (uint32_t)rare->others.count;
+    for (size_t at = 0; status == ND_OK && at < rare->prefix; at++)
+        if ((status = grow_groups(rare)) == ND_OK) {
+            rare_group *group = enter_group(rare, rare->sorted.at[at].item, (uint32_t)(rare->size - at));
+            rare->entries.at[rare->entries.count] = (rare_entry){other, group->head};
+            group->head = (uint32_t)rare->entries.count++;
+        }
+    if (status == ND_OK)
+        rare->others.at[rare->others.count++] = (rare_other){id, (uint32_t)rare->size, 0};
+    return status;
+}
+
+/* Counts the elements of all others of the bucket. */
+static int count_elements(nd_bucket_join *join)
+{
+    nd_bucket_rare *rare = join->rare;
+    memset(rare->counts, 0, sizeof rare->counts);
+    int status = ND_OK;
+    for (size_t i = 0; i < join->others.count && status == ND_OK; i++) {
+        const uint8_t *bytes;
+        size_t size;
+        status = nd_bucket_bytes(join, (int64_t)join->others.at[i], 1, &bytes, &size);
+        if (status == ND_OK)
+            status = take_elements(rare, &join->rule, bytes, size);
+        if (status == ND_OK)
+            note_size(rare);
+        for (size_t j = 0; j < rare->size && status == ND_OK; j++)
+            ++*counter_of(rare, rare->elements.at[j].item);
+        if (status == ND_OK)
+            status = watched(join, i);
+    }
+    return status;
+}
+
+/* Loads a member's bytes and takes their elements. */
+static int take_member(nd_bucket_join *join, nd_bucket_item *item)
+{
+    if (nd_bucket_is_loaded_full(join))
+        nd_bucket_forget(join);
+    const int status = nd_bucket_load(join, item);
+    return status == ND_OK ? take_elements(join->rare, &join->rule, join->arena.at + item->offset, item->size) : status;
+}
+
+/* Looks at all sets of the bucket, for the order and the smallest. Not all members stand under the probe. */
+static int survey(nd_bucket_join *join)
+{
+    join->rare->least = SIZE_MAX / 2;
+    int status = count_elements(join);
+    for (size_t i = 0; i < join->members.count && status == ND_OK; i++) {
+        status = take_member(join, &join->items.at[join->members.at[i]]);
+        if (status == ND_OK)
+            note_size(join->rare);
+    }
+    return status;
+}
+
+/* ---- the members ------------------------------------------------------------------------------------------------------------ */
+
+/* Whether an item is connected with another one already. */
+static int is_connected(const nd_bucket_join *join, const nd_bucket_item *item, int64_t id)
+{
+    return item->matched && nd_components_find(join->components, id) == nd_components_find(join->components, item->id);
+}
+
+/* Compares a member with one that may match. */
+static int meet(nd_bucket_join *join, size_t number, int64_t id)
+{
+    nd_bucket_item *item = &join->items.at[number];
+    int matched;
+    const int status = nd_bucket_try(join, item, id, &matched);
+    item->matched |= matched;
+    return status;
+}
+
+/* Of a group the entries with which a member, which has `rest` elements in common with each at the most, is to be compared. */
+static int list_group(nd_bucket_join *join, size_t number, rare_group *group, size_t rest)
+{
+    nd_bucket_rare *rare = join->rare;
+    int status = ND_OK;
+    for (uint32_t at = group->head; at != NONE && status == ND_OK; at = rare->entries.at[at].next) {
+        rare_other *other = &rare->others.at[rare->entries.at[at].other];
+        if (other->asked == number + 1 || rest < needed_with(rare, &join->rule, other->size) ||
+            !nd_bucket_asks(join, &join->items.at[number], other->id))
+            continue;
+        other->asked = (uint32_t)number + 1;
+        status = nd_bucket_add_candidate(join, number, other->id);
+    }
+    return status;
+}
+
+/* The same, compared at once, but for those that the member is connected with. A group that is in one component, as near-copies
+ * are, is passed by from where that was seen. */
+static int connect_group(nd_bucket_join *join, size_t number, rare_group *group, size_t rest)
+{
+    nd_bucket_rare *rare = join->rare;
+    const nd_bucket_item *item = &join->items.at[number];
+    const uint32_t newest = group->head;
+    const int64_t name = rare->others.at[rare->entries.at[newest].other].id;
+    const int64_t root = nd_components_find(join->components, name);
+    int status = ND_OK, is_settled = 1;
+    for (uint32_t at = newest; at != NONE && status == ND_OK; at = rare->entries.at[at].next) {
+        if (at == group->settled && is_connected(join, item, group->name)) {
+            is_settled &= nd_components_find(join->components, group->name) == root;
+            break;
+        }
+        rare_other *other = &rare->others.at[rare->entries.at[at].other];
+        is_settled = is_settled && nd_components_find(join->components, other->id) == root;
+        if (other->asked == number + 1 || rest < needed_with(rare, &join->rule, other->size) ||
+            is_connected(join, item, other->id))
+            continue;
+        other->asked = (uint32_t)number + 1;
+        status = meet(join, number, other->id);
+    }
+    if (is_settled) {
+        group->name = name;
+        group->settled = newest;
+    }
+    return status;
+}
+
+/* A member meets the others that may match it. */
+static int ask_others(nd_bucket_join *join, size_t number)
+{
+    nd_bucket_rare *rare = join->rare;
+    int status = take_member(join, &join->items.at[number]);
+    if (status == ND_OK)
+        rank_elements(rare, &join->rule);
+    for (size_t at = 0; status == ND_OK && at < rare->prefix; at++) {
+        const size_t mine = rare->size - at;
+        uint32_t next = *head_of(rare, rare->sorted.at[at].item);
+        for (; next != NONE && status == ND_OK; next = rare->groups.at[next].next) {
+            rare_group *group = &rare->groups.at[next];
+            const size_t rest = mine < group->rest ? mine : group->rest;
+            if (rest < needed_with(rare, &join->rule, group->rest)) /* no set of the group is smaller */
+                continue;
+            status = (join->mode == ND_BUCKETS_CONNECT ? connect_group : list_group)(join, number, group, rest);
+        }
+    }
+    return status;
+}
+
+/* Others from *at on, as many as there is room for; of those that connect the ones before the item alone. */
+static int add_others(nd_bucket_join *join, const nd_bucket_item *item, size_t *at)
+{
+    int status = ND_OK;
+    for (; *at < join->others.count && !is_full(join->rare) && status == ND_OK; ++*at) {
+        if (join->mode == ND_BUCKETS_CONNECT && (int64_t)join->others.at[*at] >= item->id)
+            break;
+        status = add_other(join, (int64_t)join->others.at[*at]);
+    }
+    return status;
+}
+
+int nd_bucket_by_rare(nd_bucket_join *join, size_t first_member)
+{
+    if (join->rare == NULL)
+        join->rare = calloc(1, sizeof *join->rare);
+    if (join->rare == NULL)
+        return ND_ERROR_MEMORY;
+    int status = survey(join);
+    for (size_t at = 0, begun = SIZE_MAX; status == ND_OK && at < join->others.count && at != begun;) {
+        begun = at;
+        forget_others(join->rare);
+        for (size_t i = first_member; i < join->members.count && status == ND_OK; i++) {
+            const nd_bucket_item *item = &join->items.at[join->members.at[i]];
+            status = add_others(join, item, &at);
+            if (status == ND_OK && item->visible && join->rare->others.count > 0)
+                status = ask_others(join, join->members.at[i]);
+            if (status == ND_OK)
+                status = watched(join, i);
+        }
+    }
+    return status;
+}
