@@ -74,6 +74,7 @@ class Source:
         """The public methods, and `__init__`."""
         for node in self.body:
             if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and node.name not in BY_HAND:
+                require_plain(node)
                 yield node
 
     def initializer(self) -> ast.FunctionDef:
@@ -92,6 +93,15 @@ class Source:
                 yield from ((alias.name, source) for alias in node.names)
             elif isinstance(node, ast.Assign):
                 yield from ((name.id, f"..{self.name}") for name in node.targets if isinstance(name, ast.Name))
+
+
+def require_plain(function: ast.FunctionDef) -> None:
+    """SystemExit for what cannot be a coroutine (a property, a context manager, a generator), and for unknown parameters."""
+    returned = ast.unparse(function.returns) if function.returns is not None else ""
+    if function.decorator_list or returned.startswith(("Iterator", "Generator")):
+        raise SystemExit(f"{function.name} is no plain method: write it by hand in neardup_db/aio, and name it in BY_HAND")
+    if function.args.posonlyargs or function.args.vararg is not None:
+        raise SystemExit(f"{function.name} has parameters that this script does not write: teach it to")
 
 
 def parameters(source: Source, function: ast.FunctionDef) -> tuple[list[str], list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import importlib.util
 import inspect
 import os
@@ -186,11 +187,14 @@ def watched(called: set[str]) -> Iterator[None]:
         elif event == "c_call" and (getattr(argument, "__module__", None) or type(argument.__self__).__module__) == "apsw":
             called.add(argument.__name__)
 
+    gc.collect()
+    gc.disable()  # it would call what other tests have left behind
     sys.setprofile(note)
     try:
         yield
     finally:
         sys.setprofile(None)
+        gc.enable()
 
 
 @pytest.mark.parametrize("name", [*CALLS, "life"])
