@@ -15,11 +15,14 @@ PACKAGE = Path(__file__).parents[1] / "neardup_db"
 MODULE = PACKAGE / "aio" / "methods.py"
 WIDTH = 130
 
-BY_HAND = {"close", "connection", "name", "pairs", "pairs_with", "scheme", "text_rules", "transaction"}
+BY_HAND = {
+    "close", "connection", "dismissed", "name", "pairs", "pairs_with", "scheme", "text_rules", "transaction", "window",
+}  # fmt: skip
 """What has another form in AsyncIndex, and is written there."""
 
 INSTEAD = {
     ("__init__", "target"): "str | bytes | os.PathLike[str] | os.PathLike[bytes]",
+    ("merge", "other"): "Methods | Reader | str | bytes | os.PathLike[str]",
     ("add_many", "records"): (
         "Iterable[tuple[Key, str | bytes] | list[Any] | Mapping[str, Any]]"
         " | AsyncIterable[tuple[Key, str | bytes] | list[Any] | Mapping[str, Any]] | ArrowStream | ArrowArray"
@@ -31,12 +34,14 @@ MORE = {
     "add_many": (
         "records may be an asynchronous iterable, too: this task reads it, and its calls of the index come between two records. "
         "Any other iterable, and a generator, runs in the thread that writes. If this task is cancelled, an asynchronous "
-        "iterable ends, and what was not committed before is not stored; any other load goes on. `progress` is called on the "
-        "loop."
+        "iterable ends, and what was not committed before is not stored; any other load goes on. `progress` and `on_outcome` are "
+        "called on the loop."
     ),
     "rebuild": "`progress` is called on the loop.",
-    "add_codes": "keys and codes are read in the thread that writes; `progress` is called on the loop.",
-    "import_fingerprints": "`progress` is called on the loop.",
+    "add_codes": "keys and codes are read in the thread that writes; `progress` and `on_outcome` are called on the loop.",
+    "import_fingerprints": "`progress` and `on_outcome` are called on the loop.",
+    "merge": "other may be an AsyncIndex, too. `progress` is called on the loop.",
+    "sync": "`progress` is called on the loop.",
 }
 """What a docstring says besides."""
 

@@ -59,14 +59,14 @@ def test_no_method_is_missing() -> None:
     assert all(hasattr(AsyncIndex, name) for name in OTHER_NAMES.values())
 
 
-@pytest.mark.parametrize("name", sorted(public(Index) - {"connection", "name", "scheme", "text_rules"}))
+@pytest.mark.parametrize("name", sorted(public(Index) - {"connection", "name", "scheme", "text_rules", "window"}))
 def test_signatures_are_the_same(name: str) -> None:
     """Each method takes the same arguments with the same defaults, and is a coroutine function unless `async for` or `async with`
     takes what it returns."""
     ours, theirs = getattr(AsyncIndex, name), getattr(Index, name)
     mine, other = (inspect.signature(one).parameters.values() for one in (ours, theirs))
     assert [(one.name, one.kind, one.default) for one in mine] == [(one.name, one.kind, one.default) for one in other]
-    assert inspect.iscoroutinefunction(ours) or name in ("pairs", "pairs_with", "transaction")
+    assert inspect.iscoroutinefunction(ours) or name in ("dismissed", "pairs", "pairs_with", "transaction")
     assert inspect.getdoc(ours)
 
 
@@ -123,6 +123,25 @@ def test_answers_are_those_of_index(name: str, target: Any, tmp_path: Path) -> N
         index.add_many(TEXTS.items())
         theirs = (CALLS[name](index), list(index), list(index.pairs()), len(index), "a" in index)
         assert run(mine) == (*theirs, index.name, index.scheme, index.text_rules)
+
+
+def test_outcomes_windows_and_other_indexes(tmp_path: Path) -> None:
+    """Outcomes come on the loop in the order of the records, a window is awaited, and another AsyncIndex can be merged."""
+
+    async def main() -> None:
+        thread, told = threading.get_ident(), []
+
+        def hear(key: Any, outcome: str, match: Any) -> None:
+            told.append((threading.get_ident(), key, outcome))
+
+        async with AsyncIndex(tmp_path / "a.db", SCHEME, window=5) as index, AsyncIndex(tmp_path / "b.db", SCHEME) as other:
+            assert await index.window == 5 and await other.window is None
+            records = [*TEXTS.items(), *((f"{key}2", text) for key, text in TEXTS.items())]
+            await index.add_many(records, only_new=True, on_outcome=hear)
+            assert told == [(thread, key, "duplicate" if key.endswith("2") else "added") for key, _ in records]
+            assert (await other.merge(index)).added == await index.length() == len(TEXTS)
+
+    run(main)
 
 
 def test_files_and_codes(tmp_path: Path) -> None:

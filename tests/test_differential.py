@@ -71,7 +71,7 @@ def test_histories_come_to_every_operation(tmp_path: Path) -> None:
 def test_a_difference_is_found_shrunk_and_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An index that forgets to delete is told from the model, by a history of an addition and a deletion."""
     monkeypatch.setattr("neardup_db.Index.delete_many", lambda self, keys: sum(key in self for key in dict.fromkeys(keys)))
-    without = ("add_many", "add_if_new", "transaction", "sql", "rebuild", "past", "pinned", "reopen")
+    without = ("add_many", "add_if_new", "merge", "transaction", "sql", "rebuild", "past", "pinned", "reopen")
     histories = (make("binarycode-64-blocks", seed, without) for seed in range(50))
     failing = next(one for one in histories if difference(one, tmp_path) is not None)
     least = shrunk(failing, tmp_path)

@@ -258,8 +258,8 @@ SAID = {
 }
 """What the scripts say of the sample."""
 
-TESTED_APART = {"fastapi_service", "pictures"}
-"""Files that have a test file of their own, `test_NAME.py`."""
+TESTED_APART = {"existing_table", "fastapi_service", "pictures", "review"}
+"""Files that other test files run."""
 
 
 def test_a_stream_of_messages(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ def test_an_example_runs_as_it_stands(name: str, tmp_path: Path) -> None:
 def test_every_example_is_run() -> None:
     """No file of the folder is left out here, and a page links to each."""
     names = {path.stem for path in EXAMPLES.glob("*.py")}
-    assert names == {"daily_crawl", "moderation_stream", "with_datatrove", *SAID, *TESTED_APART, *APPLICATIONS}
+    assert names == {"daily_crawl", "moderation_stream", "parallel_build", "with_datatrove", *SAID, *TESTED_APART, *APPLICATIONS}
     linked = (re.findall(r"\]\(examples/(\w+)\.py\)", page.read_text("utf-8")) for page in DOCS.glob("*.md"))
     assert {name for names_of_page in linked for name in names_of_page} == names
 

@@ -589,7 +589,9 @@ def test_stats_has_these_figures(codes: Index, texts: Index) -> None:
         "clusters": 1, "candidate_table": "neardup_minhash_band", "candidate_rows": 128,
     }  # fmt: skip
     assert {name: stats[name] for name in counts} == counts
-    assert set(stats) == {*counts, "scheme", "size_bytes", "settings", "isa", "version", "unicode_version", "sqlite_version"}
+    assert set(stats) == {
+        *counts, "following", "scheme", "size_bytes", "settings", "isa", "version", "unicode_version", "sqlite_version",
+    }  # fmt: skip
     assert stats["size_bytes"] % 4096 == 0 and stats["isa"] in ("scalar", "avx2", "avx512", "neon")
     assert stats["settings"]["threshold"] == 0.5 and stats["settings"]["text.shingle"] == 1
     codes.rebuild(BinaryCode(64, 31))

@@ -14,7 +14,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis.stateful import initialize, precondition, rule
 from support import CASES, SETS, WORDS, keys
-from test_state_machine import KEYS, NOW, IndexMachine, run
+from test_state_machine import KEYS, NOW, IndexMachine, play
 
 from neardup_db import (
     ANY_GROUP,
@@ -166,7 +166,7 @@ def test_any_history_in_a_window_of_time(
     """At every moment an index is what a fresh one of the documents in the window would be."""
     if small:
         request.getfixturevalue("small_limits")
-    run(type("Machine", (TimeMachine,), {"case": CASES[name], "watch": watch}), 25 if more_rounds else 3)
+    play(TimeMachine, CASES[name], 25 if more_rounds else 3, watch=watch)
 
 
 # ---- in bulk -------------------------------------------------------------------------------------------------------------
@@ -608,3 +608,12 @@ def test_a_window_and_a_followed_table_do_not_go_together(tmp_path: Path) -> Non
         with pytest.raises(ParameterError, match=r"unfollow\(\)"):
             index.set_window(2)
         assert index.window is None and index.check().ok
+
+
+def test_a_merge_into_a_window_leaves_the_last_documents() -> None:
+    """The documents of another index go through the window as added ones do."""
+    with Index(":memory:", SETS, text=WORDS, window=3) as index, Index(":memory:", SETS, text=WORDS) as other:
+        index.add("a", "oak elm")
+        other.add_many((number, f"ash fir {number}") for number in range(5))
+        assert index.merge(other).added == 5
+        assert list(index) == [2, 3, 4] and index.check().ok

@@ -31,7 +31,7 @@ from .. import limits
 from ..arrow import is_arrow
 from ..errors import BusyError, ClosedError, NearDupError, ParameterError
 from ..index import Index
-from ..parameters import check_callable, check_integer, check_timeout, quoted
+from ..parameters import Measure, WindowSize, check_callable, check_integer, check_timeout, quoted
 from ..schemes.base import Scheme
 from ..text import TextRules
 from ..values import Key, Pair
@@ -211,6 +211,11 @@ class AsyncIndex(Methods):
         """The text rules, as the file has them now: `await index.text_rules`."""
         return self._read_property("text_rules")
 
+    @property
+    def window(self) -> Awaitable[WindowSize | None]:
+        """For how long documents stay, or how many of the last ones do; None = all of them: `await index.window`."""
+        return self._read_property("window")
+
     # ---- what has another form than in Index ---------------------------------------------------------------------------
 
     async def contains(self, key: Key) -> bool:
@@ -227,13 +232,18 @@ class AsyncIndex(Methods):
         """Keys in the order of insertion."""
         return _Listing(self, iter)
 
-    def pairs(self, threshold: float | None = None) -> AsyncIterator[Pair]:
-        """All pairs of near-duplicates, lazily; `key_a` is the earlier document.
+    def pairs(self, threshold: float | None = None, *, measure: Measure | None = None) -> AsyncIterator[Pair]:
+        """All pairs of near-duplicates, lazily; `key_a` is the earlier document, or, with measure="containment", the one that
+        `key_b` contains.
 
         Pairs come from a thread some at a time, of one range of documents after the other, and each range sees one state of the
         index. What is wrong with the question is raised at the first step.
         """
-        return _Listing(self, lambda index: index.pairs(threshold))
+        return _Listing(self, lambda index: index.pairs(threshold, measure=measure))
+
+    def dismissed(self) -> AsyncIterator[tuple[Key, Key]]:
+        """The pairs that were dismissed, lazily, the earlier document first."""
+        return _Listing(self, lambda index: index.dismissed())
 
     def pairs_with(self, other: AsyncIndex, threshold: float | None = None) -> AsyncIterator[Pair]:
         """All pairs of a document of this index and one of another, whose key is `key_b`, lazily, in groups of the same name.
@@ -331,10 +341,16 @@ class AsyncIndex(Methods):
 
     def _written(self, call: Call, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """In the thread that writes."""
-        progress = kwargs.get("progress")
+        args = tuple(one._opened() if isinstance(one, AsyncIndex) else one for one in args)
+        progress, on_outcome = kwargs.get("progress"), kwargs.get("on_outcome")
         if callable(progress):
             kwargs = {**kwargs, "progress": partial(call.on_loop, self._writing, progress)}
-        return _called(name, args, kwargs, self._opened())
+        if not callable(on_outcome):
+            return _called(name, args, kwargs, self._opened())
+        outcomes = _Outcomes(partial(call.on_loop, self._writing), on_outcome)
+        answer = _called(name, args, {**kwargs, "on_outcome": outcomes.add}, self._opened())
+        outcomes.tell()
+        return answer
 
     async def _load(self, records: Any, **kwargs: Any) -> Any:
         """`add_many` of records that come from anywhere."""
@@ -344,6 +360,29 @@ class AsyncIndex(Methods):
         if isinstance(records, Iterator) and not is_arrow(records):
             records = _until_end(self._writing, records)
         return await self._write("add_many", records, **kwargs)
+
+
+class _Outcomes:
+    """Outcomes of a load, told to a function of the task on its loop, some at a time: a trip there takes as long as a record."""
+
+    def __init__(self, on_loop: Callable[..., None], on_outcome: Callable[..., Any]) -> None:
+        self._on_loop = on_loop
+        self._on_outcome = on_outcome
+        self._waiting: list[tuple[Any, ...]] = []
+
+    def add(self, *outcome: Any) -> None:
+        self._waiting.append(outcome)
+        if len(self._waiting) >= limits.TASK_RECORDS:
+            self.tell()
+
+    def tell(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            self._on_loop(self._tell, waiting)
+
+    def _tell(self, outcomes: list[tuple[Any, ...]]) -> None:
+        for outcome in outcomes:
+            self._on_outcome(*outcome)
 
 
 def _called(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], index: Index) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -218,7 +218,8 @@ class Methods:
 
         records may be an asynchronous iterable, too: this task reads it, and its calls of the index come between two records. Any
         other iterable, and a generator, runs in the thread that writes. If this task is cancelled, an asynchronous iterable ends,
-        and what was not committed before is not stored; any other load goes on. `progress` is called on the loop.
+        and what was not committed before is not stored; any other load goes on. `progress` and `on_outcome` are called on the
+        loop.
         """
         answer: AddReport = await self._load(
             records,
@@ -256,7 +257,7 @@ class Methods:
         or `int64[n]`. metadata, group, expires_at: a list (an array, a Series) with one for each record, or one value for all. So
         metadata that is itself a list stands in a list for each record.
 
-        keys and codes are read in the thread that writes; `progress` is called on the loop.
+        keys and codes are read in the thread that writes; `progress` and `on_outcome` are called on the loop.
         """
         answer: AddReport = await self._write(
             "add_codes",
@@ -293,7 +294,7 @@ class Methods:
         Bands and threshold are the index's own. The other arguments are those of `add_many`. Needs pyarrow (the extra "arrow").
         Raises FormatError, ParameterError for an index that stores texts.
 
-        `progress` is called on the loop.
+        `progress` and `on_outcome` are called on the loop.
         """
         answer: AddReport = await self._write(
             "import_fingerprints",
@@ -308,7 +309,7 @@ class Methods:
 
     async def merge(
         self,
-        other: Reader | str | bytes | os.PathLike[str],
+        other: Methods | Reader | str | bytes | os.PathLike[str],
         *,
         if_exists: IfExists = "error",
         commit_every: int | None = None,
@@ -325,6 +326,8 @@ class Methods:
         already stays as it is. Matches and clusters are those of one index to which all were added; recorded matches have the
         time of the merge. The other arguments, and the report, are those of `add_many`. Raises CorruptIndexError for a damaged
         document of the other, ParameterError for the index itself, by whatever name.
+
+        other may be an AsyncIndex, too. `progress` is called on the loop.
         """
         answer: AddReport = await self._write("merge", other, if_exists=if_exists, commit_every=commit_every, progress=progress)
         return answer
@@ -375,6 +378,8 @@ class Methods:
         of its columns, is no longer there; ParameterError where no table is followed, BusyError, ReadOnlyError.
 
         Warns once (ShortTextsWarning) as `add_many` does.
+
+        `progress` is called on the loop.
         """
         answer: SyncReport = await self._write("sync", limit, full=full, commit_every=commit_every, progress=progress)
         return answer
@@ -391,11 +396,6 @@ class Methods:
     async def delete_many(self, keys: Iterable[Key]) -> int:
         """Remove documents in one transaction; returns how many there were."""
         answer: int = await self._write("delete_many", keys)
-        return answer
-
-    async def window(self) -> WindowSize | None:
-        """For how long documents stay, or how many of the last ones do, as the file has it now; None = all of them."""
-        answer: WindowSize | None = await self._write("window")
         return answer
 
     async def set_window(self, window: WindowSize | None) -> None:
@@ -670,13 +670,6 @@ class Methods:
     async def clusters(self, min_size: int = 2) -> list[Cluster]:
         """Connected components of the graph of pairs, largest first; without `record_matches` they are computed now."""
         answer: list[Cluster] = await self._read("clusters", min_size)
-        return answer
-
-    async def dismissed(self) -> Iterator[tuple[Key, Key]]:
-        """The pairs of keys that were dismissed (`Index.dismiss`), lazily: the earlier document first, in the order of the later
-        ones.
-        """
-        answer: Iterator[tuple[Key, Key]] = await self._read("dismissed")
         return answer
 
     async def get(self, key: Key) -> Document:

@@ -69,7 +69,7 @@ class Counts:
 @stream_options
 @json_option
 def watch(index_path: Path | None, window: str | None, mark: bool, name: str, as_json: bool, **options: Any) -> None:
-    """Pass the new records of standard input on at once, without near-duplicates, for ever.
+    """Pass on what is new in a stream, each line at once.
 
     Each line of standard input that is not like one in the window goes on to standard output, byte for byte, as soon as it is
     there: a stream is not waited for. The others are left out, or marked with --mark. The format is JSON lines if the first line

@@ -1,8 +1,8 @@
 """What changed since a token: documents that were added or removed, and those that are in another cluster.
 
 Ids of documents ascend and are never used twice, so what was added needs no log. Removed documents and new labels are noted in a
-table, of each document the latest change only. The table is made when somebody first asks; `Store.follows` says whether it is
-there.
+table, of each document the latest change only. The table is made when somebody first asks; `Store.notes_changes` says whether it
+is there.
 
 A token is a place in that history: the number of the log, the last change and the last document that were told. A rebuild or a
 repair gives clusters other labels, so a new log begins.
