@@ -9,12 +9,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from neardup_db import BinaryCode, Index, MinHash
+from neardup_db.cli.inputs.stream import Arrivals
 
 COMMAND = [sys.executable, "-c", "from neardup_db.cli import main; main()", "watch"]
 FOX = "the quick brown fox jumps over the lazy dog and runs away into the dark wood"
@@ -182,6 +184,25 @@ def test_a_signal_ends_it_in_order(started: Any, tmp_path: Path, number: signal.
     assert (out, code) == ("", 0) and ": 1 new, 0 near-duplicates\n" in err
     with Index(tmp_path / "seen.db") as index:
         assert len(index.query(FOX)) == 1 and index.check().ok
+
+
+def test_a_signal_that_is_heard_of_after_the_end_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The beginning of a line is left out even where the end of the input is read before the handler of the signal has run."""
+    reading, writing = os.pipe()
+    os.write(writing, b"whole\nthe beginning of a line")
+    os.close(writing)
+    read = os.read
+
+    def read_then_stop(descriptor: int, size: int) -> bytes:
+        arrived = read(descriptor, size)
+        if not arrived:
+            arrivals.stop()
+        return arrived
+
+    monkeypatch.setattr("os.read", read_then_stop)
+    with closing(Arrivals(reading, lambda: None)) as arrivals:
+        assert [arrivals.readline(100) for _ in range(2)] == [b"whole\n", b""]
+    os.close(reading)
 
 
 def test_what_was_passed_on_is_stored_whatever_happens(started: Any, tmp_path: Path) -> None:

@@ -57,8 +57,8 @@ class Arrivals:
             end = self._held.find(b"\n", self._seen) + 1
             if end or len(self._held) >= limit:
                 return self._take(min(end or limit, limit))
-            if self._ended:
-                return self._take(len(self._held))
+            if self._ended:  # a signal from before the end may be heard of after it
+                return b"" if self._stopped else self._take(len(self._held))
             self._seen = len(self._held)
             if not self._is_ready(0):
                 self._before_waiting()
