@@ -696,7 +696,7 @@ class Index(Reader):
         (('a', 'b'), (), (('a', 2), ('b', 2)))
         """
         token = None if since is None else Token.read(since)
-        limit = check_integer("limit", limit, 1)
+        limit = min(check_integer("limit", limit, 1), 2**62)
         with self._readers.reading() as reader:
             if token is not None or reader.store.notes_changes:
                 return reader.clusters.changes.page(token, limit)
@@ -716,6 +716,7 @@ class Index(Reader):
         keys = check_key(key_a, "key_a"), check_key(key_b, "key_b")
         if type(keys[0]) is type(keys[1]) and keys[0] == keys[1]:
             raise ParameterError(f"key_b={quoted(key_b)} is key_a too: give the keys of two documents")
+        self._follower.catch_up(self._readers)
         with self._store.writing():
             now = clock.now_ms()
             a, b = (self._readers.own.found(key, now) for key in keys)

@@ -41,6 +41,8 @@ class IndexMachine(RuleBasedStateMachine):
     case: Case
     record_matches = True
     window: int | None = None
+    is_timed = False
+    """Whether the window is a time, after which the model has to let documents go: not every rule tells it when."""
 
     @initialize()
     def start(self) -> None:
@@ -130,7 +132,7 @@ class IndexMachine(RuleBasedStateMachine):
             report = self.index.add_many(records, if_exists="replace", only_new=only_new, commit_every=3)
         assert (report.total, report.matched) == (stored, matched)
 
-    @precondition(lambda self: self.window is None)  # in a window, keys that are there may have left when their turn comes
+    @precondition(lambda self: self.window is None and not self.is_timed)  # in a window, keys that are there may have left when their turn comes
     @rule(
         data=st.data(),
         keys=st.lists(KEYS, max_size=8, unique=True),
@@ -163,7 +165,7 @@ class IndexMachine(RuleBasedStateMachine):
         found = report.added, report.replaced, report.ignored, report.matched
         assert found == (len(given) - len(there), len(there) - kept, kept, matched)
 
-    @precondition(lambda self: self.case.codes)
+    @precondition(lambda self: self.case.codes and not self.is_timed)
     @rule(data=st.data(), keys=st.lists(KEYS, max_size=8))
     def add_codes_of_each(self, data: st.DataObject, keys: list[Any]) -> None:
         """Codes with a group and an expiry of their own."""

@@ -76,6 +76,8 @@ def stored(index: Index) -> int:
 class TimeMachine(IndexMachine):
     """An index with a window of time, its model, and a clock."""
 
+    is_timed = True
+
     watch: Watch
     duration: timedelta
 

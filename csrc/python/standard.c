@@ -582,9 +582,20 @@ static PyObject *handle_register(PyObject *this, PyObject *unused)
     return NULL;
 }
 
+/* The connection may lead to the index, in a class of the application's: without this neither would ever be freed. */
+static int handle_traverse(PyObject *this, visitproc visit, void *arg)
+{
+    handle *const self = (handle *)this;
+    Py_VISIT(Py_TYPE(this));
+    Py_VISIT(self->connection);
+    Py_VISIT(self->look);
+    return 0;
+}
+
 static void handle_dealloc(PyObject *this)
 {
     handle *const self = (handle *)this;
+    PyObject_GC_UnTrack(this);
     if (self->base != NULL)
         nd_base_release(self->base);
     Py_XDECREF(self->look);
@@ -855,6 +866,7 @@ static PyType_Slot handle_slots[] = {
     {Py_tp_doc, (void *)PyDoc_STR("Handle(connection, look, thread, timeout)\n--\n\nOf the connection into which this thread has just loaded this file.\n\n"
                                   "look() fails where it is closed; thread: the only one that may use it, 0 for any.")},
     {Py_tp_new, (void *)handle_new},
+    {Py_tp_traverse, (void *)handle_traverse},
     {Py_tp_dealloc, (void *)handle_dealloc},
     {Py_tp_methods, handle_methods},
     {Py_tp_getset, handle_properties},
@@ -862,7 +874,7 @@ static PyType_Slot handle_slots[] = {
     {0, NULL},
 };
 
-static PyType_Spec handle_spec = {"neardup_db._standard.Handle", sizeof(handle), 0, Py_TPFLAGS_DEFAULT, handle_slots};
+static PyType_Spec handle_spec = {"neardup_db._standard.Handle", sizeof(handle), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, handle_slots};
 
 /* ---- the module ------------------------------------------------------------------------------------------------------------------------ */
 

@@ -33,6 +33,7 @@ from ..errors import BusyError, ClosedError, NearDupError, ParameterError
 from ..index import Index
 from ..parameters import Measure, WindowSize, check_callable, check_integer, check_timeout, quoted
 from ..schemes.base import Scheme
+from ..store.writing.outcomes import Collector
 from ..text import TextRules
 from ..values import Key, Pair
 from .lanes import Call, End, Lane, LaneEndedError, Report, Stretch
@@ -348,9 +349,7 @@ class AsyncIndex(Methods):
         if not callable(on_outcome):
             return _called(name, args, kwargs, self._opened())
         outcomes = _Outcomes(partial(call.on_loop, self._writing), on_outcome)
-        answer = _called(name, args, {**kwargs, "on_outcome": outcomes.add}, self._opened())
-        outcomes.tell()
-        return answer
+        return _called(name, args, {**kwargs, "on_outcome": outcomes}, self._opened())
 
     async def _load(self, records: Any, **kwargs: Any) -> Any:
         """`add_many` of records that come from anywhere."""
@@ -362,7 +361,7 @@ class AsyncIndex(Methods):
         return await self._write("add_many", records, **kwargs)
 
 
-class _Outcomes:
+class _Outcomes(Collector):
     """Outcomes of a load, told to a function of the task on its loop, some at a time: a trip there takes as long as a record."""
 
     def __init__(self, on_loop: Callable[..., None], on_outcome: Callable[..., Any]) -> None:
@@ -370,7 +369,7 @@ class _Outcomes:
         self._on_outcome = on_outcome
         self._waiting: list[tuple[Any, ...]] = []
 
-    def add(self, *outcome: Any) -> None:
+    def __call__(self, *outcome: Any) -> None:
         self._waiting.append(outcome)
         if len(self._waiting) >= limits.TASK_RECORDS:
             self.tell()

@@ -93,7 +93,7 @@ def watch(index_path: Path | None, window: str | None, mark: bool, name: str, as
     if given is None and (index_path is None or is_new(index_path)):
         raise click.UsageError("A new index needs --window: a time, as 24h, or a number of records, as 1000000")
     scheme, rules = scheme_of(options), text_rules(options)
-    key = options["source_name"] or datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+    key = " ".join(filter(None, (options["source_name"], datetime.now(timezone.utc).isoformat(timespec="milliseconds"))))
     reading = read_options(options, options["key_type"])
     with contextlib.ExitStack() as stack:
         known: dict[str, Any] = {}
@@ -107,6 +107,11 @@ def watch(index_path: Path | None, window: str | None, mark: bool, name: str, as
         index = stack.enter_context(Index(index_path, scheme, text=rules, name=name, window=given, **known))
         if not index.scheme.takes_text:
             raise ParameterError("the index is one of codes: watch one of texts, or add the codes by neardup add")
+        index.delete_many([])  # refused where it follows a table
+        if index.window is None:
+            raise ParameterError(
+                "the index has no window, and would keep all that is passed on: give it one by Index.set_window() in Python"
+            )
         passing = stack.enter_context(contextlib.closing(Passing(index, mark)))
         arrivals = stack.enter_context(contextlib.closing(Arrivals(sys.stdin.fileno(), passing.end)))
         stack.enter_context(stopped_by_signals(arrivals))

@@ -27,7 +27,10 @@ async def decide(command: str, path: str, index: str, keys: tuple[Key, Key]) -> 
     options = ["--name", index, "--key-type", "int" if int in kinds else "text", "--json"]
     words = [sys.executable, "-I", "-c", _PROGRAM, command, *options, "--", path, *map(str, keys)]
     pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*words, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe)
+    try:
+        process = await asyncio.create_subprocess_exec(*words, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe)
+    except OSError as error:
+        raise NearDupError(f"{command} cannot be run ({error.strerror}): call it in Python") from error
     _, problem = await process.communicate()
     if process.returncode not in (0, 1):  # 1: it was so already
         raise NearDupError(problem.decode("utf-8", "replace").strip() or f"{command} ended with {process.returncode}")

@@ -4,6 +4,6 @@ FROM ({verified} LIMIT -1) AS v
 CROSS JOIN {index}_document AS d
 WHERE v.similarity >= :threshold
     AND d.fingerprint_id = v.fingerprint_id
-    AND +d.id >= :after_id AND +d.id < :before_id
+    AND d.id >= :after_id AND d.id < :before_id
     AND {visible}
 LIMIT 1

@@ -125,7 +125,7 @@ def _pairs_of(truth: Iterable[tuple[Key, Key]]) -> list[tuple[Key, Key]]:
 
 def _first_of(pairs: list[tuple[Key, Key]], most: int, seed: int) -> dict[Key, int]:
     """The keys of some pairs, chosen at random, with ranks below 0 that keep each pair together."""
-    chosen = random.Random(seed).sample(pairs, min(len(pairs), most // 2))
+    chosen = random.Random(seed).sample(pairs, min(len(pairs), max(1, most // 2)))
     ranks: dict[Key, int] = {}
     for number, pair in enumerate(chosen):
         for key in pair:

@@ -141,13 +141,15 @@ class Search:
         groups: int = self.db.value(self.store.sql("SELECT count(*) FROM {index}_group"))
         return self.store.table.across(groups + 1, self.documents.last_fingerprint_id())
 
-    def neighbours(self, sketch: Sketch, group_id: int, now: int, before_id: int = MAX_ID) -> list[Neighbour]:
+    def neighbours(
+        self, sketch: Sketch, group_id: int, now: int, before_id: int = MAX_ID, first_id: int = 0
+    ) -> list[Neighbour]:
         """Each verified fingerprint's newest document before `before_id`, expired or not, best first. Of a crowd only the first
         `limits.FROM_CROWD` that turn up and are visible, or, where none is, one that has expired: it connects all the same."""
         if sketch.value is None:
             return []
         parameters = self.parameters(sketch, group_id, now)
-        parameters["before_id"] = before_id
+        parameters["before_id"], parameters["first_id"] = before_id, first_id
         query = self.store.query("neighbours", self._verify(), ", 0" if self.store.crowds else "")
         found = [Neighbour._make(row[:5]) for row in self.answer(query, parameters)]
         if self.store.crowds:
@@ -158,7 +160,8 @@ class Search:
 
     def _from_crowd(self, parameters: dict[str, Any]) -> list[Neighbour]:
         """The first ones that turn up in a crowd and are visible, or else one that has expired. The rest is not looked at."""
-        query = self.store.query("neighbours_any", self._verify(), ", :crowd")
+        frame = "neighbours_since" if parameters["first_id"] > 0 else "neighbours_any"
+        query = self.store.query(frame, self._verify(), ", :crowd")
         found: list[Neighbour] = []
         expired: list[Neighbour] = []
         with closing(self.stream(query.sql, query.values(parameters))) as rows:
@@ -202,12 +205,14 @@ class Search:
             "or restore a backup"
         )
 
-    def best_of(self, neighbours: list[Neighbour], limit: int, now: int, before_id: int = MAX_ID) -> list[MatchRow]:
+    def best_of(
+        self, neighbours: list[Neighbour], limit: int, now: int, before_id: int = MAX_ID, first_id: int = 0
+    ) -> list[MatchRow]:
         """The first `limit` matches among the documents of these fingerprints, as `matches` would order them.
 
         Looks at no more documents than it needs: thousands of equal copies share one fingerprint."""
         sql = self.store.sql(
-            """SELECT key, id FROM {index}_document WHERE fingerprint_id = +? AND id < ?
+            """SELECT key, id FROM {index}_document WHERE fingerprint_id = +? AND id >= ? AND id < ?
                AND {visible} ORDER BY id LIMIT +?"""
         )
         rows: list[MatchRow] = []
@@ -219,7 +224,7 @@ class Search:
             tied = [
                 MatchRow(key, neighbour.similarity, neighbour.distance, number)
                 for neighbour in neighbours[start:end]
-                for key, number in self.db.rows(sql, (neighbour.fingerprint_id, before_id, now, limit))
+                for key, number in self.db.rows(sql, (neighbour.fingerprint_id, first_id, before_id, now, limit))
             ]
             rows += sorted(tied, key=lambda row: row.id)
             start = end

@@ -132,7 +132,7 @@ class Database:
         self.read_only = read_only
         self.name = connection.filename if owned else ""
         """Of the file, in messages."""
-        self.turn = Turn()
+        self.turn = connection.turn if isinstance(connection, StandardConnection) else Turn()
         """Of the thread that uses the connection."""
         self._attending: dict[int, list[weakref.WeakMethod[Callable[[], None]]]] = {}
         """By thread: the loads with records in hand, which are to be written before the thread uses the connection for more."""

@@ -64,7 +64,12 @@ def _ours(error: apsw.Error) -> NearDupError:
             "the transaction has read an older state than another connection has written since, so it cannot write any more: "
             "roll it back, and begin transactions that will write with BEGIN IMMEDIATE"
         )
-    if isinstance(error, (apsw.BusyError, apsw.LockedError)):
+    if isinstance(error, apsw.LockedError):
+        return BusyError(
+            f"a statement of your own on this connection is not at its end ({error}): fetch all its rows, or close its cursor, "
+            "and try again"
+        )
+    if isinstance(error, apsw.BusyError):
         return BusyError(f"another connection holds the database ({error}): try again, or give a larger timeout")
     if isinstance(error, apsw.ReadOnlyError):
         return ReadOnlyError(

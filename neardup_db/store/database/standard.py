@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 
 from ... import _standard
 from ..._standard import Handle
+from ..._turns import Turn
 from ...errors import ClosedError, ParameterError
 
 _OLDEST = (3, 38, 0)
@@ -123,6 +124,8 @@ class StandardConnection:
             )
         self._handle.register()
         self._watching: list[Ends] = []
+        self.turn = Turn()
+        """Of the thread that uses the connection, by whichever index."""
         self.execute = self._handle.execute
         """execute(sql, values=None) -> Rows"""
 

@@ -41,7 +41,8 @@ def merge(mine: StoreReader, writer: Writer, given: Any, options: IngestOptions)
                 "of one transaction: leave commit_every out"
             )
         # a reading transaction could not go on to write on the same connection; dismissed pairs come after the documents
-        in_one = shared or (other.dismisses and options.commit_every is None)
+        with other.reading():  # as the file has it now
+            in_one = shared or (other.dismisses and options.commit_every is None)
         with store.writing() if in_one else nullcontext(), others.apart() as theirs, store.db.large_cache():
             with store.reading():
                 _require_alike(store, theirs.store)
@@ -92,6 +93,9 @@ def _opened(given: Any, store: Store) -> Iterator[StoreReaders]:
     path = check_path(os.fspath(given))
     if is_empty(path):
         raise ParameterError(f"other={path!r} holds no index: give another Index, or the path of the file that holds one")
+    status = os.stat(path)
+    if (status.st_dev, status.st_ino) == _file(store.db):  # before it is opened: to close it drops the locks of another library
+        raise ParameterError("other is this index itself: give another one")
     readers = StoreReaders(open_to_read(path, store))
     try:
         yield readers

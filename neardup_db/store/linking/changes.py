@@ -95,6 +95,7 @@ class ChangeLog:
         """Tokens that were given before are none any more."""
         if self.store.notes_changes:
             self.db.execute(self.store.sql("DELETE FROM {index}_change"))
+            self.db.execute("DELETE FROM sqlite_sequence WHERE name = ?", (f"{self.store.name}_{self.TABLE}",))
             self.store.set(change_log=schema.random_number(), changes_trimmed=0)
 
     def forget(self) -> bool:
@@ -141,7 +142,7 @@ class ChangeLog:
             why = "the index was rebuilt or repaired since, which gives clusters other numbers, or its changes were forgotten"
         elif token.number < self.store.setting("changes_trimmed"):
             why = f"only the latest {limits.CHANGES_KEPT:,} changes are kept"
-        elif token.number > self.documents.last_change():
+        elif token.number > self.documents.last_change() or token.document_id >= self.documents.next_id():
             why = "the token is of a later state than the file, perhaps because a backup was restored"
         else:
             return

@@ -133,8 +133,9 @@ class Checker:
     def _counters(self) -> Iterator[str]:
         """No counter can give an id or a label a second time, which would join documents that have nothing in common."""
         yield from self._few(
-            """SELECT name || ' ' || quote(seq) FROM sqlite_sequence WHERE name IN ('{index}_document', '{index}_fingerprint')
-               AND (typeof(seq) <> 'integer' OR seq NOT BETWEEN 0 AND :last_id) LIMIT :limit""",
+            """SELECT name || ' ' || quote(seq) FROM sqlite_sequence
+               WHERE name IN ('{index}_document', '{index}_fingerprint', '{index}_change')
+                   AND (typeof(seq) <> 'integer' OR seq NOT BETWEEN 0 AND :last_id) LIMIT :limit""",
             "highest ids that are not numbers of the right size",
             last_id=candidates.MAX_ID,
         )

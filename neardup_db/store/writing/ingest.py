@@ -381,7 +381,8 @@ class Ingest:
         now = clock.now_ms()
         self.taken += len(batch)
         taken: set[Key] = set() if self.options.only_new else self.documents.taken(batch.keys)
-        if taken and self.options.if_exists == "ignore" and not batch.if_exists and self.outcomes is None:
+        may_stay = self.options.if_exists == "ignore" and not batch.if_exists
+        if taken and may_stay and self.outcomes is None and self.store.window.documents is None:
             batch, sketches = self._without_those_that_stay(batch, sketches, taken, now)
         if not taken and not self.options.only_new and len(set(batch.keys)) == len(batch):
             self._write_run(batch, sketches, range(len(batch)), now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +13,16 @@ from ...values import Key, Match, Skipped
 
 Outcome = Literal["added", "replaced", "ignored", "duplicate", "skipped"]
 OnOutcome = Callable[[Key | None, Outcome, Match | Skipped | None], Any]
+
+
+class Collector(ABC):
+    """An `on_outcome` that collects what it is told, and hands it on when `tell` is called: after each commit."""
+
+    @abstractmethod
+    def __call__(self, key: Key | None, outcome: Outcome, match: Match | Skipped | None) -> None: ...
+
+    @abstractmethod
+    def tell(self) -> None: ...
 
 
 class Outcomes:
@@ -68,3 +79,5 @@ class Outcomes:
                 self._number += 1
                 self._on_outcome(keys[place], outcomes[place], matches.get(place))
                 place += 1
+        if isinstance(self._on_outcome, Collector):
+            self._on_outcome.tell()

@@ -140,6 +140,9 @@ class Segment:
             self.db.execute_many(self.store.sql(Documents.INSERT), rows)
         if self.store.record_matches:
             hidden = {i for i, record in batch.more.items() if record.expires_at is not None and record.expires_at <= now}
+            length = self.store.window.duration_ms
+            if batch.times is not None and length is not None:
+                hidden.update(i for i, times in enumerate(batch.times) if times[0] + length <= now)
             for i, fingerprint_id in enumerate(fingerprint_ids):
                 if fingerprint_id is not None:
                     self._unconnected.append((first_id + i, fingerprint_id, i not in hidden))
@@ -192,9 +195,8 @@ class Segment:
         """The best match of a document, which is filed, among the earlier ones that were in the window then: what `Writer.add`
         answers first."""
         sketch, group_id, first_id = self._question_of(document_id)
-        found = self.search.neighbours(sketch, group_id, now, document_id)
-        neighbours = [neighbour for neighbour in found if neighbour.id >= first_id]
-        return next((row.match for row in self.search.best_of(neighbours, 1, now, document_id)), None)
+        neighbours = self.search.neighbours(sketch, group_id, now, document_id, first_id)
+        return next((row.match for row in self.search.best_of(neighbours, 1, now, document_id, first_id)), None)
 
     def _question_of(self, document_id: int) -> tuple[Sketch, int, int]:
         """Sketch and group of a document, and the first document that was in the window when it was added."""
