@@ -132,7 +132,8 @@ class IndexMachine(RuleBasedStateMachine):
             report = self.index.add_many(records, if_exists="replace", only_new=only_new, commit_every=3)
         assert (report.total, report.matched) == (stored, matched)
 
-    @precondition(lambda self: self.window is None and not self.is_timed)  # in a window, keys that are there may have left when their turn comes
+    # In a window keys that are there may have left when their turn comes.
+    @precondition(lambda self: self.window is None and not self.is_timed)
     @rule(
         data=st.data(),
         keys=st.lists(KEYS, max_size=8, unique=True),
