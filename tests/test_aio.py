@@ -520,3 +520,30 @@ def test_sql_by_run(target: Any) -> None:
             assert await index.length() == 0
 
     run(main)
+
+
+def test_outcomes_are_told_with_each_commit() -> None:
+    """What was committed before an error is told, and a source may wait for it."""
+
+    async def main() -> None:
+        told: list[Any] = []
+        heard = asyncio.Event()
+
+        def hear(key: Any, outcome: str, match: Any) -> None:
+            told.append(key)
+            heard.set()
+
+        async def waiting() -> AsyncIterator[Any]:
+            for number in range(3):
+                heard.clear()
+                yield number, f"{TEXTS['a']} {number}"
+                await heard.wait()
+
+        async with AsyncIndex(":memory:", SCHEME) as index:
+            await index.add_many(waiting(), commit_every=1, on_outcome=hear)
+            assert told == [0, 1, 2]
+            with pytest.raises(ParameterError):
+                await index.add_many([(3, "a text"), (4, "another"), (5, 5)], commit_every=2, on_outcome=hear)
+            assert told == [0, 1, 2, 3, 4] and await index.length() == 5
+
+    run(main)

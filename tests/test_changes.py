@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 from support import SETS, WORDS
 
-from neardup_db import BinaryCode, Changes, Index, MismatchError, ParameterError, ReadOnlyError, limits
+from neardup_db import BinaryCode, Changes, Index, MinHash, MismatchError, ParameterError, ReadOnlyError, limits
 from neardup_db.cli import main
 
 
@@ -377,3 +377,16 @@ def test_the_command(path: Path) -> None:
     assert run("changes", path, "--forget", "--since", token)[0] == 2
     assert (run("changes", path, "--forget")[0], run("changes", path, "--forget")[0]) == (0, 1)
     assert run("changes", path, "--since", token)[0] == 2
+
+
+def test_a_token_from_after_a_backup_is_later_than_the_file(tmp_path: Path) -> None:
+    """A token whose documents the file never had is a MismatchError, also where no number of a change tells it."""
+    with Index(tmp_path / "a.db", MinHash()) as index:
+        index.changes()
+        index.add("a", "one two three four five")
+        index.backup(tmp_path / "copy.db")
+        index.add("b", "quite another text than that one")
+        token = index.changes().token
+        assert index.changes(token, limit=2**63 - 1).added == ()
+    with Index(tmp_path / "copy.db") as copy, pytest.raises(MismatchError, match="later state"):
+        copy.changes(token)

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from functools import partial
@@ -912,3 +913,44 @@ def test_the_standard_librarys_own_module() -> None:
         assert MODULE is sqlite3 or capable_python() is None
     else:
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]
+
+
+def test_two_indexes_of_one_connection_take_turns(path: Path) -> None:
+    """Threads that use an index each, both on one connection, lose nothing."""
+    app = in_wal(path, check_same_thread=False)
+    indexes = [Index(app, BinaryCode(64, 3), name=name) for name in ("one", "two")]
+    run_threads(*(partial(_add_codes, index) for index in indexes))
+    assert [len(index) for index in indexes] == [200, 200] and all(index.check().ok for index in indexes)
+    app.close()
+
+
+def _add_codes(index: Index) -> None:
+    for number in range(200):
+        index.add_code(number, number * 0x10001)
+
+
+def test_a_connection_that_leads_to_its_index_is_freed(path: Path) -> None:
+    """An application's connection may keep the index, and both go when nobody has them any more."""
+
+    class App(MODULE.Connection):  # type: ignore[misc, name-defined]
+        """A connection with room for more."""
+
+    app = MODULE.connect(path, factory=App)
+    app.index = Index(app, MinHash())
+    gone = weakref.ref(app)
+    del app
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_merge_by_the_path_of_this_file_keeps_the_locks(path: Path) -> None:
+    """The file of the connection is told before it is opened by another library, whose closing would drop the locks."""
+    app = in_wal(path, isolation_level=None)
+    index = Index(app, MinHash())
+    app.execute("BEGIN IMMEDIATE")
+    with pytest.raises(ParameterError, match="this index itself"):
+        index.merge(path)
+    code = "import sys, sqlite3; sqlite3.connect(sys.argv[1], timeout=0).execute('BEGIN IMMEDIATE')"
+    other = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True)
+    assert "database is locked" in other.stderr
+    app.close()

@@ -619,3 +619,21 @@ def test_a_merge_into_a_window_leaves_the_last_documents() -> None:
         other.add_many((number, f"ash fir {number}") for number in range(5))
         assert index.merge(other).added == 5
         assert list(index) == [2, 3, 4] and index.check().ok
+
+
+def test_outcomes_name_documents_of_the_window() -> None:
+    """The match that a load tells is what `add` answers: never a document that had left the window."""
+    texts = [("old", "oak elm ash"), ("x", "yew lime"), ("new", "oak elm ash"), ("q", "oak elm ash fir")]
+    told: list[Any] = []
+    with Index(":memory:", SETS, text=WORDS, window=2) as index, Index(":memory:", SETS, text=WORDS, window=2) as other:
+        one_by_one = [next((match.key for match in other.add(key, text, limit=1)), None) for key, text in texts]
+        index.add_many(texts, on_outcome=lambda key, outcome, match: told.append(match and match.key))
+    assert told == one_by_one == [None, None, "old", "new"]
+
+
+def test_what_stays_is_told_by_the_window_of_its_moment() -> None:
+    """With if_exists="ignore" a key counts as there only while its document is in the window."""
+    with Index(":memory:", SETS, text=WORDS, window=2) as index:
+        index.add_many([("a", "oak"), ("b", "elm")])
+        report = index.add_many([("c", "ash"), ("d", "fir"), ("a", "yew")], if_exists="ignore")
+        assert (list(index), report.added, report.ignored) == (["d", "a"], 3, 0)
