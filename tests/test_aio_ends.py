@@ -380,6 +380,7 @@ def test_the_program_ends(end: str, path: Path) -> None:
     head = (
         "import asyncio, itertools, os, signal, sys, time, warnings\n"
         "warnings.simplefilter('ignore')\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # which a shell in the background has its programs ignore
         "from neardup_db import ClosedError, MinHash\n"
         "from neardup_db.aio import AsyncIndex\n"
         f"path, TEXT = {str(path)!r}, {TEXTS['a']!r}\n"

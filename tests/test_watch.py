@@ -19,7 +19,10 @@ import pytest
 from neardup_db import BinaryCode, Index, MinHash
 from neardup_db.cli.inputs.stream import Arrivals
 
-COMMAND = [sys.executable, "-c", "from neardup_db.cli import main; main()", "watch"]
+HEARS = "import signal; [signal.signal(one, signal.SIG_DFL) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]"
+"""What a shell in the background has its programs ignore is heard again."""
+
+COMMAND = [sys.executable, "-c", f"{HEARS}; from neardup_db.cli import main; main()", "watch"]
 FOX = "the quick brown fox jumps over the lazy dog and runs away into the dark wood"
 NEAR = FOX + " again"
 OTHER = "an entirely different sentence about databases and their transactions"
