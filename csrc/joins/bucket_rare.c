@@ -134,7 +134,8 @@ static size_t needed_with(nd_bucket_rare *rare, const nd_scheme *rule, size_t si
 static size_t prefix_of(nd_bucket_rare *rare, const nd_scheme *rule)
 {
     const size_t part = nd_share_needed(rare->size, rule->threshold), with_least = needed_with(rare, rule, rare->least);
-    const size_t needed = part > with_least ? part : with_least;
+    /* where the smallest set is too small to match this one, no number would do: those that can match ask for the part at least */
+    const size_t needed = with_least > part && with_least <= rare->size ? with_least : part;
     return needed > rare->size ? 0 : needed == 0 ? rare->size : rare->size - needed + 1;
 }
 
