@@ -568,3 +568,25 @@ def test_a_persons_word_goes_with_the_documents() -> None:
         assert [set(pair) for pair in index.dismissed()] == [{"a", "b"}]
         assert {frozenset((pair.key_a, pair.key_b)) for pair in index.pairs()} == {frozenset("ac"), frozenset("bc")}
         assert index.check().ok
+
+
+def test_a_merge_does_not_wait_for_a_transaction_on_the_other_index(tmp_path: Path) -> None:
+    """While another thread is inside a transaction of the other index, its last committed state is merged."""
+    inside, over = threading.Event(), threading.Event()
+    with Index(tmp_path / "a.db", MinHash(), timeout=0.2) as index, Index(tmp_path / "b.db", MinHash(), timeout=0.2) as other:
+        other.add("x", "one two three four five")
+
+        def hold() -> None:
+            with other.transaction():
+                other.add("y", "quite other words than those")
+                inside.set()
+                over.wait()
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        inside.wait()
+        try:
+            assert index.merge(other).added == 1 and list(index) == ["x"]
+        finally:
+            over.set()
+            thread.join()

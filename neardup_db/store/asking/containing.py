@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from .dismissed import NONE
 from .joins import DocumentPair, Joins, Member, Reading
@@ -47,5 +48,5 @@ def _containers(joins: Joins, fingerprint_id: int, question: Question, now: int)
     sketch = joins.search.stored_sketch(members[0].id, fingerprint_id)
     group_id = joins.documents.group_of(fingerprint_id)
     found = joins.search.matches(sketch, group_id, now, question)
-    dismissed = joins.dismissed.among({*(member.id for member in members), *(row.id for row in found)})
+    dismissed = joins.dismissed.among(chain((member.id for member in members), (row.id for row in found)))
     return Containers(members, found, dismissed)

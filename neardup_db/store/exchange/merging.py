@@ -41,8 +41,8 @@ def merge(mine: StoreReader, writer: Writer, given: Any, options: IngestOptions)
                 "of one transaction: leave commit_every out"
             )
         # a reading transaction could not go on to write on the same connection; dismissed pairs come after the documents
-        with other.reading():  # as the file has it now
-            in_one = shared or (other.dismisses and options.commit_every is None)
+        with others.reading() as reader:  # by whichever connection is free: a transaction there is no reason to wait
+            in_one = shared or (reader.store.dismisses and options.commit_every is None)
         with store.writing() if in_one else nullcontext(), others.apart() as theirs, store.db.large_cache():
             with store.reading():
                 _require_alike(store, theirs.store)
