@@ -10,10 +10,10 @@ from typing import Any
 import hypothesis.strategies as st
 import pytest
 from hypothesis.stateful import precondition, rule
-from support import Model, case_of_parts, keys, parts_of
+from support import Model, case_of_parts, parts_of
 from test_state_machine import EXPIRIES, GROUPS, KEYS, IndexMachine, StandardMachine, play, tuples
 
-from neardup_db import BinaryCode, DuplicateKeyError, Index, Match, MinHash, ParameterError, SimHash
+from neardup_db import BinaryCode, DuplicateKeyError, Index, Match, ParameterError
 
 PARTS = st.sampled_from([None, None, "a", "b", 1, 2])
 PAST = time.time() - 1000
