@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeGuard, get_args
 from .arrays import np
 from .clock import now_ms
 from .errors import ParameterError
-from .values import AnyGroup, Incoming, Key, Record
+from .values import AnyGroup, Incoming, Key, Part, Record
 
 IfExists = Literal["error", "replace", "ignore"]
 OnMatch = Literal["touch"]
@@ -230,6 +230,15 @@ def check_key(key: Any, name: str = "key") -> Key:
     raise ParameterError(f"{name}={quoted(key)} is of type {type(key).__name__}: give str, bytes or a 64-bit int")
 
 
+def check_part(part: Any) -> Part | None:
+    """The name of a code among those of its key: str or a signed 64-bit integer, None = none."""
+    if part is None:
+        return None
+    if not isinstance(part, (str, int, Integral)) or isinstance(part, bool):
+        raise ParameterError(f"part={quoted(part)} is of type {type(part).__name__}: give str, a 64-bit int, or None")
+    return check_key(part, "part")  # type: ignore[return-value]
+
+
 def is_plain_key(key: Any) -> bool:
     """Whether a key is certainly stored as it is; by far the most are, and this tells quickly."""
     kind = type(key)
@@ -339,14 +348,16 @@ def check_if_exists(if_exists: Any) -> IfExists:
 
 _MISSING = object()
 _FIELDS = frozenset({"key", "text", "code", "metadata", "group", "expires_at", "if_exists"})
+_FIELDS_OF_CODES = _FIELDS | {"part"}
 
 
 def check_record(record: Any, *, content: str, if_exists: IfExists, store_text: bool) -> Incoming:
     """A record of `add_many` (content="text") or of codes: (key, content), or a mapping with the names of `add`'s arguments."""
     if isinstance(record, Mapping):
-        unknown = [name for name in record if name not in _FIELDS]
+        names = _FIELDS_OF_CODES if content == "code" else _FIELDS
+        unknown = [name for name in record if name not in names]
         if unknown:
-            raise ParameterError(f"record has the unknown field {unknown[0]!r}: give {', '.join(sorted(_FIELDS))}")
+            raise ParameterError(f"record has the unknown field {unknown[0]!r}: give {', '.join(sorted(names))}")
         if content == "text" and "code" in record and "text" not in record:
             raise ParameterError(f"record has a 'code' and no 'text': give codes to add_codes(keys, codes): {quoted(record)}")
         for name in ("key", content):
@@ -362,7 +373,8 @@ def check_record(record: Any, *, content: str, if_exists: IfExists, store_text: 
         value = check_text(value)
     key, stored = check_key(fields["key"]), storable(value) if store_text and content == "text" else None
     metadata, group = check_metadata(fields.get("metadata")), check_group(fields.get("group"))
-    checked = Record(key, stored, metadata, group, check_expiry(fields.get("expires_at")))
+    part = check_part(fields.get("part"))
+    checked = Record(key, stored, metadata, group, check_expiry(fields.get("expires_at")), part=part)
     return Incoming(checked, value, check_if_exists(fields.get("if_exists", if_exists)))
 
 

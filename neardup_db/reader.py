@@ -232,7 +232,7 @@ class Reader:
             if sketch.epoch != reader.store.epoch:
                 sketch = make(reader.store)
             rows = nearest(reader.search, sketch, reader.documents.group_id(group), clock.now_ms(), n)
-            return [Match(key, similarity, distance) for key, similarity, distance, _ in rows]
+            return reader.search.made(rows)
 
     def _query(self, question: Question) -> list[Match]:
         return self._asked(_matches, question)
@@ -603,7 +603,7 @@ def _matches(reader: StoreReader, sketch: Sketch, question: Question) -> list[Ma
     rows = reader.search.match_rows(sketch, group_id, clock.now_ms(), question)
     if question.any:  # the ones found first, in the order of every answer
         rows.sort(key=lambda row: (-row[1], row[3]))
-    return [Match(key, similarity, distance) for key, similarity, distance, _ in rows]
+    return reader.search.made(rows)
 
 
 def _texts(texts: Any, column: str | None) -> Sequence[str | bytes]:

@@ -35,6 +35,11 @@ static const char *const common_sql[] = {
     [JOIN_VISIBLE] = "SELECT 1 FROM %s_document WHERE fingerprint_id = ?1 AND (expires_at IS NULL OR expires_at > ?2) LIMIT 1",
 };
 
+/* JOIN_VISIBLE where documents may have several codes. */
+static const char visible_sql[] =
+    "SELECT 1 FROM %s_document WHERE (fingerprint_id = ?1 OR id IN (SELECT document_id FROM %s_part WHERE fingerprint_id = ?1)) "
+    "AND (expires_at IS NULL OR expires_at > ?2) LIMIT 1";
+
 /* What stands under a probe, without the rows of crowds: ?1 group, ?2 low, ?3 high. */
 #define ENTRIES_OF_BUCKET "SELECT entries FROM %s_code_bucket WHERE id BETWEEN ?2 AND ?3 AND group_id = ?1"
 static const char *const range_sql[] = {
@@ -105,7 +110,8 @@ static int prepare_all(join_reader *reader, int *crowds)
     reader->expiring = expiring != 0;
     *crowds = labels != 0 && keyed && reader->mode == ND_BUCKETS_CONNECT;
     for (int i = JOIN_PAGE; i <= JOIN_VISIBLE && status == ND_OK; i++)
-        status = prepare(reader, (enum join_statement)i, common_sql[i]);
+        status = prepare(reader, (enum join_statement)i,
+            i == JOIN_VISIBLE && reader->settings->has_parts ? visible_sql : common_sql[i]);
     if (status == ND_OK)
         status = prepare(reader, JOIN_RANGE, range_sql[plan]);
     reader->seeking = keyed && reader->mode == ND_BUCKETS_FOREIGN;

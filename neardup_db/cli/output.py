@@ -16,6 +16,8 @@ from typing import Any, NoReturn, TextIO
 
 import click
 
+from ..values import Match
+
 _ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 
@@ -113,9 +115,13 @@ def shown(value: object) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: dataclasses as objects, tuples and arrays as lists, bytes as {"hex": "..."}."""
+    """A value as JSON has it: dataclasses as objects, tuples and arrays as lists, bytes as {"hex": "..."}. A match has a part
+    where its code has one."""
     if hasattr(value, "__dataclass_fields__"):
-        return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
+        values = {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
+        if isinstance(value, Match) and value.part is None:
+            del values["part"]
+        return values
     if isinstance(value, Mapping):
         return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):

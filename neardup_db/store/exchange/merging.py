@@ -46,6 +46,11 @@ def merge(mine: StoreReader, writer: Writer, given: Any, options: IngestOptions)
         with store.writing() if in_one else nullcontext(), others.apart() as theirs, store.db.large_cache():
             with store.reading():
                 _require_alike(store, theirs.store)
+                if theirs.documents.parts.are_there():
+                    raise ParameterError(
+                        "documents of the other index have several codes under a key, and merge takes one: give Document.codes "
+                        "of its get_many to add_codes of this one"
+                    )
                 with_texts = store.store_text
 
             def require(scheme: Scheme, rules: TextRules) -> None:

@@ -125,6 +125,8 @@ class Store:
     """Whether pairs of documents may be dismissed (see `asking/dismissed.py`)."""
     notes_changes: bool
     """Whether changes are noted (see `linking/changes.py`)."""
+    has_parts: bool
+    """Whether documents may have several codes (see `asking/parts.py`)."""
     generation: int
     """As in the file when the settings were read; -1 = read them again."""
     outlined: int | None
@@ -209,6 +211,7 @@ class Store:
         self.optional = schema.optional_tables(settings)
         self.dismisses = "dismissed" in self.optional
         self.notes_changes = "change" in self.optional
+        self.has_parts = "part" in self.optional
         parameters = {**scheme.settings(), **rules.settings(), "store_text": self.store_text}
         epoch = self.shared.epoch((settings.get("fingerprints"), *parameters.items()))
         self.sketch_rules = SketchRules(epoch, scheme, rules)

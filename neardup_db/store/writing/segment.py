@@ -84,6 +84,11 @@ class Batch:
         return chosen
 
     @property
+    def has_parts(self) -> bool:
+        """Whether a code is one of several of its key."""
+        return any(record.part is not None for record in self.more.values())
+
+    @property
     def is_plain(self) -> bool:
         """Whether no document has more than a key, a group, a fingerprint and times."""
         return all(record.text is None and record.metadata is None and record.expires_at is None for record in self.more.values())
