@@ -759,7 +759,7 @@ class Index(Reader):
         """
         own: apsw.Error | None = None
         try:
-            with self._store.writing():
+            with self._store.writing(is_block=True):
                 try:
                     yield self
                 except apsw.Error as error:

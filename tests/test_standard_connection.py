@@ -356,7 +356,7 @@ def test_a_commit_in_the_middle_of_a_load_is_refused(app: Any, monkeypatch: pyte
 
     with pytest.raises(NearDupError):
         index.add_many(records())
-    assert refused and "half written" in refused[0]
+    assert refused and "in the middle of its work" in refused[0]
     assert len(index) == 0 and index.check().problems == ()
     index.add("a", TEXT)
     app.execute("BEGIN")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice, pairwise
 from typing import Any, NamedTuple, TypeVar
@@ -347,16 +347,17 @@ class Documents:
         """Write a row, which gets the next id of its table; returns the id."""
         try:
             self.db.execute(sql, row)
-        except apsw.FullError:  # the disk, or the numbers for ids
-            self._last_id(table)
+        except apsw.FullError:  # the disk, or the numbers for ids; the transaction is over
+            self._last_id(table, self.db.value_after_all)
             raise
         number = self.db.connection.last_insert_rowid()
         if number > MAX_ID:
             self._last_id(table)
         return number
 
-    def _last_id(self, table: str) -> int:
-        number = self.db.value("SELECT seq FROM sqlite_sequence WHERE name = ?", (f"{self.store.name}_{table}",)) or 0
+    def _last_id(self, table: str, value: Callable[..., Any] | None = None) -> int:
+        value = value or self.db.value
+        number = value("SELECT seq FROM sqlite_sequence WHERE name = ?", (f"{self.store.name}_{table}",)) or 0
         if not isinstance(number, int) or not 0 <= number < MAX_ID:
             raise self._damaged(f"the highest id of the table of {table}s", f"it is {number!r}")
         return number

@@ -341,13 +341,13 @@ class Store:
             yield
 
     @contextmanager
-    def writing(self, *, light: bool = False) -> Iterator[None]:
-        """A transaction, with settings that belong to it; light: see `Database.writing`."""
+    def writing(self, *, light: bool = False, is_block: bool = False) -> Iterator[None]:
+        """A transaction, with settings that belong to it; light, is_block: see `Database.writing`."""
         self.db.require_open()
         with self.db.hold():  # until what was agreed inside a transaction that failed binds no more
             choices = self.shared.choices
             try:
-                with self.db.writing(light=light) as began:
+                with self.db.writing(light=light, is_block=is_block) as began:
                     self.refresh()
                     if began:
                         self._settle()

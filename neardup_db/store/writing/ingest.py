@@ -330,10 +330,7 @@ class Ingest:
             try:
                 background.__exit__(*error)
             finally:
-                try:
-                    transaction.__exit__(*error)
-                finally:
-                    self.store.db.undo.unfinished = False
+                transaction.__exit__(*error)
 
     def _flush(self) -> None:
         """Wait until all that was handed over is written, filed and connected."""

@@ -137,7 +137,6 @@ class Segment:
         first_id = self.documents.next_id()
         self._following = first_id + len(batch)
         self._added += len(batch)
-        self.db.undo.unfinished = True
         columns = batch.keys, group_ids, fingerprint_ids, tokens, batch.times
         if not batch.is_plain or not self.documents.insert_plain(first_id, *columns, now):
             records = map(batch.record, range(len(batch)))
@@ -164,7 +163,6 @@ class Segment:
             del keys  # they are many bytes, as is each copy of them
             self.store.table.file(*unfiled, joined)
         matched, unsure = self.clusters.connect_many(unconnected, unfiled, now) if unconnected else (set(), set())
-        self.db.undo.unfinished = False
         if self.store.window.documents is not None:  # what they match may have left it before they came
             unsure |= {document_id for document_id in matched if document_id > self.store.window.documents}
             matched -= unsure
