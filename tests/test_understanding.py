@@ -1,0 +1,85 @@
+"""docs/understanding/: its pictures are what its scripts draw, and its commands print what stands there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner
+
+from neardup_db.cli import main
+
+PAGES = Path(__file__).resolve().parents[1] / "docs" / "understanding"
+PICTURES = sorted(PAGES.glob("*.svg"))
+TEXTS = {page.name: page.read_text("utf-8") for page in sorted(PAGES.glob("*.md"))}
+SVG = "{http://www.w3.org/2000/svg}"
+COMMANDS = re.findall(r"```text\n\$ neardup (.*)\n((?:.*\n)*?)```", "".join(TEXTS.values()))
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("drawn")
+    subprocess.run([sys.executable, PAGES / "draw.py", folder], check=True, cwd=folder)
+    return folder
+
+
+def test_pictures_are_those_that_the_script_draws(drawn: Path) -> None:
+    """Every number in a picture is what the package computes today."""
+    now = {picture.name: picture.read_text("utf-8") for picture in drawn.iterdir()}
+    stored = {picture.name: picture.read_text("utf-8") for picture in PICTURES}
+    assert sorted(stored) == sorted(now)
+    assert [name for name in now if now[name] != stored[name]] == [], "run docs/understanding/draw.py"
+
+
+def test_every_picture_is_shown_with_a_text_in_its_place() -> None:
+    """No picture is left over, none is missing, and each has a description on its page."""
+    shown = dict((name, text) for page in TEXTS.values() for text, name in re.findall(r"!\[(.*?)\]\((\w+\.svg)\)", page))
+    assert sorted(shown) == [picture.name for picture in PICTURES]
+    assert all(len(text) > 20 for text in shown.values())
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.stem)
+def test_a_picture_stands_for_itself(picture: Path) -> None:
+    """It has a title, a background, both colour schemes and a width for small screens, and loads nothing."""
+    root = ElementTree.fromstring(picture.read_text("utf-8"))
+    assert (root.findtext(f"{SVG}title") or "").strip()
+    assert "prefers-color-scheme: dark" in (root.findtext(f"{SVG}style") or "")
+    assert root.findall(f"{SVG}rect")[0].get("class") == "paper"
+    width, height = float(root.get("width", 0)), float(root.get("height", 0))
+    assert 300 <= width <= 480 and root.get("viewBox") == f"0 0 {width:g} {height:g}"
+    names = {element.tag for element in root.iter()}
+    assert names <= {SVG + name for name in ("svg", "title", "style", "rect", "text", "path", "circle", "line", "polyline", "g")}
+    assert not re.search(r"url\(|@import|href", picture.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.stem)
+def test_nothing_is_drawn_beside_the_picture(picture: Path) -> None:
+    """Every text and every box begins and ends inside."""
+    root = ElementTree.fromstring(picture.read_text("utf-8"))
+    width, height = float(root.get("width", 0)), float(root.get("height", 0))
+    for box in root.iter(f"{SVG}rect"):
+        x, y = float(box.get("x", 0)), float(box.get("y", 0))
+        assert x >= 0 and y >= 0 and x + float(box.get("width", 0)) <= width and y + float(box.get("height", 0)) <= height
+    for group in (root, *root.iter(f"{SVG}g")):
+        moved = [float(number) for number in re.findall(r"-?[\d.]+", group.get("transform", "0 0"))]
+        for text in group.findall(f"{SVG}text"):
+            letters = len(text.text or "") * (6.4 if "small" in text.get("class", "") else 7.4)
+            x, y = float(text.get("x", 0)) + moved[0], float(text.get("y", 0)) + moved[1]
+            begin = x - letters * {"start": 0, "middle": 0.5, "end": 1}[text.get("text-anchor", "start")]
+            assert begin >= 0 and begin + letters <= width and 8 <= y <= height, text.text
+
+
+@pytest.mark.parametrize("arguments, output", COMMANDS, ids=lambda value: value[:20])
+def test_commands_print_what_is_shown(arguments: str, output: str) -> None:
+    """A command of these pages prints what stands below it."""
+    assert CliRunner().invoke(main, shlex.split(arguments)).output == output
+
+
+def test_there_are_commands() -> None:
+    """The pattern above finds what it is for."""
+    assert len(COMMANDS) == sum(page.count("$ neardup") for page in TEXTS.values()) > 0
