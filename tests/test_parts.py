@@ -129,6 +129,14 @@ def test_a_replaced_part_splits_and_joins_clusters(index: Index) -> None:
     assert index.check().ok and [cluster.keys for cluster in index.clusters()] == [("far", "x")]
 
 
+def test_a_replaced_part_leaves_the_only_document_it_matched(index: Index) -> None:
+    """The new code joins other clusters than the old one did, and brings none of that one along."""
+    index.add_codes(["p", "x", "q"], [1, 1, far(4)], part=["a", "a", None])
+    assert [cluster.keys for cluster in index.clusters()] == [("p", "x")]
+    index.add_code("x", far(4), part="a", if_exists="replace")
+    assert [cluster.keys for cluster in index.clusters()] == [("x", "q")] and index.check().ok
+
+
 def test_dismissing_concerns_keys(index: Index) -> None:
     """A dismissed pair matches by none of its codes, nor by those that come later."""
     index.add_codes(["x", "x", "y", "y"], [1, far(4), 1, far(7)], part=[0, 1, 0, 1])
