@@ -62,16 +62,16 @@ class Parts:
         """Whether any document has rows here."""
         return self.store.has_parts and self.db.value(self.store.sql("SELECT 1 FROM {index}_part LIMIT 1")) is not None
 
-    def add(self, document_id: int, part: Part | None, fingerprint_id: int) -> None:
-        """One more code of a document."""
+    def add(self, document_id: int, part: Part | None, fingerprint_id: int, number: int | None = None) -> None:
+        """One more code of a document; number: the id of the one whose place it takes."""
         if not self.store.has_parts:
             self.store.add_table(self.TABLE)
-        sql = "INSERT INTO {index}_part (document_id, part, fingerprint_id) VALUES (?, ?, ?)"
-        self.db.execute(self.store.sql(sql), (document_id, part, fingerprint_id))
+        sql = "INSERT INTO {index}_part (id, document_id, part, fingerprint_id) VALUES (?, ?, ?, ?)"
+        self.db.execute(self.store.sql(sql), (number, document_id, part, fingerprint_id))
 
-    def replace(self, number: int, fingerprint_id: int) -> None:
-        """Give a part another code."""
-        self.db.execute(self.store.sql("UPDATE {index}_part SET fingerprint_id = ? WHERE id = ?"), (fingerprint_id, number))
+    def remove(self, number: int) -> None:
+        """Forget one code."""
+        self.db.execute(self.store.sql("DELETE FROM {index}_part WHERE id = ?"), (number,))
 
     def drop(self, document_ids: Iterable[int]) -> set[int]:
         """Forget the codes of documents that go. Returns their fingerprints."""

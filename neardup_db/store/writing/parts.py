@@ -121,17 +121,24 @@ class PartWriter(Writer):
         return "added" if place.replaced is None else "replaced"
 
     def _replace(self, document: Found, codes: list[StoredPart], replaced: StoredPart, fingerprint_id: int, now: int) -> None:
-        """Give a part of a document another code, and mend the cluster that the old one held together."""
+        """Give a part of a document another code. The cluster that the old one held together is mended before the new one is there,
+        which may match documents of other clusters."""
         if fingerprint_id == replaced.fingerprint_id:
             return
         label = self.documents.label(document.id)
         seeds = {document.id, *self.clusters.edges.adjacent(document.id)}
         self.clusters.edges.drop(document.id)
-        self.documents.parts.replace(replaced.id, fingerprint_id)
-        if replaced == codes[0]:
-            self.documents.update(document.id, {"fingerprint_id": fingerprint_id})
-            if self.store.dismisses:
-                self.clusters.dismissed.follow_fingerprints()
+        self.documents.parts.remove(replaced.id)
+        others = [code.fingerprint_id for code in codes if code != replaced]
+        self._point(document, others[0] if others else None)
         self.documents.drop([], {replaced.fingerprint_id})
         if label is not None:
             self.clusters.mend(label, seeds, now)
+        self.documents.parts.add(document.id, replaced.part, fingerprint_id, replaced.id)
+        self._point(document, fingerprint_id if replaced == codes[0] else codes[0].fingerprint_id)
+
+    def _point(self, document: Found, fingerprint_id: int | None) -> None:
+        """Say which fingerprint is that of a document's first code."""
+        self.documents.update(document.id, {"fingerprint_id": fingerprint_id})
+        if self.store.dismisses:
+            self.clusters.dismissed.follow_fingerprints()
