@@ -877,6 +877,12 @@ static PyObject *handle_is_serialized(PyObject *this, void *unused)
     return require_open(self) ? PyBool_FromLong(sqlite3_db_mutex(self->base->db) != NULL) : NULL;
 }
 
+static PyObject *handle_library(PyObject *this, void *unused)
+{
+    (void)unused;
+    return PyLong_FromVoidPtr((void *)(uintptr_t)((handle *)this)->base->api);
+}
+
 static PyMethodDef handle_methods[] = {
     {"register", handle_register, METH_NOARGS, PyDoc_STR("register()\n--\n\nBefore anything else, where the connection is serialized.")},
     {"execute", handle_execute, METH_VARARGS,
@@ -897,6 +903,7 @@ static PyMethodDef handle_methods[] = {
 static PyGetSetDef handle_properties[] = {
     {"in_transaction", handle_in_transaction, NULL, NULL, NULL},
     {"filename", handle_filename, NULL, NULL, NULL},
+    {"library", handle_library, NULL, "A number that each library of SQLite in this process has for itself.", NULL},
     {"is_serialized", handle_is_serialized, NULL, "Whether threads may share the connection.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
@@ -976,6 +983,20 @@ static int clear(PyObject *module)
     return 0;
 }
 
+static PyObject *loaded_library(PyObject *module, PyObject *unused)
+{
+    const sqlite3_api_routines *const api = loaded.api;
+    (void)module, (void)unused;
+    loaded.db = NULL;
+    return PyLong_FromVoidPtr((void *)(uintptr_t)api);
+}
+
+static PyMethodDef functions[] = {
+    {"loaded_library", loaded_library, METH_NOARGS,
+     PyDoc_STR("loaded_library()\n--\n\n`Handle.library` of the connection into which this thread has just loaded this file.")},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, (void *)execute},
     {0, NULL},
@@ -986,6 +1007,7 @@ static PyModuleDef definition = {
     .m_name = "_standard",
     .m_doc = "Statements on a connection of Python's sqlite3 module.",
     .m_size = sizeof(state),
+    .m_methods = functions,
     .m_slots = slots,
     .m_traverse = traverse,
     .m_clear = clear,

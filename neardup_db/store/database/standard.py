@@ -14,6 +14,8 @@ from functools import cache, partial
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
+import apsw
+
 from ... import _standard
 from ..._standard import Handle, Hold
 from ..._turns import Turn
@@ -130,6 +132,19 @@ class StandardConnection:
     @property
     def filename(self) -> str:
         return self._handle.filename
+
+    @property
+    def library(self) -> int:
+        """A number that each library of SQLite in this process has for itself."""
+        return self._handle.library
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether its owner has closed it; waits for no other thread."""
+        try:
+            return not self._handle.is_serialized
+        except apsw.ConnectionClosedError:
+            return True
 
     def require_open(self) -> None:
         """Raise apsw.ConnectionClosedError."""

@@ -46,7 +46,7 @@ class Follower:
         with self.store.writing():
             table = found(self.store.db, wanted)
             if wanted.where is not None:
-                require_lasting(wanted.where, tuple(column.name for column in table.columns))
+                require_lasting(wanted.where, tuple(column.name for column in table.columns), table.rowid)
             self._require_possible(table)
             before, sound = self.store.following, triggers.are_there(self.store, table)
             if before == table.following and sound:
