@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeGuard, get_args
 from .arrays import np
 from .clock import now_ms
 from .errors import ParameterError
+from .system import length_of_name, reachable
 from .values import AnyGroup, Incoming, Key, Part, Record
 
 IfExists = Literal["error", "replace", "ignore"]
@@ -130,8 +131,8 @@ _INDEX_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}\Z")
 _LONGEST_SUFFIX = len("-journal")
 """Of the names that SQLite gives to the files beside a database."""
 
-_LONGEST_NAME, _LONGEST_PATH = 255, 512
-"""Bytes of a name, in a folder that is not there, and of a path that SQLite opens."""
+_LONGEST_PATH = 512
+"""Bytes of a path that SQLite opens."""
 
 
 def is_index_name(name: Any) -> TypeGuard[str]:
@@ -181,15 +182,16 @@ def check_path(given: str | bytes) -> str:
     path = os.path.realpath(path)
     if os.path.isdir(path):
         raise ParameterError(f"{path!r} is a folder: give the path of a file in it")
-    folder, name = os.path.split(os.fsencode(path))
-    longest = os.pathconf(folder, "PC_NAME_MAX") if os.path.isdir(folder) else _LONGEST_NAME
-    for what, size, most in (("name", len(name), longest), ("path", len(os.fsencode(path)), _LONGEST_PATH)):
+    for what, (size, most) in {
+        "name": length_of_name(*os.path.split(path)),
+        "path": (len(os.fsencode(path)), _LONGEST_PATH),
+    }.items():
         if size > most - _LONGEST_SUFFIX:
             raise ParameterError(
                 f"{path!r}: its {what} has {size} bytes, and with what SQLite adds to it only {most - _LONGEST_SUFFIX} are "
                 f"possible: give a shorter {what}"
             )
-    return path
+    return reachable(path)
 
 
 def check_window(window: Any) -> WindowSize | None:

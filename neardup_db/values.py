@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from enum import Enum
 from typing import Any, Final, NamedTuple
+
+from .clock import utc
 
 Key = str | bytes | int
 """What names a document: text, bytes or a signed 64-bit integer. 1 and '1' are different keys."""
@@ -217,8 +218,8 @@ def flat_rows(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
 
 def _utc(seconds: float) -> str:
     try:
-        return datetime.fromtimestamp(seconds, timezone.utc).isoformat(" ", "milliseconds")
-    except (OverflowError, ValueError, OSError):  # beyond the year 9999
+        return utc(seconds).isoformat(" ", "milliseconds")
+    except (OverflowError, ValueError):  # beyond the year 9999
         return f"{seconds:,} s"
 
 

@@ -7,6 +7,7 @@ Records and pages that a command copies to standard output are data and pass unc
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -46,6 +47,22 @@ def emit_coloured(text: str) -> None:
 def note(line: str) -> None:
     """One line of standard error, for messages that are not results."""
     click.echo(f"neardup: {harmless(line)}", err=True)
+
+
+def speak_utf8() -> None:
+    """Makes all streams but a terminal UTF-8 with line feeds, whatever the system's language. A terminal keeps its encoding: what
+    it cannot show becomes an escape. PYTHONIOENCODING decides first."""
+    if "PYTHONIOENCODING" in os.environ:
+        return
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if not isinstance(stream, io.TextIOWrapper):
+            continue
+        if stream.isatty():
+            stream.reconfigure(errors="backslashreplace")
+        elif stream is sys.stdin:
+            stream.reconfigure(encoding="utf-8", errors="replace")
+        else:
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
 def leave_stdout() -> None:
