@@ -1,4 +1,4 @@
-"""What the package says of itself: one version, a changelog that can be read by programs, papers that are cited, wheels that are whole."""
+"""What the package says of itself: one version, a changelog for programs too, papers that are cited, wheels that are whole."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import apsw
 import pytest
-from package.wheel import MODULES, ROOT, problems
+from package.wheel import MODULES, ROOT, problems, sources
 
 import neardup_db
 
@@ -40,7 +40,7 @@ def released() -> list[tuple[str, str]]:
 
 
 def test_the_changelog_keeps_its_form() -> None:
-    """Each version has a heading with its date, the latest first; what changed stands under the headings of "Keep a Changelog"."""
+    """Each version has a heading with its date, the latest first; below it are the headings of "Keep a Changelog"."""
     text = read("CHANGELOG.md")
     assert text.startswith("# Changelog\n")
     versions = re.findall(r"^## (.+)$", text, re.MULTILINE)
@@ -65,13 +65,20 @@ def cited() -> set[tuple[str, str]]:
 
 
 def test_the_papers_are_cited() -> None:
-    """Every paper that ARCHITECTURE.md and the page of the file format name is in CITATION.cff, and each of these is named somewhere."""
+    """Every paper that ARCHITECTURE.md or the page of the file format names is in CITATION.cff, and each of these is named."""
     named = r"\b([A-Z]\w+)(?:, [A-Z]\w+)*(?: and (?:[A-Z]\w+ ?)+| et al\.)? (\d{4})\b"
-    pages = [read("ARCHITECTURE.md"), read("docs/format.md")]
-    assert {(name, year) for page in pages for name, year in re.findall(named, page) if int(year) < 2020} <= cited()
-    everything = "\n".join(path.read_text("utf-8") for folder in ("csrc", "docs") for path in (ROOT / folder).rglob("*.[cm]*") if path.is_file())
-    everything = " ".join((everything + "\n".join(pages)).split())
-    assert [one for one in cited() if not re.search(rf"\b{one[0]}\b[^.;:]*\b{one[1]}\b|\b{one[0]} et al\. {one[1]}\b", everything)] == []
+    pages = " ".join((read("ARCHITECTURE.md") + read("docs/format.md")).split())
+    assert {(name, year) for name, year in re.findall(named, pages) if int(year) < 2020} <= cited()
+    code = " ".join(path.read_text("utf-8") for path in sorted((ROOT / "csrc").rglob("*.c")) if "unicode" not in path.name)
+    others = " ".join(path.read_text("utf-8") for path in sorted((ROOT / "docs").rglob("*.md")))
+    everything = " ".join(f"{pages} {code} {others}".split())
+    assert [one for one in cited() if not re.search(rf"\b{one[0]}\b[^;:]{{0,60}} {one[1]}\b", everything)] == []
+
+
+@pytest.mark.parametrize("name", ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"])
+def test_links_lead_somewhere(name: str) -> None:
+    """Every relative link of a page names a file that is there."""
+    assert [link for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", read(name)) if not (ROOT / link).exists()] == []
 
 
 def test_pythons_are_the_same_everywhere() -> None:
@@ -95,9 +102,7 @@ X86, ARM, ARM_32 = elf(2, 62), elf(2, 183), elf(1, 40)
 
 def wheel(folder: Path, tag: str, binary: bytes, more: dict[str, bytes] | None = None, less: str = "nothing") -> Path:
     """A wheel with the names of a real one."""
-    names = {str(path.relative_to(ROOT)) for path in (ROOT / "neardup_db").rglob("*.[ps][yq]*") if "__pycache__" not in path.parts}
-    names |= {f"neardup_db/migrations/{path.name}" for path in (ROOT / "migrations").glob("*.sql")}
-    contents = dict.fromkeys(names, b"") | {f"neardup_db/{name}.abi3.so": binary for name in MODULES}
+    contents = dict.fromkeys(sources(), b"") | {f"neardup_db/{name}.abi3.so": binary for name in MODULES}
     contents |= {"neardup_db/neardup.so": binary, "neardup_db-1.dist-info/METADATA": b""} | (more or {})
     path = folder / f"neardup_db-1-{tag}.whl"
     with zipfile.ZipFile(path, "w") as file:

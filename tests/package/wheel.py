@@ -40,14 +40,19 @@ def problems(path: Path) -> list[str]:
     if names != {*MODULES, "neardup"}:
         found.append(f"its binaries are {', '.join(sorted(names))}")
     found += [f"{name} has not the name of the stable ABI" for name in binaries if name.endswith(".so") and not stable(name)]
-    sources = {str(one.relative_to(ROOT)) for folder in ("neardup_db", "migrations") for one in (ROOT / folder).rglob("*.[ps][yq]*")}
-    packed = {f"neardup_db/{name}" if name.startswith("migrations/") else name for name in sources if "__pycache__" not in name}
-    return found + [f"{name} is missing" for name in sorted(packed - {*files})]
+    return found + [f"{name} is missing" for name in sorted(sources() - {*files})]
+
+
+def sources() -> set[str]:
+    """Names in a wheel of all Python and SQL of the checkout."""
+    names = {path.relative_to(ROOT).as_posix() for path in (ROOT / "neardup_db").rglob("*.[ps][yq]*")}
+    names |= {f"neardup_db/migrations/{path.name}" for path in (ROOT / "migrations").glob("*.sql")}
+    return {name for name in names if "__pycache__" not in name}
 
 
 def stable(name: str) -> bool:
     """Whether a binary of Linux or macOS says in its name that it has the stable ABI, or is no module of Python."""
-    return name.endswith(".abi3.so") or name.endswith("/neardup.so")
+    return name.endswith((".abi3.so", "/neardup.so"))
 
 
 def belongs(name: str, binaries: list[str]) -> bool:
