@@ -33,7 +33,7 @@ def transaction() -> Picture:
         parts += [line(right, top, right, bottom, kind), words(right + 10, middle - 2, "a crash here:")]
         parts.append(words(right + 10, middle + 16, told, kind="strong"))
     text = (
-        "Document, fingerprint, rows, matches, labels and the application's own rows are written between BEGIN and COMMIT. A crash "
-        "before the end of COMMIT leaves nothing of it, a crash after it leaves all."
+        "Document, fingerprint, rows, matches, labels and the application's own rows are written between BEGIN and COMMIT. A "
+        "crash before the end of COMMIT leaves nothing of it, a crash after it leaves all."
     )
     return Picture("transaction", text, parts, commit + 66, NARROW)
