@@ -121,8 +121,8 @@ class PartWriter(Writer):
         return "added" if place.replaced is None else "replaced"
 
     def _replace(self, document: Found, codes: list[StoredPart], replaced: StoredPart, fingerprint_id: int, now: int) -> None:
-        """Give a part of a document another code. The cluster that the old one held together is mended before the new one is there,
-        which may match documents of other clusters."""
+        """Give a part of a document another code. The cluster that the old one held together is mended before the new one is
+        there, which may match documents of other clusters."""
         if fingerprint_id == replaced.fingerprint_id:
             return
         label = self.documents.label(document.id)
