@@ -444,12 +444,13 @@ class Documents:
         together = _together(keys)
         if together is None:
             return False
-        own = ", ".join(f"neardup_number(:{name}, k.rowid)" for name in ("added", "seen", "often", "ends"))
+        leave = times is not None and self.store.window.duration_ms is not None
+        own = ", ".join(f"neardup_number(:{name}, k.rowid)" for name in ("added", "seen", "often", *(["ends"] if leave else [])))
         sql = f"""INSERT OR FAIL INTO {{index}}_document
                      (id, key, group_id, fingerprint_id, token_count, added_at, last_seen, times_seen, expires_at)
                  SELECT :first_id + k.rowid, k.value, neardup_number(:group_ids, k.rowid),
                      neardup_number(:fingerprint_ids, k.rowid), neardup_number(:token_counts, k.rowid),
-                     {":now, :now, 1, :expires_at" if times is None else own}
+                     {":now, :now, 1, :expires_at" if times is None else own if leave else f"{own}, NULL"}
                  FROM {{carray}}(:keys) AS k"""
         parameters = {
             "first_id": first_id - 1,
@@ -462,8 +463,9 @@ class Documents:
         }
         if times is not None:
             added, seen, often = zip(*times, strict=True)
-            ends = [self.store.window.expiry(None, one) for one in added]
-            parameters |= {"added": numbers(added), "seen": numbers(seen), "often": numbers(often), "ends": numbers(ends)}
+            parameters |= {"added": numbers(added), "seen": numbers(seen), "often": numbers(often)}
+            if leave:
+                parameters["ends"] = numbers([self.store.window.expiry(None, one) for one in added])
         self.db.execute(self.store.sql(sql), parameters)
         return True
 
