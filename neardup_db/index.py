@@ -811,11 +811,11 @@ class Index(Reader):
             report = checker.pages()
         if not report.ok:  # nothing can be read or mended with certainty
             return report
-        with self._store.reading():
+        with self._alone(), self._store.losses_tolerated(), self._store.reading():
             report = checker.run()
         if report.ok or not repair:
             return report
-        with self._store.writing():
+        with self._alone(), self._store.losses_tolerated(), self._store.writing():
             mender = Repair(self._store, self._readers.own.clusters)
             done = self._follower.repair_triggers() + mender.indexes()
             found, lost = mender.run(clock.now_ms(), checker.damaged())
@@ -827,7 +827,7 @@ class Index(Reader):
     def compact(self) -> int:
         """Give unused space of the file back (VACUUM); returns the bytes by which the file shrank.
 
-        The names of groups in which no document is left go as well."""
+        Names of groups in which no document is left, and that are there still, go as well."""
         with self._alone("compact") as db:
             with self._store.writing():
                 self._readers.own.documents.drop_unused_groups()

@@ -310,6 +310,10 @@ def _depth(text: str) -> int:
     return deepest
 
 
+LATEST_MS = 10**17
+"""Milliseconds after 1970, and before, within which all times are."""
+
+
 def check_moment(moment: Any, name: str, or_else: str = "") -> int | None:
     """A time in milliseconds: from an aware datetime or Unix seconds."""
     if moment is None:
@@ -319,7 +323,7 @@ def check_moment(moment: Any, name: str, or_else: str = "") -> int | None:
             raise ParameterError(f"{name}={moment!r} has no time zone: give an aware datetime, or Unix seconds")
         return round(moment.timestamp() * 1000)
     if isinstance(moment, (int, float)) and not isinstance(moment, bool):
-        if not -1e14 < moment < 1e14:
+        if not abs(moment * 1000) < LATEST_MS:
             raise ParameterError(f"{name}={moment!r} is out of range: give Unix seconds")
         return round(moment * 1000)
     kind = type(moment).__name__

@@ -515,7 +515,7 @@ class Methods:
     async def compact(self) -> int:
         """Give unused space of the file back (VACUUM); returns the bytes by which the file shrank.
 
-        The names of groups in which no document is left go as well.
+        Names of groups in which no document is left, and that are there still, go as well.
         """
         answer: int = await self._write("compact")
         return answer

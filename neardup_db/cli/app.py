@@ -41,6 +41,7 @@ COMMANDS = {
     "tune": ("tune", "Find which text rules and which threshold suit the texts of IN."),
     "curve": ("plot", "Show which share of similar pairs is found."),
     "check": ("change", "Check that INDEX is in order."),
+    "window": ("window", "Print for how long documents stay in INDEX, or change it."),
     "expire": ("change", "Remove expired documents."),
     "rebuild": ("change", "Rebuild the tables of INDEX."),
     "backup": ("upkeep", "Write a copy of INDEX to FILE, while others may write to INDEX."),

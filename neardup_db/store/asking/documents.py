@@ -85,6 +85,8 @@ class Documents:
         self.store = store
         self.db = store.db
         self.parts = Parts(store)
+        self._emptied: set[int] = set()
+        """Numbers of groups that may have no document."""
 
     # ---- reading -----------------------------------------------------------------------------------------------------
 
@@ -209,7 +211,28 @@ class Documents:
         if number is None and create:
             self.db.execute(self.store.sql("INSERT INTO {index}_group (name) VALUES (?)"), (group,))
             number = self.db.connection.last_insert_rowid()
+            self._emptied.add(number - 1)
         return NEVER_SEEN if number is None else number
+
+    def drop_groups(self, group_ids: Iterable[int] = ()) -> None:
+        """Remove the names of those of these groups, and of some looked at before, that have no document.
+
+        The highest number stays, so that none is used again: a listing that goes on in pieces remembers it. Only empty texts have
+        no fingerprint to be found by; where there are too many to look at, the names stay until `drop_unused_groups`."""
+        self._emptied.update(group_ids)
+        if not self._emptied or not self._has_value_index():
+            return
+        sql = """DELETE FROM {index}_group WHERE id = ?1 AND id < (SELECT max(id) FROM {index}_group)
+                 AND NOT EXISTS (SELECT 1 FROM {index}_fingerprint WHERE group_id = +?1)
+                 AND NOT EXISTS (SELECT 1 FROM (SELECT group_id, row_number() OVER () AS place FROM {index}_document
+                     WHERE fingerprint_id IS NULL LIMIT ?2) WHERE group_id = ?1 OR place = ?2)"""
+        emptied, self._emptied = self._emptied, set()
+        self.db.execute_many(self.store.sql(sql), [(number, limits.EMPTY_TEXTS) for number in sorted(emptied)])
+
+    def _has_value_index(self) -> bool:
+        """Whether there is the index over the hashes of values, which begins with groups: a large load sets it aside."""
+        sql = "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?"
+        return self.db.value(sql, (f"{self.store.name}_fingerprint_value",)) is not None
 
     def drop_unused_groups(self) -> None:
         """Remove the names of groups that have no document. Looks at every document."""
@@ -303,8 +326,7 @@ class Documents:
     def drop_value_index(self) -> str | None:
         """Drop the index over the hashes of values; returns the SQL that makes it again, None where it cannot be dropped now."""
         name = f"{self.store.name}_fingerprint_value"
-        there = "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?"
-        if not self.db.owned or self.db.value(there, (name,)) is None:
+        if not self.db.owned or not self._has_value_index():
             return None
         try:
             self.db.execute(f"DROP INDEX {name}")

@@ -240,7 +240,8 @@ _NOT_IN_CONDITIONS = frozenset(";?:@$#")
 
 @lru_cache(64)
 def condition_columns(where: str, columns: tuple[str, ...], rowid: str | None) -> tuple[str, ...]:
-    """The columns that a condition reads; rowid: the one that is the rowid, which alone makes it a name to be used. ParameterError for what is no condition on a row alone; nothing of it runs.
+    """The columns that a condition reads. ParameterError for what is no condition on a row alone; nothing of it runs. rowid: the
+    column that is the rowid; without one there is no such name.
 
     SQLite itself judges, by an empty table with columns of these names: it takes for the condition of an index only what follows
     from the row, with functions of its own. Two pairs of brackets around the text, of different kinds, show that it is one

@@ -246,7 +246,9 @@ def _open_in(db: Database, choices: Choices, name: str, *, attach: bool) -> Stor
     elif outdated:
         raise FormatError(f"index {name!r} has an older schema version: open it once without read_only, to migrate it")
     with store.reading():  # with the tables that it has now: it may have been rebuilt meanwhile
-        definitions.require_tables(db, store.name, store.scheme.table, store.optional)
+        lasting = tuple(part for part in store.optional if part not in schema.RENEWABLE)
+        definitions.require_tables(db, store.name, store.scheme.table, lasting)
+    store.is_opened()
     return store
 
 

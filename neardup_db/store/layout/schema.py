@@ -77,6 +77,9 @@ def _apply_steps(db: Database, name: str, part: str, after: int, newest: int | N
 OPTIONAL = ("dismissed", "change", "part")
 """Tables that an index gets when they are first wanted; the setting `table.NAME` is 1 from then on."""
 
+RENEWABLE = ("dismissed", "change")
+"""Those of OPTIONAL that `check(repair=True)` makes again, empty, where they are missing: no document is lost with them."""
+
 PENDING = "pending"
 """The table of an index that follows another table. It may be missing: whoever drops it loses no document."""
 

@@ -165,13 +165,15 @@ class Clusters:
         were."""
         neighbours: dict[int, set[int]] = defaultdict(set)
         torn: set[int] = set()
+        group_ids: set[int] = set()
         removed = 0
-        sql = self.store.sql("SELECT id, fingerprint_id, cluster_id FROM {index}_document WHERE id = ?")
+        sql = self.store.sql("SELECT id, fingerprint_id, cluster_id, group_id FROM {index}_document WHERE id = ?")
         for start in range(0, len(document_ids), self.documents.filed_at_once):
             part = document_ids[start : start + self.documents.filed_at_once]
             rows = self.db.rows_of_many(sql, [(document_id,) for document_id in part])
             for row in rows:
-                document_id, _, label = self.documents.require_numbers(row)
+                document_id, _, label, group_id = self.documents.require_numbers(row)
+                group_ids.add(group_id)
                 if label is not None:
                     neighbours[label].update(self.edges.adjacent(document_id))
                     self.edges.drop(document_id)
@@ -186,6 +188,7 @@ class Clusters:
             self.mend(label, seeds - gone, now)
         if torn:
             self.crowds.settle(torn)
+        self.documents.drop_groups(group_ids - {0})
         return removed
 
     def mend(self, label: int, seeds: set[int], now: int) -> None:

@@ -220,9 +220,11 @@ class Checker:
             "changes of documents that are not there, or that are there and noted as removed",
         )
         yield from self._few(
-            """SELECT name || ' ' || quote(value) FROM {index}_setting
-               WHERE name IN ('change_log', 'changes_trimmed') AND typeof(value) <> 'integer' LIMIT :limit""",
-            "settings of the log of changes that are no numbers",
+            """WITH wanted(name, least, most) AS (VALUES ('change_log', 1, 9223372036854775807), ('changes_trimmed', 0,
+                   (SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = '{index}_change')))
+               SELECT w.name || ' ' || quote(s.value) FROM wanted AS w LEFT JOIN {index}_setting AS s ON s.name = w.name
+               WHERE typeof(s.value) <> 'integer' OR s.value NOT BETWEEN w.least AND w.most LIMIT :limit""",
+            "settings of the log of changes that are missing or no such numbers",
         )
 
     def _window(self) -> Iterator[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from ..layout import candidates, definitions
+from ..layout import candidates, definitions, schema
 from ..layout.state import Store
 from ..linking.clusters import Clusters
 from ..writing.window import require_window
@@ -47,7 +47,8 @@ class Repair:
 
     def indexes(self) -> list[str]:
         """Make SQLite's indexes and the views again. Every other step relies on them. Returns messages of what was done."""
-        done = [f"{name} made again" for name in self._restored()]
+        renewed = {f"{self.store.name}_{part}" for part in schema.RENEWABLE}
+        done = [f"{name} made again{', empty' * (name in renewed)}" for name in self._restored()]
         if any(message != "ok" for (message,) in self.db.rows("PRAGMA integrity_check(1)")):
             for table in ("document", "fingerprint", "match", "group", *self.store.optional):
                 self.db.execute(self.store.sql(f"REINDEX {{index}}_{table}"))

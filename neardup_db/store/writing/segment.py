@@ -178,6 +178,7 @@ class Segment:
     def end(self) -> None:
         """Let others write from now on, after `flush`; later documents are another segment."""
         self._known.end()
+        self.documents.drop_groups()
         self._known = KnownValues(self.documents)
         self._following = None
 

@@ -10,6 +10,7 @@ from ... import limits
 from ...arrays import np
 from ...located import fitting
 from ...native import Values
+from ...parameters import LATEST_MS
 from ...values import Key, Record, Times
 from ..asking.documents import Documents
 from ..database.errors import damaged
@@ -123,9 +124,8 @@ class Stored:
         for (name, kinds), column in zip(_COLUMNS.items(), columns, strict=True):
             if not kinds.issuperset(map(type, column)):
                 return f"its {name} is none"
-        _, _, counts, *times, texts, _, names, _, values, hashes, fingerprint_ids, group_ids, are_json, _ = columns
-        if not all(-_FARTHEST <= min(column) <= max(column) <= _FARTHEST for column in times):
-            return "its times are beyond all that a clock says"
+        _, _, counts, added, seen, often, texts, _, names, expiries, values, hashes, *others = columns
+        fingerprint_ids, group_ids, are_json, _ = others
         present = [value for value in values if value is not None]
         known = [number for number in hashes if number is not None]
         if len(present) + fingerprint_ids.count(None) < len(values) or len(known) != len(present):
@@ -141,11 +141,14 @@ class Stored:
             return "its group has no name"
         if min(filter(None, counts), default=0) < 0:
             return "its number of tokens is below 0"
+        if min(often, default=1) < 1:
+            return "its number of times is below 1"
+        for name, times in (("time of adding", added), ("time when it was last seen", seen), ("expiry", expiries)):
+            known = [time for time in times if time is not None]
+            if min(known, default=0) < -LATEST_MS or max(known, default=0) > LATEST_MS:
+                return f"its {name} is out of range"
         return None if all(are_json) else "its metadata is no JSON"
 
-
-_FARTHEST = 2**62
-"""The length of a window can be added to any time up to this one, in milliseconds."""
 
 _NAME: set[type] = {str, bytes, int}
 _NUMBER: set[type] = {int}
