@@ -68,7 +68,7 @@ def copied(tmp_path: Path) -> Any:
 
 
 def test_there_are_files_of_every_version() -> None:
-    """Each version in the changelog has a file for each scheme and each feature, each schema version one a scheme; none is large."""
+    """Each version in the changelog has a file for each scheme and feature, each schema version one a scheme; none is large."""
     folders = {f"schema-{version}" for version in range(1, SCHEMA_VERSION + 1)}
     assert {path.name for path in DATA.iterdir()} == {*folders, *VERSIONS}
     for folder in DATA.iterdir():
