@@ -29,7 +29,7 @@ python -m build -q --sdist --no-isolation --outdir "$work/dist" "$root"
 CC="$work/cc" AR="$work/ar" CFLAGS="-isystem $work/headers" offline pip wheel -q --no-index --no-build-isolation --no-deps \
     -Csetup-args=-Dpython.allow_limited_api=true -w "$work/built" "$work"/dist/*.tar.gz
 
-auditwheel -q repair --strip --plat manylinux_2_17_x86_64 -w "$work/dist" "$work"/built/*.whl
+auditwheel repair --strip --plat manylinux_2_17_x86_64 -w "$work/dist" "$work"/built/*.whl
 abi3audit --strict --summary "$work"/dist/*.whl
 check-wheel-contents "$work"/dist/*.whl
 twine check --strict "$work"/dist/*
