@@ -8,6 +8,7 @@ from typing import Any
 import griffe
 
 EXAMPLE = re.compile(r"^>>> .*?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
+PAGE = re.compile(r"docs/reference/(\w+)\.md")
 ERROR = re.compile(r"(?<![`\w.\[])([A-Z]\w+(?:Error|Warning))(?![`\w])")
 
 
@@ -18,7 +19,8 @@ def markdown(text: str, names: list[str], errors: set[str]) -> str:
         if paragraph.startswith(">>> "):
             parts.append(f"```pycon\n{paragraph}\n```")
         else:
-            parts.append(listed(ERROR.sub(lambda found: linked(found[1], errors), paragraph), names))
+            linked_pages = PAGE.sub(r"[\1](../\1.md)", paragraph)
+            parts.append(listed(ERROR.sub(lambda found: linked(found[1], errors), linked_pages), names))
     return "\n\n".join(parts)
 
 
@@ -31,7 +33,7 @@ def listed(paragraph: str, names: list[str]) -> str:
     """A paragraph whose sentences "name: what it is." stand as a list."""
     if not names:
         return paragraph
-    head, *rest = re.split(rf"(?:^|(?<=[.;)])\s+|\n)({'|'.join(map(re.escape, names))}): ", paragraph)
+    head, *rest = re.split(rf"(?:^|(?<=[.;)])\s+|\n)({'|'.join(map(re.escape, names))}):\s+", paragraph)
     if not rest:
         return paragraph
     items = [f"- `{name}`: " + " ".join(what.split()) for name, what in zip(rest[::2], rest[1::2], strict=True)]
