@@ -108,6 +108,26 @@ def test_there_are_pairs_from_all_tenths() -> None:
     assert [pair[0] for pair in PAIRS] == ["0.90", "0.80", "0.70", "0.60"]
 
 
+MEASURED = re.findall(r"\[result\]\(([^)]+)\)[^|#]*?:\n\n((?:\|.*\n)+)", TEXTS["comparison.md"])
+"""A file of results, and the table below the sentence that names it."""
+
+
+@pytest.mark.parametrize("file, table", MEASURED, ids=[Path(file).stem for file, _ in MEASURED])
+def test_tables_have_the_figures_of_their_results(file: str, table: str) -> None:
+    """Every figure of a measured table is in the file that the page names for it, rounded."""
+    numbers = re.compile(r"(?<![\w.])(?:\d{1,3}(?:,\d{3})+|\d*)(?:\.\d+|(?<=\d))(?![\w.]*\d)")
+    known = [float(number.replace(",", "")) for number in numbers.findall((PAGES / file).read_text("utf-8"))]
+    for row in table.splitlines()[2:]:
+        for figure in numbers.findall(row.split("|", 2)[2]):
+            value, digits = float(figure.replace(",", "")), len(figure.partition(".")[2])
+            assert any(abs(value - number) <= 0.5000001 / 10**digits for number in known), (row, figure)
+
+
+def test_there_are_measured_tables() -> None:
+    """The pattern above finds them."""
+    assert len(MEASURED) == 3
+
+
 def test_there_are_commands() -> None:
     """The pattern above finds what it is for."""
     assert len(COMMANDS) == sum(page.count("$ neardup") for page in TEXTS.values()) > 0

@@ -225,7 +225,7 @@ def _bits_apart(scheme: BitSampling, texts: dict[str, str], pair: Measured) -> i
 
 def simhash_code() -> Picture:
     """Twelve bits of a code from the hashes of five shingles."""
-    text, shown, left, wide = "the ferry to the northern islands was", 12, 156, 20
+    text, shown, left, wide = "the ferry to the northern islands was", 12, 148, 21.5
     rows_of_bits = [[hashed >> 63 - bit & 1 for bit in range(shown)] for hashed in shingle_hashes(text).tolist()]
     parts = []
     for row, (shingle, bits) in enumerate(zip(shingles(text), rows_of_bits, strict=True)):
