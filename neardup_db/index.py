@@ -83,8 +83,8 @@ class Index(Reader):
     """A near-duplicate index in one SQLite database.
 
     target: a path, `":memory:"`, or an open connection of apsw, sqlite3 or pysqlite3, whose transactions stay the caller's (see
-    docs/reference/applications.md). A missing or empty file is created when `scheme` is given; afterwards the file knows its parameters,
-    and those given again are compared with it.
+    docs/reference/applications.md). A missing or empty file is created when `scheme` is given; afterwards the file knows its
+    parameters, and those given again are compared with it.
     text: the TextRules, `TextRules()` unless given; for texts of fewer than about 50 words `TextRules.chars(shingle=3)`. name:
     several indexes, and tables of your own, may share a database. store_text: keep the texts in the file (default False).
     record_matches: look for matches on every add, record them and keep clusters (default True). checksums: True makes a file

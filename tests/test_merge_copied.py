@@ -197,7 +197,7 @@ def test_only_a_window_of_time_that_a_clock_can_reach(tmp_path: Path) -> None:
         other.connection.execute("UPDATE neardup_document SET added_at = ?", (2**63 - 1,))
         for options in ({}, {"window": timedelta(days=1)}):
             with Index(":memory:", MinHash(), **options) as index:
-                with pytest.raises(CorruptIndexError, match=r"document 1 \('a'\).*its times are beyond"):
+                with pytest.raises(CorruptIndexError, match=r"document 1 \('a'\).*its time of adding is out of range"):
                     index.merge(other)
                 assert len(index) == 0
 
