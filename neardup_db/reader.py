@@ -485,9 +485,9 @@ class Reader:
         """Write the visible documents with their fingerprints to a new Parquet file, in the order of insertion; returns how many.
 
         Columns: key, group (where there are groups), value, token_count, buckets, digest; docs/reference/spark.md says what they
-        hold. Keys have to be of one type. Metadata, expiry and texts stay behind. `import_fingerprints` and `neardup_db.spark` read the
-        file. One state of the index is written, while others may write. Needs pyarrow (the extra "arrow"). Raises ParameterError
-        where the file exists.
+        hold. Keys have to be of one type. Metadata, expiry and texts stay behind. `import_fingerprints` and `neardup_db.spark`
+        read the file. One state of the index is written, while others may write. Needs pyarrow (the extra "arrow"). Raises
+        ParameterError where the file exists.
         """
         with self._readers.reading() as reader:
             return export(reader.store, reader.documents, os.fspath(path), clock.now_ms())
