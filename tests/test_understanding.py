@@ -12,12 +12,20 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner
 
+from neardup_db import TextRules
 from neardup_db.cli import main
+from neardup_db.demo import documents
+from neardup_db.show.difference import differences
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "understanding"
 PICTURES = sorted(PAGES.glob("*.svg"))
 TEXTS = {page.name: page.read_text("utf-8") for page in sorted(PAGES.glob("*.md"))}
 SVG = "{http://www.w3.org/2000/svg}"
+PAIRS = re.findall(
+    r"\*\*(.+)\*\*: (\d+) places in (\d+)\swords, one in (\d+)\.[^`]*`(.+?)`\sand\s`(.+?)`\)\.\n\n((?:> .*\n)+)",
+    TEXTS["thresholds.md"],
+)
+"""Similarity, places that differ, words, their quotient, two keys, and how the texts begin."""
 COMMANDS = re.findall(r"```text\n\$ neardup (.*)\n((?:.*\n)*?)```", "".join(TEXTS.values()))
 
 
@@ -68,7 +76,7 @@ def test_nothing_is_drawn_beside_the_picture(picture: Path) -> None:
     for group in (root, *root.iter(f"{SVG}g")):
         moved = [float(number) for number in re.findall(r"-?[\d.]+", group.get("transform", "0 0"))]
         for text in group.findall(f"{SVG}text"):
-            letters = len(text.text or "") * (6.4 if "small" in text.get("class", "") else 7.4)
+            letters = len(text.text or "") * (6.4 if "small" in text.get("class", "") else 8.0)
             x, y = float(text.get("x", 0)) + moved[0], float(text.get("y", 0)) + moved[1]
             begin = x - letters * {"start": 0, "middle": 0.5, "end": 1}[text.get("text-anchor", "start")]
             assert begin >= 0 and begin + letters <= width and 8 <= y <= height, text.text
@@ -78,6 +86,46 @@ def test_nothing_is_drawn_beside_the_picture(picture: Path) -> None:
 def test_commands_print_what_is_shown(arguments: str, output: str) -> None:
     """A command of these pages prints what stands below it."""
     assert CliRunner().invoke(main, shlex.split(arguments)).output == output
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair[0])
+def test_pairs_are_those_of_the_sample(pair: tuple[str, ...]) -> None:
+    """Similarity, counts and differences of each pair that is shown are those of its texts."""
+    similarity, places, number, quotient, key_a, key_b, quoted = pair
+    texts = dict(documents())
+    set_a, set_b = (set(TextRules().shingles(texts[key])) for key in (key_a, key_b))
+    assert f"{len(set_a & set_b) / len(set_a | set_b):.2f}" == similarity
+    parts = differences(texts[key_a], texts[key_b], words=True).parts
+    sides = [(part.kind, part.a.strip(), part.b.strip()) for part in parts]
+    marked = [a if kind == "equal" else f"[{a or '–'} / **{b or '–'}**]" for kind, a, b in sides]
+    assert " ".join(marked).startswith(re.sub(r"\s*> ", " ", quoted).strip().removesuffix(" …"))
+    assert sum(kind != "equal" for kind, _, _ in sides) == int(places)
+    assert len(texts[key_a].split()) == int(number) and round(int(number) / int(places)) == int(quotient)
+
+
+def test_there_are_pairs_from_all_tenths() -> None:
+    """The pattern above finds the pairs that are shown."""
+    assert [pair[0] for pair in PAIRS] == ["0.90", "0.80", "0.70", "0.60"]
+
+
+MEASURED = re.findall(r"\[result\]\(([^)]+)\)[^|#]*?:\n\n((?:\|.*\n)+)", TEXTS["comparison.md"])
+"""A file of results, and the table below the sentence that names it."""
+
+
+@pytest.mark.parametrize("file, table", MEASURED, ids=[Path(file).stem for file, _ in MEASURED])
+def test_tables_have_the_figures_of_their_results(file: str, table: str) -> None:
+    """Every figure of a measured table is in the file that the page names for it, rounded."""
+    numbers = re.compile(r"(?<![\w.])(?:\d{1,3}(?:,\d{3})+|\d*)(?:\.\d+|(?<=\d))(?![\w.]*\d)")
+    known = [float(number.replace(",", "")) for number in numbers.findall((PAGES / file).read_text("utf-8"))]
+    for row in table.splitlines()[2:]:
+        for figure in numbers.findall(row.split("|", 2)[2]):
+            value, digits = float(figure.replace(",", "")), len(figure.partition(".")[2])
+            assert any(abs(value - number) <= 0.5000001 / 10**digits for number in known), (row, figure)
+
+
+def test_there_are_measured_tables() -> None:
+    """The pattern above finds them."""
+    assert len(MEASURED) == 3
 
 
 def test_there_are_commands() -> None:

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import draw_clusters
 import draw_finding
+import draw_promises
 import draw_schemes
 import draw_thresholds
 
 
 def main(folder: Path) -> None:
-    for module in (draw_finding, draw_schemes, draw_thresholds, draw_clusters):
+    for module in (draw_finding, draw_schemes, draw_thresholds, draw_clusters, draw_promises):
         for picture in module.pictures():
             (folder / f"{picture.name}.svg").write_text(picture.file(), encoding="utf-8", newline="\n")
 

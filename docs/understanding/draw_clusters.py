@@ -22,15 +22,15 @@ def cluster() -> Picture:
     texts = dict(documents())
     with Index(":memory:", MinHash(threshold=0.8, exact=True)) as index:
         index.add_many(texts.items())
-        largest = index.clusters()[0]
+        keys = [str(key) for key in index.clusters()[0].keys]
     known = {frozenset((pair.key_a, pair.key_b)): pair.jaccard for pair in measured()}
     middle_x, middle_y, far = NARROW / 2, 158.0, 108.0
     places = {}
-    for place, key in enumerate(largest.keys):
-        angle = 2 * math.pi * place / len(largest) - math.pi / 2
+    for place, key in enumerate(keys):
+        angle = 2 * math.pi * place / len(keys) - math.pi / 2
         places[key] = (middle_x + far * 1.15 * math.cos(angle), middle_y + far * math.sin(angle))
     parts, below = [], []
-    for a, b in combinations(largest.keys, 2):
+    for a, b in combinations(keys, 2):
         similarity = known.get(frozenset((a, b)), 0.0)
         parts.append(line(*places[a], *places[b], "found" if similarity >= 0.8 else "lost"))
         x, y = ((places[a][side] + places[b][side]) / 2 for side in (0, 1))
@@ -38,11 +38,11 @@ def cluster() -> Picture:
         parts.append(words(x, y + 4, f"{similarity:.3f}", "middle", "small"))
         below.append(similarity < 0.8)
     for place, (key, (x, y)) in enumerate(places.items()):
-        name = str(key).rpartition("(")[2].rstrip(")")
+        name = key.rpartition("(")[2].rstrip(")")
         parts += [box(x - 46, y - 14, 92, 28, "card", 14), words(x, y + 5, name, "middle", "" if place else "strong")]
     y = middle_y + far + 44
     text = (
-        f"The translations of {largest.representative} in one cluster: {len(below) - sum(below)} pairs match, {sum(below)} do "
+        f"The translations of {keys[0]} in one cluster: {len(below) - sum(below)} pairs match, {sum(below)} do "
         "not, all are connected."
     )
     parts += meaning(y)

@@ -80,7 +80,7 @@ def exact() -> Picture:
     for _, colour, extra, chance in ways:
         places = [0.6 + 0.4 * step / 400 for step in range(401)]
         parts.append(scale.line([(place, chance(place)) for place in places], colour, extra))
-    parts.append(legend((way[:3] for way in ways), right=222, down=78))
+    parts.append(legend((way[:3] for way in ways), right=210, down=78))
     text = (
         "Share of pairs returned at threshold 0.8: a step with exact=True, a slope on both sides of it with MinHash() and "
         "BottomK, and with BitSampling much below it too."
@@ -175,7 +175,7 @@ def one_bit() -> Picture:
         most = int(np.argmax(chance))
         parts.append(scale.line(list(enumerate(chance.tolist())), colour, extra))
         parts.append(words(scale.x(most), scale.y(float(chance[most])) - 5, f"{similarity:g}", "middle"))
-    parts.append(scale.upright(scheme.max_distance, f"max_distance {scheme.max_distance}"))
+    parts.append(scale.upright(scheme.max_distance, f"{scheme.max_distance} bits"))
     text = (
         f"Distribution of the distance at Jaccard similarities 0.9, 0.8, 0.6 and 0.2; 99 % of the pairs at 0.8 differ in "
         f"{scheme.max_distance} bits at most."
@@ -225,7 +225,7 @@ def _bits_apart(scheme: BitSampling, texts: dict[str, str], pair: Measured) -> i
 
 def simhash_code() -> Picture:
     """Twelve bits of a code from the hashes of five shingles."""
-    text, shown, left, wide = "the ferry to the northern islands was", 12, 156, 20
+    text, shown, left, wide = "the ferry to the northern islands was", 12, 148, 21.5
     rows_of_bits = [[hashed >> 63 - bit & 1 for bit in range(shown)] for hashed in shingle_hashes(text).tolist()]
     parts = []
     for row, (shingle, bits) in enumerate(zip(shingles(text), rows_of_bits, strict=True)):

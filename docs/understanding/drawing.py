@@ -21,6 +21,7 @@ MARGIN = 12
 STYLE = f"""
 svg {{ color: #1b1f24; }}
 text {{ fill: currentColor; font: 14px system-ui, sans-serif; }}
+.chart text {{ font-size: 15px; }}
 .mono {{ font: 13px ui-monospace, monospace; }}
 .small {{ font-size: 12px; }}
 .strong {{ font-weight: 600; }}
@@ -51,8 +52,9 @@ class Picture:
     def file(self) -> str:
         """The content of the file."""
         size = f'width="{self.width:g}" height="{self.height:g}" viewBox="0 0 {self.width:g} {self.height:g}"'
+        kind = ' class="chart"' if self.width == WIDTH else ""
         lines = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img"{kind}>',
             f"<title>{escape(self.text)}</title>",
             f"<style>{STYLE}</style>",
             f'<rect class="paper" width="{self.width:g}" height="{self.height:g}" rx="6"/>',
