@@ -101,7 +101,7 @@ class Reader:
         """Variables and the working folder of the shell are those that the block before left."""
         keep = f"declare -p | grep -v '^declare -[a-zA-Z-]*r' > {shlex.quote(str(self.state))}"
         script = f"source {shlex.quote(str(self.state))} 2>/dev/null\nset -eu\n{text}\nset +eu\n{keep}"
-        done = subprocess.run(["bash", "-c", script], cwd=self.folder, env=self.env, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(["bash", "-c", script], cwd=self.folder, env=self.env, capture_output=True, text=True, timeout=1800)
         where = f"{self.page.name}, line {block.line}"
         assert done.returncode == 0, f"{where}: exit code {done.returncode}\n{text}\n{done.stdout}{done.stderr}"
         if block.shown is not None:

@@ -14,11 +14,11 @@ from neardup_db import Index, MinHash
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FOLLOWED = {ROOT / "docs" / "tutorial.md", *(ROOT / "docs" / "how-to").glob("*.md")}
-LINKED = [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "benchmarks" / "README.md"]
+LINKED = sorted({*PAGES, *ROOT.glob("*.md"), *(ROOT / "benchmarks").rglob("*.md")})
 
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-HOSTS = {"arrow.apache.org", "datasette.io", "narwhals-dev.github.io"}
+HOSTS = {"arrow.apache.org", "datasette.io", "keepachangelog.com", "narwhals-dev.github.io", "semver.org"}
 """Whom the pages send their readers to."""
 
 

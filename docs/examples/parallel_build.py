@@ -3,8 +3,8 @@
     python parallel_build.py posts.db posts-0.jsonl posts-1.jsonl posts-2.jsonl posts-3.jsonl
 
 Each line has "id" and "text". The index is that of one process that adds file after file, and it appears whole. This pays where
-reading and fingerprinting a text takes long, as with a tokenizer in Python (docs/merging.md has figures). Without arguments the
-script shows itself on the bundled sample.
+reading and fingerprinting a text takes long, as with a tokenizer in Python (figures: docs/how-to/merging.md). Without arguments
+the script shows itself on the bundled sample.
 """
 
 from __future__ import annotations

@@ -33,11 +33,21 @@ def listed(paragraph: str, names: list[str]) -> str:
     """A paragraph whose sentences "name: what it is." stand as a list."""
     if not names:
         return paragraph
-    head, *rest = re.split(rf"(?:^|(?<=[.;)])\s+|\n)({'|'.join(map(re.escape, names))}):\s+", paragraph)
+    name = f"(?:{'|'.join(map(re.escape, names))})"
+    head, *rest = re.split(rf"(?:^|(?<=[.;)])\s+|\n)({name}(?:, {name})*):\s+", paragraph)
     if not rest:
         return paragraph
-    items = [f"- `{name}`: " + " ".join(what.split()) for name, what in zip(rest[::2], rest[1::2], strict=True)]
+    described = zip(rest[::2], rest[1::2], strict=True)
+    items = [f"- `{given.replace(', ', '`, `')}`: {' '.join(what.split())}" for given, what in described]
     return "\n\n".join([head.strip(), "\n".join(items)]).strip()
+
+
+def show_defaults(function: griffe.Function) -> None:
+    """Defaults that are constants of the module, private ones, by their value."""
+    for parameter in function.parameters:
+        constant = function.module.members.get(str(parameter.default))
+        if str(parameter.default).startswith("_") and constant is not None and constant.is_attribute:
+            parameter.default = constant.value
 
 
 class Docstrings(griffe.Extension):
@@ -51,6 +61,8 @@ class Docstrings(griffe.Extension):
         for member in thing.members.values():
             if not member.is_alias:
                 self._rewrite(member, errors)
+        if thing.is_function:
+            show_defaults(thing)
         if thing.docstring is None:
             return
         names: list[str] = []
