@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -392,28 +391,6 @@ def test_a_damaged_code_of_several_is_lost_alone(path: Path) -> None:
 class PartMachine(IndexMachine):
     """Documents with one code and with several."""
 
-    def put_code(self, key: Any, part: Any, code: bytes, group: Any, expires_at: Any) -> None:
-        """What a code that was added, or took the place of another one, does to the model."""
-        entry = self.model.entries.get(key)
-        if entry is None or (part is None and not isinstance(entry.content, tuple)):
-            self.model.put(key, code if part is None else ((part, code),), group, expires_at)
-        else:
-            content = tuple({**parts_of(entry.content), part: code}.items())
-            expiry = entry.expires_at if expires_at is None else expires_at
-            prepared = self.case.prepare(content)
-            self.model.entries[key] = replace(entry, content=content, prepared=prepared, expires_at=expiry)
-
-    def fate(self, key: Any, part: Any, group: Any, if_exists: str) -> Any:
-        """What becomes of a code: an error, or the report's word."""
-        entry = self.model.entries.get(key)
-        if entry is None:
-            return "added"
-        there = part in parts_of(entry.content)
-        if there and if_exists != "replace":
-            return DuplicateKeyError if if_exists == "error" else "ignored"
-        whole = part is None and not isinstance(entry.content, tuple)
-        return ParameterError if not whole and entry.group != group else "replaced" if there else "added"
-
     def same(self, found: list[Match], content: Any, expected: list[tuple[Any, ...]]) -> None:
         """The matches are those expected, and each names a code that is as near as it says."""
         assert tuples(found) == expected
@@ -427,7 +404,7 @@ class PartMachine(IndexMachine):
         if_exists=st.sampled_from(["error", "replace", "ignore"]),
     )  # fmt: skip
     def add(self, data: st.DataObject, key: Any, part: Any, group: Any, expires_at: Any, if_exists: str) -> None:
-        code, fate = self.content(data), self.fate(key, part, group, if_exists)
+        code, fate = self.content(data), self.model.fate(key, part, group, if_exists)
         more = {"part": part, "group": group, "expires_at": expires_at, "if_exists": if_exists}
         if isinstance(fate, type):
             with pytest.raises(fate):
@@ -437,7 +414,7 @@ class PartMachine(IndexMachine):
         else:
             expected = self.model.matches(code, group, without=key)[:10] if self.record_matches else []
             self.same(self.index.add_code(key, code, **more), code, expected)
-            self.put_code(key, part, code, group, expires_at)
+            self.model.put_code(key, part, code, group, expires_at)
 
     @rule(data=st.data(), key=KEYS, part=PARTS)
     def add_to_its_group(self, data: st.DataObject, key: Any, part: Any) -> None:
@@ -446,7 +423,7 @@ class PartMachine(IndexMachine):
             code, group = self.content(data), self.model.entries[key].group
             expected = self.model.matches(code, group, without=key)[:10] if self.record_matches else []
             self.same(self.index.add_code(key, code, part=part, group=group, if_exists="replace"), code, expected)
-            self.put_code(key, part, code, group, None)
+            self.model.put_code(key, part, code, group, None)
 
     @rule(data=st.data(), key=KEYS, group=GROUPS)
     def add_invisible(self, data: st.DataObject, key: Any, group: Any) -> None:
@@ -460,7 +437,7 @@ class PartMachine(IndexMachine):
     @rule(data=st.data(), key=KEYS, part=PARTS, group=GROUPS, replace=st.booleans())
     def add_if_new(self, data: st.DataObject, key: Any, part: Any, group: Any, replace: bool) -> None:
         code, if_exists = self.content(data), "replace" if replace else "error"
-        fate = self.fate(key, part, group, if_exists)
+        fate = self.model.fate(key, part, group, if_exists)
         if isinstance(fate, type):
             with pytest.raises(fate):
                 self.index.add_code_if_new(key, code, part=part, group=group, if_exists=if_exists)
@@ -468,7 +445,7 @@ class PartMachine(IndexMachine):
         expected = self.model.matches(code, group, without=key)[:10]
         self.same(self.index.add_code_if_new(key, code, part=part, group=group, if_exists=if_exists), code, expected)
         if not expected:
-            self.put_code(key, part, code, group, None)
+            self.model.put_code(key, part, code, group, None)
 
     @rule(data=st.data(), rows=st.lists(st.tuples(KEYS, PARTS, GROUPS), max_size=8), commit_every=st.sampled_from([None, 1, 3]))
     def add_many(self, data: st.DataObject, rows: list[Any], commit_every: int | None) -> None:
@@ -476,13 +453,13 @@ class PartMachine(IndexMachine):
         codes = [self.content(data) for _ in rows]
         expected: list[tuple[Any, Any, Any]] = []
         for (key, part, group), code in zip(rows, codes, strict=True):
-            fate = self.fate(key, part, group, "replace")
+            fate = self.model.fate(key, part, group, "replace")
             found = self.model.matches(code, group, without=key) if self.record_matches else []
             if isinstance(fate, type):
                 expected.append((key, "skipped", None))
                 continue
             expected.append((key, fate, found[0] if found else None))
-            self.put_code(key, part, code, group, None)
+            self.model.put_code(key, part, code, group, None)
         told: list[tuple[Any, Any, Any]] = []
         report = self.index.add_codes(
             [row[0] for row in rows], codes, part=[row[1] for row in rows], group=[row[2] for row in rows], if_exists="replace",
