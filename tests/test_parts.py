@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +16,14 @@ import apsw
 import hypothesis.strategies as st
 import pytest
 from hypothesis.stateful import precondition, rule
+from standard import connect
 from support import Model, case_of_parts, parts_of
+from test_cli import good, run
 from test_state_machine import EXPIRIES, GROUPS, KEYS, IndexMachine, StandardMachine, play, tuples
 
 from neardup_db import BinaryCode, DuplicateKeyError, Index, Match, MinHash, ParameterError, SimHash, load
+from neardup_db.aio import AsyncIndex
+from neardup_db.datasette.foreign import ForeignDatabase, load_functions, open_reader
 from neardup_db.tables import columns
 
 PARTS = st.sampled_from([None, None, "a", "b", 1, 2])
@@ -316,6 +324,74 @@ def test_columns_have_parts_where_there_are_any(index: Index) -> None:
     index.add_code("x", far(5), part="a")
     assert columns(index.query_codes([1, far(5)]))["part"] == [None, "a"]
     assert "codes" not in columns([index.get("x")])
+
+
+def test_commands_show_parts(path: Path, tmp_path: Path) -> None:
+    """`neardup query` names the part of a match; `get` and `export` give all codes of a document that has several."""
+    with Index(path) as index:
+        index.add_code("z", 1)
+    plain = {"similarity": 1.0, "distance": 0}
+    expected = [{"key": "x", **plain, "part": "a"}, {"key": "z", **plain}]
+    assert json.loads(good("query", path, "0000000000000001", "--json")) == {"matches": expected}
+    assert good("query", path, "0000000000000001").splitlines() == ["1.0000     0 bits  x  part a", "1.0000     0 bits  z"]
+    codes = [{"part": "a", "code": f"{1:016x}"}, {"part": "b", "code": f"{far(5):016x}"}]
+    document = json.loads(good("get", path, "x"))
+    assert (document["code"], document["codes"]) == (codes[0]["code"], codes)
+    run("export", path, "-o", tmp_path / "out.jsonl")
+    exported = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert exported[0] == document and "codes" not in exported[2] and exported[2]["code"] == f"{1:016x}"
+
+
+def test_pages_measure_by_the_nearest_codes(path: Path) -> None:
+    """A cluster's page, on a connection of Python's sqlite3 module, gives the similarity that `explain_match` gives."""
+    connection = connect(path)
+    assert load_functions(connection) is None
+    reader = open_reader(ForeignDatabase(connection), "neardup")
+    with Index(path) as index:
+        found = index.explain_match("x", "y")
+        assert reader.similarities(1, [2]) == {2: (found.similarity, found.distance)} == {2: (1 - 1 / 64, 1)}
+        assert reader.query_code(far(5)) == index.query_code(far(5))
+        assert reader.get("x").codes == index.get("x").codes
+    connection.close()
+
+
+def test_coroutines_take_parts(path: Path) -> None:
+    """The methods of AsyncIndex have the same argument."""
+
+    async def work() -> list[Match]:
+        async with AsyncIndex(path) as index:
+            await index.add_codes(["w", "w"], [far(2), far(3)], part=[1, 2])
+            return await index.query_code(far(3))
+
+    assert asyncio.run(work()) == [Match("w", 1.0, 0, 2)]
+
+
+def test_a_process_that_is_killed_leaves_whole_documents(tmp_path: Path) -> None:
+    """Whenever a writer of parts dies, each document has what its transactions brought, and every invariant holds."""
+    path = tmp_path / "codes.db"
+    program = (
+        "import sys\nfrom neardup_db import BinaryCode, Index\n"
+        "index = Index(sys.argv[1], BinaryCode(bits=64, max_distance=3))\nn = 0\n"
+        "while True:\n"
+        "    n += 1\n"
+        "    with index.transaction():\n"
+        "        for part in range(3): index.add_code(f'k{n % 50}', (n * 0x9E3779B97F4A7C15 + part * 0x632BE59BD9B4E019) % 2**64,"
+        " part=part, if_exists='replace')\n"
+        "    print(n, flush=True)\n"
+    )
+    for kills in range(4):
+        writer = subprocess.Popen([sys.executable, "-I", "-c", program, path], stdout=subprocess.PIPE)
+        assert writer.stdout is not None
+        for _ in range(20 + 30 * kills):
+            writer.stdout.readline()
+        writer.kill()
+        writer.communicate()
+        with Index(path) as index:
+            assert index.check().ok
+            for key in index:
+                numbers = [int.from_bytes(code, "big") for code in index.get(key).codes.values()]
+                steps = [(number - numbers[0]) % 2**64 for number in numbers]
+                assert steps == [part * 0x632BE59BD9B4E019 % 2**64 for part in range(3)]
 
 
 # ---- check and repair ----------------------------------------------------------------------------------------------------------
