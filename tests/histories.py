@@ -1004,7 +1004,7 @@ class Maker:
             "inside": inside,
             "reports": reports,
             "if_exists": rng.choice(["replace", "replace", "ignore"] if sure else ["error", "replace", "replace", "ignore"]),
-            "on_error": rng.choice(["raise", "raise", "skip"]),
+            "on_error": rng.choice(["skip"] if sure and has_parts(self.plan) else ["raise", "raise", "skip"]),
             "only_new": rng.random() < 0.25 and not has_parts(self.plan),
             "commit_every": rng.choice([None, None, 1, 2, 4]),
             "arrays": self.codes and not sure and records != [] and records[0][2:4] == (None, None) and rng.random() < 0.5,
