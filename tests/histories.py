@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import apsw
 import numpy as np
-from support import ONE_ROW, Case, Model, case_of
+from support import ONE_ROW, Case, Model, case_of, case_of_parts, parts_of
 
 from neardup_db import (
     BinaryCode,
@@ -33,6 +33,7 @@ from neardup_db import (
     KeyNotFoundError,
     MinHash,
     MismatchError,
+    ParameterError,
     SimHash,
     TextRules,
     limits,
@@ -68,6 +69,7 @@ _SCHEMES: dict[str, list[Any]] = {
     "binarycode-256-blocks": [BinaryCode(256, 12), BinaryCode(256, 5)],
     "binarycode-256-chunks": [BinaryCode(256, 31), BinaryCode(256, 5)],
     "binarycode-256-scan": [BinaryCode(256, 90), BinaryCode(256, 12)],
+    "binarycode-64-parts": [BinaryCode(64, 3), BinaryCode(64, 5)],
 }
 
 
@@ -76,11 +78,16 @@ def configurations(plan: str) -> list[Case]:
     """What a rebuild may lead to: the plan itself, another threshold with the same values; from stored texts also other text
     rules and another scheme."""
     schemes = _SCHEMES[plan]
-    found = [case_of(scheme) for scheme in schemes]
+    found = [(case_of_parts if has_parts(plan) else case_of)(scheme) for scheme in schemes]
     if not found[0].codes:
         other = "bottomk" if plan.startswith("minhash") else "minhash"
         found += [case_of(schemes[0], _LETTERS), case_of(_SCHEMES[other][0])]
     return found
+
+
+def has_parts(plan: str) -> bool:
+    """Whether documents have several codes."""
+    return plan.endswith("-parts")
 
 
 PLANS = tuple(_SCHEMES)
@@ -184,7 +191,7 @@ class Player:
     def __init__(self, history: History, path: Path, counts: Counts) -> None:
         self.history, self.path, self.counts = history, path, counts
         self.cases = configurations(history.plan)
-        self.codes = self.cases[0].codes
+        self.codes, self.parts = self.cases[0].codes, has_parts(history.plan)
         self.committed = State(self.cases[0])
         self.open: dict[int, State] = {}
         self.pinned: dict[int, State] = {}
@@ -303,7 +310,12 @@ class Player:
         self.same("in", key in self.indexes[who], key in model.entries)
         if key in model.entries:
             one = model.entries[key]
-            self.do_query(who, one.content, one.group)
+            for content in self.contents(one):
+                self.do_query(who, content, one.group)
+
+    def contents(self, entry: Any) -> list[Any]:
+        """What can be asked for to find a document."""
+        return [*parts_of(entry.content).values()] if self.parts else [entry.content]
 
     def do_compare(self, who: int, part: str = "all") -> None:
         """Everything, or one part of it."""
@@ -318,7 +330,8 @@ class Player:
             self.same("len", len(index), len(model.entries))
         if part in ("all", "queries"):
             many: dict[Any, dict[Any, Any]] = {}
-            for content, group in dict.fromkeys((one.content, one.group) for one in state.entries.values()):
+            asked = ((content, one.group) for one in state.entries.values() for content in self.contents(one))
+            for content, group in dict.fromkeys(asked):
                 expected = model.matches(content, group)
                 self.same("query", _tuples(self.ask(who)(content, group=group)), expected)
                 self.same("query limit", _tuples(self.ask(who)(content, group=group, limit=1)), expected[:1])
@@ -351,10 +364,15 @@ class Player:
 
     # ---- single documents --------------------------------------------------------------------------------------------
 
-    def _put(self, state: State, record: Any, if_exists: str, only_new: bool) -> tuple[str, list[Any]]:
-        """What becomes of one record, and its matches among the earlier ones; KeyError where the key is there."""
+    def _put(
+        self, state: State, record: Any, if_exists: str, only_new: bool, part: Any = None, whole: bool = False
+    ) -> tuple[str, list[Any]]:
+        """What becomes of one record, and its matches among the earlier ones; KeyError where the key is there, or a further code
+        is of another group. whole: it is all of its document."""
         key, content, group, expires_at = record
         model = state.visible(CLOCK.now)
+        if self.parts and not whole:
+            return self._put_code(state, model, record, if_exists, only_new, part)
         there = key in model.entries
         if there and if_exists == "error":
             raise KeyError(key)
@@ -366,34 +384,64 @@ class Player:
         state.put(key, content, group, expires_at)
         return "replaced" if there else "added", found
 
-    def do_add(self, who: int, key: Any, content: Any, group: Any, expires: int | None, if_exists: str) -> None:
+    def _put_code(
+        self, state: State, model: Model, record: Any, if_exists: str, only_new: bool, part: Any
+    ) -> tuple[str, list[Any]]:
+        key, content, group, expires_at = record
+        fate = model.fate(key, part, group, if_exists)
+        if isinstance(fate, type):
+            raise KeyError(key)
+        if fate == "ignored":
+            return fate, []
+        found = model.matches(content, group, without=key) if self.history.record_matches or only_new else []
+        if only_new and found:
+            return "matched", found
+        if key not in model.entries:
+            state.entries.pop(key, None)
+        state.put_code(key, part, content, group, expires_at)
+        return fate, found
+
+    def do_add(
+        self, who: int, key: Any, content: Any, group: Any, expires: int | None, if_exists: str, part: Any = None
+    ) -> None:
         """`add` or `add_code`."""
-        self._add_one(who, key, content, group, expires, if_exists, False, None)
+        self._add_one(who, key, content, group, expires, if_exists, False, None, part)
 
     def do_add_if_new(
-        self, who: int, key: Any, content: Any, group: Any, expires: int | None, if_exists: str, touch: bool
+        self, who: int, key: Any, content: Any, group: Any, expires: int | None, if_exists: str, touch: bool, part: Any = None
     ) -> None:
-        """`add_if_new`."""
-        if not self.codes:
-            self._add_one(who, key, content, group, expires, if_exists, True, "touch" if touch else None)
+        """`add_if_new`, or `add_code_if_new`."""
+        if not self.codes or self.parts:
+            self._add_one(who, key, content, group, expires, if_exists, True, "touch" if touch else None, part)
 
     def _add_one(
-        self, who: int, key: Any, content: Any, group: Any, expires: int | None, if_exists: str, only_new: bool, touch: str | None
+        self,
+        who: int,
+        key: Any,
+        content: Any,
+        group: Any,
+        expires: int | None,
+        if_exists: str,
+        only_new: bool,
+        touch: str | None,
+        part: Any = None,
     ) -> None:
         if not self.may_write(who):
             return
         index, state = self.indexes[who], self.view(who)
         more = {"group": group, "expires_at": self.when(expires), "if_exists": if_exists}
         try:
-            outcome, expected = self._put(state, (key, content, group, self.moment(expires)), if_exists, only_new)
+            outcome, expected = self._put(state, (key, content, group, self.moment(expires)), if_exists, only_new, part)
         except KeyError:
             outcome, expected = "error", []
         try:
+            if part is not None:
+                more["part"] = part
             if only_new:
-                found = index.add_if_new(key, content, on_match=touch, **more)
+                found = (index.add_code_if_new if self.codes else index.add_if_new)(key, content, on_match=touch, **more)
             else:
                 found = (index.add_code if self.codes else index.add)(key, content, **more)
-        except DuplicateKeyError:
+        except (DuplicateKeyError, ParameterError):
             self.same("add", "error", outcome)
         else:
             self._same_answer(_tuples(found), expected if outcome != "error" else "error", state.case)
@@ -523,7 +571,8 @@ class Player:
                 record = key, content, group, None if expires is None else times[expires]
                 state = self.view(who)
                 try:
-                    outcome, found = self._put(state, record, own or if_exists, only_new)
+                    how = (if_exists, only_new, own) if self.parts else (own or if_exists, only_new)
+                    outcome, found = self._put(state, record, *how)
                 except KeyError:
                     failed = on_error == "raise"
                     counts["skipped"] += not failed
@@ -562,7 +611,7 @@ class Player:
         self.loading = who if inside or reports else outer
         try:
             report = self._load(index, given(), times, arrays, progress=progress if reports else None, **more)
-        except DuplicateKeyError:
+        except (DuplicateKeyError, ParameterError):
             raised = True
         finally:
             self.loading = outer
@@ -596,24 +645,35 @@ class Player:
             whole = list(given)
             bits = self.cases[0].scheme.bits // 8
             codes = np.frombuffer(b"".join(one[1] for one in whole), np.uint8).reshape(-1, bits)
+            if self.parts:
+                more["part"] = [one[4] for one in whole]
             return index.add_codes([one[0] for one in whole], codes, **more)
         held: list[Any] = []
+        parts: list[Any] = []
         records = iter(given)
         first = next(records, None)
         if first is None:
             return index.add_codes([], [], **more)
 
         def keys() -> Iterator[Any]:
-            held.append(first[1])
+            held.append(first)
             yield first[0]
             for record in records:
-                held.append(record[1])
+                held.append(record)
                 yield record[0]
 
         def codes_of() -> Iterator[Any]:
             while held:
-                yield held.pop()
+                record = held.pop()
+                parts.append(record[4])
+                yield record[1]
 
+        def parts_of_codes() -> Iterator[Any]:
+            while parts:
+                yield parts.pop()
+
+        if self.parts:
+            more["part"] = parts_of_codes()
         return index.add_codes(keys(), codes_of(), group=first[2], expires_at=at(first[3]), **more)
 
     def do_merge(self, who: int, records: list[Any], if_exists: str, commit_every: int | None) -> None:
@@ -635,7 +695,7 @@ class Player:
                 if commit_every is not None and taken % commit_every == 0:
                     complete = state.copy()
                 try:
-                    outcome, found = self._put(state, (key, one.content, one.group, one.expires_at), if_exists, False)
+                    outcome, found = self._put(state, (key, one.content, one.group, one.expires_at), if_exists, False, whole=True)
                 except KeyError:
                     with suppress(DuplicateKeyError):
                         index.merge(other, if_exists=if_exists, commit_every=commit_every)
@@ -781,6 +841,9 @@ _SHARES = (None, 1.0, 0.8, 3 / 4, 2 / 3, 0.5, 1 / 3, 0.001)
 _MOVES = (500, 1000, 2000, 6000, -500, -1500, -3000, -60_000)
 
 
+_PARTS = [None, None, "p", "q", 1]
+
+
 class Maker:
     """Draws a history. without: kinds of operations, and the words "past" (expiry) and "back" (the clock), that are left out."""
 
@@ -910,7 +973,8 @@ class Maker:
         return {"key": self.rng.choice(self.keys), "content": content, "group": self.rng.choice(self.groups), "expires": expires}
 
     def _add(self, *_: Any) -> dict[str, Any]:
-        return {**self._record(), "if_exists": self.rng.choice(["error", "replace", "replace", "ignore"])}
+        made = {**self._record(), "if_exists": self.rng.choice(["error", "replace", "replace", "ignore"])}
+        return made | {"part": self.rng.choice(_PARTS)} if has_parts(self.plan) else made
 
     def _add_if_new(self, *_: Any) -> dict[str, Any]:
         return {**self._add(), "touch": self.rng.random() < 0.5}
@@ -923,6 +987,8 @@ class Maker:
         nested = "inside" not in self.without and rng.random() < 0.35
         if self.codes:
             records = [(one[0], one[1], records[0][2], records[0][3], None) for one in records]
+            if has_parts(self.plan):
+                records = [(*one[:4], rng.choice(_PARTS)) for one in records]
         elif rng.random() < 0.3:
             records = [(*one[:4], rng.choice([None, "replace", "ignore"])) for one in records]
         inside = {}
@@ -938,8 +1004,8 @@ class Maker:
             "inside": inside,
             "reports": reports,
             "if_exists": rng.choice(["replace", "replace", "ignore"] if sure else ["error", "replace", "replace", "ignore"]),
-            "on_error": rng.choice(["raise", "raise", "skip"]),
-            "only_new": rng.random() < 0.25,
+            "on_error": rng.choice(["skip"] if sure and has_parts(self.plan) else ["raise", "raise", "skip"]),
+            "only_new": rng.random() < 0.25 and not has_parts(self.plan),
             "commit_every": rng.choice([None, None, 1, 2, 4]),
             "arrays": self.codes and not sure and records != [] and records[0][2:4] == (None, None) and rng.random() < 0.5,
         }

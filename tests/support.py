@@ -6,13 +6,13 @@ import functools
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from neardup_db import BinaryCode, BitSampling, BottomK, MinHash, SimHash, TextRules
+from neardup_db import BinaryCode, BitSampling, BottomK, DuplicateKeyError, MinHash, ParameterError, SimHash, TextRules
 from neardup_db.compute import shingles
 
 Verdict = tuple[float, "int | None"]
@@ -216,6 +216,27 @@ class Model:
         self.counter += 1
         self.entries[key] = Entry(self.counter, content, self.case.prepare(content), group, expires_at)
         self.let_leave()
+
+    def fate(self, key: Any, part: Any, group: Any, if_exists: str) -> Any:
+        """What becomes of a code that is one of several: an error, or the word of a report."""
+        entry = self.entries.get(key)
+        if entry is None:
+            return "added"
+        there = part in parts_of(entry.content)
+        if there and if_exists != "replace":
+            return DuplicateKeyError if if_exists == "error" else "ignored"
+        whole = part is None and not isinstance(entry.content, tuple)
+        return ParameterError if not whole and entry.group != group else "replaced" if there else "added"
+
+    def put_code(self, key: Any, part: Any, code: Any, group: Any = None, expires_at: float | None = None) -> None:
+        """Store a code that is one of several; only the first one of a key makes it the newest document."""
+        entry = self.entries.get(key)
+        if entry is None or (part is None and not isinstance(entry.content, tuple)):
+            self.put(key, code if part is None else ((part, code),), group, expires_at)
+        else:
+            content = tuple({**parts_of(entry.content), part: code}.items())
+            expiry = entry.expires_at if expires_at is None else expires_at
+            self.entries[key] = replace(entry, content=content, prepared=self.case.prepare(content), expires_at=expiry)
 
     def skip(self) -> None:
         """What was stored as the newest document is there no more, or nobody sees it."""

@@ -151,8 +151,11 @@ def test_search_by_code(tmp_path: Path) -> None:
     path = tmp_path / "articles.db"
     with Index(path, BinaryCode(bits=64, max_distance=5)) as index:
         index.add_code("cat", 0x9F172786E71F1E00)
+        index.add_code("cat", 2**64 - 1, part="<turned>")
     found = get(path, f"{PAGE}/search", sent={"text": "9f17 2786 e71f 1e03"})
-    assert "similarity 0.9688, distance 2" in found.text
+    assert "similarity 0.9688, distance 2" in found.text and "part " not in found.text
+    turned = get(path, f"{PAGE}/search", sent={"text": "ff" * 8})
+    assert "1 near-duplicate," in turned.text and "part &lt;turned&gt;" in turned.text
     wrong = get(path, f"{PAGE}/search", sent={"text": "xyz!"})
     assert wrong.status_code == 400
     assert "give an even number of hex digits" in wrong.text

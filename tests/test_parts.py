@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +16,14 @@ import apsw
 import hypothesis.strategies as st
 import pytest
 from hypothesis.stateful import precondition, rule
+from standard import connect
 from support import Model, case_of_parts, parts_of
+from test_cli import good, run
 from test_state_machine import EXPIRIES, GROUPS, KEYS, IndexMachine, StandardMachine, play, tuples
 
 from neardup_db import BinaryCode, DuplicateKeyError, Index, Match, MinHash, ParameterError, SimHash, load
+from neardup_db.aio import AsyncIndex
+from neardup_db.datasette.foreign import ForeignDatabase, load_functions, open_reader
 from neardup_db.tables import columns
 
 PARTS = st.sampled_from([None, None, "a", "b", 1, 2])
@@ -319,6 +326,74 @@ def test_columns_have_parts_where_there_are_any(index: Index) -> None:
     assert "codes" not in columns([index.get("x")])
 
 
+def test_commands_show_parts(path: Path, tmp_path: Path) -> None:
+    """`neardup query` names the part of a match; `get` and `export` give all codes of a document that has several."""
+    with Index(path) as index:
+        index.add_code("z", 1)
+    plain = {"similarity": 1.0, "distance": 0}
+    expected = [{"key": "x", **plain, "part": "a"}, {"key": "z", **plain}]
+    assert json.loads(good("query", path, "0000000000000001", "--json")) == {"matches": expected}
+    assert good("query", path, "0000000000000001").splitlines() == ["1.0000     0 bits  x  part a", "1.0000     0 bits  z"]
+    codes = [{"part": "a", "code": f"{1:016x}"}, {"part": "b", "code": f"{far(5):016x}"}]
+    document = json.loads(good("get", path, "x"))
+    assert (document["code"], document["codes"]) == (codes[0]["code"], codes)
+    run("export", path, "-o", tmp_path / "out.jsonl")
+    exported = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert exported[0] == document and "codes" not in exported[2] and exported[2]["code"] == f"{1:016x}"
+
+
+def test_pages_measure_by_the_nearest_codes(path: Path) -> None:
+    """A cluster's page, on a connection of Python's sqlite3 module, gives the similarity that `explain_match` gives."""
+    connection = connect(path)
+    assert load_functions(connection) is None
+    reader = open_reader(ForeignDatabase(connection), "neardup")
+    with Index(path) as index:
+        found = index.explain_match("x", "y")
+        assert reader.similarities(1, [2]) == {2: (found.similarity, found.distance)} == {2: (1 - 1 / 64, 1)}
+        assert reader.query_code(far(5)) == index.query_code(far(5))
+        assert reader.get("x").codes == index.get("x").codes
+    connection.close()
+
+
+def test_coroutines_take_parts(path: Path) -> None:
+    """The methods of AsyncIndex have the same argument."""
+
+    async def work() -> list[Match]:
+        async with AsyncIndex(path) as index:
+            await index.add_codes(["w", "w"], [far(2), far(3)], part=[1, 2])
+            return await index.query_code(far(3))
+
+    assert asyncio.run(work()) == [Match("w", 1.0, 0, 2)]
+
+
+def test_a_process_that_is_killed_leaves_whole_documents(tmp_path: Path) -> None:
+    """Whenever a writer of parts dies, each document has what its transactions brought, and every invariant holds."""
+    path = tmp_path / "codes.db"
+    program = (
+        "import sys\nfrom neardup_db import BinaryCode, Index\n"
+        "index = Index(sys.argv[1], BinaryCode(bits=64, max_distance=3))\nn = 0\n"
+        "while True:\n"
+        "    n += 1\n"
+        "    with index.transaction():\n"
+        "        for part in range(3): index.add_code(f'k{n % 50}', (n * 0x9E3779B97F4A7C15 + part * 0x632BE59BD9B4E019) % 2**64,"
+        " part=part, if_exists='replace')\n"
+        "    print(n, flush=True)\n"
+    )
+    for kills in range(4):
+        writer = subprocess.Popen([sys.executable, "-I", "-c", program, path], stdout=subprocess.PIPE)
+        assert writer.stdout is not None
+        for _ in range(20 + 30 * kills):
+            writer.stdout.readline()
+        writer.kill()
+        writer.communicate()
+        with Index(path) as index:
+            assert index.check().ok
+            for key in index:
+                numbers = [int.from_bytes(code, "big") for code in index.get(key).codes.values()]
+                steps = [(number - numbers[0]) % 2**64 for number in numbers]
+                assert steps == [part * 0x632BE59BD9B4E019 % 2**64 for part in range(3)]
+
+
 # ---- check and repair ----------------------------------------------------------------------------------------------------------
 
 DAMAGES = {
@@ -392,28 +467,6 @@ def test_a_damaged_code_of_several_is_lost_alone(path: Path) -> None:
 class PartMachine(IndexMachine):
     """Documents with one code and with several."""
 
-    def put_code(self, key: Any, part: Any, code: bytes, group: Any, expires_at: Any) -> None:
-        """What a code that was added, or took the place of another one, does to the model."""
-        entry = self.model.entries.get(key)
-        if entry is None or (part is None and not isinstance(entry.content, tuple)):
-            self.model.put(key, code if part is None else ((part, code),), group, expires_at)
-        else:
-            content = tuple({**parts_of(entry.content), part: code}.items())
-            expiry = entry.expires_at if expires_at is None else expires_at
-            prepared = self.case.prepare(content)
-            self.model.entries[key] = replace(entry, content=content, prepared=prepared, expires_at=expiry)
-
-    def fate(self, key: Any, part: Any, group: Any, if_exists: str) -> Any:
-        """What becomes of a code: an error, or the report's word."""
-        entry = self.model.entries.get(key)
-        if entry is None:
-            return "added"
-        there = part in parts_of(entry.content)
-        if there and if_exists != "replace":
-            return DuplicateKeyError if if_exists == "error" else "ignored"
-        whole = part is None and not isinstance(entry.content, tuple)
-        return ParameterError if not whole and entry.group != group else "replaced" if there else "added"
-
     def same(self, found: list[Match], content: Any, expected: list[tuple[Any, ...]]) -> None:
         """The matches are those expected, and each names a code that is as near as it says."""
         assert tuples(found) == expected
@@ -427,7 +480,7 @@ class PartMachine(IndexMachine):
         if_exists=st.sampled_from(["error", "replace", "ignore"]),
     )  # fmt: skip
     def add(self, data: st.DataObject, key: Any, part: Any, group: Any, expires_at: Any, if_exists: str) -> None:
-        code, fate = self.content(data), self.fate(key, part, group, if_exists)
+        code, fate = self.content(data), self.model.fate(key, part, group, if_exists)
         more = {"part": part, "group": group, "expires_at": expires_at, "if_exists": if_exists}
         if isinstance(fate, type):
             with pytest.raises(fate):
@@ -437,7 +490,7 @@ class PartMachine(IndexMachine):
         else:
             expected = self.model.matches(code, group, without=key)[:10] if self.record_matches else []
             self.same(self.index.add_code(key, code, **more), code, expected)
-            self.put_code(key, part, code, group, expires_at)
+            self.model.put_code(key, part, code, group, expires_at)
 
     @rule(data=st.data(), key=KEYS, part=PARTS)
     def add_to_its_group(self, data: st.DataObject, key: Any, part: Any) -> None:
@@ -446,7 +499,7 @@ class PartMachine(IndexMachine):
             code, group = self.content(data), self.model.entries[key].group
             expected = self.model.matches(code, group, without=key)[:10] if self.record_matches else []
             self.same(self.index.add_code(key, code, part=part, group=group, if_exists="replace"), code, expected)
-            self.put_code(key, part, code, group, None)
+            self.model.put_code(key, part, code, group, None)
 
     @rule(data=st.data(), key=KEYS, group=GROUPS)
     def add_invisible(self, data: st.DataObject, key: Any, group: Any) -> None:
@@ -460,7 +513,7 @@ class PartMachine(IndexMachine):
     @rule(data=st.data(), key=KEYS, part=PARTS, group=GROUPS, replace=st.booleans())
     def add_if_new(self, data: st.DataObject, key: Any, part: Any, group: Any, replace: bool) -> None:
         code, if_exists = self.content(data), "replace" if replace else "error"
-        fate = self.fate(key, part, group, if_exists)
+        fate = self.model.fate(key, part, group, if_exists)
         if isinstance(fate, type):
             with pytest.raises(fate):
                 self.index.add_code_if_new(key, code, part=part, group=group, if_exists=if_exists)
@@ -468,7 +521,7 @@ class PartMachine(IndexMachine):
         expected = self.model.matches(code, group, without=key)[:10]
         self.same(self.index.add_code_if_new(key, code, part=part, group=group, if_exists=if_exists), code, expected)
         if not expected:
-            self.put_code(key, part, code, group, None)
+            self.model.put_code(key, part, code, group, None)
 
     @rule(data=st.data(), rows=st.lists(st.tuples(KEYS, PARTS, GROUPS), max_size=8), commit_every=st.sampled_from([None, 1, 3]))
     def add_many(self, data: st.DataObject, rows: list[Any], commit_every: int | None) -> None:
@@ -476,13 +529,13 @@ class PartMachine(IndexMachine):
         codes = [self.content(data) for _ in rows]
         expected: list[tuple[Any, Any, Any]] = []
         for (key, part, group), code in zip(rows, codes, strict=True):
-            fate = self.fate(key, part, group, "replace")
+            fate = self.model.fate(key, part, group, "replace")
             found = self.model.matches(code, group, without=key) if self.record_matches else []
             if isinstance(fate, type):
                 expected.append((key, "skipped", None))
                 continue
             expected.append((key, fate, found[0] if found else None))
-            self.put_code(key, part, code, group, None)
+            self.model.put_code(key, part, code, group, None)
         told: list[tuple[Any, Any, Any]] = []
         report = self.index.add_codes(
             [row[0] for row in rows], codes, part=[row[1] for row in rows], group=[row[2] for row in rows], if_exists="replace",

@@ -57,6 +57,26 @@ def test_a_folder_that_grows(pictures: Any, tmp_path: Path) -> None:
         assert keys(index.matches("0002/moved.png"))[0] == "0000/original.png"
 
 
+def test_turned_and_mirrored_copies(pictures: Any, tmp_path: Path) -> None:
+    """With all codes of each picture under its key, every copy however it lies is in the cluster of its original, which stands
+    there once; and a question tells how the picture lies that was asked with."""
+    for number in range(6):
+        (tmp_path / str(number)).mkdir()
+        picture = pictures.generated(pictures.np.random.default_rng(number))
+        for part, turn in pictures.TURNS.items():
+            copy = picture if turn is None else picture.transpose(turn)
+            copy.save(tmp_path / str(number) / f"{part}.jpg", quality=50)
+    with Index(":memory:", pictures.SCHEME) as index:
+        assert pictures.add_folder(index, tmp_path, turned=True).added == 6 * 8 * 8 and len(index) == 6 * 8
+        assert sorted(sorted(cluster.keys) for cluster in index.clusters()) == [
+            sorted(f"{number}/{part}.jpg" for part in pictures.TURNS) for number in range(6)
+        ]
+        asked = pictures.Image.open(tmp_path / "3" / "turned left.jpg")
+        found = {match.key: match.part for match in index.query_code(pictures.code_of(asked)[0])}
+        assert found["3/upright.jpg"] == "turned left" and found["3/turned left.jpg"] == "upright" and len(found) == 8
+        assert index.check().ok
+
+
 def test_the_command(pictures: Any, tmp_path: Path) -> None:
     """`python pictures.py pictures.db FOLDER` prints each group of near-duplicates; again it prints the same."""
     folder = tmp_path / "pictures"

@@ -80,7 +80,8 @@ def test_every_function_is_documented_as_it_is(db: apsw.Connection) -> None:
         registered[name] = (min(least, count), max(most, count), "index" if flags & direct_only else "pure")
     documented = {name: (*counts(found["arguments"]), found["kind"]) for name, found in FUNCTIONS.items()}
     for (name,) in db.execute("SELECT name FROM pragma_module_list WHERE name GLOB 'neardup_*'").fetchall():
-        inputs = [row[0] for row in db.execute("SELECT name FROM pragma_table_xinfo(?) WHERE hidden = 1", (name,))]
+        hidden = [row[0] for row in db.execute("SELECT name FROM pragma_table_xinfo(?) WHERE hidden = 1", (name,))]
+        inputs = hidden[:-1] if name == "neardup_search" else hidden  # the last column is a part, which * leaves out
         assert re.findall(r"\w+", FUNCTIONS[name]["arguments"]) == inputs
         least = next(count for count in range(len(inputs) + 1) if "too few arguments" not in called(db, name, count))
         pure = "unsafe use" not in in_a_view(name, len(inputs))

@@ -1,7 +1,8 @@
 """A folder of pictures: which are copies of each other, re-encoded, scaled, recoloured or cropped? By PDQ codes of 256 bits.
 
-python docs/examples/pictures.py pictures.db FOLDER    adds what is new in the folder, and prints its near-duplicates
-python docs/examples/pictures.py                       2,000 generated pictures: how many of each kind are found
+python docs/examples/pictures.py pictures.db FOLDER           adds what is new in the folder, and prints its near-duplicates
+python docs/examples/pictures.py pictures.db FOLDER --turned  the same, with copies that were turned or mirrored
+python docs/examples/pictures.py                              2,000 generated pictures: how many of each kind are found
 """
 
 from __future__ import annotations
@@ -27,6 +28,18 @@ thousands there is room for more, and copies that are cropped by a twentieth dif
 LEAST_QUALITY = 50
 """PDQ's own bound: pictures of less quality, such as blank ones, have codes that say little."""
 
+TURNS = {
+    "upright": None,
+    "turned left": Image.Transpose.ROTATE_90,
+    "upside down": Image.Transpose.ROTATE_180,
+    "turned right": Image.Transpose.ROTATE_270,
+    "mirrored": Image.Transpose.FLIP_LEFT_RIGHT,
+    "mirrored, upside down": Image.Transpose.FLIP_TOP_BOTTOM,
+    "mirrored, turned left": Image.Transpose.TRANSPOSE,
+    "mirrored, turned right": Image.Transpose.TRANSVERSE,
+}
+"""The eight ways in which a picture may lie. Each has another code."""
+
 SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp"}
 
 
@@ -39,9 +52,17 @@ def code_of(picture: Image.Image) -> tuple[Any, int]:
     return bits.astype(bool), quality
 
 
-def add_folder(index: Index, folder: Path) -> AddReport:
-    """Add the pictures of a folder that the index does not have yet, by their paths. What cannot be read is left out."""
-    keys, codes, metadata = [], [], []
+def codes_of(picture: Image.Image) -> dict[str, Any]:
+    """The PDQ codes of a picture in each of the ways in which it may lie."""
+    return {part: code_of(picture if turn is None else picture.transpose(turn))[0] for part, turn in TURNS.items()}
+
+
+def add_folder(index: Index, folder: Path, turned: bool = False) -> AddReport:
+    """Add the pictures of a folder that the index does not have yet, by their paths. What cannot be read is left out.
+
+    turned: each with all its codes, under one key, so that a picture finds those that are turned or mirrored copies of it. The
+    report counts codes."""
+    keys, codes, metadata, parts = [], [], [], []
     for path in sorted(folder.rglob("*")):
         key = str(path.relative_to(folder))
         if path.suffix.lower() not in SUFFIXES or key in index:
@@ -50,20 +71,22 @@ def add_folder(index: Index, folder: Path) -> AddReport:
             with Image.open(path) as picture:
                 code, quality = code_of(picture)
                 size = picture.size
+                several = codes_of(picture) if turned and quality >= LEAST_QUALITY else {None: code}
         except OSError as error:
             print(f"{path}: {error}", file=sys.stderr)
             continue
         if quality >= LEAST_QUALITY:
-            keys.append(key)
-            codes.append(code)
-            metadata.append({"size": size, "quality": quality})
-    return index.add_codes(keys, codes, metadata=metadata)
+            keys += [key] * len(several)
+            codes += several.values()
+            metadata += [{"size": size, "quality": quality}] * len(several)
+            parts += several
+    return index.add_codes(keys, codes, metadata=metadata, part=parts if turned else None)
 
 
-def show_folder(index_path: str, folder: Path) -> None:
+def show_folder(index_path: str, folder: Path, turned: bool) -> None:
     """Print a line of JSON for each group of near-duplicates."""
     with Index(index_path, SCHEME) as index:
-        add_folder(index, folder)
+        add_folder(index, folder, turned)
         for cluster in index.clusters():
             print(json.dumps(cluster.keys))
 
@@ -148,7 +171,7 @@ def show() -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3:
-        show_folder(sys.argv[1], Path(sys.argv[2]))
+    if len(sys.argv) in (3, 4):
+        show_folder(sys.argv[1], Path(sys.argv[2]), sys.argv[3:] == ["--turned"])
     else:
         show()

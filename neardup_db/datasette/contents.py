@@ -15,7 +15,7 @@ from ..show.difference import difference_html
 from ..show.escape import escape, shortened
 from ..show.figures import collect, largest, moment
 from ..store.layout.schema import sql_text
-from ..values import Key
+from ..values import Key, Part
 from .foreign import ForeignDatabase, ForeignReader, load_functions, open_reader
 
 CLUSTERS, MOST_CLUSTERS = 20, 1000
@@ -58,7 +58,7 @@ class Entry:
     """A document on a page.
 
     difference: HTML, where there are texts to compare; left_out: the texts were too long to compare; like: key, similarity and
-    distance of the documents that it was recorded to match."""
+    distance of the documents that it was recorded to match; part: the name of the code that was found, where it has one."""
 
     id: int
     key: Key
@@ -69,6 +69,7 @@ class Entry:
     text: str | None
     similarity: float | None = None
     distance: int | None = None
+    part: Part | None = None
     difference: Markup | None = None
     left_out: bool = False
     like: tuple[tuple[Key, float, int | None], ...] = ()
@@ -271,7 +272,10 @@ def _answer(db: ForeignDatabase, name: str, reader: ForeignReader, sent: Mapping
         matches = reader.query_code("".join(subject.split()), **options)
     ids = {match.key: db.value(f"SELECT id FROM {name}_document WHERE key = ?", (match.key,)) for match in matches}
     entries = _entries(db, name, list(ids.values()))
-    found = [replace(entries[ids[match.key]], similarity=match.similarity, distance=match.distance) for match in matches]
+    found = []
+    for match in matches:
+        entry = entries[ids[match.key]]
+        found.append(replace(entry, similarity=match.similarity, distance=match.distance, part=match.part))
     return found, subject if reader.scheme.takes_text else None
 
 

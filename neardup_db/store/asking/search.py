@@ -113,6 +113,8 @@ class Search:
     def matches_of(self, document_id: int, sketch: Sketch, group_id: int, now: int, question: Question = USUAL) -> list[MatchRow]:
         """`matches` of a stored document, without itself and without those that are dismissed as its duplicates. The sketch is
         that of its first code; of several codes each is asked for."""
+        if not self.store.dismisses and not self.store.has_parts:
+            return self.matches(sketch, group_id, now, question, except_id=document_id)
         without = self.dismissed.of(document_id) if self.store.dismisses else ()
         if not without:
             return self._of_codes(document_id, sketch, group_id, now, question)

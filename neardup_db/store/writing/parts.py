@@ -13,7 +13,7 @@ from ...values import Match, Record
 from ..asking.documents import Found
 from ..asking.parts import StoredPart
 from ..asking.question import Question
-from ..asking.search import MatchRow
+from ..asking.search import MatchRow, Neighbour
 from ..layout.sketches import Sketch
 from .outcomes import Outcome
 from .writer import Writer
@@ -43,8 +43,12 @@ class PartWriter(Writer):
         place = self._place(record, now, if_exists, whole)
         if place.stays:
             return "ignored", []
-        matches = self._matches(record, sketch, place, limit, now) if self.store.record_matches else []
-        return self._put(record, sketch, place, now), [row.match for row in matches]
+        if not self.store.record_matches:
+            return self._put(record, sketch, place, now), []
+        neighbours = self._neighbours(record, sketch, place, now)
+        matches = self._matches(record, sketch, place, limit, now) if neighbours or self.store.dismisses else []
+        removes = place.replaced is not None or (place.existing is not None and place.codes is None)
+        return self._put(record, sketch, place, now, None if removes else neighbours), [row.match for row in matches]
 
     def add_if_new(
         self, record: Record, sketch: Sketch, now: int, *, if_exists: str, limit: int, on_match: str | None
@@ -95,14 +99,22 @@ class PartWriter(Writer):
         without = 0 if place.existing is None else place.existing.id
         return self.search.matches(sketch, self.documents.group_id(record.group), now, Question(limit=limit), except_id=without)
 
-    def _put(self, record: Record, sketch: Sketch, place: Place, now: int) -> Outcome:
-        """Store a code where it goes. Returns "added" | "replaced"."""
+    def _neighbours(self, record: Record, sketch: Sketch, place: Place, now: int) -> list[Neighbour]:
+        """The documents of other keys that a code is connected to."""
+        without = 0 if place.existing is None else place.existing.id
+        return self.search.neighbours(sketch, self.documents.group_id(record.group), now, except_id=without)
+
+    def _put(
+        self, record: Record, sketch: Sketch, place: Place, now: int, neighbours: list[Neighbour] | None = None
+    ) -> Outcome:
+        """Store a code where it goes. Returns "added" | "replaced". neighbours: None = not known, or not as they will be."""
         existing = place.existing
         if existing is None or place.codes is None:
             if existing is not None:
                 self.clusters.remove([existing.id], now)
             group_id = self.documents.group_id(record.group, create=True)
-            neighbours = self.search.neighbours(sketch, group_id, now) if self.store.record_matches else []
+            if neighbours is None:
+                neighbours = self.search.neighbours(sketch, group_id, now) if self.store.record_matches else []
             return self._store(record, sketch, group_id, existing, neighbours, now)
         fingerprint_id = self._fingerprint(sketch, sketch.value or b"", existing.group_id)
         if place.replaced is not None:
@@ -116,7 +128,8 @@ class PartWriter(Writer):
         if changes:
             self.documents.update(existing.id, changes)
         if self.store.record_matches:
-            neighbours = self.search.neighbours(sketch, existing.group_id, now, except_id=existing.id)
+            if neighbours is None:
+                neighbours = self._neighbours(record, sketch, place, now)
             self.clusters.connect_further(existing.id, neighbours, now)
         return "added" if place.replaced is None else "replaced"
 
