@@ -6,17 +6,21 @@ import random
 from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
+from disks import DISK_FULL, IO_ERROR, FailingDisk
 from load import in_another_thread
 from support import CASES, SETS, WORDS, Model
+from test_interrupts import interrupted_at
 from test_joins import contents
 from test_merge import DAMAGE, TEXTS, documents, put, require_model
 
-from neardup_db import CorruptIndexError, Index, MinHash
+from neardup_db import CorruptIndexError, Index, MinHash, NearDupError
 from neardup_db.store.exchange import merging
 from neardup_db.store.writing.segment import Segment
 
@@ -211,3 +215,63 @@ def test_a_dismissed_pair_of_another_group_is_not_taken_over(tmp_path: Path) -> 
         other.dismiss("a", "b")
         index.merge(other, if_exists="ignore")
         assert list(index.dismissed()) == []
+
+
+def test_windows_of_the_same_length(tmp_path: Path, added: list[int]) -> None:
+    """What was in the window there is in it here, and later documents push it out as they would there."""
+    for number, window in enumerate((3, timedelta(days=1))):
+        with (
+            Index(tmp_path / f"other{number}.db", SETS, text=WORDS, window=window) as other,
+            Index(tmp_path / f"a{number}.db", SETS, text=WORDS, window=window) as index,
+        ):
+            for key in range(5):
+                other.add(key, f"some words {key}")
+            added.clear()
+            index.merge(other)
+            assert added == [] and documents(index) == documents(other)
+            for one in (index, other):
+                one.add("new", "quite other words")
+            assert list(index) == list(other) and index.check().ok
+
+
+def test_wherever_a_copy_is_interrupted(tmp_path: Path, other: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All documents are there or none, others may write, and the same object takes the rest over."""
+    moment, more = 0, True
+    while more:
+        moment += 83
+        with Index(tmp_path / f"{moment}.db", SETS, timeout=0.1, **OPTIONS) as index:
+            more = interrupted_at(moment, partial(index.merge, other))
+            assert len(index) in ((0, 6) if more else (6,)), f"half of it at moment {moment}"
+            assert not index.connection.in_transaction and index.check().ok
+            with Index(tmp_path / f"{moment}.db") as again:
+                again.add("x", "own words")
+            other.add("y", "own words", if_exists="replace")
+            index.merge(other, if_exists="ignore")
+            assert len(index) == 8 and index.check().ok
+            other.delete("y")
+    assert moment > 100
+
+
+@pytest.mark.parametrize("errors", [IO_ERROR, DISK_FULL], ids=["io-error", "disk-full"])
+def test_a_copy_on_a_disk_that_fails(tmp_path: Path, other: Index, errors: dict[str, int]) -> None:
+    """Whichever call fails, all documents are there or none, or the object says that this is not known."""
+    source = other.connection.filename
+    other.close()
+    with FailingDisk() as disk:
+        for n in count(1, 2):
+            path = tmp_path / f"{n}.db"
+            index = Index(path, SETS, **OPTIONS)
+            disk.arm(errors, n, False)
+            raised = None
+            try:
+                index.merge(source)
+            except NearDupError as error:
+                raised = error
+            failed = disk.disarm()
+            index.close()
+            with Index(path) as index:
+                assert len(index) == 6 if raised is None else len(index) in (0, 6)
+                assert index.check().ok
+            if not failed:
+                break
+    assert raised is None and n > 10
