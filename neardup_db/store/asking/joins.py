@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import pairwise, repeat
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import apsw
@@ -30,6 +31,43 @@ class Member(NamedTuple):
     cluster_id: int
 
 
+class Members(Mapping[int, list[Member]]):
+    """The documents of fingerprints, in the order of insertion.
+
+    There may be half a million, so they stand in four tuples, which Python's collection of garbage passes by; a Member and a list
+    for each would stop all threads for tenths of a second, each time that everything is looked through."""
+
+    def __init__(self, columns: Sequence[tuple[Any, ...]]) -> None:
+        """The four columns: fingerprint, id, key, label; rows of one fingerprint follow each other."""
+        self._numbers, self.ids, self._keys, self._labels = columns
+        count = len(self._numbers)
+        self._first = dict(zip(reversed(self._numbers), range(count - 1, -1, -1), strict=True))
+
+    def __getitem__(self, number: int) -> list[Member]:
+        first = end = self._first[number]
+        while end < len(self._numbers) and self._numbers[end] == number:
+            end += 1
+        part = slice(first, end)
+        return list(map(Member, self.ids[part], self._keys[part], self._labels[part]))
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._first)
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def __or__(self, other: Members) -> Members:
+        """With those of other fingerprints."""
+        return Members([mine + theirs for mine, theirs in zip(self._columns(), other._columns(), strict=True)])
+
+    def _columns(self) -> Sequence[tuple[Any, ...]]:
+        return self._numbers, self.ids, self._keys, self._labels
+
+    def several(self) -> list[int]:
+        """The fingerprints of more than one document, ascending in each range that was read."""
+        return list(dict.fromkeys(number for number, following in pairwise(self._numbers) if number == following))
+
+
 class DocumentPair(NamedTuple):
     """Two documents that match, the earlier one first."""
 
@@ -49,7 +87,7 @@ class RangePairs:
     first_id: int
     last_id: int
     found: list[tuple[int, int, float, int | None]]
-    members: dict[int, list[Member]]
+    members: Members
     copies_distance: int | None
     dismissed: frozenset[tuple[int, int]] = NONE
 
@@ -60,7 +98,8 @@ class RangePairs:
         return (pair for pair in self._every() if (pair.a.id, pair.b.id) not in self.dismissed)
 
     def _every(self) -> Iterator[DocumentPair]:
-        for members in (self.members[number] for number in self.members if self.first_id <= number <= self.last_id):
+        several = [number for number in self.members.several() if self.first_id <= number <= self.last_id]
+        for members in map(self.members.__getitem__, several):
             for i, a in enumerate(members):
                 for b in members[i + 1 :]:
                     yield DocumentPair(a, b, 1.0, self.copies_distance)
@@ -98,8 +137,8 @@ class CrossPairs:
     """Fingerprints of this index that match some of another index; found: (fingerprint, the other's, similarity, distance)."""
 
     found: list[tuple[int, int, float, int | None]]
-    members: dict[int, list[Member]]
-    others: dict[int, list[Member]]
+    members: Members
+    others: Members
 
     def documents(self) -> Iterator[DocumentPair]:
         """Every pair of their documents, that of the other index second."""
@@ -153,10 +192,10 @@ class Joins:
         first_id: int,
         last_id: int,
         found: list[tuple[int, int, float, int | None]],
-        members: dict[int, list[Member]],
+        members: Members,
         copies_distance: int | None,
     ) -> RangePairs:
-        dismissed = self.dismissed.among(member.id for some in members.values() for member in some)
+        dismissed = self.dismissed.among(members.ids)
         return RangePairs(first_id, last_id, found, members, copies_distance, dismissed)
 
     # ---- one range ---------------------------------------------------------------------------------------------------------
@@ -171,18 +210,15 @@ class Joins:
         members |= self._members(_runs(row[1] for row in found if row[1] > last_id), now)
         return self._pairs(first_id, last_id, found, members, 0 if self.store.scheme.takes_codes else None)
 
-    def _members(self, ranges: Iterable[tuple[int, int]], now: int, most: int | None = None) -> dict[int, list[Member]]:
+    def _members(self, ranges: Iterable[tuple[int, int]], now: int, most: int | None = None) -> Members:
         """The visible documents of ranges of fingerprints, by fingerprint, in the order of insertion. apsw.TooBigError where a
         range has more than `most`."""
         sql = """SELECT fingerprint_id, id, key, ifnull(cluster_id, id + {alone}) FROM {index}_document
                  WHERE fingerprint_id BETWEEN ? AND ? AND {visible} ORDER BY fingerprint_id, id LIMIT ?"""
-        members: dict[int, list[Member]] = {}
         rows = self.db.rows_of_many(self.store.sql(sql), ((*ids, now, -1 if most is None else most + 1) for ids in ranges))
         if most is not None and len(rows) > most:
             raise apsw.TooBigError(f"more than {most} documents")
-        for number, *member in rows:
-            members.setdefault(number, []).append(Member(*member))
-        return members
+        return Members([tuple(map(itemgetter(column), rows)) for column in range(4)])
 
     def members_of(self, fingerprint_id: int, now: int) -> list[Member]:
         """The visible documents of a fingerprint, in the order of insertion."""
@@ -190,7 +226,7 @@ class Joins:
 
     # ---- with another index ------------------------------------------------------------------------------------------
 
-    def _page(self, after: int, size: int, now: int) -> tuple[list[OtherFingerprint], dict[int, list[Member]]]:
+    def _page(self, after: int, size: int, now: int) -> tuple[list[OtherFingerprint], Members]:
         """Fingerprints with a visible document, in the order of their ids, and these documents."""
         sql = """SELECT f.id, g.name, f.group_id, f.value, f.value_hash
                  FROM {index}_fingerprint AS f LEFT JOIN {index}_group AS g ON g.id = f.group_id
@@ -216,7 +252,7 @@ class Joins:
         return sought, members
 
     def _cross_pairs(
-        self, sought: list[OtherFingerprint], members: dict[int, list[Member]], threshold: float | None, now: int
+        self, sought: list[OtherFingerprint], members: Members, threshold: float | None, now: int
     ) -> CrossPairs:
         bound, _ = self.store.scheme.query_bounds(threshold, None)
         groups = {name: self.documents.group_id(name) for name in {other.group for other in sought}}
@@ -272,7 +308,7 @@ def ranges(reading: Reading, threshold: float | None, clock: Callable[[], int]) 
                 continue
         yield pairs
         first = end + 1
-        documents = sum(map(len, pairs.members.values()))
+        documents = len(pairs.members.ids)
         if 2 * len(pairs.found) <= limits.PAIRS_WANTED and 2 * documents <= limits.MEMBERS_MOST:
             size = min(2 * size, limits.RANGE_MOST)
         elif len(pairs.found) > 2 * limits.PAIRS_WANTED:
