@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
-from itertools import pairwise, repeat
+from itertools import groupby, pairwise, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -38,33 +39,43 @@ class Members(Mapping[int, list[Member]]):
     for each would stop all threads for tenths of a second, each time that everything is looked through."""
 
     def __init__(self, columns: Sequence[tuple[Any, ...]]) -> None:
-        """The four columns: fingerprint, id, key, label; rows of one fingerprint follow each other."""
+        """The four columns: fingerprint, id, key, label; fingerprints ascend."""
         self._numbers, self.ids, self._keys, self._labels = columns
-        count = len(self._numbers)
-        self._first = dict(zip(reversed(self._numbers), range(count - 1, -1, -1), strict=True))
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[tuple[Any, ...]]) -> Members:
+        """Of rows with these columns."""
+        columns: list[list[Any]] = [[], [], [], []]
+        for start in range(0, len(rows), limits.TURNED_ROWS):
+            part = rows[start : start + limits.TURNED_ROWS]
+            for place, column in enumerate(columns):
+                column += map(itemgetter(place), part)
+        return cls([tuple(column) for column in columns])
 
     def __getitem__(self, number: int) -> list[Member]:
-        first = end = self._first[number]
+        first = end = bisect_left(self._numbers, number)
         while end < len(self._numbers) and self._numbers[end] == number:
             end += 1
+        if first == end:
+            raise KeyError(number)
         part = slice(first, end)
         return list(map(Member, self.ids[part], self._keys[part], self._labels[part]))
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._first)
+        return (number for number, _ in groupby(self._numbers))
 
     def __len__(self) -> int:
-        return len(self._first)
+        return sum(1 for _ in self)
 
     def __or__(self, other: Members) -> Members:
-        """With those of other fingerprints."""
+        """With those of later fingerprints."""
         return Members([mine + theirs for mine, theirs in zip(self._columns(), other._columns(), strict=True)])
 
     def _columns(self) -> Sequence[tuple[Any, ...]]:
         return self._numbers, self.ids, self._keys, self._labels
 
     def several(self) -> list[int]:
-        """The fingerprints of more than one document, ascending in each range that was read."""
+        """The fingerprints of more than one document."""
         return list(dict.fromkeys(number for number, following in pairwise(self._numbers) if number == following))
 
 
@@ -218,7 +229,7 @@ class Joins:
         rows = self.db.rows_of_many(self.store.sql(sql), ((*ids, now, -1 if most is None else most + 1) for ids in ranges))
         if most is not None and len(rows) > most:
             raise apsw.TooBigError(f"more than {most} documents")
-        return Members([tuple(map(itemgetter(column), rows)) for column in range(4)])
+        return Members.of_rows(rows)
 
     def members_of(self, fingerprint_id: int, now: int) -> list[Member]:
         """The visible documents of a fingerprint, in the order of insertion."""
