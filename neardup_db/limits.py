@@ -100,6 +100,9 @@ MEMBERS_MOST = 1 << 19
 SET_BLOCK, SET_HASHES = 1 << 17, 1 << 24
 """Sets in a block, and hashes in these sets. A join holds two blocks. With 128 hashes a set it takes about 700 MB."""
 
+TURNED_ROWS = 1 << 13
+"""Rows that one call turns into columns: no other thread of Python runs meanwhile."""
+
 COPIES_AT_ONCE = 1 << 13
 """Sets whose documents are looked up together."""
 

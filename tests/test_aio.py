@@ -547,3 +547,25 @@ def test_outcomes_are_told_with_each_commit() -> None:
             assert told == [0, 1, 2, 3, 4] and await index.length() == 5
 
     run(main)
+
+
+def test_a_coroutine_function_where_nobody_would_await_it() -> None:
+    """progress=, on_outcome= and the function of `run` are plain functions; another kind is refused, and nothing is stored."""
+
+    async def coroutine(*_: Any) -> None: ...
+
+    async def records() -> AsyncIterator[Any]:
+        yield "a", TEXTS["a"]
+
+    async def main() -> None:
+        async with AsyncIndex(":memory:", SCHEME) as index:
+            for wrong in (coroutine, 5):
+                for source in (records(), [("a", TEXTS["a"])]):
+                    for name in ("progress", "on_outcome"):
+                        with pytest.raises(ParameterError, match=f"{name}=.*give a "):
+                            await index.add_many(source, **{name: wrong})  # type: ignore[arg-type]
+                with pytest.raises(ParameterError, match="function=.*give a "):
+                    await index.run(wrong)  # type: ignore[arg-type]
+            assert await index.length() == 0
+
+    run(main)

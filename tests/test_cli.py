@@ -291,6 +291,16 @@ def test_records_on_standard_output_are_data(tmp_path: Path) -> None:
         ("query index.db words --max-distance 3", "use --threshold"),
         ("query index.db --key zz", "no document has the key 'zz'"),
         ("query index.db --key a --key-type int", "key 'a' is not an integer, as --key-type int says"),
+        ("changes index.db --since x", "--since 'x': give the token of an earlier neardup changes, or leave --since out"),
+        ("follow foreign.db nothing", "TABLE 'nothing': the database that holds the index has no table 'nothing'"),
+        ("follow foreign.db t --key x", "--key 'x': this column of 't' is not the PRIMARY KEY"),
+        ("follow foreign.db u --key x --text y", "--text 'y': 'u' has no such column"),
+        ("follow foreign.db u --key x --text x --where y>0", "--where 'y>0': SQLite does not take it"),
+        ("unfollow nowhere.db", "neardup add"),
+        ("sync index.db", "follows no table: run neardup follow first"),
+        ("window index.db 0", "SIZE 0: give an integer from 1"),
+        ("watch index.db --window 2h", "--window 2h, the file keeps all, and neardup window changes that"),
+        ("dismiss index.db a a", "the second KEY 'a' is the first KEY too: give the keys"),
         ("dedup in.jsonl -o o.jsonl --pairs o.jsonl", "o.jsonl is given for two outputs; name a file for each"),
         ("dedup nowhere.jsonl -o o.jsonl", "nowhere.jsonl: no such file"),
     ],
@@ -301,6 +311,7 @@ def test_errors_advise_in_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     with sqlite3.connect("foreign.db") as connection:
         connection.execute("CREATE TABLE t (x)")
+        connection.execute("CREATE TABLE u (x INTEGER PRIMARY KEY)")
     connection.close()
     Path("empty.db").touch()
     Path("folder").mkdir()
@@ -750,7 +761,7 @@ def test_the_window_of_an_index(index: Path) -> None:
     """It is told, changed to a time or a number, and taken away; what is no window is refused."""
     documents = json.loads(good("window", index, "--json"))["there"]
     assert good("window", index) == f"all documents stay; {documents} documents are there\n"
-    for size, told in (("24h", "for 24h"), ("90m", "for 90m"), ("2w", "for 14d"), ("0.5s", "for 0.5s")):
+    for size, told in (("24h", "for 24h"), ("90m", "for 90m"), ("2w", "for 14d"), ("9000.5s", "for 9000.5s")):
         assert good("window", index, size).startswith(f"documents stay {told}; ")
     assert json.loads(good("window", index, "1d", "--json")) == {"seconds": 86400.0, "documents": None, "there": documents}
     assert good("window", index, "1") == "the last document stays; 1 document is there\n"

@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import os
 import threading
@@ -270,6 +271,7 @@ class AsyncIndex(Methods):
         """What `function(index)` returns. It is called with the Index below, in the thread that writes, in its turn, inside this
         task's transaction if there is one. It is the way to SQL on `index.connection`."""
         self._require_open()
+        _check_plain("function", function)
         call = Call(lambda: function(self._opened()), self._late("run", function))
         answer: Answer = await self._outcome(self._writing, call)
         return answer
@@ -337,6 +339,8 @@ class AsyncIndex(Methods):
     async def _write(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Call a method that needs the main connection."""
         self._require_open()
+        for called in ("progress", "on_outcome"):
+            _check_plain(called, kwargs.get(called))
         call = Call(lambda: self._written(call, name, args, kwargs), self._late(name, *args, **kwargs))
         return await self._outcome(self._writing, call)
 
@@ -355,10 +359,19 @@ class AsyncIndex(Methods):
         """`add_many` of records that come from anywhere."""
         if isinstance(records, AsyncIterable):
             self._require_open()
+            for called in ("progress", "on_outcome"):
+                _check_plain(called, kwargs.get(called))
             return await _Source(self, records, kwargs).load()
         if isinstance(records, Iterator) and not is_arrow(records):
             records = _until_end(self._writing, records)
         return await self._write("add_many", records, **kwargs)
+
+
+def _check_plain(name: str, function: object) -> None:
+    """ParameterError for what makes a coroutine, which nobody would await."""
+    check_callable(name, function)
+    if inspect.iscoroutinefunction(function):
+        raise ParameterError(f"{name}={quoted(function)}: give a plain function, since nothing awaits what it returns")
 
 
 class _Outcomes(Collector):

@@ -27,7 +27,7 @@ from .options import (
     text_rules,
 )
 from .output import FIRST_PROBLEMS, counted, emit, emit_json, note, plain, shown
-from .wording import about, worded
+from .wording import about, called, worded
 
 COMMIT_EVERY = 20_000
 """Rows in a transaction: the application waits for about two seconds at most."""
@@ -65,7 +65,8 @@ def follow(database: Path, table: str, name: str, later: bool, as_json: bool, **
     if options.pop("no_record_matches"):
         known["record_matches"] = False
     with about(database), warnings_as_notes(), _index(database, scheme, rules, name, known) as index:
-        index.follow(table, **options)
+        with called(table="TABLE", key="--key", text="--text", group="--group", where="--where"):
+            index.follow(table, **options)
         report, seconds = (SyncReport(complete=False), 0.0) if later else _synced(index, None, False, COMMIT_EVERY)
     _report(report, seconds, as_json)
 

@@ -13,6 +13,7 @@ from ..values import Key
 from .command import command
 from .options import index_argument, json_option, key_type_option, name_option, open_index, parse_key
 from .output import emit, emit_json, note, plain, shown
+from .wording import called
 
 
 @command()
@@ -76,7 +77,7 @@ def _decide(
     if len(keys) != 2:
         raise click.UsageError("Give two KEYs")
     a, b = (parse_key(key, key_type) for key in keys)
-    with open_index(index_path, name, write=True) as index:
+    with open_index(index_path, name, write=True) as index, called(key_a="the first KEY", key_b="the second KEY"):
         done = decide(index, a, b)
     if as_json:
         emit_json(plain({"key_a": a, "key_b": b, "changed": done}))
@@ -110,7 +111,8 @@ def changes(index_path: Path, since: str | None, forget: bool, name: str, as_jso
             return 0 if done else 1
         found, more = 1, True
         while more:
-            page = index.changes(since)
+            with called(since="--since"):
+                page = index.changes(since)
             since, more = page.token, page.more
             for what, rows in _told(page):
                 for row in rows:

@@ -11,7 +11,7 @@ from ..parameters import WindowSize
 from .command import command
 from .options import index_argument, json_option, name_option, open_index, parse_window
 from .output import emit, emit_json
-from .wording import duration
+from .wording import called, duration
 
 
 @command()
@@ -35,7 +35,8 @@ def window(index_path: Path, size: str | None, name: str, as_json: bool) -> None
     given = None if size is None or size.lower() == "none" else parse_window(size, "SIZE", "none for all")
     with open_index(index_path, name, write=size is not None) as index:
         if size is not None:
-            index.set_window(given)
+            with called(window="SIZE"):
+                index.set_window(given)
         now = index.window
         documents = len(index)
     if as_json:

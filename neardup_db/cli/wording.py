@@ -35,7 +35,11 @@ _PHRASES = (
     ("file is not a database", "file is not a database: give the path of an index"),
     ("give a timedelta of at least a millisecond", "give a time of at least 0.001s"),
     ("(documents, or a timedelta)", "(documents), or a time, as 24h"),
-    ("and set_window() changes that", "and neardup window changes that"),
+    ("and set_window(), not rebuild(), changes that", "and neardup window changes that"),
+    ("the file has None, and", "the file keeps all, and"),
+    ("call follow(table, key=..., text=...) first", "run neardup follow first"),
+    ("give the token of an earlier call of changes(), or leave since= out", "give the token of an earlier neardup changes, or "
+     "leave --since out"),
     ("the file has False", "the file is otherwise"),
     ("the file has True", "the file is otherwise"),
 )  # fmt: skip
@@ -115,6 +119,23 @@ def in_options() -> Iterator[None]:
         yield
     except NearDupError as error:
         error.args = (worded(str(error)),)
+        raise
+
+
+@contextlib.contextmanager
+def called(**names: str) -> Iterator[None]:
+    """Errors of the block name these arguments of Python as the command does."""
+    plain = "|".join(name for name in names if "_" in name) or "(?!)"  # the others are words of sentences, too
+    argument = re.compile(rf"{_QUOTED}|\b({'|'.join(names)})=(?=\S)|\b({plain})\b")
+
+    def named(found: re.Match[str]) -> str:
+        name = found[1] or found[2]
+        return found[0] if name is None else names[name] + " " * (found[1] is not None)
+
+    try:
+        yield
+    except NearDupError as error:
+        error.args = (argument.sub(named, str(error)),)
         raise
 
 

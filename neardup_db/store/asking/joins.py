@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
-from itertools import chain, combinations, repeat
+from itertools import chain, combinations, groupby, pairwise, repeat
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import apsw
@@ -28,6 +30,53 @@ class Member(NamedTuple):
     id: int
     key: Key
     cluster_id: int
+
+
+class Members(Mapping[int, list[Member]]):
+    """The documents of fingerprints, in the order of insertion.
+
+    There may be half a million, so they stand in four tuples, which Python's collection of garbage passes by; a Member and a list
+    for each would stop all threads for tenths of a second, each time that everything is looked through."""
+
+    def __init__(self, columns: Sequence[tuple[Any, ...]]) -> None:
+        """The four columns: fingerprint, id, key, label; fingerprints ascend."""
+        self._numbers, self.ids, self._keys, self._labels = columns
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[tuple[Any, ...]]) -> Members:
+        """Of rows with these columns."""
+        columns: list[list[Any]] = [[], [], [], []]
+        for start in range(0, len(rows), limits.TURNED_ROWS):
+            part = rows[start : start + limits.TURNED_ROWS]
+            for place, column in enumerate(columns):
+                column += map(itemgetter(place), part)
+        return cls([tuple(column) for column in columns])
+
+    def __getitem__(self, number: int) -> list[Member]:
+        first = end = bisect_left(self._numbers, number)
+        while end < len(self._numbers) and self._numbers[end] == number:
+            end += 1
+        if first == end:
+            raise KeyError(number)
+        part = slice(first, end)
+        return list(map(Member, self.ids[part], self._keys[part], self._labels[part]))
+
+    def __iter__(self) -> Iterator[int]:
+        return (number for number, _ in groupby(self._numbers))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __or__(self, other: Members) -> Members:
+        """With those of later fingerprints."""
+        return Members([mine + theirs for mine, theirs in zip(self._columns(), other._columns(), strict=True)])
+
+    def _columns(self) -> Sequence[tuple[Any, ...]]:
+        return self._numbers, self.ids, self._keys, self._labels
+
+    def several(self) -> list[int]:
+        """The fingerprints of more than one document."""
+        return list(dict.fromkeys(number for number, following in pairwise(self._numbers) if number == following))
 
 
 class DocumentPair(NamedTuple):
@@ -70,7 +119,7 @@ class RangePairs:
     first_id: int
     last_id: int
     found: list[tuple[int, int, float, int | None]]
-    members: dict[int, list[Member]]
+    members: Members
     copies_distance: int | None
     dismissed: frozenset[tuple[int, int]] = NONE
     codes: Codes | None = None
@@ -84,7 +133,7 @@ class RangePairs:
 
     def _nearest(self, codes: Codes) -> Iterator[DocumentPair]:
         """Every pair once, by the codes that are most alike."""
-        for number in [number for number in self.members if self.first_id <= number <= self.last_id]:
+        for number in [number for number in self.members.several() if self.first_id <= number <= self.last_id]:
             for a, b in combinations(self.members[number], 2):
                 both = set(codes.of(a.id, number)).intersection(codes.of(b.id, number))
                 if number == min(both):
@@ -98,7 +147,8 @@ class RangePairs:
                             yield DocumentPair(min(a, b), max(a, b), similarity, distance)
 
     def _every(self) -> Iterator[DocumentPair]:
-        for members in (self.members[number] for number in self.members if self.first_id <= number <= self.last_id):
+        several = [number for number in self.members.several() if self.first_id <= number <= self.last_id]
+        for members in map(self.members.__getitem__, several):
             for i, a in enumerate(members):
                 for b in members[i + 1 :]:
                     yield DocumentPair(a, b, 1.0, self.copies_distance)
@@ -136,8 +186,8 @@ class CrossPairs:
     """Fingerprints of this index that match some of another index; found: (fingerprint, the other's, similarity, distance)."""
 
     found: list[tuple[int, int, float, int | None]]
-    members: dict[int, list[Member]]
-    others: dict[int, list[Member]]
+    members: Members
+    others: Members
     codes: tuple[Codes, Codes] | None = None
     """Of this index and of the other one, where one of them may have documents with several codes."""
 
@@ -197,18 +247,17 @@ class Joins:
         first_id: int,
         last_id: int,
         found: list[tuple[int, int, float, int | None]],
-        members: dict[int, list[Member]],
+        members: Members,
         copies_distance: int | None,
     ) -> RangePairs:
-        dismissed = self.dismissed.among(member.id for some in members.values() for member in some)
+        dismissed = self.dismissed.among(members.ids)
         codes = self.codes(members, (number for row in found for number in row[:2])) if self.store.has_parts else None
         return RangePairs(first_id, last_id, found, members, copies_distance, dismissed, codes)
 
-    def codes(self, members: dict[int, list[Member]], found: Iterable[int], *, always: bool = False) -> Codes:
+    def codes(self, members: Members, found: Iterable[int], *, always: bool = False) -> Codes:
         """What tells by which codes these documents are most alike; found: fingerprints of theirs. always: values too where none
         has several codes."""
-        ids = (member.id for some in members.values() for member in some)
-        numbers = self.documents.parts.among(ids) if self.store.has_parts else {}
+        numbers = self.documents.parts.among(members.ids) if self.store.has_parts else {}
         if not numbers and not always:
             return Codes({}, {})
         wanted = {*found, *chain.from_iterable(numbers.values())}
@@ -226,7 +275,7 @@ class Joins:
         members |= self._members(_runs(row[1] for row in found if row[1] > last_id), now)
         return self._pairs(first_id, last_id, found, members, 0 if self.store.scheme.takes_codes else None)
 
-    def _members(self, ranges: Iterable[tuple[int, int]], now: int, most: int | None = None) -> dict[int, list[Member]]:
+    def _members(self, ranges: Iterable[tuple[int, int]], now: int, most: int | None = None) -> Members:
         """The visible documents of ranges of fingerprints, by fingerprint, in the order of insertion. apsw.TooBigError where a
         range has more than `most`."""
         sql = """SELECT fingerprint_id, id, key, ifnull(cluster_id, id + {alone}) FROM {index}_document
@@ -238,13 +287,10 @@ class Joins:
                      FROM {index}_part AS p CROSS JOIN {index}_document AS d
                      WHERE p.fingerprint_id BETWEEN :first_id AND :last_id AND d.id = p.document_id AND {visible}
                      ORDER BY 1, 2 LIMIT :most"""
-        members: dict[int, list[Member]] = {}
         rows = self.db.rows_of_many(self.store.sql(sql), ((*ids, now, -1 if most is None else most + 1) for ids in ranges))
         if most is not None and len(rows) > most:
             raise apsw.TooBigError(f"more than {most} documents")
-        for number, *member in rows:
-            members.setdefault(number, []).append(Member(*member))
-        return members
+        return Members.of_rows(rows)
 
     def members_of(self, fingerprint_id: int, now: int) -> list[Member]:
         """The visible documents of a fingerprint, in the order of insertion."""
@@ -252,7 +298,7 @@ class Joins:
 
     # ---- with another index ------------------------------------------------------------------------------------------
 
-    def _page(self, after: int, size: int, now: int) -> tuple[list[OtherFingerprint], dict[int, list[Member]], Codes | None]:
+    def _page(self, after: int, size: int, now: int) -> tuple[list[OtherFingerprint], Members, Codes | None]:
         """Fingerprints with a visible document, in the order of their ids, and these documents, with their codes where they may
         have several."""
         sql = """SELECT f.id, g.name, f.group_id, f.value, f.value_hash
@@ -285,7 +331,7 @@ class Joins:
     def _cross_pairs(
         self,
         sought: list[OtherFingerprint],
-        others: dict[int, list[Member]],
+        others: Members,
         codes: Codes | None,
         threshold: float | None,
         now: int,
@@ -350,7 +396,7 @@ def ranges(reading: Reading, threshold: float | None, clock: Callable[[], int]) 
                 continue
         yield pairs
         first = end + 1
-        documents = sum(map(len, pairs.members.values()))
+        documents = len(pairs.members.ids)
         if 2 * len(pairs.found) <= limits.PAIRS_WANTED and 2 * documents <= limits.MEMBERS_MOST:
             size = min(2 * size, limits.RANGE_MOST)
         elif len(pairs.found) > 2 * limits.PAIRS_WANTED:

@@ -261,7 +261,7 @@ class Store:
                 problems.append(f"{name}={said}, the file has {bool(settings[name])}")
         window = Window.from_settings(settings)
         if choices.window is not None and choices.window != window:
-            lasting.append(f"window={choices.window}, the file has {window}, and set_window() changes that")
+            lasting.append(f"window={choices.window}, the file has {window}, and set_window(), not rebuild(), changes that")
         if choices.checksums is not None and choices.checksums != bool(settings.get("checksums")):
             lasting.append(
                 f"checksums={choices.checksums}, the file has {not choices.checksums}, and that only a new file can change: "
