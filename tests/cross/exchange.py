@@ -67,7 +67,7 @@ def answers(index: Index, asked: dict[str, str]) -> Iterator[dict[str, Any]]:
         else:
             told, found = code(text).hex(), index.query_code(code(text))
         matches = sorted((str(match.key), repr(match.similarity), match.distance) for match in found)
-        document = index.get(key)
+        (document,) = index.get_many([key])
         stored = None if document is None else [document.text, document.group, repr(document.metadata), document.expires_at]
         yield {"key": key, "fingerprint": told, "matches": matches, "document": stored}
     yield {"pairs": sorted((str(pair.key_a), str(pair.key_b), repr(pair.similarity)) for pair in index.pairs())}
