@@ -686,6 +686,7 @@ def test_an_interrupt_ends_a_call_and_takes_it_back(path: Path) -> None:
         assert len(index) == 300 and index.check().problems == () and not app.in_transaction
 
 
+@pytest.mark.posix("forks")
 def test_a_forked_child_is_refused(app: Any) -> None:
     """A child never uses the connection of its parent, nor closes it."""
     index = Index(app, MinHash())
@@ -742,6 +743,7 @@ def test_a_call_that_writes_is_interrupted(tmp_path: Path, name: str, more_round
     assert moment > 50
 
 
+@pytest.mark.posix("forks")
 @pytest.mark.parametrize("generations", [1, 2])
 def test_a_child_loses_nothing_in_a_file_of_its_parents(path: Path, app: Any, generations: int) -> None:
     """A child, or its own child, opens the file anew; its parent closes its connection meanwhile, and another process writes."""
@@ -783,6 +785,7 @@ def test_a_child_loses_nothing_in_a_file_of_its_parents(path: Path, app: Any, ge
         assert sorted(Index(again)) == [*map(str, range(10)), "parent"] and Index(again).check().problems == ()
 
 
+@pytest.mark.posix("forks")
 def test_forks_while_threads_are_in_sqlite(path: Path) -> None:
     """Children that are forked while other threads run statements of the index are refused at once, and disturb nobody."""
     with closing(in_wal(path, check_same_thread=False)) as app:
@@ -839,6 +842,7 @@ def kept(path: Path) -> list[str]:
         return keys
 
 
+@pytest.mark.posix("forks")
 @pytest.mark.parametrize("journal", ["WAL", "DELETE"])
 def test_a_process_that_is_killed_leaves_both_or_neither(path: Path, journal: str, more_rounds: bool) -> None:
     """Killed at the n-th step of SQLite, wherever that is: what was acknowledged is there, and of the rest both or neither."""
