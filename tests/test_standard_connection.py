@@ -86,7 +86,7 @@ def test_the_interface_on_a_connection(path: Path) -> None:
     """All calls work, and the connection is the one that was given."""
     with closing(connect(path)) as app:
         index = Index(app, SETS, text=WORDS, store_text=True)
-        assert index.connection is app and str(path) in repr(index)
+        assert index.connection is app and repr(str(path)) in repr(index)
         assert index.add("a", "oak elm ash", metadata={"n": 1}) == []
         assert index.add_if_new("b", "oak elm ash fir") == [Match("a", 0.75, None)]
         assert index.add_many([("b", "oak elm ash fir"), {"key": "c", "text": "box bay", "group": "g"}]).added == 2
@@ -428,6 +428,7 @@ def test_an_index_can_be_opened_while_rows_are_being_read(app: Any) -> None:
 # ---- opening and closing ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.posix("/proc")
 def test_a_closed_connection_is_a_closed_index(path: Path) -> None:
     """Whatever was open of ours ends with the connection: the file is closed, and each call is a ClosedError."""
     app = in_wal(path)
@@ -448,6 +449,7 @@ def test_a_closed_connection_is_a_closed_index(path: Path) -> None:
         Index(app, MinHash())
 
 
+@pytest.mark.posix("/proc")
 def test_a_connection_that_nobody_has_is_closed(path: Path) -> None:
     """The index keeps the connection; without it the file is closed, whatever was asked."""
     index = Index(in_wal(path), MinHash())
@@ -633,6 +635,7 @@ thread.join()
 """
 
 
+@pytest.mark.posix("signals")
 def test_whoever_waits_for_the_connection_lets_python_go_on() -> None:
     """The application's statement calls a function of Python's while the index waits for the connection: both come to an end."""
     paths = [str(Path(__file__).parent), *filter(None, sys.path)]
