@@ -20,10 +20,11 @@ from typing import Any
 
 import apsw
 import click
+import numpy as np
 import pytest
 from spawned import answers
 
-from neardup_db import Index, MinHash, TextRules, system
+from neardup_db import Cluster, Index, Match, MinHash, TextRules, system
 from neardup_db.cli import main as command
 from neardup_db.cli.inputs.stream import Arrivals
 from neardup_db.cli.inputs.waiting import Fetching, Selecting, Waiting
@@ -32,6 +33,7 @@ from neardup_db.native import EXTENSION
 from neardup_db.parameters import check_path
 from neardup_db.store.database import open as opening
 from neardup_db.store.database.open import remove_unused
+from neardup_db.tables import columns
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "neardup_db"
@@ -240,6 +242,14 @@ def test_a_commit_passes_the_cache_of_a_disk_of_macos(durability: Any, tmp_path:
     with Index(tmp_path / "index.db", MinHash(), durability=durability) as index:
         asked = [index.connection.pragma(name) for name in ("fullfsync", "checkpoint_fullfsync")]
     assert asked == [durability == "full", 1]
+
+
+def test_columns_are_64_bits_wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers in columns are int64, also where numpy's own integers have 32 bits, as before numpy 2 on Windows."""
+    arange = np.arange
+    monkeypatch.setattr(np, "arange", lambda *given, dtype=np.int32: arange(*given, dtype=dtype))
+    assert columns([[Match("a", 1.0)], [Match("b", 1.0)]])["query"].dtype == np.int64
+    assert columns([Cluster("a", ("a", "b"))])["cluster"].dtype == np.int64
 
 
 # ---- the twins -----------------------------------------------------------------------------------------------------------
