@@ -44,7 +44,7 @@ def columns(results: Iterable[Any], kind: Kind | None = None) -> Columns:
     rows = [row for row in results if row is not None]
     if rows and all(isinstance(row, list) for row in rows):
         inner = columns([match for matches in rows for match in matches], kind or Match)
-        return {"query": np.repeat(np.arange(len(rows)), [len(matches) for matches in rows]), **inner}
+        return {"query": np.repeat(np.arange(len(rows), dtype=np.int64), [len(matches) for matches in rows]), **inner}
     kinds = {type(row) for row in rows} | ({kind} if kind is not None else set()) or {Match}
     if len(kinds) > 1 or not kinds <= set(_KINDS):
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
@@ -62,7 +62,7 @@ def _attributes(rows: Sequence[Any], kind: type) -> Columns:
 def _clusters(rows: Sequence[Cluster]) -> Columns:
     sizes = np.array([len(row) for row in rows], dtype=np.int64)
     return {
-        "cluster": np.repeat(np.arange(len(rows)), sizes),
+        "cluster": np.repeat(np.arange(len(rows), dtype=np.int64), sizes),
         "size": np.repeat(sizes, sizes),
         "representative": [row.representative for row in rows for _ in row.keys],
         "key": [key for row in rows for key in row.keys],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """`pytest --more` plays several times as many rounds, as `.ci/run` does; `pytest --long` plays on for hours."""
     parser.addoption("--more", action="store_true", help="more rounds of the tests of histories, faults and damage, for minutes")
     parser.addoption("--long", action="store_true", help="many more rounds of the tests of crashes, faults, threads and damage")
+
+
+if not hasattr(os, "fork"):
+    collect_ignore = ["test_faults.py", "test_hostile_input.py", "test_large_texts.py"]  # they measure memory by `resource`
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests of what only POSIX systems have are left out elsewhere, and counted as such."""
+    posix = [] if hasattr(os, "fork") else [item for item in items if item.get_closest_marker("posix")]
+    config.hook.pytest_deselected(items=posix)
+    items[:] = [item for item in items if item not in posix]
 
 
 @pytest.fixture

@@ -16,7 +16,9 @@ from typing import Any
 
 import apsw
 
-REAL = "unix"
+REAL = apsw.vfs_names()[0]
+"""SQLite's own way to files, on this system."""
+
 SECTOR = 512
 """Bytes that reach a disk together, or not; a torn sector is its old bytes after its new ones."""
 

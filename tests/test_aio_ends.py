@@ -373,6 +373,7 @@ print("over", flush=True)
 LOADS_WITHOUT_END = {"a generator without end", "a loop that stops in a load"}
 
 
+@pytest.mark.posix("signals")
 @pytest.mark.parametrize("end", ENDS)
 def test_the_program_ends(end: str, path: Path) -> None:
     """However a loop and the program end, with calls running, waiting or never to come: neither hangs, and what was acknowledged

@@ -16,6 +16,7 @@ from support import SETS, WORDS
 from neardup_db import Index, ParameterError
 
 
+@pytest.mark.posix("forks")
 def test_a_backup_while_a_process_writes_is_consistent(tmp_path: Path, writers: Writers, long_run: bool) -> None:
     """Documents come and go by two in one transaction: every copy has both or none, and all that was acknowledged before it was
     begun; check() finds nothing, and the writer is not stopped."""
@@ -74,6 +75,7 @@ def test_the_parts_of_a_live_file(tmp_path: Path) -> None:
     assert {part.name for part in tmp_path.iterdir() if part.is_file()} == {"index.db"}
 
 
+@pytest.mark.posix("permissions")
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o664])
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
 def test_a_copy_has_the_permissions_of_its_original(
@@ -99,6 +101,7 @@ def test_a_copy_has_the_permissions_of_its_original(
     assert modes == {mode} and (tmp_path / "copy.db").stat().st_mode & 0o777 == mode
 
 
+@pytest.mark.posix("permissions")
 def test_a_new_file_is_for_its_owner_to_write(tmp_path: Path) -> None:
     """As SQLite makes files: others may read one at most, and less where the umask says so."""
     for umask, mode in ((0o000, 0o644), (0o022, 0o644), (0o077, 0o600)):

@@ -394,6 +394,7 @@ def test_a_number_out_of_range_is_one_sentence(tmp_path: Path, source: Path, val
 # ---- the end of a program ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.posix("signals")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
     """After SIGTERM or SIGHUP no temporary file is left, the old output stands, and the exit code tells the signal."""
@@ -414,6 +415,7 @@ def test_a_signal_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.jsonl"] and out.read_text() == "old"
 
 
+@pytest.mark.posix("signals")
 def test_a_hangup_that_is_ignored_stays_so(tmp_path: Path) -> None:
     """Under nohup a command goes on."""
     source = tmp_path / "in.jsonl"
@@ -691,6 +693,7 @@ def test_texts_without_a_word_are_told(tmp_path: Path) -> None:
     assert run("query", path, "no such words").stderr == ""
 
 
+@pytest.mark.posix("named pipes")
 @pytest.mark.parametrize("command", ["add", "dedup"])
 def test_a_pipe_is_an_input(tmp_path: Path, source: Path, command: str) -> None:
     """An input that cannot be read twice is copied first, packed or not: a FIFO, or <(...) of a shell."""
@@ -1049,6 +1052,7 @@ def folder(tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     return tmp_path
 
 
+@pytest.mark.posix("permissions")
 @pytest.mark.parametrize("writer", WRITERS)
 def test_what_is_replaced_keeps_its_mode_and_links_stay(folder: Path, writer: str) -> None:
     """A new file has the mode that the umask leaves, a replaced one its own; a link's target is replaced, the link stays."""
@@ -1068,6 +1072,7 @@ def test_what_is_replaced_keeps_its_mode_and_links_stay(folder: Path, writer: st
     assert link.is_symlink() and os.readlink(link) == "out.jsonl"
 
 
+@pytest.mark.posix("named pipes")
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_pipe_is_written_into(folder: Path, writer: str) -> None:
     """A FIFO as an output stays one, and its reader gets the bytes of a file; an index refuses it."""
@@ -1088,6 +1093,7 @@ def test_a_pipe_is_written_into(folder: Path, writer: str) -> None:
     assert written == expected
 
 
+@pytest.mark.posix("devices")
 @pytest.mark.skipif(not hasattr(os, "mknod") or os.geteuid() != 0, reason="only root makes devices")
 def test_a_device_is_not_replaced(folder: Path) -> None:
     """As root, too, a null device stays a device."""
@@ -1136,6 +1142,7 @@ def test_an_index_in_use_is_not_replaced(tmp_path: Path, source: Path) -> None:
         assert "is in use" in told
 
 
+@pytest.mark.posix("links")
 @pytest.mark.parametrize("link", [False, True])
 @pytest.mark.parametrize("option", ["--pairs", "--clusters", "--index"])
 def test_no_output_replaces_a_file_of_the_input(tmp_path: Path, option: str, link: bool) -> None:

@@ -170,6 +170,7 @@ def test_export_of_codes_and_of_keys_of_bytes(tmp_path: Path) -> None:
         assert [match.key for match in index.query_code(5)] == [1]
 
 
+@pytest.mark.posix("permissions")
 def test_export_keeps_what_it_replaces(parts: list[Path], tmp_path: Path) -> None:
     """A file is replaced with --force only, and keeps its mode and the link to it; the index and its log never are."""
     out, link = tmp_path / "out.jsonl", tmp_path / "link.jsonl"
@@ -210,6 +211,7 @@ def test_an_export_that_fails_leaves_the_old_file(parts: list[Path], tmp_path: P
 # ---- backup and compact ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.posix("permissions")
 def test_backup_copies_a_live_index(parts: list[Path], tmp_path: Path) -> None:
     """The copy is whole, has the mode of the original, and what the log holds."""
     parts[0].chmod(0o600)
@@ -225,6 +227,7 @@ def test_backup_copies_a_live_index(parts: list[Path], tmp_path: Path) -> None:
     assert files(tmp_path) == {"one.db", "two.db", "copy.db"}
 
 
+@pytest.mark.posix("links")
 def test_a_backup_replaces_no_file_with_a_log(parts: list[Path], tmp_path: Path) -> None:
     """An index that is open, whose log would be taken for the copy's, is not replaced; nor are the input, its log, a device."""
     with Index(parts[1]) as index:
@@ -253,6 +256,7 @@ def test_compact_gives_space_back(tmp_path: Path) -> None:
     assert "no such file" in refused("compact", tmp_path / "none.db")
 
 
+@pytest.mark.posix("permissions")
 def test_an_index_that_is_read_only_is_got_exported_and_backed_up(parts: list[Path], tmp_path: Path) -> None:
     """Commands that only read need no right to write to the file."""
     parts[0].chmod(0o400)

@@ -176,6 +176,7 @@ def test_eight_processes_and_eight_threads(tmp_path: Path, long_run: bool) -> No
     print("operations:", sum(account["operations"] for account in accounts))
 
 
+@pytest.mark.posix("forks")
 def test_readers_see_whole_states(tmp_path: Path, long_run: bool) -> None:
     """While four processes and four threads write, every state that a reader sees has all its invariants: each document with its
     fingerprint, each fingerprint with all its rows, edges and labels of all."""

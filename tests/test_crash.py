@@ -130,6 +130,7 @@ def some_operation(rng: random.Random, folder: Path) -> Operation:
     )()
 
 
+@pytest.mark.posix("forks")
 @pytest.mark.parametrize("checksums", [False, True], ids=["plain", "checksums"])
 def test_what_a_killed_writer_acknowledged_is_there_and_nothing_is_half_there(
     tmp_path: Path, more_rounds: bool, long_run: bool, writers: Writers, checksums: bool

@@ -274,6 +274,7 @@ def some_writes(rng: random.Random) -> list[Operation]:
     return operations
 
 
+@pytest.mark.posix("forks")
 def test_kills_between_write_and_sync(tmp_path: Path, writers: Writers, more_rounds: bool, long_run: bool) -> None:
     """Whenever a process is killed, in the middle of a write of the application or of sync: check() finds nothing wrong, the
     table holds what was acknowledged, and the next sync makes the documents its rows."""

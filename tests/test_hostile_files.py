@@ -110,6 +110,7 @@ def test_values_of_a_wrong_type_are_damage(path: Path, table: str, column: str, 
     assert damaged
 
 
+@pytest.mark.posix("signals")
 def test_an_id_far_from_the_others_keeps_nothing_going(path: Path) -> None:
     """Whatever ids a file has, what walks through all fingerprints goes from one that exists to the next."""
 

@@ -156,6 +156,7 @@ WRITES: dict[str, Callable[[Index], Any]] = {
 }
 
 
+@pytest.mark.posix("signals")
 @pytest.mark.parametrize("name", WRITES)
 def test_a_call_that_writes_is_interrupted(path: Path, tmp_path: Path, name: str, more_rounds: bool, long_run: bool) -> None:
     """Wherever a call that writes is interrupted, all of it is in the file or nothing, and the index holds no lock, transaction
@@ -211,6 +212,7 @@ QUESTIONS: dict[str, Callable[[Index], Any]] = {
 }
 
 
+@pytest.mark.posix("signals")
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside a transaction"])
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_a_question_is_interrupted(path: Path, name: str, beside: bool, more_rounds: bool, long_run: bool) -> None:
@@ -232,6 +234,7 @@ def test_a_question_is_interrupted(path: Path, name: str, beside: bool, more_rou
     assert moment > 10
 
 
+@pytest.mark.posix("signals")
 @pytest.mark.parametrize("read_only", [False, True])
 def test_opening_is_interrupted(path: Path, read_only: bool, more_rounds: bool, long_run: bool) -> None:
     """Wherever opening a file is interrupted, the file is as it was, and nothing keeps its log."""
@@ -251,6 +254,7 @@ def files_of(folder: Path) -> Iterator[str]:
     return (one.name for one in folder.iterdir())
 
 
+@pytest.mark.posix("signals")
 def test_creating_is_interrupted(tmp_path: Path, more_rounds: bool, long_run: bool) -> None:
     """Wherever creating a file is interrupted, it is not there, or is empty, or holds a whole index; it can be created again."""
     moment, more, step = 0, True, 1 if long_run else 5 if more_rounds else 23

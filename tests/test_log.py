@@ -195,6 +195,7 @@ def test_threads_and_indexes_that_share_a_file(tmp_path: Path) -> None:
         assert len(index) == 240 and index.check().problems == ()
 
 
+@pytest.mark.posix("forks")
 def test_a_killed_writer_whose_log_is_moved_loses_nothing(tmp_path: Path, writers: Writers, long_run: bool) -> None:
     """SIGKILL in the middle of the n-th write, sync or truncation: what was acknowledged is there, and whole."""
     path = tmp_path / "index.db"

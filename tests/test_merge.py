@@ -139,6 +139,7 @@ def test_a_path_is_an_index_too(parts: tuple[Index, Index], tmp_path: Path) -> N
         index.merge(tmp_path / "b.db")
 
 
+@pytest.mark.posix("permissions")
 @pytest.mark.parametrize("mode", [0o644, 0o444])
 def test_the_file_of_a_path_stays_as_it_is(tmp_path: Path, mode: int) -> None:
     """Nothing is written into it, and nothing is left beside it, or nothing that has a byte to add."""
@@ -220,6 +221,7 @@ def test_a_key_whose_document_has_expired_is_free(parts: tuple[Index, Index]) ->
 # ---- which indexes ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.posix("links")
 def test_an_index_is_not_merged_into_itself(tmp_path: Path) -> None:
     """By whatever name, object or connection it comes, it is refused, and nothing changes."""
     path = tmp_path / "a.db"

@@ -128,6 +128,7 @@ def test_a_migration_killed_at_any_write_leaves_the_old_version_or_the_new_one(o
     assert seen == {(1, 1), (2, 2)} and len(moments) > 20
 
 
+@pytest.mark.posix("forks")
 def test_a_process_killed_while_it_migrates_leaves_the_old_version_or_the_new_one(
     old: Path, steps: Path, tmp_path: Path, writers: Writers
 ) -> None:

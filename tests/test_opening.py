@@ -798,6 +798,7 @@ def test_a_folder_that_cannot_be_written_says_what_to_do(shared_folder: Path) ->
     assert out[1].startswith("ParameterError: ") and "index.db2" in out[1] and "permissions" in out[1]
 
 
+@pytest.mark.posix("links")
 @pytest.mark.parametrize("name", ["index.db", "real.db"])
 def test_a_log_that_cannot_be_read_is_not_passed_over(shared_folder: Path, name: str) -> None:
     """Where a log waits beside a file in a read-only folder the file is refused, by way of a symbolic link too: no document is
@@ -825,6 +826,7 @@ def as_main_user(code: str, folder: Path) -> str:
     return run.stdout.strip()
 
 
+@pytest.mark.posix("links")
 def test_a_link_in_another_folder_sees_what_was_acknowledged(tmp_path: Path) -> None:
     """A link and its file are one index, whichever was opened first, and one that points to nothing creates its file."""
     (tmp_path / "links").mkdir()
@@ -929,6 +931,7 @@ def raising(error: BaseException) -> Callable[..., Any]:
     return function
 
 
+@pytest.mark.posix("links")
 def test_a_loop_of_links_is_an_error_of_ours(tmp_path: Path) -> None:
     """A link that points to itself cannot be opened or created, and the message has its path."""
     (tmp_path / "index.db").symlink_to("index.db")

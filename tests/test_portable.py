@@ -16,12 +16,16 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import apsw
+import click
+import numpy as np
 import pytest
 from spawned import answers
 
-from neardup_db import Index, MinHash, TextRules, system
+from neardup_db import Cluster, Index, Match, MinHash, TextRules, system
+from neardup_db.cli import main as command
 from neardup_db.cli.inputs.stream import Arrivals
 from neardup_db.cli.inputs.waiting import Fetching, Selecting, Waiting
 from neardup_db.clock import utc
@@ -29,6 +33,7 @@ from neardup_db.native import EXTENSION
 from neardup_db.parameters import check_path
 from neardup_db.store.database import open as opening
 from neardup_db.store.database.open import remove_unused
+from neardup_db.tables import columns
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "neardup_db"
@@ -221,6 +226,32 @@ def test_an_encoding_that_is_asked_for_stays(tmp_path: Path) -> None:
     assert "schlüssel".encode() in run(tmp_path, *program).stdout
 
 
+def test_arguments_stay_as_they_are_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing expands %path%, ~ or * in the arguments before a command has them: they may be in a text, or in SQL."""
+    given: dict[str, object] = {}
+    monkeypatch.setattr(click.Group, "main", lambda self, *arguments, **named: given.update(named))
+    with pytest.raises(SystemExit):
+        command(["sql", "index.db", "SELECT '%path%'"])
+    assert given["windows_expand_args"] is False
+
+
+@pytest.mark.parametrize("durability", ["full", "normal"])
+def test_a_commit_passes_the_cache_of_a_disk_of_macos(durability: Any, tmp_path: Path) -> None:
+    """With durability="full" each commit is asked to pass the disk's own cache, which macOS does not do by itself; a checkpoint
+    always is."""
+    with Index(tmp_path / "index.db", MinHash(), durability=durability) as index:
+        asked = [index.connection.pragma(name) for name in ("fullfsync", "checkpoint_fullfsync")]
+    assert asked == [durability == "full", 1]
+
+
+def test_columns_are_64_bits_wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers in columns are int64, also where numpy's own integers have 32 bits, as before numpy 2 on Windows."""
+    arange = np.arange
+    monkeypatch.setattr(np, "arange", lambda *given, dtype=np.int32: arange(*given, dtype=dtype))
+    assert columns([[Match("a", 1.0)], [Match("b", 1.0)]])["query"].dtype == np.int64
+    assert columns([Cluster("a", ("a", "b"))])["cluster"].dtype == np.int64
+
+
 # ---- the twins -----------------------------------------------------------------------------------------------------------
 
 
@@ -338,6 +369,19 @@ def test_copies_of_ended_processes_are_removed(tmp_path: Path, monkeypatch: pyte
     copy = Path(opening._copy_for.__wrapped__("a test"))
     assert copy.read_bytes() == Path(EXTENSION).read_bytes()
     assert {one.name for one in tmp_path.iterdir()} == {*names[1:], copy.parent.name}
+
+
+def test_a_long_path_in_any_script_works(tmp_path: Path) -> None:
+    """An index may be at a path of more than 260 characters that are not those of the system's code page, also with its copy."""
+    folder = Path(system.reachable(str(tmp_path / ("数据" + "x" * 90) / ("ä" * 80) / ("y" * 60))))
+    folder.mkdir(parents=True)
+    with Index(folder / "index.db", MinHash(), checksums=True) as index:
+        index.add("a", "some words")
+        index.backup(folder / "copy.db")
+    with Index(folder / "copy.db", read_only=True) as index:
+        assert [match.key for match in index.query("some words")] == ["a"]
+    for path in folder.iterdir():
+        path.unlink()
 
 
 @pytest.mark.parametrize(

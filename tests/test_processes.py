@@ -23,6 +23,8 @@ from processes import STATES, TEXTS, Verdicts, audit, state_of
 
 from neardup_db import Index
 
+pytestmark = pytest.mark.posix("forks")
+
 CAST = ["write", "write", "write", "rebuild", "rebuild", "read", "read", "look"]
 """Who is at work at once."""
 

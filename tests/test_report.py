@@ -102,6 +102,7 @@ def test_every_scheme_has_a_report_and_charts_as_files(tmp_path: Path, scheme: A
         assert str(file) in result.stderr
 
 
+@pytest.mark.posix("links")
 def test_the_report_never_overwrites_its_index(tmp_path: Path) -> None:
     """-o with the index's own path, by whatever name, is refused."""
     path = filled(tmp_path / "a.db", MinHash())

@@ -84,6 +84,7 @@ def test_a_fingerprint_made_while_another_thread_rebuilds_is_made_again(monkeypa
 # ---- interruptions -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.posix("signals")
 def test_ctrl_c_while_waiting_for_another_writer_leaves_no_transaction(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """The signal arrives while BEGIN waits and is raised once it has got the lock: the lock is given back."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in what it runs in the background

@@ -87,7 +87,7 @@ def test_the_interface_on_a_connection(path: Path) -> None:
     """All calls work, and the connection is the one that was given."""
     with closing(connect(path)) as app:
         index = Index(app, SETS, text=WORDS, store_text=True)
-        assert index.connection is app and str(path) in repr(index)
+        assert index.connection is app and repr(str(path)) in repr(index)
         assert index.add("a", "oak elm ash", metadata={"n": 1}) == []
         assert index.add_if_new("b", "oak elm ash fir") == [Match("a", 0.75, None)]
         assert index.add_many([("b", "oak elm ash fir"), {"key": "c", "text": "box bay", "group": "g"}]).added == 2
@@ -429,6 +429,7 @@ def test_an_index_can_be_opened_while_rows_are_being_read(app: Any) -> None:
 # ---- opening and closing ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.posix("/proc")
 def test_a_closed_connection_is_a_closed_index(path: Path) -> None:
     """Whatever was open of ours ends with the connection: the file is closed, and each call is a ClosedError."""
     app = in_wal(path)
@@ -449,6 +450,7 @@ def test_a_closed_connection_is_a_closed_index(path: Path) -> None:
         Index(app, MinHash())
 
 
+@pytest.mark.posix("/proc")
 def test_a_connection_that_nobody_has_is_closed(path: Path) -> None:
     """The index keeps the connection; without it the file is closed, whatever was asked."""
     index = Index(in_wal(path), MinHash())
@@ -634,6 +636,7 @@ thread.join()
 """
 
 
+@pytest.mark.posix("signals")
 def test_whoever_waits_for_the_connection_lets_python_go_on() -> None:
     """The application's statement calls a function of Python's while the index waits for the connection: both come to an end."""
     paths = [str(Path(__file__).parent), *filter(None, sys.path)]
@@ -687,6 +690,7 @@ def test_an_interrupt_ends_a_call_and_takes_it_back(path: Path) -> None:
         assert len(index) == 300 and index.check().problems == () and not app.in_transaction
 
 
+@pytest.mark.posix("forks")
 def test_a_forked_child_is_refused(app: Any) -> None:
     """A child never uses the connection of its parent, nor closes it."""
     index = Index(app, MinHash())
@@ -743,6 +747,7 @@ def test_a_call_that_writes_is_interrupted(tmp_path: Path, name: str, more_round
     assert moment > 50
 
 
+@pytest.mark.posix("forks")
 @pytest.mark.parametrize("generations", [1, 2])
 def test_a_child_loses_nothing_in_a_file_of_its_parents(path: Path, app: Any, generations: int) -> None:
     """A child, or its own child, opens the file anew; its parent closes its connection meanwhile, and another process writes."""
@@ -784,6 +789,7 @@ def test_a_child_loses_nothing_in_a_file_of_its_parents(path: Path, app: Any, ge
         assert sorted(Index(again)) == [*map(str, range(10)), "parent"] and Index(again).check().problems == ()
 
 
+@pytest.mark.posix("forks")
 def test_forks_while_threads_are_in_sqlite(path: Path) -> None:
     """Children that are forked while other threads run statements of the index are refused at once, and disturb nobody."""
     with closing(in_wal(path, check_same_thread=False)) as app:
@@ -840,6 +846,7 @@ def kept(path: Path) -> list[str]:
         return keys
 
 
+@pytest.mark.posix("forks")
 @pytest.mark.parametrize("journal", ["WAL", "DELETE"])
 def test_a_process_that_is_killed_leaves_both_or_neither(path: Path, journal: str, more_rounds: bool) -> None:
     """Killed at the n-th step of SQLite, wherever that is: what was acknowledged is there, and of the rest both or neither."""

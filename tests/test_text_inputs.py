@@ -123,6 +123,7 @@ def test_a_path_that_exists_is_no_pattern(here: Path) -> None:
     assert good("dedup", "a[1].jsonl", "-o", "-").stdout_bytes == rows(FOX)
 
 
+@pytest.mark.posix("links")
 @pytest.mark.parametrize(
     ("command", "message"),
     [
@@ -176,6 +177,7 @@ def test_folders_of_texts_are_added_together(here: Path) -> None:
     assert keys_of(here / "i.db") == ["texts/one", "texts2/one"]
 
 
+@pytest.mark.posix("named pipes")
 def test_several_pipes_are_inputs(here: Path) -> None:
     """Each is copied to a file of its own."""
     for name, text in (("one.jsonl", FOX), ("two.jsonl", CAT)):

@@ -78,6 +78,7 @@ class Program(click.Group):
         """Runs a command line and, unless `standalone_mode` is False, exits."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        extra.setdefault("windows_expand_args", False)  # patterns are ours, and %path% in a text or in SQL is no variable
         try:
             speak_utf8()
             with _ended_by_signals():

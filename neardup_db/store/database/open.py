@@ -201,6 +201,7 @@ def _configured(connection: apsw.Connection, durability: str, timeout: float) ->
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # plans do not depend on values: nothing is planned twice
         connection.execute(
             f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}; PRAGMA temp_store = {_temp_store()}; "
+            f"PRAGMA fullfsync = {durability == 'full'}; PRAGMA checkpoint_fullfsync = ON; "  # of macOS: through the disk's cache
             f"PRAGMA cache_size = {cache_size(connection)}; PRAGMA cache_spill = -{limits.SPILL_KIB}; "
             f"PRAGMA journal_size_limit = {2 * limits.LOG_PAGES * 4096}; PRAGMA cell_size_check = ON; "
             "PRAGMA mmap_size = 0"  # an I/O error on a map ends the process
