@@ -13,7 +13,6 @@
 #include "sqlite/search.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "sql_texts.h"
 
@@ -110,11 +109,20 @@ static int set_group(search_cursor *cursor, nd_question *q, int *found)
     return ask_number(table, "SELECT id FROM {index}_group WHERE name = ?", group, &q->group_id, found);
 }
 
+/* By SQLite's own clock: C11's is missing from older systems of macOS and Windows. */
 static int64_t now_ms(void)
 {
-    struct timespec now;
-    (void)timespec_get(&now, TIME_UTC);
-    return (int64_t)now.tv_sec * 1000 + (int64_t)now.tv_nsec / 1000000;
+    const sqlite3_int64 julian_1970 = 210866760000000;
+    sqlite3_vfs *const vfs = sqlite3_vfs_find(NULL);
+    sqlite3_int64 julian = 0;
+    if (vfs->iVersion >= 2 && vfs->xCurrentTimeInt64 != NULL) {
+        (void)vfs->xCurrentTimeInt64(vfs, &julian);
+    } else {
+        double days = 0;
+        (void)vfs->xCurrentTime(vfs, &days);
+        julian = (sqlite3_int64)(days * 86400000.0);
+    }
+    return julian - julian_1970;
 }
 
 /* Binds those parameters that the query has. */
