@@ -26,8 +26,8 @@ cp /usr/include/sqlite3.h /usr/include/sqlite3ext.h "$work/headers"
 export ZIG_GLOBAL_CACHE_DIR="$work/zig" ZIG_LOCAL_CACHE_DIR="$work/zig"
 offline() { if unshare -rn true 2>/dev/null; then unshare -rn "$@"; else "$@"; fi; }
 python -m build -q --sdist --no-isolation --outdir "$work/dist" "$root"
-CC="$work/cc" AR="$work/ar" CFLAGS="-isystem $work/headers" offline pip wheel -q --no-index --no-build-isolation --no-deps \
-    -Csetup-args=-Dpython.allow_limited_api=true -w "$work/built" "$work"/dist/*.tar.gz
+CC="$work/cc" AR="$work/ar" offline pip wheel -q --no-index --no-build-isolation --no-deps \
+    -Csetup-args=-Dpython.allow_limited_api=true -Csetup-args="-Dsqlite_headers=$work/headers" -w "$work/built" "$work"/dist/*.tar.gz
 
 auditwheel repair --strip --plat manylinux_2_17_x86_64 -w "$work/dist" "$work"/built/*.whl
 abi3audit --strict --summary "$work"/dist/*.whl
