@@ -55,6 +55,9 @@ class ForeignDatabase(Database):
         with self._translated():
             cursor: Any = self.connection.cursor()
             cursor.row_factory = None  # plain tuples; the connection's owner may have set another kind
+            names = schema.parameters(sql)
+            if names and isinstance(bindings, tuple):  # sqlite3 of Python 3.14 takes values of names by their names only
+                bindings = dict(zip(names, bindings, strict=True))
             return cursor.execute(sql, () if bindings is None else bindings)
 
     def rows(self, sql: str, bindings: Any = None) -> list[tuple[Any, ...]]:
