@@ -26,8 +26,8 @@ class StoredPart(NamedTuple):
 
 
 class Parts:
-    """Reads and writes the codes of documents that have rows for them; runs inside the store's transactions. Only `add` may be
-    called where the index has no table."""
+    """Reads and writes the codes of documents that have rows for them; runs inside the store's transactions. Only `are_there` may
+    be called where the index has no table."""
 
     TABLE = "part"
 
@@ -64,8 +64,6 @@ class Parts:
 
     def add(self, document_id: int, part: Part | None, fingerprint_id: int, number: int | None = None) -> None:
         """One more code of a document; number: the id of the one whose place it takes."""
-        if not self.store.has_parts:
-            self.store.add_table(self.TABLE)
         sql = "INSERT INTO {index}_part (id, document_id, part, fingerprint_id) VALUES (?, ?, ?, ?)"
         self.db.execute(self.store.sql(sql), (number, document_id, part, fingerprint_id))
 

@@ -81,6 +81,8 @@ def _dismissed(mine: StoreReader, theirs: StoreReader, now: int) -> Iterator[tup
 def _same_here(mine: StoreReader, theirs: StoreReader, key: Key, now: int) -> Found | None:
     """The document here, None where it is another one, as with if_exists="ignore"."""
     found = [(reader, reader.documents.visible(key, now)) for reader in (mine, theirs)]
+    if mine.store.has_parts and found[0][1] is not None and mine.documents.parts.of(found[0][1].id):
+        return None
     values = [
         None if row is None or row.fingerprint_id is None else reader.documents.value(row.fingerprint_id) for reader, row in found
     ]
