@@ -422,6 +422,10 @@ DAMAGES = {
         "UPDATE neardup_match SET similarity = 0.5",
         "documents with a recorded match that no two codes make: 2",
     ),
+    "no number": (
+        "UPDATE neardup_part SET id = id - (1 << 62) WHERE document_id = 1",
+        f"ids of neardup_part that are never given: {1 - 2**62}, {2 - 2**62}",
+    ),
     "no code": ("DELETE FROM neardup_part WHERE id = 4", "fingerprints that no document has: 4"),
 }
 
