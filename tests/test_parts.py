@@ -261,6 +261,23 @@ def test_a_rebuild_keeps_parts(index: Index) -> None:
     index.rebuild(BinaryCode(bits=64, max_distance=8))
     assert index.clusters()[0].keys == ("x", "y") and index.matches("x") == [Match("y", 1 - 8 / 64, 8, 1)]
     assert list(index.get("x").codes) == [0, 1] and index.check().ok
+    for records in (False, True):
+        index.rebuild(record_matches=records)
+        assert [cluster.keys for cluster in index.clusters()] == [("x", "y")] and index.check().ok
+
+
+def test_foreign_keys_of_the_applications(tmp_path: Path) -> None:
+    """On a connection where SQLite enforces them, codes come, are replaced and go without leaving one open."""
+    connection = apsw.Connection(str(tmp_path / "codes.db"))
+    connection.execute("PRAGMA foreign_keys = ON")
+    with Index(connection, BinaryCode(bits=64, max_distance=3)) as index:
+        index.add_codes(["x", "x", "y", "y"], [1, far(2), 1, far(3)], part=[0, 1, 0, 1])
+        index.dismiss("x", "y")
+        for code in (far(4), far(3), 1):
+            index.add_code("x", code, part=0, if_exists="replace")
+        index.rebuild()
+        assert index.check().ok and not index.clusters() and index.undismiss("x", "y") and index.clusters()
+        assert index.keep_newest(1) == 1 and index.delete("y") and index.check().ok
 
 
 def test_neardup_search_names_the_part(tmp_path: Path) -> None:
@@ -421,6 +438,10 @@ DAMAGES = {
     "no such similarity": (
         "UPDATE neardup_match SET similarity = 0.5",
         "documents with a recorded match that no two codes make: 2",
+    ),
+    "no number": (
+        "UPDATE neardup_part SET id = id - (1 << 62) WHERE document_id = 1",
+        f"ids of neardup_part that are never given: {1 - 2**62}, {2 - 2**62}",
     ),
     "no code": ("DELETE FROM neardup_part WHERE id = 4", "fingerprints that no document has: 4"),
 }

@@ -135,8 +135,8 @@ class RangePairs:
         """Every pair once, by the codes that are most alike."""
         for number in [number for number in self.members.several() if self.first_id <= number <= self.last_id]:
             for a, b in combinations(self.members[number], 2):
-                both = set(codes.of(a.id, number)).intersection(codes.of(b.id, number))
-                if number == min(both):
+                x, y = codes.of(a.id, number), codes.of(b.id, number)
+                if len(x) == len(y) == 1 or number == min(set(x).intersection(y)):
                     yield DocumentPair(a, b, 1.0, self.copies_distance)
         for number, other, similarity, distance in self.found:
             for a in self.members.get(number, ()):

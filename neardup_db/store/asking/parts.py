@@ -26,10 +26,12 @@ class StoredPart(NamedTuple):
 
 
 class Parts:
-    """Reads and writes the codes of documents that have rows for them; runs inside the store's transactions. Only `add` may be
-    called where the index has no table."""
+    """Reads and writes the codes of documents that have rows for them; runs inside the store's transactions. Only `are_there` may
+    be called where the index has no table."""
 
     TABLE = "part"
+    MOST = 2**48 - 1
+    """No code has a higher number: the queries put a distance above it (sql/nearer.sql)."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -64,8 +66,6 @@ class Parts:
 
     def add(self, document_id: int, part: Part | None, fingerprint_id: int, number: int | None = None) -> None:
         """One more code of a document; number: the id of the one whose place it takes."""
-        if not self.store.has_parts:
-            self.store.add_table(self.TABLE)
         sql = "INSERT INTO {index}_part (id, document_id, part, fingerprint_id) VALUES (?, ?, ?, ?)"
         self.db.execute(self.store.sql(sql), (number, document_id, part, fingerprint_id))
 
@@ -77,6 +77,18 @@ class Parts:
         """Forget the codes of documents that go. Returns their fingerprints."""
         sql = self.store.sql("DELETE FROM {index}_part WHERE document_id = ? RETURNING fingerprint_id")
         return {row[0] for row in self.db.rows_of_many(sql, ((number,) for number in document_ids))}
+
+    def number_again(self) -> int:
+        """Give all codes new numbers in their order, where one has a number that is never given; returns how many codes there are
+        then, else 0."""
+        wrong = f"SELECT 1 FROM {{index}}_part WHERE id NOT BETWEEN 1 AND {self.MOST} LIMIT 1"
+        if self.db.value(self.store.sql(wrong)) is None:
+            return 0
+        rows = self.db.rows(self.store.sql("SELECT document_id, part, fingerprint_id FROM {index}_part ORDER BY id"))
+        self.db.execute(self.store.sql("DELETE FROM {index}_part"))
+        sql = "INSERT INTO {index}_part (document_id, part, fingerprint_id) VALUES (?, ?, ?)"
+        self.db.execute_many(self.store.sql(sql), rows)
+        return len(rows)
 
     def used(self, fingerprint_ids: Iterable[int]) -> set[int]:
         """Those of the fingerprints that are codes here."""

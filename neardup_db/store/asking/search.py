@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import closing
-from itertools import starmap
-from operator import itemgetter
+from itertools import groupby, starmap
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import apsw
@@ -15,11 +15,10 @@ from ...errors import CorruptIndexError
 from ...values import Key, Match, Part
 from ..database.connection import undecodable
 from ..layout.candidates import MAX_ID
-from ..layout.schema import ALONE
 from ..layout.sketches import Sketch
 from ..layout.state import Query, Store
 from .dismissed import Dismissed
-from .documents import ACROSS_GROUPS, EVER, Documents, Found
+from .documents import ACROSS_GROUPS, Documents, Found
 from .question import USUAL, Question
 
 
@@ -179,7 +178,9 @@ class Search:
         parameters = self.parameters(sketch, group_id, now)
         parameters["before_id"], parameters["first_id"] = before_id, first_id
         if self.store.has_parts:
-            return self._neighbours_of_part(sketch, group_id, {**parameters, "except_id": except_id})
+            frame = "neighbours_parts_torn" if self.store.dismisses else "neighbours_parts"
+            parameters["except_id"] = except_id
+            return [Neighbour._make(row[:5]) for row in self.answer(self.store.query(frame, self._verify()), parameters)]
         query = self.store.query("neighbours", self._verify(), ", 0" if self.store.crowds else "")
         found = [Neighbour._make(row[:5]) for row in self.answer(query, parameters)]
         if self.store.crowds:
@@ -188,21 +189,34 @@ class Search:
             found.sort(key=lambda neighbour: (-neighbour.similarity, -neighbour.id))
         return found
 
-    def _neighbours_of_part(self, sketch: Sketch, group_id: int, parameters: dict[str, Any]) -> list[Neighbour]:
-        """The neighbours in an index with parts. Where pairs are dismissed, documents of one fingerprint may be in several
-        clusters, and every document is a neighbour."""
-        if not self.store.dismisses:
-            query = self.store.query("neighbours_parts", self._verify())
-            return [Neighbour._make(row[:5]) for row in self.answer(query, parameters)]
-        number = parameters["except_id"]
-        without = self.dismissed.of(number) if number else ()
-        found = []
-        for row in self.matches(sketch, group_id, EVER, except_id=number):
-            if row.id < parameters["before_id"] and row.id not in without:
-                label = self.documents.label(row.id)
-                label = ALONE + row.id if label is None else label
-                found.append(Neighbour(row.id, label, row.similarity, row.distance, 0))
-        return found
+    def best_of_parts(self, neighbours: list[Neighbour], limit: int, now: int, except_id: int) -> list[MatchRow]:
+        """`best_of` in an index with parts, without one document: each once, with its best code. Of a document with dismissed
+        pairs the neighbours do not tell."""
+        document = "d.id <> :except_id AND {visible}"
+        first = "(SELECT min(x.id) FROM {index}_part AS x WHERE x.document_id = d.id AND x.fingerprint_id = :fingerprint_id)"
+        sql = self.store.sql(
+            f"""SELECT f.id, f.key, f.first, (SELECT x.part FROM {{index}}_part AS x WHERE x.id = f.first) FROM (
+                    SELECT * FROM (
+                        SELECT d.id, d.key, {first} AS first FROM {{index}}_document AS d
+                        WHERE d.fingerprint_id = :fingerprint_id AND {document} ORDER BY d.id LIMIT :limit)
+                    UNION SELECT * FROM (
+                        SELECT DISTINCT d.id, d.key, {first} FROM {{index}}_part AS p CROSS JOIN {{index}}_document AS d
+                        WHERE p.fingerprint_id = :fingerprint_id AND d.id = p.document_id AND {document}
+                        ORDER BY p.document_id LIMIT :limit)
+                ) AS f"""
+        )
+        best: dict[int, MatchRow] = {}
+        for _, tied in groupby(neighbours, attrgetter("similarity")):
+            found = []
+            for neighbour in tied:
+                values = {"fingerprint_id": neighbour.fingerprint_id, "except_id": except_id, "now": now, "limit": limit}
+                for number, key, place, part in self.db.rows(sql, values):
+                    found.append((number, place or 0, MatchRow(key, neighbour.similarity, neighbour.distance, number, part)))
+            for number, _, row in sorted(found, key=itemgetter(0, 1)):
+                best.setdefault(number, row)
+            if len(best) >= limit:
+                break
+        return list(best.values())[:limit]
 
     def _from_crowd(self, parameters: dict[str, Any]) -> list[Neighbour]:
         """The first ones that turn up in a crowd and are visible, or else one that has expired. The rest is not looked at."""

@@ -86,7 +86,9 @@ def _dismissed(mine: StoreReader, theirs: StoreReader, now: int) -> Iterator[tup
 def _same_here(mine: StoreReader, theirs: StoreReader, key: Key, now: int) -> Found | None:
     """The document here, None where it is another one, as with if_exists="ignore"."""
     here, there = (_described(reader, key, now) for reader in (mine, theirs))
-    return None if here is None or there is None or here[1:] != there[1:] else here[0]
+    if here is None or there is None or here[1:] != there[1:]:
+        return None
+    return None if mine.store.has_parts and mine.documents.parts.of(here[0].id) else here[0]
 
 
 def _described(reader: StoreReader, key: Key, now: int) -> tuple[Found, Key | None, bytes | None] | None:

@@ -142,6 +142,11 @@ class Checker:
             "documents whose fingerprint is not that of their first part",
         )
         yield from self._few(
+            "SELECT id FROM {index}_part WHERE id NOT BETWEEN 1 AND :most LIMIT :limit",
+            f"ids of {self.store.name}_part that are never given",
+            most=self.documents.parts.MOST,
+        )
+        yield from self._few(
             """SELECT document_id FROM {index}_part GROUP BY document_id, part
                HAVING count(*) > 1 OR typeof(part) NOT IN ('text', 'integer', 'null') LIMIT :limit""",
             "documents with a part that has no name of its own",

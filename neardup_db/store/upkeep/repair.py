@@ -28,6 +28,8 @@ class Repair:
 
         damaged: ids of fingerprints whose values must not be read. Returns messages of what was done, and of what is lost."""
         done = self._mend_counters()
+        if self.store.has_parts and (numbered := self.documents.parts.number_again()):
+            done.append(f"{numbered} codes of documents with several numbered again")
         if left := require_window(self.store, self.documents):
             done.append(f"{left} documents outside of the window expire as it says")
         lost_codes = self._drop_lost_parts(set(damaged)) if self.store.has_parts else []

@@ -275,6 +275,7 @@ class Ingest:
                 self._check_again(batch)
             if batch.has_parts and not self.store.has_parts and self.store.scheme.name == "binarycode":
                 background.wait()
+                self._flush()
                 self.store.add_table(Parts.TABLE)  # not while another thread looks at the settings
             self._batch.epoch = self.store.epoch
             self._is_settled = False

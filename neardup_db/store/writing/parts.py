@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ...errors import DuplicateKeyError, ParameterError
 from ...values import Match, Record
 from ..asking.documents import Found
-from ..asking.parts import StoredPart
+from ..asking.parts import Parts, StoredPart
 from ..asking.question import Question
 from ..asking.search import MatchRow, Neighbour
 from ..layout.sketches import Sketch
@@ -45,8 +45,13 @@ class PartWriter(Writer):
             return "ignored", []
         if not self.store.record_matches:
             return self._put(record, sketch, place, now), []
+        self._require_table()
         neighbours = self._neighbours(record, sketch, place, now)
-        matches = self._matches(record, sketch, place, limit, now) if neighbours or self.store.dismisses else []
+        if self.store.dismisses and place.existing is not None:
+            matches = self._matches(record, sketch, place, limit, now)
+        else:
+            without = 0 if place.existing is None else place.existing.id
+            matches = self.search.best_of_parts(neighbours, limit, now, without)
         removes = place.replaced is not None or (place.existing is not None and place.codes is None)
         return self._put(record, sketch, place, now, None if removes else neighbours), [row.match for row in matches]
 
@@ -99,6 +104,11 @@ class PartWriter(Writer):
         without = 0 if place.existing is None else place.existing.id
         return self.search.matches(sketch, self.documents.group_id(record.group), now, Question(limit=limit), except_id=without)
 
+    def _require_table(self) -> None:
+        """Have the table of parts from now on: what connects documents looks at it."""
+        if not self.store.has_parts:
+            self.store.add_table(Parts.TABLE)
+
     def _neighbours(self, record: Record, sketch: Sketch, place: Place, now: int) -> list[Neighbour]:
         """The documents of other keys that a code is connected to."""
         without = 0 if place.existing is None else place.existing.id
@@ -108,6 +118,7 @@ class PartWriter(Writer):
         self, record: Record, sketch: Sketch, place: Place, now: int, neighbours: list[Neighbour] | None = None
     ) -> Outcome:
         """Store a code where it goes. Returns "added" | "replaced". neighbours: None = not known, or not as they will be."""
+        self._require_table()
         existing = place.existing
         if existing is None or place.codes is None:
             if existing is not None:
