@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,11 @@ SMALL_LIMITS = {
     "PLACES_AT_ONCE": 4, "COPIED_BYTES": 5, "GROUP_BYTES": 200,
 }  # fmt: skip
 """Values of `neardup_db.limits` with which a handful of documents comes to every place where work is cut."""
+
+
+MEMORY_DISK = "/dev/shm"
+if os.access(MEMORY_DISK, os.W_OK) and shutil.disk_usage(MEMORY_DISK).free > 4 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY_DISK)  # where pytest makes its folders: every commit waits for a disk
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -16,7 +16,7 @@ from histories import CLOCK, PLANS, Counts, Difference, History, Operation, diff
 pytestmark = pytest.mark.usefixtures("clock")
 with_small_limits = pytest.mark.usefixtures("small_limits")
 
-SEEDS, SEEDS_MORE, SEEDS_LONG = 9, 60, 40_000
+SEEDS, SEEDS_MORE, SEEDS_LONG = 6, 60, 40_000
 """Histories of each plan; with the limits that users have, a third of them."""
 
 

@@ -1,6 +1,7 @@
 """Every call to the disk fails once: the right error comes out, nothing is half done, the index goes on or says that it cannot.
 
-Every sync, truncation and opening fails, and a few of the reads and writes; with `pytest --more` some, with `--long` all.
+Two calls of each operation fail for each kind of failure: the first, the last, one between or a sync, by turns. With
+`pytest --more` every sync, truncation and opening fails, and some of the reads and writes; with `--long` all.
 """
 
 from __future__ import annotations
@@ -226,11 +227,17 @@ def expected(write: Write, path: Path, folder: Path, small: bool, disk: FailingD
     return states, disk.calls
 
 
-def chosen(calls: list[str], more_rounds: bool, long_run: bool) -> list[int]:
-    """Numbers, from 1, of the calls that are to fail: all of them, or the syncs, the ends and some of the others."""
-    rare = ("sync", "truncate", "open") if more_rounds else ("sync",)
-    step = max(12, len(calls) // (20 if more_rounds else 4))
-    return [n for n, call in enumerate(calls, 1) if long_run or call in rare or n % step == 2 or n < 3 or n > len(calls) - 2]
+def chosen(calls: list[str], turn: int, more_rounds: bool, long_run: bool) -> list[int]:
+    """Numbers, from 1, of the calls that are to fail: all of them, or the syncs, the ends and some of the others; in a short run
+    two of these, by turns."""
+    total = len(calls)
+    if not (more_rounds or long_run):
+        syncs = [n for n, call in enumerate(calls, 1) if call == "sync"]
+        some = sorted({1, min(2, total), (total + 1) // 2, total, *syncs[:1], *syncs[-1:]})
+        return sorted({some[turn % len(some)], some[(turn + 3) % len(some)]})
+    step = max(12, total // 20)
+    rare = ("sync", "truncate", "open")
+    return [n for n, call in enumerate(calls, 1) if long_run or call in rare or n % step == 2 or n < 3 or n > total - 2]
 
 
 @pytest.mark.parametrize(
@@ -255,7 +262,8 @@ def test_an_operation_that_fails_has_done_nothing_or_says_that_it_is_not_known(
     small cache pages are written before the commit, which they end."""
     path = files["codes" if write.codes else "damaged" if write.damaged else "texts"]
     states, calls = expected(write, path, tmp_path / "without", small, disk)
-    numbers = chosen([call for call in calls if call in errors], more_rounds, long_run)
+    turn = 2 * small + lasting + (errors is DISK_FULL)
+    numbers = chosen([call for call in calls if call in errors], turn, more_rounds, long_run)
     assert numbers
     for n in numbers:
         faults.append(fail_once(write, n, errors, lasting, small, copy_files(path, tmp_path / str(n)), states, disk))

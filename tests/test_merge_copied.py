@@ -158,6 +158,24 @@ def test_damage_is_named_and_nothing_is_taken_over(tmp_path: Path, other: Index,
         assert len(index) == 0 and index.check().ok
 
 
+@pytest.mark.parametrize(
+    ("sql", "left"),
+    [
+        ("UPDATE sqlite_sequence SET seq = 'x'", 6),
+        ("UPDATE sqlite_sequence SET seq = 1", 6),
+        ("UPDATE neardup_document SET id = -id WHERE id = 6", 5),
+    ],
+)
+def test_a_damage_that_is_of_no_document_is_left_behind(tmp_path: Path, other: Index, sql: str, left: int) -> None:
+    """Counters that would give no id, and rows that no reader sees, do not come along: later documents are stored as ever."""
+    with closing(apsw.Connection(other.connection.filename)) as connection:
+        connection.execute(sql)
+    with Index(tmp_path / "a.db", SETS, **OPTIONS) as index:
+        assert index.merge(other).added == left
+        index.add_many([("x", "own words"), ("y", "own words")])
+        assert len(index) == left + 2 and index.check().ok
+
+
 def test_a_progress_that_fails_takes_all_back(tmp_path: Path, other: Index) -> None:
     """Nothing is stored, the other's file is let go, and the next merge succeeds; `progress` sees all documents."""
     with Index(tmp_path / "a.db", SETS, **OPTIONS) as index:

@@ -332,13 +332,13 @@ def encoded(text: str, encoding: str) -> bytes:
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("cut", ["usual", "tiny"])
 def test_an_encoding_changes_nothing_but_the_bytes(
-    here: Path, encoding: str, format_: str, cut: str, request: pytest.FixtureRequest
+    here: Path, encoding: str, format_: str, cut: str, more_rounds: bool, request: pytest.FixtureRequest
 ) -> None:
     """The output is that of the input in UTF-8, encoded: lines are cut where they end, and bytes stay."""
     if cut == "tiny":
         request.getfixturevalue("small_limits")
 
-    @settings(max_examples=8, deadline=None)
+    @settings(max_examples=8 if more_rounds else 3, deadline=None)
     @given(st.lists(made_of(encoding), max_size=6), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans())
     def holds(texts: list[str], newline: str, ends: bool, is_ascii: bool) -> None:
         if format_ == "jsonl":

@@ -70,7 +70,8 @@ def _writing(store: Store, given: Store) -> Iterator[str]:
         with store.writing():
             try:
                 connection.execute(f"ATTACH ? AS {schema}", (given.db.connection.filename,))
-            except apsw.Error as error:  # a folder that cannot be written, or a limit of the caller's
+                connection.execute(f"SELECT 1 FROM {schema}.sqlite_schema LIMIT 1").fetchall()
+            except apsw.Error as error:  # a folder that cannot be written, a file without a log that is being written, ...
                 raise _OtherwiseError from error
             yield schema
     finally:
@@ -97,6 +98,7 @@ class _Copy:
             background.start(self._copy)
         self.store.set(**{name: self.given.settings[name] for name in ("next_cluster", "crowds")})
         self.store.new_generation(fingerprints=True)
+        self._require_whole()
         report = AddReport(added=self.count, matched=self._matched())
         if self.count and progress is not None:
             progress(self.count)
@@ -129,11 +131,17 @@ class _Copy:
         for table in self._names():
             self.db.execute(f"INSERT INTO main.{table} SELECT * FROM {self.schema}.{table}")
         for table in ("fingerprint", "document"):  # ids above the highest that is there may have been labels
-            name = f"{self.store.name}_{table}"
-            self.db.execute("DELETE FROM main.sqlite_sequence WHERE name = ?", (name,))
-            there = f"SELECT * FROM {self.schema}.sqlite_sequence WHERE name = ?"
-            self.db.execute(f"INSERT INTO main.sqlite_sequence {there}", (name,))
+            highest = f"SELECT ifnull(max(seq), 0) FROM {self.schema}.sqlite_sequence WHERE name = :name"
+            update = f"UPDATE main.sqlite_sequence SET seq = max(seq, ({highest})) WHERE name = :name"
+            self.db.execute(update, {"name": f"{self.store.name}_{table}"})
         self.documents.drop_unused_groups()
+
+    def _require_whole(self) -> None:
+        """That only documents came which were checked, and that the next ones get ids. CorruptIndexError where they would not."""
+        self.documents.next_id()
+        self.documents.last_fingerprint_id()
+        if self.db.value(self.store.sql("SELECT count(*) FROM {index}_document")) != self.count:
+            raise _OtherwiseError
 
     def _matched(self) -> int:
         """How many documents match an earlier one: those with a recorded match to one, and those of a cluster that have none but
