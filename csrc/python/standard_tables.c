@@ -107,6 +107,11 @@ static int row_number(sqlite3_vtab_cursor *this, sqlite3_int64 *out)
     return SQLITE_OK;
 }
 
+/* What a table without rows does. */
+#define WITHOUT_ROWS                                                                                                                  \
+    .iVersion = 0, .xConnect = connect_plain, .xBestIndex = plan_nothing, .xOpen = open_cursor, .xClose = close_cursor,               \
+    .xFilter = find_nothing, .xNext = next_row, .xEof = is_at_end, .xColumn = give_nothing, .xRowid = row_number
+
 /* ---- the end of the connection ----------------------------------------------------------------------------------------- */
 
 static int end_statements(sqlite3_vtab *this)
@@ -122,17 +127,8 @@ static int end_statements(sqlite3_vtab *this)
 }
 
 static const sqlite3_module holder = {
-    .iVersion = 0,
-    .xConnect = connect_plain,
-    .xBestIndex = plan_nothing,
+    WITHOUT_ROWS,
     .xDisconnect = end_statements,
-    .xOpen = open_cursor,
-    .xClose = close_cursor,
-    .xFilter = find_nothing,
-    .xNext = next_row,
-    .xEof = is_at_end,
-    .xColumn = give_nothing,
-    .xRowid = row_number,
 };
 
 /* ---- the end of a transaction ------------------------------------------------------------------------------------------ */
@@ -180,17 +176,8 @@ static int transaction_rolled_back(sqlite3_vtab *this)
 }
 
 static const sqlite3_module transaction = {
-    .iVersion = 0,
-    .xConnect = connect_plain,
-    .xBestIndex = plan_nothing,
+    WITHOUT_ROWS,
     .xDisconnect = disconnect,
-    .xOpen = open_cursor,
-    .xClose = close_cursor,
-    .xFilter = find_nothing,
-    .xNext = next_row,
-    .xEof = is_at_end,
-    .xColumn = give_nothing,
-    .xRowid = row_number,
     .xUpdate = refuse_rows,
     .xBegin = transaction_begins,
     .xSync = transaction_may_end,
