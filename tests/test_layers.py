@@ -29,6 +29,7 @@ LAYERS = (
     ("tuning", "show.tuning"),
     ("", "demo", "frames"),
     ("cli", "datasette", "spark", "aio"),
+    ("__main__",),
 )
 """From the lowest to the highest. A name stands for a module, or for a package with all that is in it and has no line of its own;
 "" is the package itself, which gives out the public names."""

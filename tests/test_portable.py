@@ -226,6 +226,13 @@ def test_an_encoding_that_is_asked_for_stays(tmp_path: Path) -> None:
     assert "schlüssel".encode() in run(tmp_path, *program).stdout
 
 
+def test_the_command_runs_as_a_module(tmp_path: Path) -> None:
+    """`python -m neardup_db` is the command, by its own name, where the folder of commands is not on the PATH."""
+    done = run(tmp_path, "-m", "neardup_db", "query", "no.db", "text")
+    assert done.returncode == 2 and done.stderr.startswith(b"neardup: no.db: no such file; create an index with: neardup add")
+    assert run(tmp_path, "-m", "neardup_db", "--version").stdout.startswith(b"neardup ")
+
+
 def test_arguments_stay_as_they_are_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing expands %path%, ~ or * in the arguments before a command has them: they may be in a text, or in SQL."""
     given: dict[str, object] = {}
