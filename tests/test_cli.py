@@ -178,10 +178,10 @@ def test_without_a_command_the_help_is_printed() -> None:
 
 @pytest.mark.parametrize("command", ["", *main.commands])
 def test_every_help_stands_in_the_documentation(command: str) -> None:
-    """docs/cli.md holds each --help as the program prints it, but for white space; each command has an example."""
+    """docs/reference/cli.md holds each --help as the program prints it, but for white space; each command has an example."""
     arguments = [command, "--help"] if command else ["--help"]
     printed = CliRunner().invoke(main, arguments, prog_name="neardup", terminal_width=80).stdout
-    written = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    written = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
     assert " ".join(printed.split()) in " ".join(written.split())
     assert f"  neardup {command}" in printed
 
@@ -744,6 +744,21 @@ def test_delete_tells_what_was_not_there(index: Path, tmp_path: Path) -> None:
     assert json.loads(good("delete", index, "--file", tmp_path / "keys.txt", "--json")) == {"deleted": 2, "missing": []}
     assert run("delete", index, "zz").exit_code == 1
     assert "at least one KEY" in refused("delete", index)
+
+
+def test_the_window_of_an_index(index: Path) -> None:
+    """It is told, changed to a time or a number, and taken away; what is no window is refused."""
+    documents = json.loads(good("window", index, "--json"))["there"]
+    assert good("window", index) == f"all documents stay; {documents} documents are there\n"
+    for size, told in (("24h", "for 24h"), ("90m", "for 90m"), ("2w", "for 14d"), ("0.5s", "for 0.5s")):
+        assert good("window", index, size).startswith(f"documents stay {told}; ")
+    assert json.loads(good("window", index, "1d", "--json")) == {"seconds": 86400.0, "documents": None, "there": documents}
+    assert good("window", index, "1") == "the last document stays; 1 document is there\n"
+    assert json.loads(good("window", index, "--json")) == {"seconds": None, "documents": 1, "there": 1}
+    assert good("window", index, "none") == "all documents stay; 1 document is there\n"
+    for wrong in ("soon", "-3h", "0", "0s"):
+        refused = run("window", index, "--", wrong)
+        assert refused.exit_code == 2 and "0" in refused.stderr and "timedelta" not in refused.stderr
 
 
 def test_expire_removes_what_is_over(tmp_path: Path, source: Path, index: Path) -> None:

@@ -67,7 +67,7 @@ def cited() -> set[tuple[str, str]]:
 def test_the_papers_are_cited() -> None:
     """Every paper that ARCHITECTURE.md or the page of the file format names is in CITATION.cff, and each of these is named."""
     named = r"\b([A-Z]\w+)(?:, [A-Z]\w+)*(?: and (?:[A-Z]\w+ ?)+| et al\.)? (\d{4})\b"
-    pages = " ".join((read("ARCHITECTURE.md") + read("docs/format.md")).split())
+    pages = " ".join((read("ARCHITECTURE.md") + read("docs/reference/format.md")).split())
     assert {(name, year) for name, year in re.findall(named, pages) if int(year) < 2020} <= cited()
     code = " ".join(path.read_text("utf-8") for path in sorted((ROOT / "csrc").rglob("*.c")) if "unicode" not in path.name)
     others = " ".join(path.read_text("utf-8") for path in sorted((ROOT / "docs").rglob("*.md")))
