@@ -78,9 +78,17 @@ def made_by_following(index: Index) -> None:
     run("UPDATE article SET body = 'quite another text, which nobody has read' WHERE id = 0")
 
 
+def made_by_parts(index: Index) -> None:
+    """Keys that have several codes."""
+    for number, code in enumerate(CODES):
+        index.add_code("odd" if number % 2 else "even", code, part=number)
+    index.add_code("alone", CODES[3])
+
+
 FEATURES: dict[str, tuple[dict[str, Any], Callable[[Index], None]]] = {
     "features": ({"scheme": MinHash(threshold=0.7), "window": 1000}, made_by_features),
     "containment": ({"scheme": BottomK(k=64, threshold=0.6, containment=True), "checksums": True}, made_by_containment),
+    "parts": ({"scheme": BinaryCode(bits=256, max_distance=31)}, made_by_parts),
     "followed": ({"scheme": MinHash(threshold=0.7, seed=3), "name": "news"}, made_by_following),
 }
 """What a file may have beside a scheme: how it is created and what is done with it."""

@@ -137,6 +137,7 @@ def test_a_released_file_of_texts_answers_as_it_did(copied: Any, path: Path) -> 
             times_seen=1,
             expires_at=None,
             code=code,
+            codes={} if code is None else {None: code},
         )
         assert index.get("copy").expires_at == EXPIRES
         assert (index.get(42).group, index.get(b"\x00bytes").group) == (7, "other")
@@ -186,6 +187,17 @@ def test_a_released_file_is_asked_what_contains_a_text(copied: Any, version: str
     path.write_bytes(data)
     with Index(path) as index:
         assert any("checksum" in problem for problem in index.check().problems)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_released_file_has_the_codes_of_each_key(copied: Any, version: str) -> None:
+    """Each key has all its codes by their parts, and is found once, by the nearest of them."""
+    with Index(copied(DATA / version / "parts.db")) as index:
+        assert [[*index.get(key).codes] for key in ("even", "odd")] == [[0, 2, 4, 6], [1, 3, 5, 7]]
+        found = [(match.key, match.part, match.distance) for match in index.query_code(CODES[3])]
+        assert found == [("odd", 3, 0), ("alone", None, 0), ("even", 0, 1)]
+        index.add_code("even", CODES[3], part="late")
+        assert index.query_code(CODES[3])[0].part == "late" and index.check().problems == ()
 
 
 @pytest.mark.parametrize("version", VERSIONS)

