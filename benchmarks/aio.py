@@ -7,6 +7,9 @@ one asks for a text of a megabyte. "Held": the time from the beginning to the en
 for Python's lock is in it, and on a busy machine that for a processor; "CPU" has neither. "Late": how much later than after 1 ms
 a task goes on that sleeps for 1 ms. "Nothing": as many tasks without an index, in the same minutes. "Index on the loop": the same
 calls of an Index, made on the loop's thread.
+
+Python's collections of garbage stop all threads, and a step of the loop waits for one that another thread does. "Collecting" is
+the longest one by the clock, in any thread; "apart" is a step without the collections that came in it.
 """
 
 from __future__ import annotations
@@ -15,10 +18,13 @@ import argparse
 import asyncio
 import asyncio.events
 import contextlib
+import gc
 import random
+import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -30,23 +36,49 @@ from neardup_db import Index, MinHash, ShortTextsWarning
 from neardup_db.aio import AsyncIndex
 
 
+@dataclass
+class Steps:
+    """Milliseconds of the steps of a loop, while a load goes on."""
+
+    held: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    apart: list[float] = field(default_factory=list)
+    """`held` without the collections of garbage, of any thread, that came in the step."""
+    collections: list[tuple[float, float]] = field(default_factory=list)
+    """From when to when, in seconds."""
+
+
 @contextlib.contextmanager
-def steps_timed(load: Load, held: list[float], cpu: list[float]) -> Iterator[None]:
-    """Notes the milliseconds of each step of the loop, while the load goes on."""
+def steps_timed(load: Load) -> Iterator[Steps]:
+    """Notes each step of the loop, while the load goes on."""
     handle: Any = asyncio.events.Handle
     real = handle._run
+    steps = Steps()
+    began: dict[int, float] = {}
+
+    def collecting(phase: str, _: Any) -> None:
+        if phase == "start":
+            began[threading.get_ident()] = time.perf_counter()
+        elif load.goes_on():
+            steps.collections.append((began[threading.get_ident()], time.perf_counter()))
 
     def run(self: Any) -> None:
+        known = max(0, len(steps.collections) - 1)
         before, cpu_before = time.perf_counter(), time.thread_time()
         real(self)
         if load.goes_on():
-            cpu.append((time.thread_time() - cpu_before) * 1e3)
-            held.append((time.perf_counter() - before) * 1e3)
+            cpu, now = time.thread_time() - cpu_before, time.perf_counter()
+            collected = sum(max(0.0, min(end, now) - max(start, before)) for start, end in steps.collections[known:])
+            steps.cpu.append(cpu * 1e3)
+            steps.held.append((now - before) * 1e3)
+            steps.apart.append((now - before - collected) * 1e3)
 
     handle._run = run
+    gc.callbacks.append(collecting)
     try:
-        yield
+        yield steps
     finally:
+        gc.callbacks.remove(collecting)
         handle._run = real
 
 
@@ -160,28 +192,27 @@ class Load:
 
 async def measured(name: str, path: Path | None, texts: list[str], given: argparse.Namespace) -> tuple[Any, ...]:
     """A row: how long the loop was held, how late a task was, and what was done."""
-    held: list[float] = []
-    cpu: list[float] = []
     load = Load(texts, given.seconds, given.tasks)
     if path is None:
-        with steps_timed(load, held, cpu):
+        with steps_timed(load) as steps:
             await load.run(None)
     elif name.startswith("AsyncIndex"):
         async with AsyncIndex(path, timeout=600) as index:
-            with steps_timed(load, held, cpu):
+            with steps_timed(load) as steps:
                 await load.run(index)
             assert (await index.check()).ok
     else:
-        with Index(path) as plain, steps_timed(load, held, cpu):
+        with Index(path) as plain, steps_timed(load) as steps:
             await load.run(OnTheLoop(plain))
     note(f"{name}: {dict(load.counts)}")
     calls = sum(load.counts[kind] for kind in ("query", "add_if_new", "transaction")) / given.seconds
     waited = percentiles(load.waited) if load.waited else ("-", "-")
-    held_p, cpu_p, late_p = percentiles(held), percentiles(cpu), percentiles(load.late)
-    over = sum(each > 10 for each in held)
+    held_p, cpu_p, late_p = percentiles(steps.held), percentiles(steps.cpu), percentiles(load.late)
+    over, over_apart = (sum(each > 10 for each in values) for values in (steps.held, steps.apart))
+    collecting = max((end - start for start, end in steps.collections), default=0.0) * 1e3
     return (
-        name, len(held), held_p[1], round(max(held), 1), over, cpu_p[1], round(max(cpu), 1), late_p[1], round(max(load.late), 1),
-        round(calls), *waited,
+        name, len(steps.held), held_p[1], round(max(steps.held), 1), over, round(collecting, 1), round(max(steps.apart), 1),
+        over_apart, cpu_p[1], round(max(steps.cpu), 1), late_p[1], round(max(load.late), 1), round(calls), *waited,
     )  # fmt: skip
 
 
@@ -209,7 +240,8 @@ def main() -> None:
         path = None if name == "nothing" else made(given.folder, name.replace(" ", "_"), documents)
         rows.append(asyncio.run(measured(name, path, texts, given)))
     header = (
-        "", "steps", "held p99 ms", "held most", "above 10 ms", "CPU p99 ms", "CPU most", "late p99 ms", "late most", "calls/s",
+        "", "steps", "held p99 ms", "held most", "above 10 ms", "collecting most", "apart most", "above 10 ms", "CPU p99 ms",
+        "CPU most", "late p99 ms", "late most", "calls/s",
         "query p50 ms", "p99",
     )  # fmt: skip
     print(table(header, rows))

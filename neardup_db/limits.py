@@ -49,6 +49,10 @@ LEFT_PER_ADDED = 4
 """Expired documents that an added one removes at most, in an index with a window. More than one, so that a backlog shrinks; few,
 so that no add waits for it."""
 
+EMPTY_TEXTS = 1000
+"""With at least so many documents of empty texts the names of groups stay when their last document goes: to look through these
+documents for another of the group would take too long."""
+
 LIGHT_MAX = 1 << 20
 """A text of at least this length is added inside a savepoint if a transaction is open."""
 

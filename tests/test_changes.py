@@ -16,7 +16,17 @@ import pytest
 from click.testing import CliRunner
 from support import SETS, WORDS
 
-from neardup_db import BinaryCode, Changes, Index, MinHash, MismatchError, ParameterError, ReadOnlyError, limits
+from neardup_db import (
+    BinaryCode,
+    Changes,
+    CorruptIndexError,
+    Index,
+    MinHash,
+    MismatchError,
+    ParameterError,
+    ReadOnlyError,
+    limits,
+)
 from neardup_db.cli import main
 
 
@@ -334,21 +344,47 @@ def test_an_index_that_nobody_follows_notes_nothing(chain: Index) -> None:
     [
         ("INSERT INTO neardup_change VALUES (99, 77, NULL)", "noted as removed: 99"),
         ("INSERT INTO neardup_change VALUES (99, 1, 'a')", "noted as removed: 99"),
-        ("UPDATE neardup_setting SET value = 'x' WHERE name = 'change_log'", "log of changes that are no numbers"),
+        ("UPDATE neardup_setting SET value = 'x' WHERE name = 'change_log'", "no such numbers: change_log 'x'"),
+        ("UPDATE neardup_setting SET value = -4 WHERE name = 'change_log'", "no such numbers: change_log -4"),
+        ("DELETE FROM neardup_setting WHERE name = 'change_log'", "missing or no such numbers: change_log NULL"),
+        ("UPDATE neardup_setting SET value = -1 WHERE name = 'changes_trimmed'", "no such numbers: changes_trimmed -1"),
+        ("UPDATE neardup_setting SET value = 9 WHERE name = 'changes_trimmed'", "no such numbers: changes_trimmed 9"),
+        ("DELETE FROM neardup_setting WHERE name = 'changes_trimmed'", "missing or no such numbers: changes_trimmed NULL"),
     ],
 )
 def test_check_names_damage_and_repair_begins_again(path: Path, sql: str, problem: str) -> None:
     """A log that does not agree with the documents is named; the repaired index has an empty one."""
     with Index(path, SETS, text=WORDS) as index:
         index.add_many([("a", "oak elm"), ("b", "oak elm")])
-        index.changes()
+        token = index.changes().token
     connection = apsw.Connection(str(path))
     connection.execute(sql)
     connection.close()
     with Index(path) as index:
         assert any(problem in one for one in index.check().problems)
+        if problem.endswith(("NULL", "x'", "4", "1")) and "noted" not in problem:
+            with pytest.raises(CorruptIndexError, match=f"the setting {problem.split()[-2]} .*check.repair=True"):
+                index.changes(token)
         assert index.check(repair=True).ok
         assert index.changes().added == ("a", "b")
+
+
+def test_a_log_that_was_dropped_is_made_again(path: Path) -> None:
+    """Without its table each call says so; repair makes it again, empty, and says that."""
+    with Index(path, SETS, text=WORDS) as index:
+        index.add_many([("a", "oak elm"), ("b", "oak elm")])
+        token = index.changes().token
+        index.connection.execute("DROP TABLE neardup_change")
+    with Index(path) as index:
+        for call in (lambda: index.delete("a"), lambda: index.changes(token), lambda: index.query("oak elm"), lambda: len(index)):
+            with pytest.raises(CorruptIndexError, match="the table neardup_change of index 'neardup' is missing or damaged"):
+                call()
+        assert "missing or changed: neardup_change" in index.check().problems[0]
+        report = index.check(repair=True)
+        assert report.ok and "neardup_change made again, empty" in report.repaired
+        with pytest.raises(MismatchError, match="Begin again"):
+            index.changes(token)
+        assert index.changes().added == ("a", "b") and index.delete("a")
 
 
 # ---- command line --------------------------------------------------------------------------------------------------------

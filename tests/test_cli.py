@@ -746,6 +746,21 @@ def test_delete_tells_what_was_not_there(index: Path, tmp_path: Path) -> None:
     assert "at least one KEY" in refused("delete", index)
 
 
+def test_the_window_of_an_index(index: Path) -> None:
+    """It is told, changed to a time or a number, and taken away; what is no window is refused."""
+    documents = json.loads(good("window", index, "--json"))["there"]
+    assert good("window", index) == f"all documents stay; {documents} documents are there\n"
+    for size, told in (("24h", "for 24h"), ("90m", "for 90m"), ("2w", "for 14d"), ("0.5s", "for 0.5s")):
+        assert good("window", index, size).startswith(f"documents stay {told}; ")
+    assert json.loads(good("window", index, "1d", "--json")) == {"seconds": 86400.0, "documents": None, "there": documents}
+    assert good("window", index, "1") == "the last document stays; 1 document is there\n"
+    assert json.loads(good("window", index, "--json")) == {"seconds": None, "documents": 1, "there": 1}
+    assert good("window", index, "none") == "all documents stay; 1 document is there\n"
+    for wrong in ("soon", "-3h", "0", "0s"):
+        refused = run("window", index, "--", wrong)
+        assert refused.exit_code == 2 and "0" in refused.stderr and "timedelta" not in refused.stderr
+
+
 def test_expire_removes_what_is_over(tmp_path: Path, source: Path, index: Path) -> None:
     """Nothing to do is exit code 1; --keep-newest removes the older documents."""
     assert run("expire", index).exit_code == 1

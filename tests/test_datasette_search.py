@@ -89,6 +89,30 @@ def test_foreign_connection_answers_as_the_index(tmp_path: Path, name: str, modu
         assert answers(pytest.importorskip(module), path, "neardup", questions) == expected
 
 
+class ByName(sqlite3.Cursor):
+    """A cursor as Python 3.14 has it."""
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        if ":" in sql and not isinstance(parameters, dict):
+            raise sqlite3.ProgrammingError("a named parameter, but you supplied a sequence")
+        return super().execute(sql, parameters)
+
+
+class Strict(sqlite3.Connection):
+    """A connection with such cursors."""
+
+    def cursor(self, factory: Any = ByName) -> Any:
+        return super().cursor(factory)
+
+
+def test_values_of_names_go_by_their_names() -> None:
+    """A sequence of values for named parameters, in their order, serves a sqlite3 that refuses sequences for them."""
+    database = ForeignDatabase(sqlite3.connect(":memory:", factory=Strict))
+    assert database.rows("SELECT :b, :a, :b", (1, 2)) == [(1, 2, 1)]
+    assert database.rows("SELECT ?, ?", (1, 2)) == [(1, 2)] and database.rows("SELECT :a", {"a": 3}) == [(3,)]
+    database.connection.close()
+
+
 def test_keys_of_block_tables_are_what_they_are_meant_to_be() -> None:
     """The two block cases above have buckets by blocks, one of codes that are numbers and one of wider ones."""
     narrow = ALL["blocks-narrow"].scheme

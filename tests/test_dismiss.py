@@ -508,15 +508,22 @@ def test_a_crowd_with_dismissed_copies_is_damage(monkeypatch: pytest.MonkeyPatch
         assert index.check(repair=True).ok and crowd_sizes(index) == [3]
 
 
-def test_a_file_without_the_table_that_it_says_it_has(path: Path) -> None:
-    """A missing table is an error that says so."""
+def test_a_table_of_dismissed_pairs_that_was_dropped_is_made_again(path: Path) -> None:
+    """Without it each call says so, of an open index too once it is opened again; repair makes it again, empty, and says that."""
     connection = apsw.Connection(str(path))
     connection.execute("DROP TABLE neardup_dismissed")
     connection.close()
     from neardup_db import CorruptIndexError
 
-    with pytest.raises(CorruptIndexError, match="lacks the table 'neardup_dismissed'"):
-        Index(path)
+    with Index(path) as index:
+        for call in (lambda: list(index.pairs()), lambda: index.add("new", "oak"), lambda: index.dismiss("a", "b")):
+            with pytest.raises(CorruptIndexError, match="neardup_dismissed of index 'neardup' is missing.*repair=True"):
+                call()
+        report = index.check(repair=True)
+        assert report.ok and "neardup_dismissed made again, empty" in report.repaired
+        assert list(index.dismissed()) == [] and index.dismiss("a", "b")
+        index.connection.execute("DROP TABLE neardup_dismissed")
+        assert not index.check().ok and index.check(repair=True).ok and list(index.dismissed()) == []
 
 
 # ---- command line --------------------------------------------------------------------------------------------------------

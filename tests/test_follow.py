@@ -554,6 +554,8 @@ def test_keys_of_a_column_without_a_type(app: Followed) -> None:
         ("CREATE TABLE t (id INTEGER PRIMARY KEY, body)", {"table": ""}, "table=''"),
         ("CREATE TABLE t (id INTEGER PRIMARY KEY, body)", {"text": 5}, "text=5"),
         ("CREATE TABLE t (id INTEGER PRIMARY KEY, body)", {"key": None}, "key=None"),
+        ("CREATE TABLE t (id INTEGER PRIMARY KEY, body) WITHOUT ROWID", {"where": "rowid > 1"}, "no such column: rowid): give"),
+        ("CREATE TABLE t (id TEXT PRIMARY KEY, body)", {"where": "oid > 1"}, "one row (no such column: oid): give"),
         ("CREATE TABLE t (id INTEGER PRIMARY KEY, body)", {"sync": "always"}, "sync='always': give None or 'query'"),
     ],
 )
@@ -566,6 +568,19 @@ def test_what_cannot_be_followed(app: Followed, made: str, how: dict[str, Any], 
         index.follow(how.pop("table", "t"), **how)
     assert message in str(caught.value)
     assert app.run("SELECT name FROM sqlite_schema") == before and index.stats()["following"] is None
+
+
+def test_a_condition_on_the_rowid_by_that_name(app: Followed) -> None:
+    """A condition may say rowid where a column is the rowid; a change of that column alone is noted."""
+    app.run("CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, body)")
+    app.run("INSERT INTO t VALUES (1, 'a', 'ash box bay'), (9, 'b', 'elm fir oak')")
+    index = app.index()
+    index.follow("t", key="name", where="rowid > 5")
+    assert index.sync().added == 1 and keys(index) == {"b"}
+    app.run("UPDATE t SET id = 7 WHERE id = 1")
+    app.run("UPDATE t SET id = 2 WHERE id = 9")
+    index.sync()
+    assert keys(index) == {"a"} and index.check().problems == ()
 
 
 def test_tables_of_other_databases_are_refused(app: Followed) -> None:

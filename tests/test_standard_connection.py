@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from foreign import capable_python
 from load import Worker, in_child, run_threads, story
@@ -356,7 +357,7 @@ def test_a_commit_in_the_middle_of_a_load_is_refused(app: Any, monkeypatch: pyte
 
     with pytest.raises(NearDupError):
         index.add_many(records())
-    assert refused and "half written" in refused[0]
+    assert refused and "in the middle of its work" in refused[0]
     assert len(index) == 0 and index.check().problems == ()
     index.add("a", TEXT)
     app.execute("BEGIN")
@@ -954,3 +955,42 @@ def test_a_merge_by_the_path_of_this_file_keeps_the_locks(path: Path) -> None:
     other = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True)
     assert "database is locked" in other.stderr
     app.close()
+
+
+def test_a_file_is_open_by_one_library_alone(path: Path, app: Any, tmp_path: Path) -> None:
+    """Beside an Index on a connection of sqlite3 one by the path, by a link to it, or on a connection of apsw is refused with the
+    remedy; once the first connection is closed it is opened."""
+    link = tmp_path / "link.db"
+    link.symlink_to(path)
+    index = Index(app, MinHash())
+    index.add("a", TEXT)
+    for other in (path, link):
+        with pytest.raises(ParameterError, match="another library of SQLite.*give both indexes one connection"):
+            Index(other)
+    foreign = apsw.Connection(str(path))
+    with pytest.raises(ParameterError, match="another library of SQLite"):
+        Index(foreign)
+    foreign.close()
+    with Index(":memory:", MinHash()) as memory, pytest.raises(ParameterError, match="another library of SQLite"):
+        memory.merge(link)
+    assert Index(app, name="more", scheme=MinHash()).add("a", TEXT) == []
+    with closing(connect(path)) as second:
+        assert list(Index(second)) == ["a"]
+    app.close()
+    with Index(path) as own:
+        assert list(own) == ["a"]
+        with closing(connect(path)) as again, pytest.raises(ParameterError, match="another library of SQLite"):
+            Index(again)
+    with closing(connect(path)) as again:
+        assert list(Index(again)) == ["a"]
+
+
+def test_files_of_a_parent_process_are_none_of_a_childs(path: Path, app: Any) -> None:
+    """A forked child opens by its path what its parent has open by a connection of sqlite3."""
+    Index(app, MinHash()).add("a", TEXT)
+
+    def use() -> str:
+        with Index(path) as own:
+            return ", ".join(map(str, own))
+
+    assert in_child(use) == "a"

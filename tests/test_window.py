@@ -406,15 +406,20 @@ def test_another_window_is_a_mismatch(path: Path) -> None:
 
 
 def test_another_window_in_an_open_index(path: Path) -> None:
-    """Who has the file open follows a window that another has changed, unless it was opened with the one before."""
+    """Who has the file open follows a window that another has changed, whether it was opened with the one before or without."""
     with Index(path, MinHash(), window=5) as one, Index(path) as other, Index(path, window=5) as third:
         one.add_many((number, f"word{number}") for number in range(5))
         one.set_window(2)
         assert list(other) == [3, 4] == list(one) and (other.window, one.window) == (2, 2)
         other.add("new", "quite other words")
         assert list(one) == [4, "new"]
-        with pytest.raises(MismatchError, match=r"window=5, the file has 2"):
-            third.add("newer", "words")
+        third.add("newer", "words")
+        assert third.window == 2 and list(third) == ["new", "newer"]
+        third.set_window(HOUR)
+        assert one.window == other.window == HOUR
+        third.set_window(2)
+    with pytest.raises(MismatchError, match=r"window=5, the file has 2, and set_window\(\) changes that. Leave them out .*s$"):
+        Index(path, window=5)
     with Index(path) as one:
         assert one.window == 2 and one.check().ok
 
@@ -637,3 +642,53 @@ def test_what_stays_is_told_by_the_window_of_its_moment() -> None:
         index.add_many([("a", "oak"), ("b", "elm")])
         report = index.add_many([("c", "ash"), ("d", "fir"), ("a", "yew")], if_exists="ignore")
         assert (list(index), report.added, report.ignored) == (["d", "a"], 3, 0)
+
+
+def group_names(index: Index) -> list[Any]:
+    """The names that the file keeps."""
+    return [name for (name,) in index.connection.execute("SELECT name FROM neardup_group ORDER BY id")]
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["one by one", "add_many"])
+@pytest.mark.parametrize("window", [3, HOUR])
+def test_the_name_of_a_group_goes_with_its_last_document(window: Any, many: bool, watch: Watch, monkeypatch: Any) -> None:
+    """A stream with ever new groups keeps the names of those in the window, and of at most one more; no number comes again."""
+    monkeypatch.setattr(limits, "BATCH_RECORDS", 4)
+    with Index(":memory:", SETS, text=WORDS, window=window) as index:
+        numbers: dict[Any, int] = {}
+        for first in range(0, 60, 6):
+            records = [{"key": n, "text": f"oak w{n}" if n % 7 else "", "group": f"g{n // 2}"} for n in range(first, first + 6)]
+            watch.pass_(HOUR)
+            if many:
+                index.add_many(records)
+            else:
+                for record in records:
+                    index.add(**record)
+            index.expire()
+            there = {index.get(key).group for key in index}
+            assert there <= set(group_names(index)) and len(group_names(index)) <= len(there) + 1
+            for name, number in index.connection.execute("SELECT name, id FROM neardup_group"):
+                assert numbers.setdefault(name, number) == number
+        assert len(set(numbers.values())) == len(numbers) >= 20 and index.check().ok
+
+
+def test_names_of_groups_without_a_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deleting the last document of a group drops its name, that of the newest group when another comes; a group with documents
+    of empty texts keeps it, and so do all where these are too many to look at."""
+    with Index(":memory:", SETS, text=WORDS) as index:
+        index.add_many({"key": name, "text": text, "group": name} for name, text in (("a", "oak"), ("b", "elm"), ("c", "ash")))
+        index.add("empty", "", group="a")
+        assert index.delete_many(["a", "b", "c"]) == 3 and group_names(index) == ["a", "c"]
+        index.add("d", "fir", group="d")
+        index.delete("d")
+        assert group_names(index) == ["a", "d"]
+        monkeypatch.setattr(limits, "EMPTY_TEXTS", 1)
+        index.add("e", "fir", group="e")
+        index.add("f", "fir", group="f")
+        index.delete("e")
+        assert group_names(index) == ["a", "d", "e", "f"]
+        monkeypatch.setattr(limits, "EMPTY_TEXTS", 3)
+        index.delete("empty")
+        assert group_names(index) == ["d", "e", "f"] and index.check().ok
+        index.compact()
+        assert group_names(index) == ["f"]

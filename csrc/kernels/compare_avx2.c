@@ -3,7 +3,7 @@
 
 #if ND_HAVE_X86
 
-#include <immintrin.h>
+#include "kernels/intrinsics.h"
 
 ND_TARGET_AVX2 static __m256i load(const void *address)
 {

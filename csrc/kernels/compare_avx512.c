@@ -3,7 +3,7 @@
 
 #if ND_HAVE_X86
 
-#include <immintrin.h>
+#include "kernels/intrinsics.h"
 
 /* Lanes 0 to count - 1 of 32, count <= 32. */
 ND_TARGET_AVX512 static uint32_t first_lanes(size_t count)

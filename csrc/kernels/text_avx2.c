@@ -4,7 +4,7 @@
 
 #if ND_HAVE_X86
 
-#include <immintrin.h>
+#include "kernels/intrinsics.h"
 
 /* For each 8-bit mask the shuffle that moves the bytes under its ones to the front: one byte a number, ascending. */
 #define TERM(mask, n) (((mask) >> (n)) % 2 ? (uint64_t)(n) << 8 * __builtin_popcount((mask) & ((1u << (n)) - 1u)) : 0u)

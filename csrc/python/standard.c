@@ -10,20 +10,14 @@
  * the connection is open: Python closes one only under its lock, so until the mutex is given back it stays. Nobody waits for the
  * mutex with Python's lock, since whoever has it may be waiting for that one; and most functions of SQLite take it, one version or
  * another, so none is called without it. */
+#include "neardup_export.h"
 #include "python/rows.h"
 #include "python/standard.h"
+#include "python/system.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <structmember.h>
-#include <time.h>
-#include <unistd.h>
-
-#if defined(__GNUC__)
-#define EXPORT __attribute__((visibility("default")))
-#else
-#define EXPORT
-#endif
 
 #define NAP_NS 20000          /* between two looks at a mutex that another thread has, at first, */
 #define NAP_MOST_NS 2000000   /* and at last */
@@ -35,7 +29,7 @@ static _Thread_local struct {
 } loaded;
 
 typedef struct state {
-    PyTypeObject *handle_type, *rows_type, *array_type;
+    PyTypeObject *handle_type, *rows_type, *array_type, *hold_type;
     PyObject *exception_for, *busy_error, *closed_error, *threading_error; /* of apsw */
 } state;
 
@@ -47,6 +41,11 @@ typedef struct handle {
     double timeout_s;
     long process_id;
 } handle;
+
+typedef struct hold {
+    PyObject_HEAD
+    nd_base *base; /* NULL: ended */
+} hold;
 
 typedef struct array {
     PyObject_HEAD
@@ -82,7 +81,7 @@ static void free_object(PyObject *self)
 static int require_open(handle *self)
 {
     PyObject *looked = NULL;
-    if ((long)getpid() == self->process_id) {
+    if (nd_process_id() == self->process_id) {
         const int was_enabled = PyGC_Disable();
         looked = PyObject_CallNoArgs(self->look);
         if (was_enabled)
@@ -110,24 +109,23 @@ static int enter(handle *self)
 {
     const state *const held = state_of((PyObject *)self);
     const sqlite3_api_routines *const sqlite3_api = self->base->api;
-    struct timespec nap = {0, NAP_NS};
-    double waited_s = 0;
+    const long long began = nd_now_ns();
+    long nap_ns = NAP_NS;
     if (!require_thread(self, held))
         return 0;
     while (require_open(self)) {
         if (sqlite3_mutex_try(sqlite3_db_mutex(self->base->db)) == SQLITE_OK)
             return 1;
-        if (waited_s > self->timeout_s) {
+        if ((double)(nd_now_ns() - began) / 1e9 > self->timeout_s) {
             PyErr_SetString(held->busy_error, "another thread is using the connection that was given");
             return 0;
         }
         Py_BEGIN_ALLOW_THREADS
-        (void)nanosleep(&nap, NULL);
+        nd_nap(nap_ns);
         Py_END_ALLOW_THREADS
         if (PyErr_CheckSignals() != 0)
             return 0;
-        waited_s += (double)nap.tv_nsec / 1e9;
-        nap.tv_nsec = nap.tv_nsec > NAP_MOST_NS / 2 ? NAP_MOST_NS : 2 * nap.tv_nsec;
+        nap_ns = nap_ns > NAP_MOST_NS / 2 ? NAP_MOST_NS : 2 * nap_ns;
     }
     return 0;
 }
@@ -338,7 +336,7 @@ static void end_rows(rows *self)
 {
     nd_slot *const slot = self->slot;
     self->slot = NULL;
-    if (slot == NULL || (long)getpid() != self->of->process_id) /* else the parent's */
+    if (slot == NULL || nd_process_id() != self->of->process_id) /* else the parent's */
         return;
     nd_base *const base = self->of->base;
     const sqlite3_api_routines *const sqlite3_api = base->api;
@@ -530,6 +528,47 @@ static PyType_Slot array_slots[] = {
 
 static PyType_Spec array_spec = {"neardup_db._standard.Array", sizeof(array), 0, Py_TPFLAGS_DEFAULT, array_slots};
 
+/* ---- Hold ---------------------------------------------------------------------------------------------------------------------------- */
+
+/* Runs no Python code, and cannot fail: an interrupt leaves none behind. */
+static void end_hold(hold *self)
+{
+    nd_base *const base = self->base;
+    self->base = NULL;
+    if (base == NULL)
+        return;
+    (void)atomic_fetch_sub(&base->vetoes, 1);
+    nd_base_release(base);
+}
+
+static PyObject *hold_end(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    end_hold((hold *)self);
+    Py_RETURN_NONE;
+}
+
+static void hold_dealloc(PyObject *self)
+{
+    end_hold((hold *)self);
+    free_object(self);
+}
+
+static PyMethodDef hold_methods[] = {
+    {"end", hold_end, METH_NOARGS, PyDoc_STR("end()\n--\n\nLet transactions be committed; a second time does nothing.")},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot hold_slots[] = {
+    {Py_tp_doc, (void *)PyDoc_STR("A COMMIT rolls back until end(), or until nobody has this any more.")},
+    {Py_tp_dealloc, (void *)hold_dealloc},
+    {Py_tp_methods, hold_methods},
+    {0, NULL},
+};
+
+static PyType_Spec hold_spec = {"neardup_db._standard.Hold", sizeof(hold), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    hold_slots};
+
 /* ---- Handle -------------------------------------------------------------------------------------------------------------------------- */
 
 static PyObject *handle_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
@@ -551,7 +590,7 @@ static PyObject *handle_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     handle *const self = (handle *)allocate(type, 0);
     if (self == NULL)
         return NULL;
-    self->process_id = (long)getpid();
+    self->process_id = nd_process_id();
     self->thread = (unsigned long)thread;
     self->timeout_s = timeout_s;
     Py_INCREF(connection);
@@ -742,13 +781,18 @@ static PyObject *handle_interrupt(PyObject *this, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static PyObject *handle_veto(PyObject *this, PyObject *more)
+static PyObject *handle_hold(PyObject *this, PyObject *unused)
 {
-    const long count = PyLong_AsLong(more);
-    if (count == -1 && PyErr_Occurred())
+    PyTypeObject *const type = state_of(this)->hold_type;
+    const allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    hold *const made = (hold *)allocate(type, 0);
+    (void)unused;
+    if (made == NULL)
         return NULL;
-    atomic_store(&((handle *)this)->base->vetoes, (int)count);
-    Py_RETURN_NONE;
+    made->base = ((handle *)this)->base;
+    (void)atomic_fetch_add(&made->base->references, 1);
+    (void)atomic_fetch_add(&made->base->vetoes, 1);
+    return (PyObject *)made;
 }
 
 static PyObject *handle_ended(PyObject *this, PyObject *unused)
@@ -833,6 +877,12 @@ static PyObject *handle_is_serialized(PyObject *this, void *unused)
     return require_open(self) ? PyBool_FromLong(sqlite3_db_mutex(self->base->db) != NULL) : NULL;
 }
 
+static PyObject *handle_library(PyObject *this, void *unused)
+{
+    (void)unused;
+    return PyLong_FromVoidPtr((void *)(uintptr_t)((handle *)this)->base->api);
+}
+
 static PyMethodDef handle_methods[] = {
     {"register", handle_register, METH_NOARGS, PyDoc_STR("register()\n--\n\nBefore anything else, where the connection is serialized.")},
     {"execute", handle_execute, METH_VARARGS,
@@ -840,7 +890,7 @@ static PyMethodDef handle_methods[] = {
     {"backup", handle_backup, METH_VARARGS, PyDoc_STR("backup(path)\n--\n\nCopy the main database to an empty file.")},
     {"data_version", handle_data_version, METH_NOARGS, PyDoc_STR("data_version()\n--\n\nSQLite's, of the state that was last seen.")},
     {"interrupt", handle_interrupt, METH_NOARGS, PyDoc_STR("interrupt()\n--\n\nEnd what the connection runs.")},
-    {"veto", handle_veto, METH_O, PyDoc_STR("veto(count)\n--\n\nWhile it is not 0, a COMMIT rolls back.")},
+    {"hold", handle_hold, METH_NOARGS, PyDoc_STR("hold()\n--\n\nA Hold: a COMMIT rolls back as long as there is one.")},
     {"ended", handle_ended, METH_NOARGS,
      PyDoc_STR("ended()\n--\n\nOf the transactions that have ended since `told`, how the first one did: 0 none, 1 committed, 2 rolled back.")},
     {"told", handle_told, METH_NOARGS, PyDoc_STR("told()\n--\n\nWhoever had to know of the end does.")},
@@ -853,6 +903,7 @@ static PyMethodDef handle_methods[] = {
 static PyGetSetDef handle_properties[] = {
     {"in_transaction", handle_in_transaction, NULL, NULL, NULL},
     {"filename", handle_filename, NULL, NULL, NULL},
+    {"library", handle_library, NULL, "A number that each library of SQLite in this process has for itself.", NULL},
     {"is_serialized", handle_is_serialized, NULL, "Whether threads may share the connection.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
@@ -900,6 +951,7 @@ static int execute(PyObject *module)
     held->handle_type = new_type(module, &handle_spec, "Handle");
     held->rows_type = new_type(module, &rows_spec, "Rows");
     held->array_type = new_type(module, &array_spec, "Array");
+    held->hold_type = new_type(module, &hold_spec, "Hold");
     return PyErr_Occurred() == NULL ? 0 : -1;
 }
 
@@ -909,6 +961,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(held->handle_type);
     Py_VISIT(held->rows_type);
     Py_VISIT(held->array_type);
+    Py_VISIT(held->hold_type);
     Py_VISIT(held->exception_for);
     Py_VISIT(held->busy_error);
     Py_VISIT(held->closed_error);
@@ -922,12 +975,27 @@ static int clear(PyObject *module)
     Py_CLEAR(held->handle_type);
     Py_CLEAR(held->rows_type);
     Py_CLEAR(held->array_type);
+    Py_CLEAR(held->hold_type);
     Py_CLEAR(held->exception_for);
     Py_CLEAR(held->busy_error);
     Py_CLEAR(held->closed_error);
     Py_CLEAR(held->threading_error);
     return 0;
 }
+
+static PyObject *loaded_library(PyObject *module, PyObject *unused)
+{
+    const sqlite3_api_routines *const api = loaded.api;
+    (void)module, (void)unused;
+    loaded.db = NULL;
+    return PyLong_FromVoidPtr((void *)(uintptr_t)api);
+}
+
+static PyMethodDef functions[] = {
+    {"loaded_library", loaded_library, METH_NOARGS,
+     PyDoc_STR("loaded_library()\n--\n\n`Handle.library` of the connection into which this thread has just loaded this file.")},
+    {NULL, NULL, 0, NULL},
+};
 
 static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, (void *)execute},
@@ -939,6 +1007,7 @@ static PyModuleDef definition = {
     .m_name = "_standard",
     .m_doc = "Statements on a connection of Python's sqlite3 module.",
     .m_size = sizeof(state),
+    .m_methods = functions,
     .m_slots = slots,
     .m_traverse = traverse,
     .m_clear = clear,
@@ -951,10 +1020,10 @@ PyMODINIT_FUNC PyInit__standard(void)
     return PyModuleDef_Init(&definition);
 }
 
-EXPORT int sqlite3_standard_init(sqlite3 *db, char **message, const sqlite3_api_routines *api);
+ND_EXPORT int sqlite3_standard_init(sqlite3 *db, char **message, const sqlite3_api_routines *api);
 
 /* Hands the connection over to this thread. SQLite finds the function by the name of the file. */
-EXPORT int sqlite3_standard_init(sqlite3 *db, char **message, const sqlite3_api_routines *api)
+ND_EXPORT int sqlite3_standard_init(sqlite3 *db, char **message, const sqlite3_api_routines *api)
 {
     (void)message;
     loaded.db = db;

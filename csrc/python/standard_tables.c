@@ -156,7 +156,7 @@ static int transaction_may_end(sqlite3_vtab *this)
     const sqlite3_api_routines *const sqlite3_api = base->api;
     if (atomic_load(&base->vetoes) == 0)
         return SQLITE_OK;
-    this->zErrMsg = sqlite3_mprintf("neardup: records of an index are half written, and the transaction is rolled back");
+    this->zErrMsg = sqlite3_mprintf("neardup: a call of an index is in the middle of its work, and the transaction is rolled back");
     return SQLITE_CONSTRAINT;
 }
 

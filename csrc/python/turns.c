@@ -171,6 +171,12 @@ static PyObject *turn_mine(PyObject *self, void *unused)
     return PyBool_FromLong(is_mine((turn *)self));
 }
 
+static PyObject *turn_taken(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(((turn *)self)->depth > 0);
+}
+
 static PyMethodDef turn_methods[] = {
     {"take", turn_take, METH_O,
      PyDoc_STR("take(timeout)\n--\n\nA Loan, or None where another thread kept it for `timeout` seconds. The thread that has it may take it again.")},
@@ -179,6 +185,7 @@ static PyMethodDef turn_methods[] = {
 
 static PyGetSetDef turn_properties[] = {
     {"mine", turn_mine, NULL, "Whether this thread has it.", NULL},
+    {"taken", turn_taken, NULL, "Whether some thread has it.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -69,7 +69,8 @@ void nd_filing_begin(nd_filing *filing, const nd_scheme *scheme, int probing)
     filing->by_table = nd_scheme_has_buckets(scheme);
     filing->tables = nd_scheme_table_count(scheme);
     filing->value_size = filing->by_table ? (size_t)scheme->bits / 8 : 0;
-    filing->item_count = filing->record_count = filing->span = 0;
+    filing->item_count = filing->record_count = 0;
+    filing->span = 0;
     filing->sorted = NULL;
 }
 

@@ -29,7 +29,7 @@ static void write_bits(const uint64_t *numbers, size_t count, uint8_t *bits, siz
     uint64_t word = 0;
     size_t done = 0;
     for (size_t i = 0; i < count; i++) {
-        const size_t bit = i + (numbers[i] >> (64 - HIGH_BITS));
+        const size_t bit = i + (size_t)(numbers[i] >> (64 - HIGH_BITS));
         for (; bit / 64 > done / 8; done += 8, word = 0)
             memcpy(bits + done, &word, 8);
         word |= (uint64_t)1 << bit % 64;

@@ -171,8 +171,8 @@ static int spread(const nd_values *values, size_t width, uint8_t *rows, uint8_t 
         i++;
     memcpy(rows, values->bytes, i * width);
     memset(empty, 0, i);
-    for (size_t start = i * width; i < values->count; start = values->ends[i++]) {
-        const size_t size = values->ends[i] - start;
+    for (size_t start = i * width; i < values->count; start = (size_t)values->ends[i++]) {
+        const size_t size = (size_t)values->ends[i] - start;
         empty[i] = size == 0;
         if (size == 0)
             memset(rows + i * width, 0, width);

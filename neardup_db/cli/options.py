@@ -306,14 +306,15 @@ def parse_key(text: str, key_type: str) -> Key:
         raise ParameterError(f"key {text!r} is not {wanted}, as --key-type {key_type} says") from error
 
 
-def parse_window(text: str) -> timedelta | int:
-    """The value of --window: '24h', or a number of documents."""
+def parse_window(text: str, option: str = "--window", or_else: str = "") -> timedelta | int:
+    """The value of --window, or of another option: '24h', or a number of documents."""
     if text.strip().isdecimal():
         return int(text)
     try:
-        return timedelta(seconds=parse_duration("--window", text))
+        return timedelta(seconds=parse_duration(option, text))
     except (ParameterError, OverflowError) as error:
-        raise ParameterError(f"--window {text!r}: write a time, as 24h or 7d, or a number of documents, as 1000000") from error
+        what = ", ".join(filter(None, ["write a time, as 24h or 7d", or_else]))
+        raise ParameterError(f"{option} {text!r}: {what}, or a number of documents, as 1000000") from error
 
 
 def parse_duration(option: str, text: str) -> float:

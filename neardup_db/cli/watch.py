@@ -110,7 +110,8 @@ def watch(index_path: Path | None, window: str | None, mark: bool, name: str, as
         index.delete_many([])  # refused where it follows a table
         if index.window is None:
             raise ParameterError(
-                "the index has no window, and would keep all that is passed on: give it one by Index.set_window() in Python"
+                "the index has no window, and would keep all that is passed on: give it one with neardup window, as in neardup "
+                f"window {index_path} 24h"
             )
         passing = stack.enter_context(contextlib.closing(Passing(index, mark)))
         arrivals = stack.enter_context(contextlib.closing(Arrivals(sys.stdin.fileno(), passing.end)))

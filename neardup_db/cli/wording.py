@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import apsw
@@ -32,7 +33,9 @@ _PHRASES = (
     ("or rebuild() it so", "or make it so by neardup rebuild"),
     ("has no distance; use threshold", "has no distance; use --threshold"),
     ("file is not a database", "file is not a database: give the path of an index"),
-    ("and set_window() changes that", "and Index.set_window() in Python changes that"),
+    ("give a timedelta of at least a millisecond", "give a time of at least 0.001s"),
+    ("(documents, or a timedelta)", "(documents), or a time, as 24h"),
+    ("and set_window() changes that", "and neardup window changes that"),
     ("the file has False", "the file is otherwise"),
     ("the file has True", "the file is otherwise"),
 )  # fmt: skip
@@ -49,8 +52,11 @@ _OPTIONS = (
 
 _NAME = "|".join(_OPTIONS)
 _PLAIN_NAME = "|".join(name for name in _OPTIONS if "_" in name)  # the others are words of sentences, too
+_PART = re.compile(r"(\w+)=(-?\d+)")
 _SCHEME = re.compile(r"\b(MinHash|SimHash|BottomK|BitSampling|BinaryCode)\(([^()]*)\)")
 _COMMAND = re.compile(r"\b(rebuild|check|follow|sync|unfollow)\(([^()]*)\)")
+_NO_WINDOW = re.compile(r"\bset_window\(None\)")
+_TIME = re.compile(r"\bdatetime\.timedelta\(((?:\w+=-?\d+(?:, )?)*)0?\)")
 _QUOTED = r"(?<![\w'\"])'(?:[^'\\]|\\.)*'(?!\w)"
 _ARGUMENT = re.compile(rf"{_QUOTED}|\b({_NAME})=('[^']*'|[^\s,;:)]+)|(?<!--)\b({_PLAIN_NAME})\b")
 
@@ -65,8 +71,25 @@ def worded(message: str) -> str:
     for phrase, better in _PHRASES:
         message = message.replace(phrase, better)
     message = _SCHEME.sub(lambda call: f"--scheme {call[1].lower()} {call[2].replace(', ', ' ')}".rstrip(), message)
+    message = _NO_WINDOW.sub("neardup window none", message)
+    message = _TIME.sub(lambda time: duration(timedelta(**{name: int(n) for name, n in _PART.findall(time[1])})), message)
     message = _COMMAND.sub(lambda call: f"neardup {call[1]} {call[2]}".rstrip(), message)
     return _ARGUMENT.sub(_option, message)
+
+
+def duration(time: timedelta) -> str:
+    """A time as an option takes it.
+
+    >>> from datetime import timedelta
+    >>> from neardup_db.cli.wording import duration
+    >>> duration(timedelta(days=1)), duration(timedelta(seconds=90)), duration(timedelta(weeks=1))
+    ('24h', '90s', '7d')
+    """
+    seconds = time.total_seconds()
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds and seconds % length == 0 and (unit != "d" or seconds > length):
+            return f"{seconds / length:.15g}{unit}"
+    return f"{seconds:.15g}s"
 
 
 def _option(argument: re.Match[str]) -> str:

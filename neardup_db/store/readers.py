@@ -189,6 +189,7 @@ class StoreReaders:
         except (apsw.Error, NearDupError, OSError):
             return None
         reader = StoreReader(Store(db, own.name, own.shared))
+        reader.store.tolerates_loss = False
         try:
             loan = db.hold()
             with reader.store.reading():

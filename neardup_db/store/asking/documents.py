@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice, pairwise
 from typing import Any, NamedTuple, TypeVar
@@ -15,11 +15,12 @@ from ... import limits
 from ...arrays import np
 from ...errors import CorruptIndexError
 from ...native import signed_hash
-from ...values import AnyGroup, Document, Key, Record, Times
+from ...values import AnyGroup, Document, Key, Part, Record, Times
 from ..database.errors import damaged
 from ..layout import definitions
 from ..layout.candidates import MAX_ID
 from ..layout.state import Store
+from .parts import Parts
 
 EVER = -(2**63)
 """A time before every expiry, at which all documents are visible. Edges, labels and crowds are of all of them, so that nothing
@@ -83,6 +84,9 @@ class Documents:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.db = store.db
+        self.parts = Parts(store)
+        self._emptied: set[int] = set()
+        """Numbers of groups that may have no document."""
 
     # ---- reading -----------------------------------------------------------------------------------------------------
 
@@ -131,7 +135,7 @@ class Documents:
                  FROM {index}_document AS d LEFT JOIN {index}_group AS g ON g.id = d.group_id WHERE d.id = ?"""
         row = self.db.rows(self.store.sql(sql), (document_id,))[0]
         key, group, metadata, text, tokens, added, seen, times, expires, fingerprint_id = row
-        has_code = self.store.scheme.takes_codes and fingerprint_id is not None
+        codes = self.codes(document_id, fingerprint_id) if self.store.scheme.takes_codes else {}
         try:
             return Document(
                 key=key,
@@ -143,10 +147,23 @@ class Documents:
                 last_seen=seen / 1000,
                 times_seen=times,
                 expires_at=None if expires is None else expires / 1000,
-                code=self.value(fingerprint_id) if has_code else None,
+                code=next(iter(codes.values()), None),
+                codes=codes,
             )
         except (TypeError, ValueError, RecursionError) as error:
             raise self._damaged(f"document {document_id} ({key!r})", error) from error
+
+    def fingerprints_of(self, document_id: int, first: int | None) -> list[int]:
+        """The fingerprints of a document, each once; first: that of its own row."""
+        several = [row.fingerprint_id for row in self.parts.of(document_id)] if self.store.has_parts else []
+        return list(dict.fromkeys(several)) or [number for number in (first,) if number is not None]
+
+    def codes(self, document_id: int, first: int | None) -> dict[Part | None, bytes]:
+        """The codes of a document by part; first: the fingerprint of its own row."""
+        rows = self.parts.of(document_id) if self.store.has_parts else []
+        if not rows:
+            return {} if first is None else {None: self.value(first)}
+        return {row.part: self.value(row.fingerprint_id) for row in rows}
 
     def count(self, now: int) -> int:
         total: int = self.db.value(self.store.sql("SELECT count(*) FROM {index}_document"))
@@ -194,7 +211,28 @@ class Documents:
         if number is None and create:
             self.db.execute(self.store.sql("INSERT INTO {index}_group (name) VALUES (?)"), (group,))
             number = self.db.connection.last_insert_rowid()
+            self._emptied.add(number - 1)
         return NEVER_SEEN if number is None else number
+
+    def drop_groups(self, group_ids: Iterable[int] = ()) -> None:
+        """Remove the names of those of these groups, and of some looked at before, that have no document.
+
+        The highest number stays, so that none is used again: a listing that goes on in pieces remembers it. Only empty texts have
+        no fingerprint to be found by; where there are too many to look at, the names stay until `drop_unused_groups`."""
+        self._emptied.update(group_ids)
+        if not self._emptied or not self._has_value_index():
+            return
+        sql = """DELETE FROM {index}_group WHERE id = ?1 AND id < (SELECT max(id) FROM {index}_group)
+                 AND NOT EXISTS (SELECT 1 FROM {index}_fingerprint WHERE group_id = +?1)
+                 AND NOT EXISTS (SELECT 1 FROM (SELECT group_id, row_number() OVER () AS place FROM {index}_document
+                     WHERE fingerprint_id IS NULL LIMIT ?2) WHERE group_id = ?1 OR place = ?2)"""
+        emptied, self._emptied = self._emptied, set()
+        self.db.execute_many(self.store.sql(sql), [(number, limits.EMPTY_TEXTS) for number in sorted(emptied)])
+
+    def _has_value_index(self) -> bool:
+        """Whether there is the index over the hashes of values, which begins with groups: a large load sets it aside."""
+        sql = "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?"
+        return self.db.value(sql, (f"{self.store.name}_fingerprint_value",)) is not None
 
     def drop_unused_groups(self) -> None:
         """Remove the names of groups that have no document. Looks at every document."""
@@ -272,6 +310,9 @@ class Documents:
             return
         sql = """SELECT d.fingerprint_id, d.id, d.key FROM {carray}(?) AS f CROSS JOIN {index}_document AS d
                  WHERE d.fingerprint_id = f.value AND {visible}"""
+        if self.store.has_parts:
+            sql += """ UNION SELECT f.value, d.id, d.key FROM {carray}(?1) AS f CROSS JOIN {index}_part AS p
+                       CROSS JOIN {index}_document AS d WHERE p.fingerprint_id = f.value AND d.id = p.document_id AND {visible}"""
         sought = np.sort(np.fromiter(self.require_numbers(ids), np.int64, len(ids)))
         yield from self.db.stream(self.store.sql(sql), (self.db.carried(sought), now))
 
@@ -285,8 +326,7 @@ class Documents:
     def drop_value_index(self) -> str | None:
         """Drop the index over the hashes of values; returns the SQL that makes it again, None where it cannot be dropped now."""
         name = f"{self.store.name}_fingerprint_value"
-        there = "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?"
-        if not self.db.owned or self.db.value(there, (name,)) is None:
+        if not self.db.owned or not self._has_value_index():
             return None
         try:
             self.db.execute(f"DROP INDEX {name}")
@@ -329,16 +369,17 @@ class Documents:
         """Write a row, which gets the next id of its table; returns the id."""
         try:
             self.db.execute(sql, row)
-        except apsw.FullError:  # the disk, or the numbers for ids
-            self._last_id(table)
+        except apsw.FullError:  # the disk, or the numbers for ids; the transaction is over
+            self._last_id(table, self.db.value_after_all)
             raise
         number = self.db.connection.last_insert_rowid()
         if number > MAX_ID:
             self._last_id(table)
         return number
 
-    def _last_id(self, table: str) -> int:
-        number = self.db.value("SELECT seq FROM sqlite_sequence WHERE name = ?", (f"{self.store.name}_{table}",)) or 0
+    def _last_id(self, table: str, value: Callable[..., Any] | None = None) -> int:
+        value = value or self.db.value
+        number = value("SELECT seq FROM sqlite_sequence WHERE name = ?", (f"{self.store.name}_{table}",)) or 0
         if not isinstance(number, int) or not 0 <= number < MAX_ID:
             raise self._damaged(f"the highest id of the table of {table}s", f"it is {number!r}")
         return number
@@ -367,10 +408,18 @@ class Documents:
 
     def drop(self, document_ids: Iterable[int], fingerprint_ids: set[int]) -> None:
         """Remove documents, and those of their fingerprints at which no other document points."""
+        document_ids = list(document_ids)
+        if self.store.has_parts:
+            fingerprint_ids = fingerprint_ids | self.parts.drop(document_ids)
         self.db.execute_many(self.store.sql("DELETE FROM {index}_document WHERE id = ?"), ((one,) for one in document_ids))
         sql = self.store.sql("SELECT fingerprint_id FROM {index}_document WHERE fingerprint_id = ? LIMIT 1")
         used = self.db.rows_of_many(sql, ((number,) for number in fingerprint_ids))
-        unused = sorted(fingerprint_ids.difference(number for (number,) in used))
+        unused = fingerprint_ids.difference(number for (number,) in used)
+        if self.store.has_parts:
+            unused -= self.parts.used(unused)
+        self._drop_fingerprints(sorted(unused))
+
+    def _drop_fingerprints(self, unused: list[int]) -> None:
         for first_id, last_id in self._runs(unused):
             self._unfile(first_id, last_id)
         self.db.execute_many(self.store.sql("DELETE FROM {index}_fingerprint WHERE id = ?"), ((number,) for number in unused))
@@ -417,12 +466,13 @@ class Documents:
         together = _together(keys)
         if together is None:
             return False
-        own = ", ".join(f"neardup_number(:{name}, k.rowid)" for name in ("added", "seen", "often", "ends"))
+        leave = times is not None and self.store.window.duration_ms is not None
+        own = ", ".join(f"neardup_number(:{name}, k.rowid)" for name in ("added", "seen", "often", *(["ends"] if leave else [])))
         sql = f"""INSERT OR FAIL INTO {{index}}_document
                      (id, key, group_id, fingerprint_id, token_count, added_at, last_seen, times_seen, expires_at)
                  SELECT :first_id + k.rowid, k.value, neardup_number(:group_ids, k.rowid),
                      neardup_number(:fingerprint_ids, k.rowid), neardup_number(:token_counts, k.rowid),
-                     {":now, :now, 1, :expires_at" if times is None else own}
+                     {":now, :now, 1, :expires_at" if times is None else own if leave else f"{own}, NULL"}
                  FROM {{carray}}(:keys) AS k"""
         parameters = {
             "first_id": first_id - 1,
@@ -435,8 +485,9 @@ class Documents:
         }
         if times is not None:
             added, seen, often = zip(*times, strict=True)
-            ends = [self.store.window.expiry(None, one) for one in added]
-            parameters |= {"added": numbers(added), "seen": numbers(seen), "often": numbers(often), "ends": numbers(ends)}
+            parameters |= {"added": numbers(added), "seen": numbers(seen), "often": numbers(often)}
+            if leave:
+                parameters["ends"] = numbers([self.store.window.expiry(None, one) for one in added])
         self.db.execute(self.store.sql(sql), parameters)
         return True
 

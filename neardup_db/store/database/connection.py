@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import apsw
 
 from ... import limits
-from ..._standard import Array
+from ..._standard import Array, Hold
 from ..._turns import Loan, Turn
 from ...errors import BusyError, ClosedError, CorruptIndexError, NearDupError, ReadOnlyError
 from . import forks
@@ -52,7 +52,7 @@ def _nothing() -> None:
 class _Level:
     """One of the nested transactions. Only its block refers to it, so a level that was freed has lost its block."""
 
-    __slots__ = ("began", "depth", "savepoint", "changes", "mark", "outermost", "__weakref__")
+    __slots__ = ("began", "depth", "savepoint", "changes", "mark", "outermost", "hold", "__weakref__")
 
     def __init__(self, began: bool, depth: int, savepoint: str | None, changes: int) -> None:
         self.began = began
@@ -67,24 +67,25 @@ class _Level:
         """Stands in `Database.undo` as long as the same transaction is open."""
         self.outermost: weakref.ref[_Level] | None = None
         """The outermost level of its transaction, where that was begun here."""
+        self.hold: Loan | Hold | None = None
+        """As of `Undo.hold`."""
 
 
 class Undo(list[Callable[[], None]]):
     """Calls that forget the work of the open transaction if it is rolled back. SQLite itself says how it ended."""
 
-    _unfinished = False
-    _standard: StandardConnection | None = None
+    def __init__(self) -> None:
+        super().__init__()
+        self.ends = 0
+        """How many transactions have ended, as far as SQLite has told."""
+        self._calls = Turn()
+        """Taken while a call is in the middle of its work, on a connection of apsw."""
+        self._standard: StandardConnection | None = None
 
-    @property
-    def unfinished(self) -> bool:
-        """Whether some rows are incomplete: a COMMIT, which can only come from the caller's SQL now, is then to roll back."""
-        return self._unfinished
-
-    @unfinished.setter
-    def unfinished(self, value: bool) -> None:
-        self._unfinished = value
-        if self._standard is not None:
-            self._standard.count_unfinished()
+    def hold(self) -> Loan | Hold | None:
+        """A call is in the middle of its work until what this returns has ended, or nobody has it any more: a COMMIT, which can
+        only come from the caller's SQL then, rolls back."""
+        return self._calls.take(0) if self._standard is None else self._standard.hold()
 
     def watch(self, connection: Any) -> None:
         """Hear of the ends of a connection's transactions. The hooks have a name of their own: those of its owner stay."""
@@ -103,15 +104,16 @@ class Undo(list[Callable[[], None]]):
             connection.set_rollback_hook(None, id=id(self))
 
     def _commit(self) -> bool:
-        if not self.unfinished:
+        if not self._calls.taken:
             self.committed()
-        return self.unfinished  # True: roll back
+        return self._calls.taken  # True: roll back
 
     def committed(self) -> None:
+        self.ends += 1
         self.clear()
 
     def rolled_back(self) -> None:
-        self.unfinished = False
+        self.ends += 1
         while self:
             self.pop()()
 
@@ -145,6 +147,8 @@ class Database:
         self._depth = 0
         self._outermost: weakref.ref[_Level] | None = None
         """Of the transaction that was begun here, while it is open."""
+        self._ends = 0
+        """As of `Undo.ends`, when the transaction was begun, or joined, that this writes in."""
         self._joined = False
         """Whether the last call ran inside a transaction that was not begun here."""
         self._uncertain: apsw.Error | None = None
@@ -267,12 +271,22 @@ class Database:
 
     def execute(self, sql: str, bindings: Any = None) -> apsw.Cursor:
         """Run SQL that gives no rows; the caller holds the lock through `reading` or `writing`."""
+        if self._depth:
+            self._require_same()
         if self.connection.row_trace is None:
             return self.connection.execute(sql, bindings)
         return self._plain_cursor().execute(sql, bindings)
 
     def execute_many(self, sql: str, bindings: Iterable[Any]) -> apsw.Cursor:
+        if self._depth:
+            self._require_same()
         return self._plain_cursor().executemany(sql, bindings)
+
+    def _require_same(self) -> None:
+        """Raise NearDupError where other hands have ended the transaction that this writes in. What follows would be stored
+        alone, or in another one of theirs."""
+        if not self.connection.in_transaction or self.undo.ends != self._ends:
+            raise lost_transaction()
 
     def _plain_cursor(self) -> apsw.Cursor:
         """A cursor that gives rows as they are, whatever a caller's connection makes of its own."""
@@ -353,6 +367,11 @@ class Database:
         row = self.row(sql, bindings)
         return None if row is None else row[0]
 
+    def value_after_all(self, sql: str, bindings: Any) -> Any:
+        """`value` where the transaction of this call may be over."""
+        row = self._plain_cursor().execute(sql, bindings).fetchone()
+        return None if row is None else row[0]
+
     @contextmanager
     def reading(self) -> Iterator[bool]:
         """One consistent state for everything inside. Yields True where this began a transaction."""
@@ -378,11 +397,12 @@ class Database:
                 raise translate(error, self.name) from error
 
     @contextmanager
-    def writing(self, *, light: bool = False) -> Iterator[bool]:
+    def writing(self, *, light: bool = False, is_block: bool = False) -> Iterator[bool]:
         """All or nothing for everything inside; nests. Yields True where this began a transaction.
 
-        light: inside another transaction there is no savepoint, for which SQLite would copy every page before it changes. Then
-        an error after changes ends the outermost transaction: for work that finds its own errors before it changes anything."""
+        A COMMIT of other hands meanwhile rolls back, unless is_block: then the caller's own code runs inside. light: inside
+        another transaction there is no savepoint, for which SQLite would copy every page before it changes. Then an error after
+        changes ends the outermost transaction: for work that finds its own errors before it changes anything."""
         with self.hold():
             self.require_open()
             self.require_task()
@@ -394,6 +414,8 @@ class Database:
                 try:
                     self._depth += 1
                     self._begin(level)
+                    if not is_block:
+                        level.hold = self.undo.hold()
                     yield level.began
                     self._commit(level)
                 except BaseException:
@@ -405,6 +427,7 @@ class Database:
                     raise
                 finally:
                     # without a call: behind each an interrupt can come
+                    level.hold = None
                     if level.began:
                         self._depth = 0
                         if self._closed or self.forked or not self.connection.in_transaction:
@@ -429,6 +452,7 @@ class Database:
         """What `work` returns, where this thread is `inside` a transaction: as a light `writing`, without what the transaction
         has done already."""
         changes = self.connection.total_changes()
+        hold = self.undo.hold()
         try:
             done = work()
             if not self.connection.in_transaction:
@@ -443,6 +467,8 @@ class Database:
             if isinstance(error, apsw.Error):
                 raise translate(error, self.name) from error
             raise
+        finally:
+            del hold
 
     def _undo_light(self, changes: int) -> None:
         """End the transaction if rows were changed since there were so many changes: without a savepoint there is no less."""
@@ -488,6 +514,8 @@ class Database:
             self.undo.append(level.mark)
         elif level.savepoint is not None:
             self.connection.execute(f"SAVEPOINT {level.savepoint}")
+        if level.depth == 0:
+            self._ends = self.undo.ends
 
     def _commit(self, level: _Level) -> None:
         self.require_open()  # not in a child that was forked inside
@@ -498,11 +526,16 @@ class Database:
                 "a transaction that began inside this one has not ended, and nothing of both is stored: end transactions in the "
                 "reverse order of their beginnings"
             )
+        level.hold = None
         try:
             if level.began:
                 self.connection.execute("COMMIT")
             elif level.savepoint is not None:
                 self.connection.execute(f"RELEASE {level.savepoint}")
+        except apsw.SQLError as error:  # there is no such savepoint
+            if level.began:
+                raise
+            raise lost_transaction() from error
         except apsw.IOError as error:
             if not level.began:
                 raise
@@ -519,12 +552,15 @@ class Database:
             return
         if level.began:
             self.connection.execute("ROLLBACK")
+        elif self.undo.ends != self._ends:  # it is another one, and has nothing of ours
+            return
         elif level.savepoint is None:
             self._undo_light(level.changes)
         else:
-            # an error: the savepoint itself could not be set, or was released: nothing of ours is left
-            with suppress(apsw.SQLError):
+            try:
                 self.connection.execute(f"ROLLBACK TO {level.savepoint}; RELEASE {level.savepoint}")
+            except apsw.SQLError:  # the savepoint could not be set, or other hands have ended it, with one around it
+                self._undo_light(level.changes)
 
     @contextmanager
     def large_cache(self) -> Iterator[None]:

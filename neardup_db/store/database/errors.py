@@ -122,7 +122,8 @@ def unknown_outcome(error: apsw.Error, name: str) -> NearDupError:
 def lost_transaction() -> NearDupError:
     return NearDupError(
         "the transaction was rolled back by an error inside it, or ended by SQL on the connection: leave it, nothing that was "
-        "rolled back is stored, and begin again"
+        "rolled back is stored, and begin again; SQL of your own may end a transaction between two calls, and not in the middle "
+        "of one (in its progress=, on_outcome= or records, or in another thread)"
     )
 
 

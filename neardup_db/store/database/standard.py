@@ -14,8 +14,10 @@ from functools import cache, partial
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
+import apsw
+
 from ... import _standard
-from ..._standard import Handle
+from ..._standard import Handle, Hold
 from ..._turns import Turn
 from ...errors import ClosedError, ParameterError
 
@@ -41,8 +43,6 @@ class Loadable(Protocol):
 
 class Ends(Protocol):
     """Hears how a transaction ended."""
-
-    unfinished: bool
 
     def committed(self) -> None: ...
     def rolled_back(self) -> None: ...
@@ -133,6 +133,19 @@ class StandardConnection:
     def filename(self) -> str:
         return self._handle.filename
 
+    @property
+    def library(self) -> int:
+        """A number that each library of SQLite in this process has for itself."""
+        return self._handle.library
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether its owner has closed it; waits for no other thread."""
+        try:
+            return not self._handle.is_serialized
+        except apsw.ConnectionClosedError:
+            return True
+
     def require_open(self) -> None:
         """Raise apsw.ConnectionClosedError."""
         self._handle.changes()
@@ -185,7 +198,10 @@ class StandardConnection:
 
     def unwatch(self, ends: Ends) -> None:
         self._watching = [other for other in self._watching if other is not ends]
-        self.count_unfinished()
+
+    def hold(self) -> Hold:
+        """As long as somebody has what this returns, a COMMIT is refused and rolls back."""
+        return self._handle.hold()
 
     def tell(self) -> None:
         """Tell of an end since the last call. Whatever is remembered of a transaction is remembered after a look at it."""
@@ -198,10 +214,6 @@ class StandardConnection:
             else:
                 ends.committed()
         self._handle.told()  # at last: an interrupt before it, and all is told again
-
-    def count_unfinished(self) -> None:
-        """While one of those that watch is unfinished, a COMMIT is refused and rolls back."""
-        self._handle.veto(sum(ends.unfinished for ends in self._watching))
 
 
 class _Fetched(list[tuple[Any, ...]]):

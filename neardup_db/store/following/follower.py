@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 
 from ... import limits
-from ...errors import BusyError, MismatchError, ParameterError, ReadOnlyError
+from ...errors import BusyError, CorruptIndexError, MismatchError, ParameterError, ReadOnlyError
 from ...parameters import quoted
 from ...values import MOST_PROBLEMS, SyncReport
 from ..asking.documents import Documents
@@ -46,7 +46,7 @@ class Follower:
         with self.store.writing():
             table = found(self.store.db, wanted)
             if wanted.where is not None:
-                require_lasting(wanted.where, tuple(column.name for column in table.columns))
+                require_lasting(wanted.where, tuple(column.name for column in table.columns), table.rowid)
             self._require_possible(table)
             before, sound = self.store.following, triggers.are_there(self.store, table)
             if before == table.following and sound:
@@ -114,10 +114,11 @@ class Follower:
 
     def mend(self) -> None:
         """Make triggers again that are missing, so that changes are noted from now on; the next `sync` compares all rows then. A
-        table that is gone, or other columns, are for `sync` to tell, and a writer that is at work leaves it to that too."""
+        table that is gone, or other columns, are for `sync` to tell, and damage is for `check`. A writer that is at work leaves
+        it to these too."""
         if self.store.following is None or self.store.db.read_only:
             return
-        with suppress(BusyError, MismatchError, ReadOnlyError):
+        with suppress(BusyError, CorruptIndexError, MismatchError, ReadOnlyError):
             with self.store.reading():
                 sound = self._sound_table()[1]
             if not sound:

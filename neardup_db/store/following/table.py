@@ -51,6 +51,8 @@ class Table(NamedTuple):
 
     name: str
     columns: tuple[Column, ...]
+    rowid: str | None
+    """The column that is the rowid, None where it has no such name, or rows have none."""
     uniques: tuple[Unique, ...]
     following: Following
     condition_columns: tuple[str, ...]
@@ -68,11 +70,11 @@ def found(db: Database, wanted: Following) -> Table:
     key = _key(name, wanted.key, columns, alias, uniques)
     text = _column(name, "text", wanted.text, columns)
     group = None if wanted.group is None else _column(name, "group", wanted.group, columns)
-    read = () if wanted.where is None else condition_columns(wanted.where, tuple(column.name for column in columns))
+    read = () if wanted.where is None else condition_columns(wanted.where, tuple(column.name for column in columns), alias)
     following = Following(name, key, text, group, wanted.where, wanted.sync)
     collations = [unique.collations for unique in uniques if unique.columns == (key,)]
     collation = None if () in collations else min(collations)[0]  # BINARY where there is a choice
-    return Table(name, columns, uniques, following, read, collation)
+    return Table(name, columns, alias, uniques, following, read, collation)
 
 
 def found_again(db: Database, following: Following) -> Table:
@@ -237,8 +239,9 @@ _NOT_IN_CONDITIONS = frozenset(";?:@$#")
 
 
 @lru_cache(64)
-def condition_columns(where: str, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """The columns that a condition reads. ParameterError for what is no condition on a row alone; nothing of it runs.
+def condition_columns(where: str, columns: tuple[str, ...], rowid: str | None) -> tuple[str, ...]:
+    """The columns that a condition reads. ParameterError for what is no condition on a row alone; nothing of it runs. rowid: the
+    column that is the rowid; without one there is no such name.
 
     SQLite itself judges, by an empty table with columns of these names: it takes for the condition of an index only what follows
     from the row, with functions of its own. Two pairs of brackets around the text, of different kinds, show that it is one
@@ -250,7 +253,7 @@ def condition_columns(where: str, columns: tuple[str, ...]) -> tuple[str, ...]:
             read[column] = None
         return apsw.SQLITE_OK
 
-    with _scratch(where, columns) as scratch:
+    with _scratch(where, columns, rowid) as scratch:
         wrong = _NOT_IN_CONDITIONS.intersection(_TOKEN.findall(where))
         if wrong:
             raise apsw.SQLError(f"it has {min(wrong)!r}")
@@ -261,22 +264,24 @@ def condition_columns(where: str, columns: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(read)
 
 
-def require_lasting(where: str, columns: tuple[str, ...]) -> None:
+def require_lasting(where: str, columns: tuple[str, ...], rowid: str | None) -> None:
     """ParameterError for a condition, one that has columns to read, which depends on the time: some functions say so only when
     they run."""
-    with _scratch(where, columns) as scratch:
+    with _scratch(where, columns, rowid) as scratch:
         scratch.execute(_index_where(where, columns))
-        scratch.execute("INSERT INTO followed DEFAULT VALUES")
+        scratch.execute(f"INSERT INTO followed ({quote(columns[0])}) VALUES (0)")
 
 
 @contextmanager
-def _scratch(where: str, columns: tuple[str, ...]) -> Iterator[apsw.Connection]:
+def _scratch(where: str, columns: tuple[str, ...], rowid: str | None) -> Iterator[apsw.Connection]:
     """An empty table of such columns, in memory. What it refuses is told of the condition."""
     scratch = apsw.Connection(":memory:")
     try:
         scratch.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)  # "a name that is no column" is no text
         scratch.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
-        scratch.execute(f"CREATE TABLE followed ({', '.join(map(quote, columns))})")
+        declared = [quote(column) + " INTEGER PRIMARY KEY" * (column == rowid) for column in columns]
+        without = f", PRIMARY KEY ({quote(columns[0])})) WITHOUT ROWID" if rowid is None else ")"
+        scratch.execute(f"CREATE TABLE followed ({', '.join(declared)}{without}")
         yield scratch
     except apsw.Error as error:
         raise ParameterError(

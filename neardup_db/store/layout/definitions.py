@@ -81,6 +81,13 @@ def require_tables(db: Database, name: str, table: str | None, optional: tuple[s
         raise CorruptIndexError(f"the file lacks the table {missing[0]!r} of index {name!r}: restore a backup")
 
 
+def missing(db: Database, name: str, optional: tuple[str, ...]) -> list[str]:
+    """Those of `schema.RENEWABLE` that an index should have, and that are not there."""
+    wanted = [part for part in optional if part in schema.RENEWABLE]
+    found = _found(db, [f"{name}_{part}" for part in wanted]) if wanted else {}
+    return [part for part in wanted if f"{name}_{part}" not in found]
+
+
 def changed(db: Database, name: str, table: str | None, optional: tuple[str, ...]) -> list[str]:
     """Names of tables, indexes and views of the index that are missing, or not what the migrations made."""
     wanted = expected(name, table, optional)
@@ -89,8 +96,12 @@ def changed(db: Database, name: str, table: str | None, optional: tuple[str, ...
 
 
 def restore(db: Database, name: str, table: str | None, optional: tuple[str, ...]) -> list[str]:
-    """Make indexes and views again that are missing or changed; returns their names."""
+    """Make indexes and views again that are missing or changed, and tables of `schema.RENEWABLE` that are missing; returns their
+    names."""
     done = []
+    for part in missing(db, name, optional):
+        schema.create_optional(db, name, part)
+        done.append(f"{name}_{part}")
     for entry in changed(db, name, table, optional):
         made = expected(name, table, optional)[entry]
         if made.type in ("index", "view") and made.sql is not None:

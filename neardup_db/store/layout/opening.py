@@ -24,7 +24,7 @@ from ...parameters import (
 )
 from ...schemes.base import Scheme
 from ...text import TextRules
-from ..database import checksums
+from ..database import checksums, libraries
 from ..database.connection import Database
 from ..database.errors import system_error, translate
 from ..database.files import MODE, is_empty, new_file
@@ -117,6 +117,7 @@ def _open_given(target: Any, choices: Choices, name: str, how: _How) -> Store:
     connection: Any = target if isinstance(target, apsw.Connection) else standard_connection(target, how.timeout)
     db = Database(connection, owned=owned, read_only=how.read_only, timeout=how.timeout)
     try:
+        libraries.note(db)
         return _open_in(db, choices, name, attach=True)
     except BaseException:
         with contextlib.suppress(apsw.ConnectionClosedError):
@@ -126,6 +127,7 @@ def _open_given(target: Any, choices: Choices, name: str, how: _How) -> Store:
 
 def _open(path: str, choices: Choices, name: str, how: _How, *, attach: bool) -> Store:
     in_memory = path == MEMORY
+    libraries.require_own(path)
     empty = not in_memory and is_empty(path)
     if in_memory or empty:
         if choices.scheme is None or how.read_only:
@@ -145,6 +147,7 @@ def _open(path: str, choices: Choices, name: str, how: _How, *, attach: bool) ->
                 db.connection.close()
                 db.connection = open_file(path, **how._asdict())
                 db.undo.watch(db.connection)
+        libraries.note(db)
         store = _open_in(db, choices, name, attach=attach)
         if file is not None:
             _let_open_again(db, file)
@@ -243,7 +246,9 @@ def _open_in(db: Database, choices: Choices, name: str, *, attach: bool) -> Stor
     elif outdated:
         raise FormatError(f"index {name!r} has an older schema version: open it once without read_only, to migrate it")
     with store.reading():  # with the tables that it has now: it may have been rebuilt meanwhile
-        definitions.require_tables(db, store.name, store.scheme.table, store.optional)
+        lasting = tuple(part for part in store.optional if part not in schema.RENEWABLE)
+        definitions.require_tables(db, store.name, store.scheme.table, lasting)
+    store.is_opened()
     return store
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import count
@@ -23,9 +24,9 @@ from ...schemes.codes import CodeRows
 from ...text import TextRules
 from ..database import checksums
 from ..database.connection import Database
-from ..database.errors import translate
+from ..database.errors import damaged, translate
 from ..database.statements import Statement
-from . import schema
+from . import definitions, schema
 from .candidates import CandidateTable, candidate_table
 from .following import Following, read_following
 from .sketches import Sketch, Sketches, StoredValue, plain_sketch
@@ -125,8 +126,12 @@ class Store:
     """Whether pairs of documents may be dismissed (see `asking/dismissed.py`)."""
     notes_changes: bool
     """Whether changes are noted (see `linking/changes.py`)."""
+    has_parts: bool
+    """Whether documents may have several codes (see `asking/parts.py`)."""
     generation: int
     """As in the file when the settings were read; -1 = read them again."""
+    tolerates_loss = True
+    """Whether tables of `schema.RENEWABLE` may be missing: while the file is opened, and while it is repaired."""
     outlined: int | None
     """Number of the fingerprints whose outlines are remembered (csrc/sqlite/outlines.c): others of this process never have it.
     None = remember none."""
@@ -207,8 +212,12 @@ class Store:
         self.table = candidate_table(self.db, self.name, scheme.table)
         self.crowds = self.table.has_crowds and bool(settings["crowds"])
         self.optional = schema.optional_tables(settings)
+        lost = definitions.missing(self.db, self.name, self.optional)
+        if lost and not self.tolerates_loss:
+            raise damaged(f"the table {self.name}_{lost[0]}", self.name, "it was dropped")
         self.dismisses = "dismissed" in self.optional
         self.notes_changes = "change" in self.optional
+        self.has_parts = "part" in self.optional
         parameters = {**scheme.settings(), **rules.settings(), "store_text": self.store_text}
         epoch = self.shared.epoch((settings.get("fingerprints"), *parameters.items()))
         self.sketch_rules = SketchRules(epoch, scheme, rules)
@@ -217,7 +226,7 @@ class Store:
         self.following = read_following(self.name, settings)
         self.verification = scheme.verification()
         self.usual = None
-        self.generation = settings["generation"]
+        self.generation = -1 if lost else settings["generation"]
         self._compared_at = -1
         self._loaded_in = self.db.transaction
         self._forget()
@@ -240,6 +249,8 @@ class Store:
         scheme = scheme_from_settings(settings)
         rules = TextRules.from_settings(settings, choices.rules)
         problems: list[str] = []
+        lasting: list[str] = []
+        """Of what a rebuild does not change."""
         if choices.scheme is not None:
             problems += choices.scheme.mismatches(scheme)
         if choices.rules is not None:
@@ -250,16 +261,16 @@ class Store:
                 problems.append(f"{name}={said}, the file has {bool(settings[name])}")
         window = Window.from_settings(settings)
         if choices.window is not None and choices.window != window:
-            problems.append(f"window={choices.window}, the file has {window}, and set_window() changes that")
+            lasting.append(f"window={choices.window}, the file has {window}, and set_window() changes that")
         if choices.checksums is not None and choices.checksums != bool(settings.get("checksums")):
-            problems.append(
+            lasting.append(
                 f"checksums={choices.checksums}, the file has {not choices.checksums}, and that only a new file can change: "
                 "add the records to a new index"
             )
-        if problems:
+        if problems or lasting:
             raise MismatchError(
-                f"index {self.name!r} was made with other parameters: {'; '.join(problems)}. "
-                "Leave them out to use the file's, or change the file with rebuild()"
+                f"index {self.name!r} was made with other parameters: {'; '.join([*problems, *lasting])}. "
+                f"Leave them out to use the file's{', or change the file with rebuild()' if problems else ''}"
             )
         return scheme, rules
 
@@ -278,6 +289,20 @@ class Store:
                 f"index {self.name!r} follows the table {self.following.table!r}, and its documents are the rows of that: write "
                 "to the table and call sync(), or call unfollow() first"
             )
+
+    def is_opened(self) -> None:
+        """The caller's choices were compared with the file. From now on any object may change its window."""
+        self.tolerates_loss = False
+        self.shared.choices = tuple(replace(choices, window=None) for choices in self.shared.choices)
+
+    @contextmanager
+    def losses_tolerated(self) -> Iterator[None]:
+        """Inside, tables of `schema.RENEWABLE` may be missing. The caller holds the lock."""
+        self.tolerates_loss = True
+        try:
+            yield
+        finally:
+            self.tolerates_loss = False
 
     def set(self, **settings: Any) -> None:
         schema.write_settings(self.db, self.name, settings)
@@ -327,6 +352,12 @@ class Store:
         """Remember no outlines of the fingerprints that there were."""
         self.outlined, self.settled, self._begun = next(_OUTLINED) if self.db.is_trusted else None, 0, count()
 
+    def attached(self, db: Database, schema: str) -> Store:
+        """The same index by another connection, which has the file attached under this name: for plain statements."""
+        there = copy(self)
+        there.db, there.name, there._statements = db, f"{schema}.{self.name}", {}
+        return there
+
     # ---- transactions ------------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -338,13 +369,13 @@ class Store:
             yield
 
     @contextmanager
-    def writing(self, *, light: bool = False) -> Iterator[None]:
-        """A transaction, with settings that belong to it; light: see `Database.writing`."""
+    def writing(self, *, light: bool = False, is_block: bool = False) -> Iterator[None]:
+        """A transaction, with settings that belong to it; light, is_block: see `Database.writing`."""
         self.db.require_open()
         with self.db.hold():  # until what was agreed inside a transaction that failed binds no more
             choices = self.shared.choices
             try:
-                with self.db.writing(light=light) as began:
+                with self.db.writing(light=light, is_block=is_block) as began:
                     self.refresh()
                     if began:
                         self._settle()

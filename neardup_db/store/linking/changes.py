@@ -19,6 +19,7 @@ from ...errors import MismatchError, ParameterError
 from ...parameters import quoted
 from ...values import Changes, Key
 from ..asking.documents import Documents
+from ..database.errors import damaged
 from ..layout import schema
 from ..layout.state import Store
 
@@ -109,7 +110,7 @@ class ChangeLog:
 
     def page(self, since: Token | None, limit: int) -> Changes:
         """At most `limit` changes after a token, None = before everything; all of one state."""
-        log: int = self.store.setting("change_log") if self.store.notes_changes else -1
+        log = self._setting("change_log", 1) if self.store.notes_changes else -1
         token = Token(log, self.documents.last_change(), 0) if since is None else since
         self._require_known(token, log)
         sql = """SELECT c.number, c.document_id, c.key, d.key, d.cluster_id FROM {index}_change AS c
@@ -137,10 +138,16 @@ class ChangeLog:
             more=more,
         )
 
+    def _setting(self, name: str, least: int) -> int:
+        number = self.store.setting(name)
+        if type(number) is not int or number < least:
+            raise damaged(f"the setting {name}", self.store.name, f"it is {number!r}")
+        return number
+
     def _require_known(self, token: Token, log: int) -> None:
         if token.log != log:
             why = "the index was rebuilt or repaired since, which gives clusters other numbers, or its changes were forgotten"
-        elif token.number < self.store.setting("changes_trimmed"):
+        elif token.number < self._setting("changes_trimmed", 0):
             why = f"only the latest {limits.CHANGES_KEPT:,} changes are kept"
         elif token.number > self.documents.last_change() or token.document_id >= self.documents.next_id():
             why = "the token is of a later state than the file, perhaps because a backup was restored"

@@ -1,6 +1,6 @@
-/* export.h: what SQLite finds by name in a module that it loads. */
-#ifndef ND_SQLITE_EXPORT_H
-#define ND_SQLITE_EXPORT_H
+/* neardup_export.h: what SQLite finds by name in a module that it loads. */
+#ifndef NEARDUP_EXPORT_H
+#define NEARDUP_EXPORT_H
 
 #if defined(_WIN32)
 #define ND_EXPORT __declspec(dllexport)
