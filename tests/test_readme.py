@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import doctest
+import gzip
+import json
 import re
+import shlex
 from collections import Counter
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
+from click.testing import CliRunner
 
 from neardup_db import Index, MinHash
+from neardup_db.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -18,8 +25,8 @@ LINKED = sorted({*PAGES, *ROOT.glob("*.md"), *(ROOT / "benchmarks").rglob("*.md"
 
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-HOSTS = {"arrow.apache.org", "datasette.io", "keepachangelog.com", "narwhals-dev.github.io", "semver.org"}
-"""Whom the pages send their readers to."""
+HOSTS = {"127.0.0.1", "arrow.apache.org", "datasette.io", "example.com", "keepachangelog.com", "semver.org"}
+"""All that the pages name with an address."""
 
 
 def name_of(page: Path) -> str:
@@ -71,11 +78,39 @@ def test_sql_examples() -> None:
     assert answers == [[("a", 2)], [("y", "x", 1, 1.0)]]
 
 
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, r"text(?=\n\$ )")], ids=name_of)
+def test_commands_print_what_stands_below_them(page: Path, tmp_path: Path) -> None:
+    """A block that begins with a prompt of the shell has the output of its command."""
+    for block in blocks(page, r"text(?=\n\$ )"):
+        command, _, shown = block[2:].partition("\n")
+        printed = CliRunner().invoke(main, shlex.split(command)[1:], terminal_width=80).stdout
+        assert doctest.OutputChecker().check_output(shown, printed, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE), printed
+
+
+def test_shell_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command of the README's shell examples does what it is for, on files of those names."""
+    monkeypatch.chdir(tmp_path)
+    texts = ("the ferry", "some text", "The ferry")
+    posts = [{"id": f"p{number}", "text": f"{text} of the islands"} for number, text in enumerate(texts)]
+    lines = "".join(json.dumps(post) + "\n" for post in posts)
+    Path("posts.jsonl").write_text(lines, "utf-8")
+    Path("posts.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    Path("shards").mkdir()
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(posts), "shards/0.parquet")
+    with Index("crawl.db", MinHash()) as index:
+        index.add("old", posts[0]["text"])
+    commands = [line.split(" #")[0] for line in blocks(PAGES[0], "sh")[1].splitlines()]
+    results = [CliRunner().invoke(main, shlex.split(command)[1:]) for command in commands]
+    assert [result.exit_code for result in results] == [0, 0, 0, 1]
+    assert [json.loads(line)["id"] for line in Path("unique.jsonl").read_text("utf-8").splitlines()] == ["p0", "p1"]
+    assert pyarrow.parquet.read_table("new.parquet")["id"].to_pylist() == ["p1"]
+
+
 @pytest.mark.parametrize("page", LINKED, ids=name_of)
 def test_links_lead_somewhere(page: Path) -> None:
-    """Every relative link of a page names a file that is there and, after #, a heading of it; another one is of a known host."""
+    """Every relative link of a page names a file that is there and, after #, a heading of it; other addresses are of known hosts."""
     links = LINK.findall(without_blocks(page))
-    assert {host for host in re.findall(r"https?://([^/\s:\")>]+)", " ".join(links))} <= HOSTS
+    assert set(re.findall(r"https?://([^/\s:\"')>`]+)", page.read_text("utf-8"))) <= HOSTS
     broken = []
     for link in links:
         if not re.match(r"[a-z]+:", link):
