@@ -47,7 +47,7 @@ from neardup_db import (
     ReadOnlyError,
     load,
 )
-from neardup_db.store.database import standard
+from neardup_db.store.database import libraries, standard
 
 TEXT = "the quick brown fox jumps over the lazy dog"
 
@@ -990,6 +990,35 @@ def test_a_file_is_open_by_one_library_alone(path: Path, app: Any, tmp_path: Pat
             Index(again)
     with closing(connect(path)) as again:
         assert list(Index(again)) == ["a"]
+
+
+def test_files_are_opened_while_others_are(tmp_path: Path) -> None:
+    """Whatever another thread opens or closes between two steps of the look at the open files, that one comes to its end."""
+    paths = [str(tmp_path / f"{number}.db") for number in range(8)]
+    kept = [Index(path, MinHash()) for path in paths]
+    left = [True] * 20
+
+    def open_another() -> None:
+        kept.append(Index(tmp_path / f"more {len(left)}.db", MinHash()))
+        if len(left) % 2:
+            kept.pop(0).close()
+
+    def look(frame: Any, event: str, _: Any) -> Any:
+        if left and frame.f_code.co_filename in (libraries.__file__, weakref.__file__):
+            left.pop()
+            thread = threading.Thread(target=open_another)
+            thread.start()
+            thread.join()
+        return look
+
+    sys.settrace(look)
+    try:
+        libraries.require_own(paths[-1])
+    finally:
+        sys.settrace(None)
+    for index in kept:
+        index.close()
+    assert len(left) < 10
 
 
 def test_files_of_a_parent_process_are_none_of_a_childs(path: Path, app: Any) -> None:

@@ -57,12 +57,18 @@ def _file(path: str) -> File | None:
 
 def _require_same(path: str, file: File, db: Database | None) -> None:
     """db: None = one of our own connections, which is not there yet."""
-    for other in [one for one, its in list(_files.items()) if its == file]:
+    for other in _of(file):
         if (_is_standard(other) or _is_standard(db)) and _is_open(other) and _library(other) != _library(db):
             raise ParameterError(
                 f"{path!r} is open in this process by another library of SQLite, through {other.given!r:.80}, and each of the "
                 "two would drop the other's locks: give both indexes one connection, or close that one first"
             )
+
+
+def _of(file: File) -> list[Database]:
+    """The databases in a file. Other threads open and close files meanwhile, so the table itself is not walked through."""
+    known = [reference() for reference in _files.keyrefs()]
+    return [db for db in known if db is not None and _files.get(db) == file]
 
 
 def _is_open(db: Database) -> bool:

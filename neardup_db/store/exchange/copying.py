@@ -13,6 +13,7 @@ from ...errors import CorruptIndexError
 from ...values import AddReport
 from ..asking.documents import Documents
 from ..database import checksums
+from ..layout.candidates import MAX_ID
 from ..layout.schema import optional_tables
 from ..layout.state import Store
 from ..writing.background import Background
@@ -105,10 +106,16 @@ class _Copy:
         return report
 
     def _require(self) -> None:
-        """That the other is still as it was found, that this one never had a document, and that all is to come along."""
+        """That the other is still as it was found, with counters that give no id again, that this one never had a document, and
+        that all is to come along."""
         used = """SELECT 1 FROM sqlite_sequence WHERE name IN ('{index}_document', '{index}_fingerprint')
                   UNION ALL SELECT 1 FROM {index}_group"""
         expired = "SELECT 1 FROM {index}_document WHERE expires_at <= ? LIMIT 1"
+        counters = f"""SELECT count(*) FROM {self.schema}.sqlite_sequence AS s JOIN (
+                           SELECT '{self.store.name}_document' AS name, min(id) AS least, max(id) AS most FROM {{index}}_document
+                           UNION ALL SELECT '{self.store.name}_fingerprint', min(id), max(id) FROM {{index}}_fingerprint
+                       ) AS t ON t.name = s.name
+                       WHERE typeof(s.seq) = 'integer' AND t.least > 0 AND s.seq >= t.most AND s.seq < ?"""
         names = self._names()
         same = f"""SELECT count(*) FROM main.sqlite_schema AS a JOIN {self.schema}.sqlite_schema AS b ON b.name = a.name
                    WHERE a.type = 'table' AND b.type = 'table' AND b.sql = a.sql AND a.name IN ({", ".join("?" * len(names))})"""
@@ -117,6 +124,7 @@ class _Copy:
             or self.db.value(same, names) != len(names)
             or self.db.value(self.store.sql(used)) is not None
             or self.db.value(self.there.sql(expired), (self.now,)) is not None
+            or self.db.value(self.there.sql(counters), (MAX_ID,)) != 2
         ):
             raise _OtherwiseError
 
@@ -137,9 +145,7 @@ class _Copy:
         self.documents.drop_unused_groups()
 
     def _require_whole(self) -> None:
-        """That only documents came which were checked, and that the next ones get ids. CorruptIndexError where they would not."""
-        self.documents.next_id()
-        self.documents.last_fingerprint_id()
+        """That only documents came which were checked."""
         if self.db.value(self.store.sql("SELECT count(*) FROM {index}_document")) != self.count:
             raise _OtherwiseError
 
