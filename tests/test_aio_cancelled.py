@@ -166,9 +166,9 @@ def test_a_transaction_of_a_cancelled_task_is_rolled_back(where: str, target: An
                 real, below._store.writing = below._store.writing, None  # type: ignore[method-assign]
 
                 @contextlib.contextmanager
-                def slowly() -> Iterator[None]:
+                def slowly(**given: bool) -> Iterator[None]:
                     wait(below)
-                    with real():
+                    with real(**given):
                         yield
 
                 below._store.writing = slowly  # type: ignore[method-assign, assignment]

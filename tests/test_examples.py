@@ -204,15 +204,17 @@ def test_a_day_that_was_killed_is_run_again(example: Any, place: str, tmp_path: 
 
 
 def test_the_daily_crawl_of_the_shell(tmp_path: Path) -> None:
-    """The lines of the page keep the first of each family of two days; run again, they write the same."""
-    (lines,) = re.findall(r"```sh\n(set -e\n.*?)```", (DOCS / "pipelines.md").read_text("utf-8"), re.DOTALL)
+    """The script of the page keeps the first of each family of two days; run again for a day, it writes the same."""
+    page = (DOCS / "how-to" / "daily-crawl.md").read_text("utf-8")
+    (script,) = re.findall(r"```sh title=\"keep_new.sh\"\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "keep_new.sh").write_text(script, "utf-8")
     path = Path(sys.executable).parent
     records = rows(300)
-    for day, some in (("2026-11-22", records[:150]), ("2026-11-23", records[150:]), ("2026-11-23", records[150:])):
+    for day, some in (("monday", records[:150]), ("tuesday", records[150:]), ("tuesday", records[150:])):
         text = "".join(json.dumps({"url": row["id"], "text": row["text"], "day": day}) + "\n" for row in some)
         (tmp_path / f"{day}.jsonl").write_text(text, "utf-8")
-        run("bash", "-c", f"PATH={path}:$PATH\n" + lines.replace("day=2026-11-23", f"day={day}"), folder=tmp_path)
-    written = [(tmp_path / f"2026-11-{day}.unique.jsonl").read_text("utf-8").splitlines() for day in (22, 23)]
+        run("bash", "-c", f"PATH={path}:$PATH bash keep_new.sh {day}", folder=tmp_path)
+    written = [(tmp_path / f"{day}.new.jsonl").read_text("utf-8").splitlines() for day in ("monday", "tuesday")]
     first, second = ([json.loads(line)["url"] for line in one] for one in written)
     assert first + second == firsts(records)
     assert first == firsts(records[:150])
@@ -296,7 +298,7 @@ def test_every_example_is_run() -> None:
     """No file of the folder is left out here, and a page links to each."""
     names = {path.stem for path in EXAMPLES.glob("*.py")}
     assert names == {"daily_crawl", "moderation_stream", "parallel_build", "with_datatrove", *SAID, *TESTED_APART, *APPLICATIONS}
-    linked = (re.findall(r"\]\(examples/(\w+)\.py\)", page.read_text("utf-8")) for page in DOCS.glob("*.md"))
+    linked = (re.findall(r"\]\((?:\.\./)*examples/(\w+)\.py\)", page.read_text("utf-8")) for page in DOCS.rglob("*.md"))
     assert {name for names_of_page in linked for name in names_of_page} == names
 
 

@@ -1200,7 +1200,7 @@ def test_what_commands_refuse(app: Followed) -> None:
     code, told = neardup("follow", app.path, "article")
     assert code == 2 and "has no table 'article': give the name of one" in told
     code, told = neardup("sync", app.path)
-    assert code == 2 and "follows no table: call neardup follow" in told
+    assert code == 2 and "follows no table: run neardup follow" in told
     neardup("follow", app.path, "articles")
     code, told = neardup("delete", app.path, "1")
     assert code == 2 and "write to the table and call neardup sync, or call neardup unfollow first" in told

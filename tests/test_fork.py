@@ -297,7 +297,6 @@ PROGRAM = """
 import gc, os, sys
 from neardup_db import ClosedError, Index, MinHash
 
-pytestmark = pytest.mark.posix("forks")
 index = Index(sys.argv[1], MinHash())
 index.connection.execute("PRAGMA cache_size = 20; PRAGMA cache_spill = 1")  # much of a transaction is in the log before its end
 way = sys.argv[2]

@@ -810,15 +810,15 @@ def test_forks_while_threads_are_in_sqlite(path: Path) -> None:
 
         def write() -> None:
             try:
-                for start in range(0, 3000, 300):
+                while len(index) < 3000 or len(told) < 3:
+                    start = len(index)
                     index.add_many((number, story(number)) for number in range(start, start + 300))
                     assert index.query(story(start)) != []
             finally:
                 done.set()
 
         run_threads(write, fork)
-        assert len(told) > 2 and set(told) == {""}
-        assert len(index) == 3000 and index.check().problems == ()
+        assert set(told) == {""} and index.check().problems == ()
 
 
 # ---- crashes and full disks ------------------------------------------------------------------------------------------------
