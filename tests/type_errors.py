@@ -37,6 +37,7 @@ def right(index: Index, folder: os.PathLike[bytes], codes: Index) -> list[Pair]:
     index.query("text", measure="containment", threshold=0.9, limit=5, any=True)
     codes.add_code("a", np.uint64(5))
     codes.add_codes(range(2), np.zeros((2, 8), np.uint8))
+    codes.add_codes(["a", "a"], [1, 2], part=["left", None])
     codes.query_code("00ff00ff00ff00ff", max_distance=2)
     return [*index.pairs(), *index.pairs(0.9), *index.pairs(measure="containment"), *index.pairs_with(codes, threshold=0.9)]
 

@@ -263,6 +263,16 @@ class Documents:
         sql = self.store.sql("SELECT value, value_hash FROM {index}_fingerprint WHERE id = ?")
         return self.sound(fingerprint_id, self.db.row(sql, (fingerprint_id,)))
 
+    def values(self, fingerprint_ids: Collection[int]) -> dict[int, bytes]:
+        """The same of many."""
+        if not fingerprint_ids:
+            return {}
+        sql = """SELECT f.id, f.value, f.value_hash FROM {carray}(?) AS i CROSS JOIN {index}_fingerprint AS f
+                 WHERE f.id = i.value"""
+        asked = np.sort(np.fromiter(fingerprint_ids, np.int64, len(fingerprint_ids)))
+        rows = {number: value for number, *value in self.db.rows(self.store.sql(sql), (self.db.carried(asked),))}
+        return {number: self.sound(number, tuple(rows.get(number, ())) or None) for number in fingerprint_ids}
+
     def group_of(self, fingerprint_id: int) -> int:
         """The number of a fingerprint's group."""
         number: int = self.db.value(self.store.sql("SELECT group_id FROM {index}_fingerprint WHERE id = ?"), (fingerprint_id,))

@@ -261,7 +261,8 @@ class Joins:
         if not numbers and not always:
             return Codes({}, {})
         wanted = {*found, *chain.from_iterable(numbers.values())}
-        return Codes(numbers, {number: int.from_bytes(self.documents.value(number), "big") for number in wanted})
+        values = self.documents.values(wanted)
+        return Codes(numbers, {number: int.from_bytes(values[number], "big") for number in wanted})
 
     # ---- one range ---------------------------------------------------------------------------------------------------------
 
