@@ -5,6 +5,7 @@ from brute force over them."""
 
 from __future__ import annotations
 
+import os
 import random
 import tempfile
 from pathlib import Path
@@ -57,7 +58,7 @@ class FollowMachine(RuleBasedStateMachine):
 
     @initialize(questions=st.sampled_from([None, "query"]))
     def start(self, questions: str | None) -> None:
-        self.folder = tempfile.TemporaryDirectory()
+        self.folder = tempfile.TemporaryDirectory(dir=os.environ.get("PYTEST_DEBUG_TEMPROOT"))
         self.path = Path(self.folder.name) / "app.db"
         self.application = Application(self.path)
         self.case = CASES["minhash-exact"]

@@ -309,9 +309,10 @@ def test_what_the_function_raises_comes_out(tmp_path: Path, error: type[BaseExce
         assert index.add_many([(3, "text 3")]).added == 1 and index.check().ok
 
 
-def test_a_large_load_is_told_in_its_order(tmp_path: Path) -> None:
+def test_a_large_load_is_told_in_its_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wrong records, met while other threads write the ones before, stand where they came."""
-    count = 3 * limits.BATCH_RECORDS + 100
+    monkeypatch.setattr(limits, "BATCH_RECORDS", limits.WORTH_THREADS)
+    count = 5 * limits.BATCH_RECORDS + 100
 
     def records() -> Iterator[Any]:
         for number in range(count):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from pathlib import Path
@@ -47,7 +48,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
-        self.folder = tempfile.TemporaryDirectory()
+        self.folder = tempfile.TemporaryDirectory(dir=os.environ.get("PYTEST_DEBUG_TEMPROOT"))
         self.path = Path(self.folder.name) / "index.db"
         self.model = Model(self.case, self.window)
         self.token: str | None = None
