@@ -84,7 +84,6 @@ PLATFORMS = [
     Platform("linux-musl", "ELF 64 little 62", ("musl-gcc",), X86, python_modules=True),
     Platform("linux-i686", "ELF 32 little 3", ("i686-linux-gnu-gcc",), SCALAR, ("qemu-i386", "-L", "/usr/i686-linux-gnu")),
     Platform("windows-mingw", "PE 8664", ("x86_64-w64-mingw32-gcc",), X86, WINE, suffix="dll"),
-    Platform("windows-zig", "PE 8664", ("python-zig", "cc", "-target", "x86_64-windows-gnu"), X86, WINE, suffix="dll"),
     Platform("macos-arm64", "Mach-O 100000c", (), NEON, None, python_modules=True, suffix="dylib"),
     Platform("macos-x86_64", "Mach-O 1000007", (), X86, None, python_modules=True, suffix="dylib"),
 ]
