@@ -108,7 +108,7 @@ def test_shell_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("page", LINKED, ids=name_of)
 def test_links_lead_somewhere(page: Path) -> None:
-    """Every relative link of a page names a file that is there and, after #, a heading of it; other addresses are of known hosts."""
+    """Relative links of a page name a file that is there and, after #, a heading of it; other addresses are of known hosts."""
     links = LINK.findall(without_blocks(page))
     assert set(re.findall(r"https?://([^/\s:\"')>`]+)", page.read_text("utf-8"))) <= HOSTS
     broken = []
