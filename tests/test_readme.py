@@ -121,6 +121,19 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert broken == []
 
 
+@pytest.mark.parametrize("page", LINKED, ids=name_of)
+def test_lists_are_lists_everywhere(page: Path) -> None:
+    """Code hosts and the site see the same lists: one begins after an empty line, and what belongs to an item has four spaces."""
+    item = re.compile(r"([-*]|\d+\.) ")
+    wrong, before = [], ""
+    for line in without_blocks(page).splitlines():
+        runs_on = item.match(line) and before and not item.match(before) and not before.startswith(" ")
+        if runs_on or (not before and re.match(r" {1,3}\S", line)):
+            wrong.append(line)
+        before = line
+    assert wrong == []
+
+
 def test_every_decision_is_in_the_index() -> None:
     """docs/decisions/README.md has a line for each note, with its title."""
     folder = ROOT / "docs" / "decisions"
