@@ -108,8 +108,7 @@ def test_shell_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("page", LINKED, ids=name_of)
 def test_links_lead_somewhere(page: Path) -> None:
-    """Every relative link of a page names a file that is there and, after #, a heading of it; other addresses are of known
-    hosts."""
+    """Relative links of a page name a file that is there and, after #, a heading of it; other addresses are of known hosts."""
     links = LINK.findall(without_blocks(page))
     assert set(re.findall(r"https?://([^/\s:\"')>`]+)", page.read_text("utf-8"))) <= HOSTS
     broken = []
@@ -120,6 +119,19 @@ def test_links_lead_somewhere(page: Path) -> None:
             if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
                 broken.append(link)
     assert broken == []
+
+
+@pytest.mark.parametrize("page", LINKED, ids=name_of)
+def test_lists_are_lists_everywhere(page: Path) -> None:
+    """Code hosts and the site see the same lists: one begins after an empty line, and what belongs to an item has four spaces."""
+    item = re.compile(r"([-*]|\d+\.) ")
+    wrong, before = [], ""
+    for line in without_blocks(page).splitlines():
+        runs_on = item.match(line) and before and not item.match(before) and not before.startswith(" ")
+        if runs_on or (not before and re.match(r" {1,3}\S", line)):
+            wrong.append(line)
+        before = line
+    assert wrong == []
 
 
 def test_every_decision_is_in_the_index() -> None:
