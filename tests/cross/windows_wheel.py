@@ -39,7 +39,7 @@ def build(work: Path, python: Path) -> dict[str, Path]:
     headers.mkdir()
     for name in ("sqlite3.h", "sqlite3ext.h"):  # alone: beside them are headers of this system
         shutil.copy(Path(os.environ.get("SQLITE_HEADERS", "/usr/include")) / name, headers)
-    setup = ["meson", "setup", "--cross-file", ROOT / "tests/cross/windows-zig.ini", "-Dpython_modules=false"]
+    setup = ["meson", "setup", "--cross-file", ROOT / "tests/cross/windows-python.ini", "-Dpython_modules=false"]
     run(*setup, f"-Dsqlite_headers={headers}", work / "meson", ROOT)
     run("meson", "compile", "-C", work / "meson", "neardup", "neardup_core")
 
