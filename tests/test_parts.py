@@ -21,7 +21,7 @@ from support import Model, case_of_parts, parts_of
 from test_cli import good, run
 from test_state_machine import EXPIRIES, GROUPS, KEYS, IndexMachine, StandardMachine, play, tuples
 
-from neardup_db import BinaryCode, DuplicateKeyError, Index, Match, MinHash, ParameterError, SimHash, load
+from neardup_db import BinaryCode, CorruptIndexError, DuplicateKeyError, Index, Match, MinHash, ParameterError, SimHash, load
 from neardup_db.aio import AsyncIndex
 from neardup_db.datasette.foreign import ForeignDatabase, load_functions, open_reader
 from neardup_db.tables import columns
@@ -468,6 +468,18 @@ def test_check_has_a_message_for_every_damage(path: Path, name: str) -> None:
         index.check(repair=True)
         assert index.check().ok, index.check()
         assert {"x", "y"} == set(index) and index.query_code(1)[0].part == "a"
+
+
+def test_pairs_of_a_document_with_a_foreign_fingerprint(path: Path) -> None:
+    """A document whose own fingerprint is none of its codes is damage that pairs() names, until it is repaired."""
+    connection = apsw.Connection(str(path))
+    connection.execute("UPDATE neardup_document SET fingerprint_id = 3 WHERE id = 1")
+    connection.close()
+    with Index(path) as index:
+        with pytest.raises(CorruptIndexError, match=r"document 1 \('x'\).*its fingerprint is none of its codes: run check"):
+            list(index.pairs())
+        index.check(repair=True)
+        assert index.check().ok and [(pair.key_a, pair.key_b) for pair in index.pairs()] == [("x", "y")]
 
 
 def test_a_damaged_code_of_several_is_lost_alone(path: Path) -> None:

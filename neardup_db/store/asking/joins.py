@@ -17,6 +17,7 @@ from ... import limits
 from ...arrays import np, npt
 from ...compute.comparisons import jaccard_pieces
 from ...values import Key
+from ..database.errors import damaged
 from ..layout.candidates import MAX_ID
 from ..layout.state import Store
 from .dismissed import NONE, Dismissed
@@ -260,6 +261,12 @@ class Joins:
         numbers = self.documents.parts.among(members.ids) if self.store.has_parts else {}
         if not numbers and not always:
             return Codes({}, {})
+        theirs = {(document_id, number) for document_id, several in numbers.items() for number in several}
+        for number, some in members.items():
+            for member in some:
+                if member.id in numbers and (member.id, number) not in theirs:
+                    why = "its fingerprint is none of its codes"
+                    raise damaged(f"document {member.id} ({member.key!r})", self.store.name, why)
         wanted = {*found, *chain.from_iterable(numbers.values())}
         values = self.documents.values(wanted)
         return Codes(numbers, {number: int.from_bytes(values[number], "big") for number in wanted})
