@@ -117,7 +117,7 @@ const uint8_t *nd_text_digests(const nd_text *work); /* whole digests where they
 
 /* ---- fingerprints ---------------------------------------------------------------------------------------------------- */
 
-#define ND_FAMILY_AFFINE32 0 /* docs/format.md has the formula */
+#define ND_FAMILY_AFFINE32 0 /* docs/reference/format.md has the formula */
 #define ND_FAMILY_JAVA32 1   /* a*x + b in signed 32 bits, a and b from java.util.Random(seed): the article's */
 
 /* Digests big-endian, digest_size bytes each; weights may be NULL (all 1). Ties give 0. bits <= 8 * digest_size, a multiple of 8.

@@ -1,4 +1,4 @@
-"""Writes every --help into docs/cli.md, as the program prints it. Run it after a change of the command line."""
+"""Writes every --help into docs/reference/cli.md, as the program prints it. Run it after a change of the command line."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from click.testing import CliRunner
 
 from neardup_db.cli import main
 
-PAGE = Path(__file__).parent / "cli.md"
+PAGE = Path(__file__).parent / "reference" / "cli.md"
 FIRST = "## neardup\n"
 """The heading of the printed part; the text before it is written by hand and stays."""
 

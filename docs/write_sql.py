@@ -1,4 +1,4 @@
-"""Writes the outputs in docs/sql.md: every block of SQL and every example of a function, as SQLite's own shell answers them.
+"""Writes the outputs in docs/reference/sql.md: every block of SQL and every example of a function, as SQLite's own shell answers them.
 
 Run it after a change of the page, of the demo or of a function. The shell (Debian: sqlite3) and the installed commands are used.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import neardup_db
 
-PAGE = Path(__file__).with_name("sql.md")
+PAGE = Path(__file__).parent / "reference" / "sql.md"
 COMMANDS = re.compile(r"<!-- made by -->\n```sh\n(.*?)```", re.DOTALL)
 QUERY = re.compile(r"```sql\n(?P<sql>.*?)```\n\n```text\n(?P<output>.*?)```", re.DOTALL)
 FUNCTION = re.compile(

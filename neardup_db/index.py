@@ -37,6 +37,7 @@ from .parameters import (
     check_metadata,
     check_moment,
     check_name,
+    check_part,
     check_text,
     quoted,
     storable,
@@ -67,10 +68,10 @@ from .store.upkeep.repair import Repair
 from .store.writing.columns import Codes, Table, code_records
 from .store.writing.ingest import Ingest, IngestOptions
 from .store.writing.outcomes import OnOutcome, Outcome
+from .store.writing.parts import PartWriter
 from .store.writing.window import change_window
-from .store.writing.writer import Writer
 from .text import TextRules
-from .values import AddReport, Changes, CheckReport, Key, Match, Record, SyncReport
+from .values import AddReport, Changes, CheckReport, Key, Match, Part, Record, SyncReport
 
 DEFAULT_NAME = "neardup"
 
@@ -82,8 +83,8 @@ class Index(Reader):
     """A near-duplicate index in one SQLite database.
 
     target: a path, `":memory:"`, or an open connection of apsw, sqlite3 or pysqlite3, whose transactions stay the caller's (see
-    docs/applications.md). A missing or empty file is created when `scheme` is given; afterwards the file knows its parameters,
-    and those given again are compared with it.
+    docs/reference/applications.md). A missing or empty file is created when `scheme` is given; afterwards the file knows its
+    parameters, and those given again are compared with it.
     text: the TextRules, `TextRules()` unless given; for texts of fewer than about 50 words `TextRules.chars(shingle=3)`. name:
     several indexes, and tables of your own, may share a database. store_text: keep the texts in the file (default False).
     record_matches: look for matches on every add, record them and keep clusters (default True). checksums: True makes a file
@@ -145,7 +146,7 @@ class Index(Reader):
             self._target = f"connection to {store.db.connection.filename or ':memory:'!r}"
         self._closed = False
         own = self._readers.own
-        self._writer = Writer(store, own.documents, own.search, own.clusters)
+        self._writer = PartWriter(store, own.documents, own.search, own.clusters)
         self._follower = Follower(store, own.documents, self._writer)
         self._readers.before = self._follower.catch_up
         try:
@@ -223,11 +224,24 @@ class Index(Reader):
         metadata: Any = None,
         group: Key | None = None,
         expires_at: Expiry | None = None,
+        part: Part | None = None,
         if_exists: IfExists = "error",
         limit: int = 10,
     ) -> list[Match]:
-        """`add` for a code of bits that the application brings (BinaryCode and the other Hamming schemes)."""
-        record = self._record(key, metadata, group, expires_at)
+        """`add` for a code of bits that the application brings (BinaryCode and the other Hamming schemes).
+
+        part: a name, text or an integer, of this code among several of the key (BinaryCode only): rotations of a picture, frames
+        of a film. The first code of a key brings the document; a further one, with another part, is added to it. `if_exists`
+        looks at key and part: "replace" replaces that code only. metadata and expires_at of a further code, where given, become
+        those of the document; its group has to be the same. An answer has a key once, with its best code.
+
+        >>> from neardup_db import BinaryCode, Index
+        >>> with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
+        ...     added = index.add_code("cat", 0x0F, part="as it is"), index.add_code("cat", 0xF000, part="turned")
+        ...     index.query_code(0xF001), len(index), list(index.get("cat").codes)
+        ([Match(key='cat', similarity=0.984375, distance=1, part='turned')], 1, ['as it is', 'turned'])
+        """
+        record = self._record(key, metadata, group, expires_at, part=part)
         return self._add(record, Question(code=code).sketch, if_exists, limit)
 
     def _add(self, record: Record, make: Callable[[Store], Sketch], if_exists: IfExists, limit: int) -> list[Match]:
@@ -263,18 +277,19 @@ class Index(Reader):
         metadata: Any = None,
         group: Key | None = None,
         expires_at: Expiry | None = None,
+        part: Part | None = None,
         if_exists: IfExists = "error",
         limit: int = 10,
         on_match: OnMatch | None = None,
     ) -> list[Match]:
-        """`add_if_new` for a code of bits.
+        """`add_if_new` for a code of bits; part: as of `add_code`. Codes of the same key are no match.
 
         >>> from neardup_db import BinaryCode, Index
         >>> with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
         ...     index.add_code_if_new("a", 0x0F), index.add_code_if_new("b", 0x0E), "b" in index
         ([], [Match(key='a', similarity=0.984375, distance=1)], False)
         """
-        record = self._record(key, metadata, group, expires_at)
+        record = self._record(key, metadata, group, expires_at, part=part)
         return self._add_if_new(record, Question(code=code).sketch, if_exists, limit, on_match)
 
     def _add_if_new(
@@ -350,6 +365,7 @@ class Index(Reader):
         metadata: Any = None,
         group: Key | Iterable[Key | None] | None = None,
         expires_at: Expiry | Iterable[Expiry | None] | None = None,
+        part: Part | Iterable[Part | None] | None = None,
         if_exists: IfExists = "error",
         on_error: OnError = "raise",
         only_new: bool = False,
@@ -360,8 +376,11 @@ class Index(Reader):
         """`add_many` for codes: keys and codes (for example the rows of a `uint8[n, bits // 8]`) of the same length.
 
         codes: any iterable of what `add_code` takes, or an array: `uint8[n, bits // 8]`, `bool[n, bits]`, for 64 bits `uint64[n]`
-        or `int64[n]`. metadata, group, expires_at: a list (an array, a Series) with one for each record, or one value for all. So
-        metadata that is itself a list stands in a list for each record.
+        or `int64[n]`. metadata, group, expires_at, part: a list (an array, a Series) with one for each record, or one value for
+        all. So metadata that is itself a list stands in a list for each record.
+
+        part: as of `add_code`: a key comes once for each of its codes. The report counts codes then, and each is written by
+        itself. Raises ParameterError with only_new, which cannot tell what becomes of a key that is new by some codes only.
 
         >>> from neardup_db import BinaryCode, Index
         >>> with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
@@ -371,8 +390,14 @@ class Index(Reader):
         """
         check_many("keys", keys)
         check_many("codes", codes)
+        if part is not None and only_new:
+            raise ParameterError(
+                "only_new=True does not go with part=: a key may be new by some of its codes only. Ask query_codes first, or "
+                "call add_code_if_new for each"
+            )
         rows = self._looked_at().scheme.code_rows(codes)
-        records = code_records(keys, rows, {"metadata": metadata, "group": group, "expires_at": expires_at})
+        more = {"metadata": metadata, "group": group, "expires_at": expires_at, "part": part}
+        records = code_records(keys, rows, more)
         return self._ingest("code", records, if_exists, on_error, only_new, commit_every, progress, on_outcome)
 
     def import_fingerprints(
@@ -436,8 +461,10 @@ class Index(Reader):
         The documents come after those that are there, in their own order, with their groups (by name), metadata, expiry and
         times (added_at, last_seen, times_seen). What has expired stays behind. With if_exists="ignore" a document that is here
         already stays as it is. Matches and clusters are those of one index to which all were added; recorded matches have the
-        time of the merge. The other arguments, and the report, are those of `add_many`. Raises CorruptIndexError for a damaged
-        document of the other, ParameterError for the index itself, by whatever name.
+        time of the merge. Into an index that never had a document, and has the settings of the other, the other's tables are
+        copied as they stand, recorded matches with their times: several times as fast. The other arguments, and the report, are
+        those of `add_many`. Raises CorruptIndexError for a damaged document of the other, ParameterError for the index itself,
+        by whatever name.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index, Index(":memory:", MinHash()) as other:
@@ -849,13 +876,16 @@ class Index(Reader):
 
         return store.change(work, light=_is_light(record))
 
-    def _record(self, key: Key, metadata: Any, group: Any, expires_at: Expiry | None, text: Any = _CODE) -> Record:
+    def _record(
+        self, key: Key, metadata: Any, group: Any, expires_at: Expiry | None, text: Any = _CODE, part: Part | None = None
+    ) -> Record:
         self._store.db.require_open()
         stored = None
         if text is not _CODE:
             check_text(text)
             stored = storable(text) if self._store.store_text else None
-        return Record(check_key(key), stored, check_metadata(metadata), check_group(group), check_expiry(expires_at))
+        more = check_metadata(metadata), check_group(group), check_expiry(expires_at)
+        return Record(check_key(key), stored, *more, part=check_part(part))
 
 
 def _reopened(path: str, options: dict[str, Any]) -> Index:
@@ -863,8 +893,9 @@ def _reopened(path: str, options: dict[str, Any]) -> Index:
 
 
 def _is_light(record: Record) -> bool:
-    """Whether nothing of a record can turn out to be longer than SQLite allows, when some of it has been written."""
-    for part in (record.key, record.text, record.metadata):
-        if part is not None and not isinstance(part, int) and len(part) > limits.LIGHT_MAX:
+    """Whether nothing of a record can turn out to be longer than SQLite allows, or the index to lack a table, when some of it has
+    been written."""
+    for value in (record.key, record.text, record.metadata):
+        if value is not None and not isinstance(value, int) and len(value) > limits.LIGHT_MAX:
             return False
-    return True
+    return record.part is None

@@ -20,8 +20,9 @@ from ._texts import locate
 from .arrays import Array, np, npt
 from .errors import CorruptIndexError, ParameterError
 from .located import LocatedTexts
+from .system import EXTENSION_SUFFIX
 
-EXTENSION = os.path.join(os.path.dirname(_core.__file__), "neardup.so")
+EXTENSION = os.path.join(os.path.dirname(_core.__file__), f"neardup{EXTENSION_SUFFIX}")
 """The SQLite extension, which stands beside the core."""
 
 

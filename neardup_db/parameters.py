@@ -21,7 +21,8 @@ from typing import Any, Literal, TypeGuard, get_args
 from .arrays import np
 from .clock import now_ms
 from .errors import ParameterError
-from .values import AnyGroup, Incoming, Key, Record
+from .system import length_of_name, reachable
+from .values import AnyGroup, Incoming, Key, Part, Record
 
 IfExists = Literal["error", "replace", "ignore"]
 OnMatch = Literal["touch"]
@@ -130,8 +131,8 @@ _INDEX_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}\Z")
 _LONGEST_SUFFIX = len("-journal")
 """Of the names that SQLite gives to the files beside a database."""
 
-_LONGEST_NAME, _LONGEST_PATH = 255, 512
-"""Bytes of a name, in a folder that is not there, and of a path that SQLite opens."""
+_LONGEST_PATH = 512
+"""Bytes of a path that SQLite opens."""
 
 
 def is_index_name(name: Any) -> TypeGuard[str]:
@@ -181,15 +182,16 @@ def check_path(given: str | bytes) -> str:
     path = os.path.realpath(path)
     if os.path.isdir(path):
         raise ParameterError(f"{path!r} is a folder: give the path of a file in it")
-    folder, name = os.path.split(os.fsencode(path))
-    longest = os.pathconf(folder, "PC_NAME_MAX") if os.path.isdir(folder) else _LONGEST_NAME
-    for what, size, most in (("name", len(name), longest), ("path", len(os.fsencode(path)), _LONGEST_PATH)):
+    for what, (size, most) in {
+        "name": length_of_name(*os.path.split(path)),
+        "path": (len(os.fsencode(path)), _LONGEST_PATH),
+    }.items():
         if size > most - _LONGEST_SUFFIX:
             raise ParameterError(
                 f"{path!r}: its {what} has {size} bytes, and with what SQLite adds to it only {most - _LONGEST_SUFFIX} are "
                 f"possible: give a shorter {what}"
             )
-    return path
+    return reachable(path)
 
 
 def check_window(window: Any) -> WindowSize | None:
@@ -228,6 +230,15 @@ def check_key(key: Any, name: str = "key") -> Key:
             return number
         raise ParameterError(f"{name}={number} does not fit 64 bits: give a smaller number, or its digits as text")
     raise ParameterError(f"{name}={quoted(key)} is of type {type(key).__name__}: give str, bytes or a 64-bit int")
+
+
+def check_part(part: Any) -> Part | None:
+    """The name of a code among those of its key: str or a signed 64-bit integer, None = none."""
+    if part is None:
+        return None
+    if not isinstance(part, (str, int, Integral)) or isinstance(part, bool):
+        raise ParameterError(f"part={quoted(part)} is of type {type(part).__name__}: give str, a 64-bit int, or None")
+    return check_key(part, "part")  # type: ignore[return-value]
 
 
 def is_plain_key(key: Any) -> bool:
@@ -343,14 +354,16 @@ def check_if_exists(if_exists: Any) -> IfExists:
 
 _MISSING = object()
 _FIELDS = frozenset({"key", "text", "code", "metadata", "group", "expires_at", "if_exists"})
+_FIELDS_OF_CODES = _FIELDS | {"part"}
 
 
 def check_record(record: Any, *, content: str, if_exists: IfExists, store_text: bool) -> Incoming:
     """A record of `add_many` (content="text") or of codes: (key, content), or a mapping with the names of `add`'s arguments."""
     if isinstance(record, Mapping):
-        unknown = [name for name in record if name not in _FIELDS]
+        names = _FIELDS_OF_CODES if content == "code" else _FIELDS
+        unknown = [name for name in record if name not in names]
         if unknown:
-            raise ParameterError(f"record has the unknown field {unknown[0]!r}: give {', '.join(sorted(_FIELDS))}")
+            raise ParameterError(f"record has the unknown field {unknown[0]!r}: give {', '.join(sorted(names))}")
         if content == "text" and "code" in record and "text" not in record:
             raise ParameterError(f"record has a 'code' and no 'text': give codes to add_codes(keys, codes): {quoted(record)}")
         for name in ("key", content):
@@ -366,7 +379,8 @@ def check_record(record: Any, *, content: str, if_exists: IfExists, store_text: 
         value = check_text(value)
     key, stored = check_key(fields["key"]), storable(value) if store_text and content == "text" else None
     metadata, group = check_metadata(fields.get("metadata")), check_group(fields.get("group"))
-    checked = Record(key, stored, metadata, group, check_expiry(fields.get("expires_at")))
+    part = check_part(fields.get("part"))
+    checked = Record(key, stored, metadata, group, check_expiry(fields.get("expires_at")), part=part)
     return Incoming(checked, value, check_if_exists(fields.get("if_exists", if_exists)))
 
 

@@ -232,7 +232,7 @@ class Reader:
             if sketch.epoch != reader.store.epoch:
                 sketch = make(reader.store)
             rows = nearest(reader.search, sketch, reader.documents.group_id(group), clock.now_ms(), n)
-            return [Match(key, similarity, distance) for key, similarity, distance, _ in rows]
+            return reader.search.made(rows)
 
     def _query(self, question: Question) -> list[Match]:
         return self._asked(_matches, question)
@@ -484,10 +484,10 @@ class Reader:
     def export_fingerprints(self, path: str | bytes | os.PathLike[str]) -> int:
         """Write the visible documents with their fingerprints to a new Parquet file, in the order of insertion; returns how many.
 
-        Columns: key, group (where there are groups), value, token_count, buckets, digest; docs/spark.md says what they hold. Keys
-        have to be of one type. Metadata, expiry and texts stay behind. `import_fingerprints` and `neardup_db.spark` read the
-        file. One state of the index is written, while others may write. Needs pyarrow (the extra "arrow"). Raises ParameterError
-        where the file exists.
+        Columns: key, group (where there are groups), value, token_count, buckets, digest; docs/reference/spark.md says what they
+        hold. Keys have to be of one type. Metadata, expiry and texts stay behind. `import_fingerprints` and `neardup_db.spark`
+        read the file. One state of the index is written, while others may write. Needs pyarrow (the extra "arrow"). Raises
+        ParameterError where the file exists.
         """
         with self._readers.reading() as reader:
             return export(reader.store, reader.documents, os.fspath(path), clock.now_ms())
@@ -603,7 +603,7 @@ def _matches(reader: StoreReader, sketch: Sketch, question: Question) -> list[Ma
     rows = reader.search.match_rows(sketch, group_id, clock.now_ms(), question)
     if question.any:  # the ones found first, in the order of every answer
         rows.sort(key=lambda row: (-row[1], row[3]))
-    return [Match(key, similarity, distance) for key, similarity, distance, _ in rows]
+    return reader.search.made(rows)
 
 
 def _texts(texts: Any, column: str | None) -> Sequence[str | bytes]:

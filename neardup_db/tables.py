@@ -27,10 +27,10 @@ _KINDS: tuple[Kind, ...] = (Match, Pair, Cluster, Document)
 def columns(results: Iterable[Any], kind: Kind | None = None) -> Columns:
     """What an index answers with, as a dictionary of columns of equal length.
 
-    results: of `query`, `matches` or `add` (columns key, similarity, distance); of `query_many` or `query_codes` (the same, and
-    the number of the query in front); of `pairs` (key_a, key_b, similarity, distance); of `clusters` (a row for each document:
-    cluster, numbered from 0, size, representative, key); or documents of `get_many`, without those that are not there (their
-    attributes; metadata as JSON).
+    results: of `query`, `matches` or `add` (columns key, similarity, distance, and part where a code has one); of `query_many` or
+    `query_codes` (the same, and the number of the query in front); of `pairs` (key_a, key_b, similarity, distance); of `clusters`
+    (a row for each document: cluster, numbered from 0, size, representative, key); or documents of `get_many`, without those that
+    are not there (their attributes but `codes`; metadata as JSON).
 
     Similarities are float64, counts int64 and times datetime64[ms] in UTC; keys, texts and what may be missing are lists with
     None. kind: Match, Pair, Cluster or Document. An empty result does not tell, and has the columns of Match without it. Raises
@@ -53,7 +53,10 @@ def columns(results: Iterable[Any], kind: Kind | None = None) -> Columns:
 
 
 def _attributes(rows: Sequence[Any], kind: type) -> Columns:
-    return {field.name: _shape(field.name)([getattr(row, field.name) for row in rows]) for field in fields(kind)}
+    names = [field.name for field in fields(kind) if field.name != "codes"]
+    if kind is Match and all(row.part is None for row in rows):
+        names.remove("part")
+    return {name: _shape(name)([getattr(row, name) for row in rows]) for name in names}
 
 
 def _clusters(rows: Sequence[Cluster]) -> Columns:

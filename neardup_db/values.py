@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from enum import Enum
 from typing import Any, Final, NamedTuple
+
+from .clock import utc
 
 Key = str | bytes | int
 """What names a document: text, bytes or a signed 64-bit integer. 1 and '1' are different keys."""
@@ -28,13 +29,16 @@ SHOWN_KEYS, SHOWN_TEXT = 12, 200
 """Keys of a cluster, and characters of a text, in a repr."""
 
 
+Part = str | int
+"""What names one of the codes of a document: text or a signed 64-bit integer."""
+
 Times = tuple[int, int, int]
 """When a document was added and last seen, in milliseconds, and how often it was offered."""
 
 
 class Record(NamedTuple):
     """One document to add, checked: `text` is what is stored with it, `metadata` JSON, `expires_at` milliseconds; `times` is None
-    for one that is offered now, for the first time."""
+    for one that is offered now, for the first time; `part` names its code among those of its key."""
 
     key: Key
     text: str | None
@@ -42,6 +46,7 @@ class Record(NamedTuple):
     group: Key | None
     expires_at: int | None
     times: Times | None = None
+    part: Part | None = None
 
 
 class Incoming(NamedTuple):
@@ -57,12 +62,18 @@ class Match:
     """A document that is a near-duplicate of what was asked for.
 
     `similarity` is 0.0 to 1.0 as the scheme measures it; `distance` is the number of differing bits, None where the scheme
-    has no distance.
+    has no distance. Of a document with several codes both are those of its best one, which `part` names; it is None where a
+    code has no name.
     """
 
     key: Key
     similarity: float
     distance: int | None = None
+    part: Part | None = None
+
+    def __repr__(self) -> str:
+        part = "" if self.part is None else f", part={self.part!r}"
+        return f"Match(key={self.key!r}, similarity={self.similarity!r}, distance={self.distance!r}{part})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +135,8 @@ class Document:
     """A stored document. Times are seconds since 1970 (UTC); `text` is None unless the index stores texts.
 
     code: in an index of codes (`BinaryCode`, `SimHash`, `BitSampling`) the stored one, most significant bit first, that of a text
-    too; `query_code` takes it. None in other indexes, and of a text without shingles.
+    too; `query_code` takes it. None in other indexes, and of a text without shingles. codes: all that the document has by part,
+    in the order in which they came; `code` is the first. The part of a code without one is None. Empty where `code` is None.
 
     Its repr has the beginning of a long text only.
     """
@@ -139,18 +151,24 @@ class Document:
     times_seen: int
     expires_at: float | None
     code: bytes | None = None
+    codes: Mapping[Part | None, bytes] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        values = {name: getattr(self, name) for name in self.__slots__}
+        values = {name: getattr(self, name) for name in self._shown}
         if self.text is not None and len(self.text) > SHOWN_TEXT:
             values["text"] = f"{self.text[:SHOWN_TEXT]}... ({len(self.text):,} characters)"
         return f"Document({', '.join(f'{name}={value!r}' for name, value in values.items())})"
 
     def _repr_html_(self) -> str:
-        rows = [(name, getattr(self, name)) for name in self.__slots__]
+        rows = [(name, getattr(self, name)) for name in self._shown]
         times = ("added_at", "last_seen", "expires_at")
         shown = [(name, _utc(value) if name in times else _label(value, 1000)) for name, value in rows if value is not None]
         return _facts(shown)
+
+    @property
+    def _shown(self) -> tuple[str, ...]:
+        """Names of what is shown: `codes` where they say more than `code`."""
+        return self.__slots__ if any(part is not None for part in self.codes) else self.__slots__[:-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +218,8 @@ def flat_rows(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
 
 def _utc(seconds: float) -> str:
     try:
-        return datetime.fromtimestamp(seconds, timezone.utc).isoformat(" ", "milliseconds")
-    except (OverflowError, ValueError, OSError):  # beyond the year 9999
+        return utc(seconds).isoformat(" ", "milliseconds")
+    except (OverflowError, ValueError):  # beyond the year 9999
         return f"{seconds:,} s"
 
 

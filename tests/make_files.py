@@ -1,17 +1,18 @@
-"""Make the index files of tests/data for the schema version of the installed package: python tests/make_files.py
+"""Make the index files of tests/data for the version of the installed package: python tests/make_files.py
 
-To be run once for each released schema version; a file that was committed is never made again. Everything in the files is
-fixed, times included.
+To be run once for each release, in the folder of its version; a file that was committed and released is never made again.
+tests/data/schema-1 has the files that the first schema version had while it came about, earlier layouts of values included.
+Everything in the files is fixed, times included.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, SimHash, TextRules
-from neardup_db.store.layout.schema import SCHEMA_VERSION
+from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, SimHash, TextRules, __version__
 
 DATA = Path(__file__).parent / "data"
 CREATED = 1_700_000_000_000
@@ -48,21 +49,63 @@ FILES: dict[str, dict[str, Any]] = {
 }
 
 
-def make(path: Path, **arguments: Any) -> None:
+def made_by_features(index: Index) -> None:
+    """A window, groups, expiry, a pair that a person dismissed, and changes for another system."""
+    for record in TEXTS[:6]:
+        index.add(**record)
+    index.connection.execute("CREATE TABLE follower(token TEXT)")
+    index.connection.execute("INSERT INTO follower VALUES (?)", (index.changes().token,))
+    for record in TEXTS[6:]:
+        index.add(**record)
+    index.dismiss("first", "nearer")
+    index.delete("nfd")
+
+
+def made_by_containment(index: Index) -> None:
+    """All hashes filed, so that questions may ask what contains a text; every page has a checksum."""
+    for record in TEXTS:
+        index.add(**record)
+
+
+def made_by_following(index: Index) -> None:
+    """A table of the application whose rows are the documents, with one change that is not taken over yet."""
+    run = index.connection.execute
+    run("CREATE TABLE article(id INTEGER PRIMARY KEY, body TEXT)")
+    for number, record in enumerate(TEXTS):
+        run("INSERT INTO article VALUES (?, ?)", (number, record["text"]))
+    index.follow("article")
+    index.sync()
+    run("UPDATE article SET body = 'quite another text, which nobody has read' WHERE id = 0")
+
+
+FEATURES: dict[str, tuple[dict[str, Any], Callable[[Index], None]]] = {
+    "features": ({"scheme": MinHash(threshold=0.7), "window": 1000}, made_by_features),
+    "containment": ({"scheme": BottomK(k=64, threshold=0.6, containment=True), "checksums": True}, made_by_containment),
+    "followed": ({"scheme": MinHash(threshold=0.7, seed=3), "name": "news"}, made_by_following),
+}
+"""What a file may have beside a scheme: how it is created and what is done with it."""
+
+
+def made_by_texts(index: Index) -> None:
+    """The texts, or the codes, one by one."""
+    if index.scheme.takes_text:
+        for record in TEXTS:
+            index.add(**record)
+        index.add("gone", BASE)
+        index.delete("gone")
+    else:
+        for number, code in enumerate(CODES):
+            index.add_code(f"code{number}", code, group="g" if number == 7 else None)
+
+
+def make(path: Path, arguments: dict[str, Any], fill: Callable[[Index], None]) -> None:
     """One file."""
     with Index(path, durability="normal", **arguments) as index:
-        if index.scheme.takes_text:
-            for record in TEXTS:
-                index.add(**record)
-            index.add("gone", BASE)
-            index.delete("gone")
-        else:
-            for number, code in enumerate(CODES):
-                index.add_code(f"code{number}", code, group="g" if number == 7 else None)
-        run = index.connection.execute
-        run(f"UPDATE neardup_document SET added_at = {CREATED} + id, last_seen = {CREATED} + id")
-        run(f"UPDATE neardup_match SET found_at = {CREATED} + document_id")
-        run(f"UPDATE neardup_setting SET value = {CREATED} WHERE name = 'created_at'")
+        fill(index)
+        name, run = index.name, index.connection.execute
+        run(f"UPDATE {name}_document SET added_at = {CREATED} + id, last_seen = {CREATED} + id")
+        run(f"UPDATE {name}_match SET found_at = {CREATED} + document_id")
+        run(f"UPDATE {name}_setting SET value = {CREATED} WHERE name = 'created_at'")
         report = index.check()
         assert report.ok, report.problems
         index.compact()
@@ -70,14 +113,15 @@ def make(path: Path, **arguments: Any) -> None:
 
 def main() -> int:
     """Make what is missing of the present version."""
-    folder = DATA / f"schema-{SCHEMA_VERSION}"
+    folder = DATA / __version__
     folder.mkdir(parents=True, exist_ok=True)
-    for name, arguments in FILES.items():
+    schemes = {name: (arguments, made_by_texts) for name, arguments in FILES.items() if name != "minhash-exact"}
+    for name, (arguments, fill) in (schemes | FEATURES).items():
         path = folder / f"{name}.db"
         if path.exists():
             print(f"{path} is there")
             continue
-        make(path, **arguments)
+        make(path, arguments, fill)
         print(f"{path}: {path.stat().st_size} bytes")
     return 0
 

@@ -127,6 +127,28 @@ def case_of(scheme: Any, rules: TextRules = WORDS, name: str = "", codes: bool =
     return Case(name or repr(scheme), scheme, rules, prepare, compare, codes, store_text, contains if tells else None, order)
 
 
+def case_of_parts(scheme: Any) -> Case:
+    """A case for codes of which a document may have several: its content is then a tuple of pairs (part, code)."""
+    plain = case_of(scheme)
+
+    def prepare(content: Any) -> Any:
+        return tuple(plain.prepare(code) for code in parts_of(content).values())
+
+    def compare(a: Any, b: Any) -> Verdict | None:
+        found = [verdict for x in a for y in b if (verdict := plain.compare(x, y)) is not None]
+        return max(found, default=None)
+
+    def order(a: Any, b: Any) -> Verdict:
+        return min((measured(scheme, x, y) for x in a for y in b), key=lambda verdict: verdict[1] or 0)
+
+    return Case(f"{scheme!r}, parts", scheme, WORDS, prepare, compare, True, order=order)
+
+
+def parts_of(content: Any) -> dict[Any, Any]:
+    """The codes of a document of the model by part."""
+    return dict(content) if isinstance(content, tuple) else {None: content}
+
+
 ONE_ROW = {"num_perm": 24, "bands": 24, "rows": 1}
 """Every equal slot makes a candidate: nothing is missed."""
 

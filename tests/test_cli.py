@@ -178,10 +178,10 @@ def test_without_a_command_the_help_is_printed() -> None:
 
 @pytest.mark.parametrize("command", ["", *main.commands])
 def test_every_help_stands_in_the_documentation(command: str) -> None:
-    """docs/cli.md holds each --help as the program prints it, but for white space; each command has an example."""
+    """docs/reference/cli.md holds each --help as the program prints it, but for white space; each command has an example."""
     arguments = [command, "--help"] if command else ["--help"]
     printed = CliRunner().invoke(main, arguments, prog_name="neardup", terminal_width=80).stdout
-    written = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    written = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
     assert " ".join(printed.split()) in " ".join(written.split())
     assert f"  neardup {command}" in printed
 

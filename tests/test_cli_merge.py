@@ -92,6 +92,20 @@ def test_merge_says_what_is_wrong(parts: list[Path], tmp_path: Path) -> None:
     assert "Missing argument" in refused("merge", new)
 
 
+def test_a_new_index_is_there_whole_or_not_at_all(parts: list[Path], tmp_path: Path) -> None:
+    """Where a later FROM fails, no INTO and nothing else is left; it has no window, whatever the first FROM has."""
+    with Index(parts[0]) as index:
+        index.set_window(2)
+    good("merge", tmp_path / "third.db", parts[1])
+    before = files(tmp_path)
+    assert "record 0: key 'b' is already in the index" in refused("merge", tmp_path / "all.db", *parts, tmp_path / "third.db")
+    assert "none" in refused("merge", tmp_path / "none" / "all.db", *parts)
+    assert files(tmp_path) == before
+    good("merge", tmp_path / "all.db", *parts)
+    with Index(tmp_path / "all.db") as index:
+        assert index.window is None and len(index) == 4 and index.check().ok
+
+
 def test_merge_without_matches(parts: list[Path], tmp_path: Path) -> None:
     """A new INTO need not record matches; clusters finds them."""
     good("merge", tmp_path / "all.db", *parts, "--no-record-matches")

@@ -27,7 +27,7 @@ EXAMPLES = DOCS / "examples"
 TODAY = datetime.now(timezone.utc).date()
 
 APPLICATIONS = ("with_sqlalchemy", "with_django")
-"""Examples of docs/applications.md."""
+"""Examples of docs/reference/applications.md."""
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}
 """Variables with which the libraries ask nothing of the network."""

@@ -1,4 +1,4 @@
-"""Files of every released schema version open with their settings and answers; the schema is what was released."""
+"""Files of every released version and schema version open with their settings and answers; the schema is what was released."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from make_files import CODES, CREATED, DATA, EXPIRES, FILES, TEXTS
+from make_files import CODES, CREATED, DATA, EXPIRES, FEATURES, FILES, TEXTS
 from test_fingerprint import MASK64, fold
+from test_package import released
 
 from neardup_db import BinaryCode, Cluster, CorruptIndexError, Document, Index, MinHash, ParameterError, TextRules
 from neardup_db.native import signed_hash
 from neardup_db.store.layout.schema import SCHEMA_VERSION
 
-RELEASED = sorted(DATA.glob("schema-*/*.db"))
+RELEASED = sorted(path for path in DATA.glob("*/*.db") if path.stem in FILES)
+VERSIONS = [version for version, _ in released()]
 CURRENT = DATA / f"schema-{SCHEMA_VERSION}"
 
 PAIRS: dict[str, dict[tuple[str, str], tuple[float, int | None]]] = {
@@ -65,13 +67,15 @@ def copied(tmp_path: Path) -> Any:
     return copy
 
 
-def test_there_is_a_file_for_every_scheme() -> None:
-    """Each schema version up to the present one has a file for each scheme, and none is large."""
-    assert {path.parent.name for path in RELEASED} == {f"schema-{version}" for version in range(1, SCHEMA_VERSION + 1)}
-    for version in range(1, SCHEMA_VERSION + 1):
-        assert {path.stem for path in (DATA / f"schema-{version}").glob("*.db")} == set(FILES)
+def test_there_are_files_of_every_version() -> None:
+    """Each version in the changelog has a file for each scheme and feature, each schema version one a scheme; none is large."""
+    folders = {f"schema-{version}" for version in range(1, SCHEMA_VERSION + 1)}
+    assert {path.name for path in DATA.iterdir()} == {*folders, *VERSIONS}
+    for folder in DATA.iterdir():
+        expected = {*FILES} if folder.name in folders else {*FILES, *FEATURES} - {"minhash-exact"}
+        assert {path.stem for path in folder.iterdir()} == expected, folder.name
     assert {FILES[name]["scheme"].name for name in FILES} == {"simhash", "minhash", "bottomk", "bitsampling", "binarycode"}
-    assert max(path.stat().st_size for path in RELEASED) < 150_000
+    assert max(path.stat().st_size for path in DATA.glob("*/*.db")) < 150_000
 
 
 @pytest.mark.parametrize("path", RELEASED, ids=lambda path: f"{path.parent.name}-{path.stem}")
@@ -138,10 +142,10 @@ def test_a_released_file_of_texts_answers_as_it_did(copied: Any, path: Path) -> 
         assert (index.get(42).group, index.get(b"\x00bytes").group) == (7, "other")
 
 
-@pytest.mark.parametrize("version", range(1, SCHEMA_VERSION + 1))
-def test_a_released_file_of_codes_answers_as_it_did(copied: Any, version: int) -> None:
+@pytest.mark.parametrize("path", sorted(DATA.glob("*/binarycode.db")), ids=lambda path: path.parent.name)
+def test_a_released_file_of_codes_answers_as_it_did(copied: Any, path: Path) -> None:
     """The codes within 31 bits of each other are the pairs."""
-    with Index(copied(DATA / f"schema-{version}" / "binarycode.db")) as index:
+    with Index(copied(path)) as index:
         pairs = {(one.key_a, one.key_b): one.distance for one in index.pairs()}
         assert pairs == {
             (f"code{a}", f"code{b}"): (CODES[a] ^ CODES[b]).bit_count()
@@ -152,6 +156,53 @@ def test_a_released_file_of_codes_answers_as_it_did(copied: Any, version: int) -
         assert len(pairs) == 9 and pairs["code0", "code1"] == 31
         assert index.clusters() == [Cluster("code0", tuple(f"code{number}" for number in range(6)))]
         assert [one.key for one in index.query_code(0, group="g")] == ["code7"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_released_file_keeps_what_was_done_with_it(copied: Any, version: str) -> None:
+    """Its window, a dismissed pair, and what another system has to be told since it last asked."""
+    with Index(copied(DATA / version / "features.db")) as index:
+        assert index.window == 1000
+        assert list(index.dismissed()) == [("first", "nearer")]
+        assert {match.key for match in index.matches("first")} == {"copy", "near"}
+        assert index.clusters() == [Cluster("first", ("first", "copy", "near", "nearer"))]
+        told = index.changes(since=index.connection.execute("SELECT token FROM follower").get)
+        assert (told.removed, told.added) == ((), ("empty", "short", "中文", "nfc", -1)) and not told.more
+        assert index.add("nfd", TEXTS[-3]["text"])[0].key == "nfc"
+        assert index.changes(since=told.token).added == ("nfd",) and index.check().problems == ()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_released_file_is_asked_what_contains_a_text(copied: Any, version: str) -> None:
+    """All hashes are filed, pages have checksums, and a changed byte is an error."""
+    path = copied(DATA / version / "containment.db")
+    part = " ".join(TEXTS[0]["text"].split()[:12])
+    with Index(path) as index:
+        found = [(match.key, match.similarity) for match in index.query(part, measure="containment")]
+        assert found == [("first", 1.0), ("copy", 1.0), ("near", 1.0), ("nearer", 1.0)]
+        assert index.check().problems == ()
+    data = bytearray(path.read_bytes())
+    data[-100] ^= 1
+    path.write_bytes(data)
+    with Index(path) as index:
+        assert any("checksum" in problem for problem in index.check().problems)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_released_file_goes_on_following(copied: Any, version: str) -> None:
+    """The change that was not taken over is taken over now, and so is one by a program that knows nothing of the package."""
+    import sqlite3
+
+    path = copied(DATA / version / "followed.db")
+    application = sqlite3.connect(path)
+    with application:
+        application.execute("DELETE FROM article WHERE id = 1")
+    application.close()
+    with Index(path, name="news") as index:
+        assert index.clusters() == [Cluster(0, (0, 1, 2, 3, 4, 5)), Cluster(9, (9, 10))]
+        report = index.sync()
+        assert (report.replaced, report.deleted) == (1, 1)
+        assert index.clusters() == [Cluster(2, (2, 3, 4, 5)), Cluster(9, (9, 10))] and index.check().problems == ()
 
 
 def test_a_released_file_can_be_read_without_writing(copied: Any) -> None:

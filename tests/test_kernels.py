@@ -19,7 +19,7 @@ def test_tiers_start_with_scalar_and_can_be_forced(tier: str) -> None:
 
 # affine32, version 1: (seed, hashes) -> the first four of 128 slots, the last one, and all of them folded into one number by
 # f = 0, then f = (f * 0x100000001B3 + slot) modulo 2^64 for each. Computed once by plain Python from the formula in
-# docs/format.md; "outputs" are the first 1,000 of SplitMix64 from 42. They never change: files hold such slots.
+# docs/reference/format.md; "outputs" are the first 1,000 of SplitMix64 from 42. They never change: files hold such slots.
 KNOWN = [
     (1, "zero", (0xC29B7EEE, 0x15D4A13C, 0xE840D2CC, 0x1E9371E6), 0x1120CCC0, 0xF16C0994FD7C10FA),
     (1, "ones", (0xF980E8B, 0xF26DF1A6, 0x5A2A951A, 0xD05CC9BC), 0x6A37D821, 0x5E557D56D9F33B01),

@@ -18,8 +18,8 @@ CONTRACT = ("core.h", "neardup_abi.h", "neardup_join.h", "neardup_limits.h", "ne
 """What the core offers, and what all of it begins with."""
 
 OUTER = {
-    "sqlite": ("neardup_abi.h", "neardup_join.h", "neardup_limits.h"),
-    "python": ("neardup_abi.h", "neardup_testing.h", "neardup_arrow.h"),
+    "sqlite": ("neardup_abi.h", "neardup_export.h", "neardup_join.h", "neardup_limits.h"),
+    "python": ("neardup_abi.h", "neardup_export.h", "neardup_testing.h", "neardup_arrow.h"),
 }
 """What uses the core from outside, and the headers by which it does."""
 

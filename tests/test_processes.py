@@ -176,7 +176,7 @@ def test_creators_of_one_file_do_not_lose_it(tmp_path: Path, long_run: bool) -> 
 # ---- the log -------------------------------------------------------------------------------------------------------------
 
 LOG_BYTES = 32_000 * (4096 + 24)
-"""What docs/guarantees.md says of the log's length: 32,000 pages."""
+"""What docs/reference/guarantees.md says of the log's length: 32,000 pages."""
 
 
 @pytest.mark.parametrize("durability", ["normal", "full"])

@@ -1,4 +1,4 @@
-"""docs/sql.md: its queries give what stands there, and it names every function as it is."""
+"""docs/reference/sql.md: its queries give what stands there, and it names every function as it is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support import sqlite_shell
 import neardup_db
 
 DOCS = Path(__file__).parent.parent / "docs"
-PAGE = (DOCS / "sql.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "reference" / "sql.md").read_text(encoding="utf-8")
 
 
 def load_writer() -> ModuleType:

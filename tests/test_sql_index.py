@@ -349,14 +349,15 @@ INPUTS = {
     "neardup_keys": ["index_name", "fingerprint", "group_id"],
     "neardup_nearest": ["index_name", "fingerprint", "group_id", "count"],
     "neardup_probe": ["index_name", "fingerprint", "containment", "group_id"],
-    "neardup_search": ["index_name", "text", "threshold", "max_results", "measure", "group_name"],
+    "neardup_search": ["index_name", "text", "threshold", "max_results", "measure", "group_name", "part"],
     "neardup_shingles": ["text", "k"],
 }
 
 
 @pytest.mark.parametrize("name", INPUTS)
 def test_inputs_are_hidden_columns(db: apsw.Connection, name: str) -> None:
-    """SELECT * does not show them, in the order of the arguments; without those required the function is refused by name."""
+    """SELECT * does not show them, in the order of the arguments, nor the part of a match; without those required the function is
+    refused by name."""
     rows = db.execute("SELECT name, hidden FROM pragma_table_xinfo(?)", (name,)).fetchall()
     assert [column for column, hidden in rows if hidden] == INPUTS[name]
     assert [column for column, hidden in rows[-len(INPUTS[name]) :]] == INPUTS[name]

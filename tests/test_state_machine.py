@@ -18,7 +18,8 @@ from neardup_db import ANY_GROUP, DuplicateKeyError, Index, KeyNotFoundError, Mi
 
 KEYS = st.sampled_from(["a", "b", "c", "d", "e", "f", b"a", 1, "1", 2, 3, 4])
 GROUPS = st.sampled_from([None, None, None, "g", 7])
-NOW = time.time()
+NOW = round(time.time(), 3)
+"""As a file has it, to the millisecond."""
 PAST = NOW - 1000
 EXPIRIES = st.sampled_from([None, None, NOW + 10_000, NOW + 20_000, NOW + 30_000])
 SHARES = st.sampled_from([None, 1.0, 0.8, 3 / 4, 2 / 3, 0.5, 1 / 3, 0.001])

@@ -12,12 +12,12 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "neardup_abi.h"
+#include "neardup_export.h"
 #include "python/fork.h"
 #include "python/rows.h"
+#include "python/system.h"
 
 SQLITE_EXTENSION_INIT1
 
@@ -26,12 +26,6 @@ SQLITE_EXTENSION_INIT1
 #define AWAKE_NS 60000   /* for which a thread waits awake for Python's lock: a few times what a question keeps it */
 #define ROOM_SIZE 1200   /* bytes of a piece of SQLite's lookaside memory, as it has by default, */
 #define ROOM_COUNT 120   /* and how many: three times as many */
-
-#if defined(__GNUC__)
-#define EXPORT __attribute__((visibility("default")))
-#else
-#define EXPORT
-#endif
 
 typedef struct state {
     PyObject *exception_for, *closed_error, *threading_error; /* of apsw; NULL until there is a statement */
@@ -58,13 +52,6 @@ static atomic_llong came_back;
 
 static int has_processors; /* more than one: else the thread that has the lock cannot go on meanwhile */
 
-static long long now_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (long long)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static PyThreadState *give_up_lock(void)
 {
     atomic_store_explicit(&came_back, 0, memory_order_relaxed);
@@ -74,10 +61,10 @@ static PyThreadState *give_up_lock(void)
 static void take_lock(PyThreadState *thread)
 {
     long long since;
-    while (has_processors && (since = atomic_load_explicit(&came_back, memory_order_relaxed)) != 0 && now_ns() - since < AWAKE_NS)
+    while (has_processors && (since = atomic_load_explicit(&came_back, memory_order_relaxed)) != 0 && nd_now_ns() - since < AWAKE_NS)
         continue;
     PyEval_RestoreThread(thread);
-    atomic_store_explicit(&came_back, now_ns(), memory_order_relaxed);
+    atomic_store_explicit(&came_back, nd_now_ns(), memory_order_relaxed);
 }
 
 /* ---- fingerprints ------------------------------------------------------------------------------------------------------- */
@@ -219,7 +206,7 @@ static PyObject *statement_rows(PyObject *this, PyObject *values)
         PyErr_SetString(PyExc_TypeError, "give the values as a tuple");
         return NULL;
     }
-    if (self->is_ended || (long)getpid() != self->process_id) {
+    if (self->is_ended || nd_process_id() != self->process_id) {
         PyErr_SetString(held->closed_error, "the connection is closed");
         return NULL;
     }
@@ -282,7 +269,7 @@ static PyObject *statement_new(PyTypeObject *type, PyObject *args, PyObject *key
     self->connection = connection;
     self->sql = sql;
     self->db = db;
-    self->process_id = (long)getpid();
+    self->process_id = nd_process_id();
     return (PyObject *)self;
 }
 
@@ -290,7 +277,7 @@ static PyObject *statement_new(PyTypeObject *type, PyObject *args, PyObject *key
 static int end(const state *held, statement *self)
 {
     sqlite3_mutex *mutex;
-    if (self->is_ended || (long)getpid() != self->process_id)
+    if (self->is_ended || nd_process_id() != self->process_id)
         return 1;
     mutex = sqlite3_db_mutex(self->db);
     if (self->is_running || sqlite3_mutex_try(mutex) != SQLITE_OK) {
@@ -331,7 +318,7 @@ static void statement_dealloc(PyObject *this)
     PyTypeObject *const type = Py_TYPE(this);
     if (self->weak_references != NULL)
         PyObject_ClearWeakRefs(this);
-    if (self->connection != NULL && (long)getpid() == self->process_id) { /* else the parent's, which nothing here frees */
+    if (self->connection != NULL && nd_process_id() == self->process_id) { /* else the parent's, which nothing here frees */
         if (!self->is_ended) {
             PyThreadState *const thread = PyEval_SaveThread(); /* another thread may use the connection, and wait for Python */
             sqlite3_finalize(self->prepared);
@@ -398,7 +385,7 @@ static PyMethodDef functions[] = {
 
 static int execute(PyObject *module)
 {
-    has_processors = sysconf(_SC_NPROCESSORS_ONLN) > 1;
+    has_processors = nd_processor_count() > 1;
     PyObject *const type = PyType_FromModuleAndSpec(module, &statement_spec, NULL);
     const int code = type == NULL ? -1 : PyObject_SetAttrString(module, "Statement", type);
     Py_XDECREF(type);
@@ -446,10 +433,10 @@ PyMODINIT_FUNC PyInit__questions(void)
     return PyModuleDef_Init(&definition);
 }
 
-EXPORT int sqlite3_neardup_questions_init(sqlite3 *db, char **message, const sqlite3_api_routines *api);
+ND_EXPORT int sqlite3_neardup_questions_init(sqlite3 *db, char **message, const sqlite3_api_routines *api);
 
 /* Takes the functions of the library that loads it, which is apsw's. */
-EXPORT int sqlite3_neardup_questions_init(sqlite3 *db, char **message, const sqlite3_api_routines *api)
+ND_EXPORT int sqlite3_neardup_questions_init(sqlite3 *db, char **message, const sqlite3_api_routines *api)
 {
     (void)db;
     if (sqlite3_api != NULL && sqlite3_api != api) {

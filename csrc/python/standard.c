@@ -10,20 +10,14 @@
  * the connection is open: Python closes one only under its lock, so until the mutex is given back it stays. Nobody waits for the
  * mutex with Python's lock, since whoever has it may be waiting for that one; and most functions of SQLite take it, one version or
  * another, so none is called without it. */
+#include "neardup_export.h"
 #include "python/rows.h"
 #include "python/standard.h"
+#include "python/system.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <structmember.h>
-#include <time.h>
-#include <unistd.h>
-
-#if defined(__GNUC__)
-#define EXPORT __attribute__((visibility("default")))
-#else
-#define EXPORT
-#endif
 
 #define NAP_NS 20000          /* between two looks at a mutex that another thread has, at first, */
 #define NAP_MOST_NS 2000000   /* and at last */
@@ -87,7 +81,7 @@ static void free_object(PyObject *self)
 static int require_open(handle *self)
 {
     PyObject *looked = NULL;
-    if ((long)getpid() == self->process_id) {
+    if (nd_process_id() == self->process_id) {
         const int was_enabled = PyGC_Disable();
         looked = PyObject_CallNoArgs(self->look);
         if (was_enabled)
@@ -115,24 +109,23 @@ static int enter(handle *self)
 {
     const state *const held = state_of((PyObject *)self);
     const sqlite3_api_routines *const sqlite3_api = self->base->api;
-    struct timespec nap = {0, NAP_NS};
-    double waited_s = 0;
+    const long long began = nd_now_ns();
+    long nap_ns = NAP_NS;
     if (!require_thread(self, held))
         return 0;
     while (require_open(self)) {
         if (sqlite3_mutex_try(sqlite3_db_mutex(self->base->db)) == SQLITE_OK)
             return 1;
-        if (waited_s > self->timeout_s) {
+        if ((double)(nd_now_ns() - began) / 1e9 > self->timeout_s) {
             PyErr_SetString(held->busy_error, "another thread is using the connection that was given");
             return 0;
         }
         Py_BEGIN_ALLOW_THREADS
-        (void)nanosleep(&nap, NULL);
+        nd_nap(nap_ns);
         Py_END_ALLOW_THREADS
         if (PyErr_CheckSignals() != 0)
             return 0;
-        waited_s += (double)nap.tv_nsec / 1e9;
-        nap.tv_nsec = nap.tv_nsec > NAP_MOST_NS / 2 ? NAP_MOST_NS : 2 * nap.tv_nsec;
+        nap_ns = nap_ns > NAP_MOST_NS / 2 ? NAP_MOST_NS : 2 * nap_ns;
     }
     return 0;
 }
@@ -343,7 +336,7 @@ static void end_rows(rows *self)
 {
     nd_slot *const slot = self->slot;
     self->slot = NULL;
-    if (slot == NULL || (long)getpid() != self->of->process_id) /* else the parent's */
+    if (slot == NULL || nd_process_id() != self->of->process_id) /* else the parent's */
         return;
     nd_base *const base = self->of->base;
     const sqlite3_api_routines *const sqlite3_api = base->api;
@@ -597,7 +590,7 @@ static PyObject *handle_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     handle *const self = (handle *)allocate(type, 0);
     if (self == NULL)
         return NULL;
-    self->process_id = (long)getpid();
+    self->process_id = nd_process_id();
     self->thread = (unsigned long)thread;
     self->timeout_s = timeout_s;
     Py_INCREF(connection);
@@ -1027,10 +1020,10 @@ PyMODINIT_FUNC PyInit__standard(void)
     return PyModuleDef_Init(&definition);
 }
 
-EXPORT int sqlite3_standard_init(sqlite3 *db, char **message, const sqlite3_api_routines *api);
+ND_EXPORT int sqlite3_standard_init(sqlite3 *db, char **message, const sqlite3_api_routines *api);
 
 /* Hands the connection over to this thread. SQLite finds the function by the name of the file. */
-EXPORT int sqlite3_standard_init(sqlite3 *db, char **message, const sqlite3_api_routines *api)
+ND_EXPORT int sqlite3_standard_init(sqlite3 *db, char **message, const sqlite3_api_routines *api)
 {
     (void)message;
     loaded.db = db;

@@ -36,8 +36,9 @@ static int is_ascii_str(const state *held, PyObject *text)
 
 /* ---- UTF-8 of a str --------------------------------------------------------------------------------------------------------- */
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) /* of GCC and Clang, clang-cl among them; MSVC defines another name */
 
+#include <cpuid.h>
 #include <tmmintrin.h>
 
 #define WIDE_MOST ((Py_ssize_t)1 << 18) /* characters up to which a str is copied as UCS-4; a longer one is left to Python */
@@ -139,7 +140,9 @@ static PyObject *quickly_encoded(PyObject *text, scratch *held)
 
 static void prepare(void)
 {
-    if (__builtin_cpu_supports("ssse3"))
+    const unsigned ssse3 = 1u << 9;
+    unsigned eax, ebx, ecx, edx;
+    if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & ssse3) != 0)
         fill_together();
 }
 

@@ -2,8 +2,8 @@
  *
  * Works with SQLite 3.38 and later, whichever library loads it; it is not linked with one. */
 #define ND_SQLITE_ENTRY 1
+#include "neardup_export.h"
 #include "sqlite/neardup.h"
-#include "sqlite/export.h"
 
 /* Hidden like everything but the entry point, so a second copy of this file in the process has its own. */
 SQLITE_EXTENSION_INIT1

@@ -18,6 +18,7 @@ enum join_statement {
     JOIN_TEXT,    /* id -> text of a document */
     JOIN_VISIBLE, /* id, now -> 1 */
     JOIN_RANGE,   /* group, low -> ids of the candidate table, without crowds; of codes group, low, high -> entries */
+    JOIN_ROWS,    /* of bands: group_id, key and id of all rows, in the order of the table */
     JOIN_WALK,    /* the table in its order: sought_sql and ordered_sql in join_read.c */
     JOIN_LABEL,   /* group, low, crowd -> the next crowd of the bucket */
     JOIN_CROWD,   /* group, low, crowd -> ids, newest first */

@@ -88,8 +88,8 @@ static int read_asked(join_reader *reader, int64_t first_id, int64_t last_id, in
 /* The table is read from end to end. */
 static int read_rows(join_reader *reader, int64_t first_id, int64_t last_id, int64_t *next_id)
 {
-    sqlite3_stmt *statement = reader->statements[JOIN_WALK];
-    int status = ND_OK, code = nd_bind_two(statement, INT64_MIN, INT64_MIN);
+    sqlite3_stmt *statement = reader->statements[JOIN_ROWS];
+    int status = ND_OK, code = SQLITE_OK;
     nd_bucket_join_begin_rows(reader->join, first_id, last_id);
     while (code == SQLITE_OK && status == ND_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         code = SQLITE_OK;

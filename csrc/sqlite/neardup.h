@@ -86,6 +86,7 @@ typedef struct nd_settings {
     char index[ND_INDEX_NAME_MAX + 1];
     nd_scheme scheme; /* checked by nd_scheme_check */
     nd_rules *rules;  /* NULL unless wanted, and for BinaryCode */
+    int has_parts;    /* whether documents may have several codes, in {index}_part */
 } nd_settings;
 
 typedef enum nd_rules_wanted {

@@ -1,5 +1,5 @@
 /* search.c: neardup_search(index, text [, threshold [, max_results [, measure [, group]]]]) -> key, similarity, distance,
- * document_id.
+ * document_id, and part, which * does not show.
  *
  * The near-duplicates of a text among the documents of a group (NULL or not given: those without one), best first, ties in the
  * order of insertion. threshold and max_results NULL or not given: the threshold of the index, no limit. measure 'containment':
@@ -13,15 +13,17 @@
 #include "sqlite/search.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "sql_texts.h"
+
+enum { PART = 4 }; /* the column of matches_parts.sql */
 
 typedef struct search_row {
     sqlite3_value *key;
     double similarity;
     int64_t distance; /* -1 where the scheme has none */
     int64_t document_id;
+    sqlite3_value *part; /* NULL where documents have one code each */
 } search_row;
 
 typedef struct search_cursor {
@@ -110,11 +112,20 @@ static int set_group(search_cursor *cursor, nd_question *q, int *found)
     return ask_number(table, "SELECT id FROM {index}_group WHERE name = ?", group, &q->group_id, found);
 }
 
+/* By SQLite's own clock: C11's is missing from older systems of macOS and Windows. */
 static int64_t now_ms(void)
 {
-    struct timespec now;
-    (void)timespec_get(&now, TIME_UTC);
-    return (int64_t)now.tv_sec * 1000 + (int64_t)now.tv_nsec / 1000000;
+    const sqlite3_int64 julian_1970 = 210866760000000;
+    sqlite3_vfs *const vfs = sqlite3_vfs_find(NULL);
+    sqlite3_int64 julian = 0;
+    if (vfs->iVersion >= 2 && vfs->xCurrentTimeInt64 != NULL) {
+        (void)vfs->xCurrentTimeInt64(vfs, &julian);
+    } else {
+        double days = 0;
+        (void)vfs->xCurrentTime(vfs, &days);
+        julian = (sqlite3_int64)(days * 86400000.0);
+    }
+    return julian - julian_1970;
 }
 
 /* Binds those parameters that the query has. */
@@ -156,21 +167,28 @@ static int bind_question(sqlite3_stmt *statement, const nd_question *q)
 
 static void drop_rows(search_cursor *cursor)
 {
-    for (size_t i = 0; i < cursor->row_count; i++)
+    for (size_t i = 0; i < cursor->row_count; i++) {
         sqlite3_value_free(cursor->rows[i].key);
+        sqlite3_value_free(cursor->rows[i].part);
+    }
     cursor->row_count = 0;
 }
 
-/* Columns 0 to 3 of matches.sql: key, similarity, distance, document's id. */
+/* The columns of matches.sql: key, similarity, distance, document's id; of matches_parts.sql also the part. */
 static int add_row(search_cursor *cursor, sqlite3_stmt *statement)
 {
     int code = nd_buffer_reserve((void **)&cursor->rows, &cursor->capacity, cursor->row_count + 1, sizeof *cursor->rows);
     if (code != SQLITE_OK)
         return code;
     search_row *row = &cursor->rows[cursor->row_count];
+    const int has_part = sqlite3_column_count(statement) > PART;
     row->key = sqlite3_value_dup(sqlite3_column_value(statement, 0));
-    if (row->key == NULL)
+    row->part = has_part ? sqlite3_value_dup(sqlite3_column_value(statement, PART)) : NULL;
+    if (row->key == NULL || (has_part && row->part == NULL)) {
+        sqlite3_value_free(row->key);
+        sqlite3_value_free(row->part);
         return SQLITE_NOMEM;
+    }
     row->similarity = sqlite3_column_double(statement, 1);
     row->distance = sqlite3_column_type(statement, 2) == SQLITE_NULL ? -1 : sqlite3_column_int64(statement, 2);
     row->document_id = sqlite3_column_int64(statement, 3);
@@ -189,7 +207,8 @@ static int take_query(nd_table *table, const char *name, sqlite3_stmt **out)
     sqlite3_finalize(*out);
     *out = NULL;
     cache->query_name = name;
-    return prepare(table, find_text("", "matches"), find_text("verify_", name), out);
+    const char *frame = cache->settings.has_parts ? "matches_parts" : "matches";
+    return prepare(table, find_text("", frame), find_text("verify_", name), out);
 }
 
 static int run_query(search_cursor *cursor, const nd_question *q)
@@ -253,16 +272,19 @@ static void search_column(nd_cursor *base, sqlite3_context *context, int column)
         sqlite3_result_value(context, row->key);
     else if (column == 1)
         sqlite3_result_double(context, row->similarity);
+    else if (column == 2 && row->distance >= 0)
+        sqlite3_result_int64(context, row->distance);
     else if (column == 3)
         sqlite3_result_int64(context, row->document_id);
-    else if (row->distance >= 0)
-        sqlite3_result_int64(context, row->distance);
+    else if (column > 3 && row->part != NULL)
+        sqlite3_result_value(context, row->part);
 }
 
 const nd_table_spec nd_search_function = {
     .name = "neardup_search",
     .declaration = "CREATE TABLE x(\"key\", similarity REAL, distance INTEGER, document_id INTEGER, "
-                   "index_name HIDDEN, text HIDDEN, threshold HIDDEN, max_results HIDDEN, measure HIDDEN, group_name HIDDEN)",
+                   "index_name HIDDEN, text HIDDEN, threshold HIDDEN, max_results HIDDEN, measure HIDDEN, group_name HIDDEN, "
+                   "part HIDDEN)",
     .columns = {4, 2, ND_SEARCH_INPUTS, 10},
     .reads = ND_READS_INDEX,
     .rules = ND_RULES_ALWAYS,

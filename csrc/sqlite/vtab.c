@@ -180,14 +180,14 @@ static int cursor_eof(sqlite3_vtab_cursor *base)
     return cursor->row >= cursor->count;
 }
 
-/* Hidden columns are the inputs. */
+/* Hidden columns are the inputs, and outputs behind these. */
 static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
 {
     nd_cursor *cursor = (nd_cursor *)base;
     const nd_table_spec *spec = nd_table_of(cursor)->spec;
-    if (column < spec->columns.outputs)
+    if (column < spec->columns.outputs || column >= spec->columns.outputs + spec->columns.inputs)
         spec->cursor.column(cursor, context, column);
-    else if (column - spec->columns.outputs < spec->columns.inputs && cursor->inputs[column - spec->columns.outputs] != NULL)
+    else if (cursor->inputs[column - spec->columns.outputs] != NULL)
         sqlite3_result_value(context, cursor->inputs[column - spec->columns.outputs]);
     return SQLITE_OK;
 }

@@ -27,6 +27,7 @@ from ..values import (
     Key,
     Match,
     MatchExplanation,
+    Part,
     Stats,
     SyncReport,
 )
@@ -109,12 +110,27 @@ class Methods:
         metadata: Any = None,
         group: Key | None = None,
         expires_at: Expiry | None = None,
+        part: Part | None = None,
         if_exists: IfExists = "error",
         limit: int = 10,
     ) -> list[Match]:
-        """`add` for a code of bits that the application brings (BinaryCode and the other Hamming schemes)."""
+        """`add` for a code of bits that the application brings (BinaryCode and the other Hamming schemes).
+
+        part: a name, text or an integer, of this code among several of the key (BinaryCode only): rotations of a picture, frames
+        of a film. The first code of a key brings the document; a further one, with another part, is added to it. `if_exists`
+        looks at key and part: "replace" replaces that code only. metadata and expires_at of a further code, where given, become
+        those of the document; its group has to be the same. An answer has a key once, with its best code.
+        """
         answer: list[Match] = await self._write(
-            "add_code", key, code, metadata=metadata, group=group, expires_at=expires_at, if_exists=if_exists, limit=limit
+            "add_code",
+            key,
+            code,
+            metadata=metadata,
+            group=group,
+            expires_at=expires_at,
+            part=part,
+            if_exists=if_exists,
+            limit=limit,
         )
         return answer
 
@@ -156,11 +172,12 @@ class Methods:
         metadata: Any = None,
         group: Key | None = None,
         expires_at: Expiry | None = None,
+        part: Part | None = None,
         if_exists: IfExists = "error",
         limit: int = 10,
         on_match: OnMatch | None = None,
     ) -> list[Match]:
-        """`add_if_new` for a code of bits."""
+        """`add_if_new` for a code of bits; part: as of `add_code`. Codes of the same key are no match."""
         answer: list[Match] = await self._write(
             "add_code_if_new",
             key,
@@ -168,6 +185,7 @@ class Methods:
             metadata=metadata,
             group=group,
             expires_at=expires_at,
+            part=part,
             if_exists=if_exists,
             limit=limit,
             on_match=on_match,
@@ -244,6 +262,7 @@ class Methods:
         metadata: Any = None,
         group: Key | Iterable[Key | None] | None = None,
         expires_at: Expiry | Iterable[Expiry | None] | None = None,
+        part: Part | Iterable[Part | None] | None = None,
         if_exists: IfExists = "error",
         on_error: OnError = "raise",
         only_new: bool = False,
@@ -254,8 +273,11 @@ class Methods:
         """`add_many` for codes: keys and codes (for example the rows of a `uint8[n, bits // 8]`) of the same length.
 
         codes: any iterable of what `add_code` takes, or an array: `uint8[n, bits // 8]`, `bool[n, bits]`, for 64 bits `uint64[n]`
-        or `int64[n]`. metadata, group, expires_at: a list (an array, a Series) with one for each record, or one value for all. So
-        metadata that is itself a list stands in a list for each record.
+        or `int64[n]`. metadata, group, expires_at, part: a list (an array, a Series) with one for each record, or one value for
+        all. So metadata that is itself a list stands in a list for each record.
+
+        part: as of `add_code`: a key comes once for each of its codes. The report counts codes then, and each is written by
+        itself. Raises ParameterError with only_new, which cannot tell what becomes of a key that is new by some codes only.
 
         keys and codes are read in the thread that writes; `progress` and `on_outcome` are called on the loop.
         """
@@ -266,6 +288,7 @@ class Methods:
             metadata=metadata,
             group=group,
             expires_at=expires_at,
+            part=part,
             if_exists=if_exists,
             on_error=on_error,
             only_new=only_new,
@@ -324,8 +347,10 @@ class Methods:
         The documents come after those that are there, in their own order, with their groups (by name), metadata, expiry and
         times (added_at, last_seen, times_seen). What has expired stays behind. With if_exists="ignore" a document that is here
         already stays as it is. Matches and clusters are those of one index to which all were added; recorded matches have the
-        time of the merge. The other arguments, and the report, are those of `add_many`. Raises CorruptIndexError for a damaged
-        document of the other, ParameterError for the index itself, by whatever name.
+        time of the merge. Into an index that never had a document, and has the settings of the other, the other's tables are
+        copied as they stand, recorded matches with their times: several times as fast. The other arguments, and the report, are
+        those of `add_many`. Raises CorruptIndexError for a damaged document of the other, ParameterError for the index itself,
+        by whatever name.
 
         other may be an AsyncIndex, too. `progress` is called on the loop.
         """
@@ -685,10 +710,10 @@ class Methods:
     async def export_fingerprints(self, path: str | bytes | os.PathLike[str]) -> int:
         """Write the visible documents with their fingerprints to a new Parquet file, in the order of insertion; returns how many.
 
-        Columns: key, group (where there are groups), value, token_count, buckets, digest; docs/spark.md says what they hold. Keys
-        have to be of one type. Metadata, expiry and texts stay behind. `import_fingerprints` and `neardup_db.spark` read the
-        file. One state of the index is written, while others may write. Needs pyarrow (the extra "arrow"). Raises ParameterError
-        where the file exists.
+        Columns: key, group (where there are groups), value, token_count, buckets, digest; docs/reference/spark.md says what they
+        hold. Keys have to be of one type. Metadata, expiry and texts stay behind. `import_fingerprints` and `neardup_db.spark`
+        read the file. One state of the index is written, while others may write. Needs pyarrow (the extra "arrow"). Raises
+        ParameterError where the file exists.
         """
         answer: int = await self._read("export_fingerprints", path)
         return answer

@@ -16,7 +16,8 @@ import click
 
 from .. import __version__
 from ..errors import NearDupError
-from .output import afterword, emit, fail, leave_stdout
+from ..system import is_reader_gone
+from .output import afterword, emit, fail, leave_stdout, speak_utf8
 
 ERROR, INTERRUPTED = 2, 130
 
@@ -78,6 +79,7 @@ class Program(click.Group):
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         try:
+            speak_utf8()
             with _ended_by_signals():
                 code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         except click.UsageError as error:
@@ -102,7 +104,9 @@ class Program(click.Group):
         try:
             code = super().invoke(ctx)
             sys.stdout.flush()
-        except BrokenPipeError:
+        except OSError as error:
+            if not is_reader_gone(error):
+                raise
             leave_stdout()
             return 0
         return code
@@ -127,8 +131,8 @@ class Ended(BaseException):
 
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP raise Ended, once; a SIGHUP that is ignored, as under nohup, stays so."""
-    names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
+    """SIGTERM, SIGHUP and SIGBREAK raise Ended, once; a SIGHUP that is ignored, as under nohup, stays so."""
+    names = ("SIGTERM", "SIGHUP", "SIGBREAK") if threading.current_thread() is threading.main_thread() else ()
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
     before = {number: signal.getsignal(number) for number in numbers}
     before = {number: handler for number, handler in before.items() if handler == signal.SIG_DFL}

@@ -87,7 +87,7 @@ def dedup(
     output is a folder), or - for standard input (with --format). Texts are near-duplicates if they share enough of their runs of
     three words; each pair found is verified by the exact similarity. One record of every cluster of near-duplicates stays. The
     bytes and the order of records do not change. Memory does not grow with the texts; the temporary index holds only the texts
-    that may have a near-duplicate. docs/dedup.md says more of --keep, --mark and --against.
+    that may have a near-duplicate. docs/how-to/dedup.md says more of --keep, --mark and --against.
 
     \b
     neardup dedup posts.jsonl -o unique.jsonl

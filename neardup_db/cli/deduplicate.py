@@ -13,6 +13,7 @@ from typing import Any
 
 from ..arrays import np
 from ..index import Index
+from ..system import is_reader_gone
 from ..text import TextRules
 from ..values import Cluster
 from .choices import Choice, Keep, Known
@@ -140,8 +141,8 @@ def _writing(plan: Plan, path: Path, begun: list[Path]) -> Iterator[None]:
     try:
         with room_in(place, ANOTHER_OUTPUT):
             yield
-    except BrokenPipeError:
-        if len(plan.outputs) == 1:
+    except OSError as error:
+        if len(plan.outputs) == 1 or not is_reader_gone(error):
             raise
         if path == STDOUT:
             leave_stdout()

@@ -32,8 +32,8 @@ def get(index_path: Path, keys: tuple[str, ...], file: Any, name: str, key_type:
     """Print documents by their keys, as JSON.
 
     One object a line, with and without --json: key, group, metadata, text where INDEX stores texts, code where it holds codes,
-    token_count, added_at, last_seen, times_seen, expires_at, cluster. Times are seconds since 1970. Exit code 1 if none of the
-    documents exists.
+    codes with their parts where a document has several, token_count, added_at, last_seen, times_seen, expires_at, cluster. Times
+    are seconds since 1970. Exit code 1 if none of the documents exists.
 
     \b
     neardup get articles.db a1 a2
@@ -70,14 +70,16 @@ def write_lines(index: Index, out: Path, size_bytes: int) -> int:
 
 
 _NAMES = (
-    "key", "group", "metadata", "text", "code", "token_count", "added_at", "last_seen", "times_seen", "expires_at", "cluster",
+    "key", "group", "metadata", "text", "code", "codes", "token_count", "added_at", "last_seen", "times_seen", "expires_at",
+    "cluster",
 )  # fmt: skip
+_WHERE_THERE = ("text", "code", "codes")
 
 
 def _documents(index: Index, condition: str, parameters: Iterable[Key]) -> Iterator[dict[str, Any]]:
     """The visible documents that a condition holds for, as JSON has them."""
-    sql = f"""SELECT d.key, g.name, d.metadata, d.text, {"f.value" if index.scheme.takes_codes else "NULL"}, d.token_count,
-                  d.added_at / 1000.0, d.last_seen / 1000.0, d.times_seen, d.expires_at / 1000.0, d.cluster_id
+    sql = f"""SELECT d.key, g.name, d.metadata, d.text, {"f.value" if index.scheme.takes_codes else "NULL"}, {_codes(index)},
+                  d.token_count, d.added_at / 1000.0, d.last_seen / 1000.0, d.times_seen, d.expires_at / 1000.0, d.cluster_id
               FROM {index.name}_document AS d LEFT JOIN {index.name}_group AS g ON g.id = d.group_id
                   LEFT JOIN {index.name}_fingerprint AS f ON f.id = d.fingerprint_id
               WHERE {condition} AND (d.expires_at IS NULL OR d.expires_at > ?) ORDER BY d.id"""
@@ -88,9 +90,22 @@ def _documents(index: Index, condition: str, parameters: Iterable[Key]) -> Itera
                 document["metadata"] = _parsed(document["key"], document["metadata"])
             if document["code"] is not None:
                 document["code"] = document["code"].hex()
-            yield {name: plain(value) for name, value in document.items() if value is not None or name not in ("text", "code")}
+            if document["codes"] is not None:
+                document["codes"] = json.loads(document["codes"])
+            yield {name: plain(value) for name, value in document.items() if value is not None or name not in _WHERE_THERE}
     except UnicodeDecodeError as error:
         raise undecodable(error) from error
+
+
+_CODES = """(SELECT json_group_array(json_object('part', c.part, 'code', c.code)) FROM (
+    SELECT p.part, lower(hex(x.value)) AS code FROM {name}_part AS p JOIN {name}_fingerprint AS x ON x.id = p.fingerprint_id
+    WHERE p.document_id = d.id ORDER BY p.id) AS c HAVING count(*) > 0)"""
+
+
+def _codes(index: Index) -> str:
+    """The codes of a document that has several, or one with a part, in SQL; NULL for others."""
+    there = f"SELECT value FROM {index.name}_setting WHERE name = 'table.part'"
+    return _CODES.replace("{name}", index.name) if index.connection.execute(there).fetchone() else "NULL"
 
 
 def _parsed(key: Key, metadata: str) -> Any:

@@ -80,10 +80,10 @@ def query(
     """Print the near-duplicates of TEXT, best first.
 
     TEXT is an argument, - for standard input, the content of --file, or the stored document --key. Each line has similarity,
-    distance where the scheme has one, and key. Exit code 1 if nothing matches.
+    distance where the scheme has one, key and, of a code that has one, its part. Exit code 1 if nothing matches.
 
     --from IN asks for each record of an input, which may be all that neardup add reads. Each match is a line of columns that tabs
-    separate: the record's id, similarity, distance (empty where the scheme has none), key. With --json each is an object.
+    separate: the record's id, similarity, distance (empty where the scheme has none), key, part. With --json each is an object.
 
     \b
     neardup query articles.db "It was a bright cold day in April"
@@ -106,7 +106,8 @@ def query(
         emit_json({"matches": plain(matches)})
     else:
         for match in matches:
-            emit(f"{measure(match.similarity, match.distance)}  {shown(match.key)}")
+            part = "" if match.part is None else f"  part {shown(match.part)}"
+            emit(f"{measure(match.similarity, match.distance)}  {shown(match.key)}{part}")
     return 0 if matches else 1
 
 
@@ -160,7 +161,8 @@ def _print_match(record: InputRecord, match: Match, as_json: bool) -> None:
         emit_json({"id": record.key, **plain(match)})
     else:
         distance = "" if match.distance is None else match.distance
-        emit(f"{shown(record.key)}\t{match.similarity:.4f}\t{distance}\t{shown(match.key)}")
+        part = "" if match.part is None else f"\t{shown(match.part)}"
+        emit(f"{shown(record.key)}\t{match.similarity:.4f}\t{distance}\t{shown(match.key)}{part}")
 
 
 def _askable(index: Index, source: Source) -> Iterator[InputRecord]:

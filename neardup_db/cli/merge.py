@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ..errors import DuplicateKeyError
+from ..errors import DuplicateKeyError, ParameterError
 from ..index import Index
+from ..store.database.errors import system_error
+from ..store.database.files import MODE, new_file
 from ..values import AddReport
 from .command import command
 from .feed import added
@@ -42,7 +46,8 @@ def merge(
 
     No text is fingerprinted again. Groups, metadata, texts, times and expiry come along; what has expired stays behind.
     Documents come after those of INTO, in the order of FROM. INTO is created if it does not exist, with the settings of the
-    first FROM; else text rules and scheme of all must be those of INTO, but for threshold and bands. FROM stay as they are.
+    first FROM but for its window: no document is too many or too old for a new INTO. Else text rules and scheme of all must be
+    those of INTO, but for threshold and bands. FROM stay as they are.
 
     \b
     neardup merge articles.db monday.db tuesday.db
@@ -53,11 +58,13 @@ def merge(
     with contextlib.ExitStack() as stack:
         others = [stack.enter_context(_source(path, name)) for path in sources]
         stack.enter_context(about(into))
+        whole = commit_every is None and not os.path.lexists(into)
+        target = stack.enter_context(_made_whole(into)) if whole else into
         stack.enter_context(removed_if_unused(into))
-        index = stack.enter_context(_target(into, name, others[0], no_record_matches))
+        index = stack.enter_context(_target(target, name, others[0], no_record_matches))
         sizes = [path.stat().st_size for path in sources]
         meter = stack.enter_context(Meter("Merge", sum(sizes)))
-        if commit_every is None:
+        if commit_every is None and not whole:
             stack.enter_context(index.transaction())
         taken = 0
         for number, (path, other) in enumerate(zip(sources, others, strict=True)):
@@ -81,6 +88,24 @@ def merge(
         f"{counted(report.added, 'document')} added, {report.replaced:,} replaced, {report.ignored:,} ignored; "
         f"{report.matched:,} with a near-duplicate among the earlier ones; {seconds:.1f} s"
     )
+
+
+@contextlib.contextmanager
+def _made_whole(into: Path) -> Iterator[Path]:
+    """Where a new INTO is made: it gets its name when all is in it."""
+    path = os.path.abspath(into)
+    with contextlib.ExitStack() as stack:
+        try:
+            beside = stack.enter_context(new_file(path, MODE))
+        except OSError as error:
+            raise system_error(error, path, "created") from error
+        yield Path(beside)
+        try:
+            stack.close()
+        except FileExistsError as error:
+            raise ParameterError(f"{path!r} was created by another process meanwhile: give another path") from error
+        except OSError as error:
+            raise system_error(error, path, "created") from error
 
 
 def _source(path: Path, name: str) -> Index:

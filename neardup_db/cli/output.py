@@ -7,6 +7,7 @@ Records and pages that a command copies to standard output are data and pass unc
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -15,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, TextIO
 
 import click
+
+from ..values import Match
 
 _ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
@@ -44,6 +47,22 @@ def emit_coloured(text: str) -> None:
 def note(line: str) -> None:
     """One line of standard error, for messages that are not results."""
     click.echo(f"neardup: {harmless(line)}", err=True)
+
+
+def speak_utf8() -> None:
+    """Makes all streams but a terminal UTF-8 with line feeds, whatever the system's language. A terminal keeps its encoding: what
+    it cannot show becomes an escape. PYTHONIOENCODING decides first."""
+    if "PYTHONIOENCODING" in os.environ:
+        return
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if not isinstance(stream, io.TextIOWrapper):
+            continue
+        if stream.isatty():
+            stream.reconfigure(errors="backslashreplace")
+        elif stream is sys.stdin:
+            stream.reconfigure(encoding="utf-8", errors="replace")
+        else:
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
 def leave_stdout() -> None:
@@ -113,9 +132,13 @@ def shown(value: object) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: dataclasses as objects, tuples and arrays as lists, bytes as {"hex": "..."}."""
+    """A value as JSON has it: dataclasses as objects, tuples and arrays as lists, bytes as {"hex": "..."}. A match has a part
+    where its code has one."""
     if hasattr(value, "__dataclass_fields__"):
-        return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
+        values = {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
+        if isinstance(value, Match) and value.part is None:
+            del values["part"]
+        return values
     if isinstance(value, Mapping):
         return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):

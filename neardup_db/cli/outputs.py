@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from ..errors import NearDupError, ParameterError
+from ..system import take_owner
 from .inputs.files import STDOUT, is_stream, zstandard_for
 from .output import add_afterword
 
@@ -152,10 +153,7 @@ def _named(path: Path) -> Iterator[None]:
 def _take_mode(old: Path, new: Path) -> None:
     """Owner, group and mode of a file for another, as far as the system allows it."""
     before = old.stat()
-    if hasattr(os, "chown"):
-        for owner, group in ((-1, before.st_gid), (before.st_uid, -1)):
-            with contextlib.suppress(OSError):
-                os.chown(new, owner, group)
+    take_owner(before, new)
     new.chmod(stat.S_IMODE(before.st_mode))
 
 
@@ -165,7 +163,7 @@ def write_text(path: Path, text: str) -> None:
         sys.stdout.write(text)
         return
     with replacing(path) as (new,), room_in(path.absolute().parent, ANOTHER_OUTPUT):
-        new.write_text(text, encoding="utf-8")
+        new.write_text(text, encoding="utf-8", newline="\n")
 
 
 ANOTHER_OUTPUT = "name an output on another one"

@@ -12,6 +12,7 @@ import apsw
 import click
 
 from ..errors import ReadOnlyError
+from ..system import is_reader_gone
 from .command import command
 from .options import index_argument, json_option, name_option, open_index
 from .output import GuardedStream, emit, emit_coloured, emit_json, harmless, leave_stdout, plain, shown
@@ -60,8 +61,8 @@ def _going_on(write: bool) -> Iterator[None]:
     """Statements that may write run to their end, also where the reader of the rows has left."""
     try:
         yield
-    except BrokenPipeError:
-        if not write:
+    except OSError as error:
+        if not write or not is_reader_gone(error):
             raise
         leave_stdout()
 

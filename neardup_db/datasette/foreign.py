@@ -13,6 +13,7 @@ from typing import Any
 from ..errors import NearDupError, ParameterError
 from ..parameters import is_index_name
 from ..reader import Reader
+from ..store.asking.documents import Found
 from ..store.database.connection import Database
 from ..store.database.open import load
 from ..store.layout import schema
@@ -129,19 +130,21 @@ class ForeignReader(Reader):
     def similarities(self, document_id: int, other_ids: list[int]) -> dict[int, tuple[float | None, int | None]]:
         """(similarity, distance) of a document to each of the others, as the index measures it; (None, None) for an empty text.
         The caller is inside `reading`."""
-        head = self._stored(document_id)
+        search, head = self._readers.own.search, self._found(document_id)
         measured: dict[int, tuple[float | None, int | None]] = {}
+        sketches: dict[int, Sketch] = {}  # of the head: most often one
         for number in other_ids:
-            other = self._stored(number)
+            other = self._found(number)
             measured[number] = (None, None)
-            if head is not None and head.value is not None and other is not None and other.value is not None:
-                measured[number] = self.scheme.compare(head.value, other.value, head.evidence, other.evidence)
+            a, b = search.closest(head, other)
+            if a is not None and b is not None:
+                sketch = sketches.get(a) or sketches.setdefault(a, search.stored_sketch(document_id, a))
+                measured[number] = search.compared(sketch, search.stored_sketch(number, b))
         return measured
 
-    def _stored(self, document_id: int) -> Sketch | None:
-        sql = self._store.sql("SELECT fingerprint_id FROM {index}_document WHERE id = ?")
-        fingerprint_id = self._store.db.value(sql, (document_id,))
-        return None if fingerprint_id is None else self._readers.own.search.stored_sketch(document_id, fingerprint_id)
+    def _found(self, document_id: int) -> Found:
+        sql = self._store.sql("SELECT id, group_id, fingerprint_id, expires_at FROM {index}_document WHERE id = ?")
+        return Found(*(self._store.db.row(sql, (document_id,)) or (document_id, 0, None, None)))
 
 
 def index_names(db: ForeignDatabase) -> list[str]:

@@ -2,7 +2,8 @@
 
 Each function makes a Chart, which becomes a <figure> of a page or an SVG file; neither needs a script or another file. `note` is
 a sentence below the chart: how its numbers were sampled. An empty sequence gives a sentence instead of a drawing. The style of a
-page is show.style.CSS; without it the charts are legible too.
+page is show.style.CSS; without it the charts are legible too. Other charts of the same look are made of `Scale`, `legend` and
+`text_at`.
 """
 
 from __future__ import annotations
@@ -54,10 +55,10 @@ class Chart:
         height = HEADING + HEIGHT + LINE * (len(lines) + 1)
         drawn = [
             f'<rect width="{WIDTH}" height="{height}" fill="{PAPER}"/>',
-            f'<g font-weight="600">{_label(LEFT, 22, self.title, "start")}</g>',
+            f'<g font-weight="600">{text_at(LEFT, 22, self.title, "start")}</g>',
             f'<g transform="translate(0 {HEADING})">{self.drawing}</g>',
             '<g font-size="12">',
-            *(_label(LEFT, HEADING + HEIGHT + LINE * place, line, "start") for place, line in enumerate(lines, 1)),
+            *(text_at(LEFT, HEADING + HEIGHT + LINE * place, line, "start") for place, line in enumerate(lines, 1)),
             "</g>",
         ]
         view = f'width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" color="{INK}"'
@@ -85,7 +86,7 @@ def histogram(bins: Sequence[Bin], threshold: float | None = None, note: str = "
     if not total:
         return Chart(title, "No matches are recorded." if of == "matches" else f"There are no {of}.", note)
     low, high = bins[0][0], bins[-1][1]
-    scale = _Scale(low, high, max(count for _, _, count in bins))
+    scale = Scale(low, high, max(count for _, _, count in bins))
     drawn = [scale.grid(), "".join(scale.bar(begin, end, count, f"{begin:.3g} to {end:.3g}") for begin, end, count in bins)]
     drawn += [scale.below(place, f"{place:.3g}") for place in _ticks(low, high)]
     if threshold is not None and low <= threshold <= high:
@@ -110,7 +111,7 @@ def sizes(bins: Sequence[Bin], note: str = "") -> Chart:
     if not total:
         return Chart(title, "There is no cluster of two documents or more.", note)
     labels = [_size_label(int(low), int(high)) for low, high, _ in bins]
-    scale = _Scale(0, len(bins), max(count for _, _, count in bins))
+    scale = Scale(0, len(bins), max(count for _, _, count in bins))
     drawn = [scale.grid()]
     step = math.ceil(len(bins) / 7)
     for place, (low, high, count) in enumerate(bins):
@@ -136,7 +137,7 @@ def timeline(bars: Sequence[tuple[str, int]], unit: str, note: str = "") -> Char
     total = sum(count for _, count in bars)
     if not total:
         return Chart("Duplicates found over time", "No matches are recorded.", note)
-    scale = _Scale(0, len(bars), max(count for _, count in bars))
+    scale = Scale(0, len(bars), max(count for _, count in bars))
     drawn = [scale.grid()]
     step = math.ceil(len(bars) / 3)
     for place, (begin, count) in enumerate(bars):
@@ -162,7 +163,7 @@ def curve(points: Sequence[Point], threshold: float | None = None, recall: float
     title = "Share of similar pairs found"
     if not points:
         return Chart(title, "Every code within the distance is found, none beyond: there is no curve.", note)
-    scale = _Scale(0.0, 1.0, 1, whole=False)
+    scale = Scale(0.0, 1.0, 1, whole=False)
     drawn = [scale.grid(percent=True)]
     drawn += [scale.below(place, f"{place:.3g}") for place in (0, 0.2, 0.4, 0.6, 0.8, 1)]
     drawn.append(scale.line([(x, y) for x, y, _ in points], ORANGE, 'stroke-dasharray="6 4"'))
@@ -171,7 +172,7 @@ def curve(points: Sequence[Point], threshold: float | None = None, recall: float
         drawn.append(scale.level(recall, f"recall {recall:.3g}"))
     if threshold is not None:
         drawn.append(scale.upright(threshold, f"threshold {threshold:.3g}"))
-    drawn += [_legend(0, "candidates: looked at", ORANGE, 'stroke-dasharray="6 4"'), _legend(1, "returned", BLUE, "")]
+    drawn += [legend(0, "candidates: looked at", ORANGE, 'stroke-dasharray="6 4"'), legend(1, "returned", BLUE, "")]
     text = f"By probability theory, {_told(points, threshold)}"
     rows = {f"{x:.2f}": (f"{x:.2f}", f"{candidate:.4f}", f"{returned:.4f}") for x, candidate, returned in points}
     table = _table(("Jaccard similarity", "candidate", "returned"), list(rows.values()))
@@ -192,7 +193,7 @@ def grid(figures: Figures) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scale:
+class Scale:
     """Places in the drawing: x of a number from `low` to `high`, y of one from 0 to `top`; whole: of whole numbers only."""
 
     low: float
@@ -214,7 +215,7 @@ class _Scale:
             lines.append(
                 f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="currentColor" stroke-opacity=".18"/>'
             )
-            lines.append(_label(LEFT - 6, y + 4.5, label, "end"))
+            lines.append(text_at(LEFT - 6, y + 4.5, label, "end"))
         return "".join(lines)
 
     def bar(self, begin: float, end: float, count: float, label: str) -> str:
@@ -228,12 +229,12 @@ class _Scale:
 
     def above(self, place: float, count: float) -> str:
         room = self.x(1) - self.x(0)
-        return _label(self.x(place), self.y(count) - 4, _compact(count, digits=3 if room > 6 * LETTER else 2), "middle")
+        return text_at(self.x(place), self.y(count) - 4, _compact(count, digits=3 if room > 6 * LETTER else 2), "middle")
 
     def below(self, place: float, text: str) -> str:
         half = len(text) * LETTER / 2
         x = min(max(self.x(place), half + 2), WIDTH - half - 2)
-        return _label(x, HEIGHT - BOTTOM + 18, text, "middle")
+        return text_at(x, HEIGHT - BOTTOM + 18, text, "middle")
 
     def line(self, points: Sequence[tuple[float, float]], colour: str, extra: str) -> str:
         path = " ".join(f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in points)
@@ -244,29 +245,29 @@ class _Scale:
         anchor = "end" if x > LEFT + INNER_WIDTH * 0.75 else "start" if x < LEFT + INNER_WIDTH * 0.25 else "middle"
         return (
             f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 6}" y2="{TOP + INNER_HEIGHT}" stroke="currentColor" '
-            'stroke-dasharray="3 3"/>' + _label(x, TOP - 11, text, anchor)
+            'stroke-dasharray="3 3"/>' + text_at(x, TOP - 11, text, anchor)
         )
 
     def level(self, value: float, text: str) -> str:
         y = self.y(value)
         return (
             f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="currentColor" stroke-dasharray="1 4"/>'
-            + _label(LEFT + 6, y + 15, text, "start")
+            + text_at(LEFT + 6, y + 15, text, "start")
         )
 
 
-def _label(x: float, y: float, text: str, anchor: str) -> str:
+def text_at(x: float, y: float, text: str, anchor: str) -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="currentColor">{escape(text)}</text>'
 
 
-def _legend(row: int, text: str, colour: str, extra: str) -> str:
+def legend(row: int, text: str, colour: str, extra: str) -> str:
     y = TOP + 42 + 20 * row
     line = f'<line x1="{LEFT + 10}" x2="{LEFT + 38}" y1="{y}" y2="{y}" stroke="{colour}" stroke-width="2.5" {extra}/>'
-    return line + _label(LEFT + 44, y + 4.5, text, "start")
+    return line + text_at(LEFT + 44, y + 4.5, text, "start")
 
 
 def _drawing(parts: Sequence[str], below: str) -> str:
-    return "".join(parts) + _label(LEFT + INNER_WIDTH / 2, HEIGHT - 6, below, "middle")
+    return "".join(parts) + text_at(LEFT + INNER_WIDTH / 2, HEIGHT - 6, below, "middle")
 
 
 def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ..clock import utc
 from ..errors import ParameterError
 from ..parameters import check_index_name
 from ..schemes import scheme_from_settings
@@ -331,6 +332,6 @@ def moment(milliseconds: int, length: int = _SECOND) -> str:
     """A time in UTC, as exact as a period of that length needs it."""
     style = "%Y-%m-%d" if length >= UNITS["day"] else "%Y-%m-%d %H:%M" if length >= UNITS["minute"] else "%Y-%m-%d %H:%M:%S"
     try:
-        return time.strftime(style, time.gmtime(milliseconds // 1000))
-    except (OverflowError, ValueError, OSError):
+        return utc(milliseconds // 1000).strftime(style)
+    except (OverflowError, ValueError):
         return f"{milliseconds} ms"

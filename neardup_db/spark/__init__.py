@@ -1,7 +1,7 @@
 """Near-duplicates of more texts than one machine holds, on Spark (the extra "spark").
 
 Fingerprints, buckets and verdicts are those of an index with the same settings, to the bit: the same C core makes them, on the
-executors. docs/spark.md says how it works, when it pays and what it costs.
+executors. docs/reference/spark.md says how it works, when it pays and what it costs.
 """
 
 from __future__ import annotations

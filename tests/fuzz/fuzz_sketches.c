@@ -105,7 +105,7 @@ static void check_simhash(input *from, const numbers *of)
     free_guarded(digests, 0);
 }
 
-/* The formulas of docs/format.md, one hash and one slot after another. */
+/* The formulas of docs/reference/format.md, one hash and one slot after another. */
 static void check_minhash(input *from, const numbers *of)
 {
     const size_t num_perm = 1 + take_choice(from, 80), room = num_perm * sizeof(uint32_t);

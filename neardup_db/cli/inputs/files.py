@@ -18,6 +18,7 @@ from typing import IO, Any, BinaryIO, NamedTuple, cast
 
 from ... import limits
 from ...errors import ParameterError
+from ...system import copy_range
 
 PACKED_SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
 """Packings by the end of a file's name."""
@@ -146,13 +147,13 @@ class InputFile:
     def copy_to(self, output: IO[bytes], start: int, end: int) -> int:
         """Has the system copy bytes from `start` to `end` to the end of another file. Returns how many it copied: none where a
         file is packed or no file of the system's, and fewer where the file is shorter."""
-        if self._stream is not self._raw or not hasattr(os, "copy_file_range") or not isinstance(output, io.BufferedWriter):
+        if self._stream is not self._raw or not isinstance(output, io.BufferedWriter):
             return 0
         copied = 0
         output.flush()
         try:
             while more := min(end - start - copied, limits.COPIED_BYTES):
-                done = os.copy_file_range(self._raw.fileno(), output.fileno(), more, start + copied)
+                done = copy_range(self._raw.fileno(), output.fileno(), more, start + copied)
                 if not done:
                     break
                 copied += done

@@ -37,7 +37,7 @@ def paths_named(sources: Sequence[Path]) -> list[Path]:
         if source == STDIN or source.exists():
             paths.append(source)
         elif any(character in "*?[" for character in str(source)):
-            fitting = sorted(map(Path, set(glob.glob(str(source), recursive=True))))
+            fitting = sorted(map(Path, set(glob.glob(str(source), recursive=True))), key=lambda path: path.parts)
             fitting = [path for path in fitting if "**" not in source.parts or not path.is_dir()]
             if not fitting:
                 raise InputError(f"{source}: no file fits this pattern")
@@ -90,7 +90,7 @@ def _below(folder: Path, pattern: str) -> list[Path]:
             fits = fnmatch.fnmatch(name, pattern) or fnmatch.fnmatch(path.relative_to(folder).as_posix(), pattern)
             if fits and not name.startswith(".") and path.is_file():
                 paths.append(path)
-    return sorted(paths)
+    return sorted(paths, key=lambda path: path.parts)  # on Windows paths compare without regard to case
 
 
 def _refuse_twice(groups: Sequence[Sequence[NamedFile]]) -> None:

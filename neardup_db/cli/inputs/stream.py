@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import select
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -13,14 +11,15 @@ from pathlib import Path
 from .files import STDIN, InputError, Inputs, NamedFile
 from .lines import Problem
 from .records import InputRecord, ReadOptions, RecordSource
+from .waiting import waiting_for
 
-_BYTES = 1 << 16
-"""Bytes that are read at once."""
+_FIRST_LINE = 1 << 16
+"""Bytes of the first line by which the format is told."""
 
 FORMATS = ("jsonl", "csv", "tsv", "lines")
 """Formats of a stream."""
 
-_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
+_ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 
 
 class Arrivals:
@@ -31,25 +30,21 @@ class Arrivals:
     name = "standard input"
 
     def __init__(self, descriptor: int, before_waiting: Callable[[], None]) -> None:
-        self._descriptor = descriptor
+        self._waiting = waiting_for(descriptor)
         self._before_waiting = before_waiting
         self._held = bytearray()
         self._seen = 0
         """Bytes of what is held in which there is no end of a line."""
         self._ended = self._stopped = False
-        self._wake, self._woken = os.pipe()
-        os.set_blocking(self._woken, False)
 
     def close(self) -> None:
         """Close what `stop` needs, not the descriptor."""
-        os.close(self._wake)
-        os.close(self._woken)
+        self._waiting.close()
 
     def stop(self) -> None:
         """End the stream."""
         self._stopped = True
-        with contextlib.suppress(BlockingIOError):
-            os.write(self._woken, b"\0")
+        self._waiting.wake()
 
     def readline(self, limit: int) -> bytes:
         """The next line with its end, at most `limit` bytes of it; b"" at the end. A line that `stop` cuts is not given."""
@@ -60,12 +55,12 @@ class Arrivals:
             if self._ended:  # a signal from before the end may be heard of after it
                 return b"" if self._stopped else self._take(len(self._held))
             self._seen = len(self._held)
-            if not self._is_ready(0):
+            if not self._waiting.is_ready(wait=False):
                 self._before_waiting()
-                self._is_ready(None)
+                self._waiting.is_ready(wait=True)
             if self._stopped:
                 return b""
-            arrived = os.read(self._descriptor, _BYTES)
+            arrived = self._waiting.read()
             self._held += arrived
             self._ended = not arrived
 
@@ -78,11 +73,6 @@ class Arrivals:
         taken = bytes(self._held[:size])
         del self._held[:size]
         return taken
-
-    def _is_ready(self, seconds: float | None) -> bool:
-        """Whether there is something to read, or the end, within so many seconds, None = however long it takes."""
-        ready, _, _ = select.select([self._descriptor, self._wake], [], [], seconds)
-        return bool(ready)
 
 
 @contextlib.contextmanager
@@ -133,6 +123,6 @@ class StreamSource(RecordSource):
 
 def _format_of(arrivals: Arrivals, encoding: str) -> str:
     """The format that the first line tells; the line is given again."""
-    line = arrivals.readline(_BYTES)
+    line = arrivals.readline(_FIRST_LINE)
     arrivals.give_back(line)
     return "jsonl" if line.decode(encoding, "replace").lstrip("\ufeff \t").startswith("{") else "lines"

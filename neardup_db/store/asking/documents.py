@@ -15,11 +15,12 @@ from ... import limits
 from ...arrays import np
 from ...errors import CorruptIndexError
 from ...native import signed_hash
-from ...values import AnyGroup, Document, Key, Record, Times
+from ...values import AnyGroup, Document, Key, Part, Record, Times
 from ..database.errors import damaged
 from ..layout import definitions
 from ..layout.candidates import MAX_ID
 from ..layout.state import Store
+from .parts import Parts
 
 EVER = -(2**63)
 """A time before every expiry, at which all documents are visible. Edges, labels and crowds are of all of them, so that nothing
@@ -83,6 +84,7 @@ class Documents:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.db = store.db
+        self.parts = Parts(store)
         self._emptied: set[int] = set()
         """Numbers of groups that may have no document."""
 
@@ -133,7 +135,7 @@ class Documents:
                  FROM {index}_document AS d LEFT JOIN {index}_group AS g ON g.id = d.group_id WHERE d.id = ?"""
         row = self.db.rows(self.store.sql(sql), (document_id,))[0]
         key, group, metadata, text, tokens, added, seen, times, expires, fingerprint_id = row
-        has_code = self.store.scheme.takes_codes and fingerprint_id is not None
+        codes = self.codes(document_id, fingerprint_id) if self.store.scheme.takes_codes else {}
         try:
             return Document(
                 key=key,
@@ -145,10 +147,23 @@ class Documents:
                 last_seen=seen / 1000,
                 times_seen=times,
                 expires_at=None if expires is None else expires / 1000,
-                code=self.value(fingerprint_id) if has_code else None,
+                code=next(iter(codes.values()), None),
+                codes=codes,
             )
         except (TypeError, ValueError, RecursionError) as error:
             raise self._damaged(f"document {document_id} ({key!r})", error) from error
+
+    def fingerprints_of(self, document_id: int, first: int | None) -> list[int]:
+        """The fingerprints of a document, each once; first: that of its own row."""
+        several = [row.fingerprint_id for row in self.parts.of(document_id)] if self.store.has_parts else []
+        return list(dict.fromkeys(several)) or [number for number in (first,) if number is not None]
+
+    def codes(self, document_id: int, first: int | None) -> dict[Part | None, bytes]:
+        """The codes of a document by part; first: the fingerprint of its own row."""
+        rows = self.parts.of(document_id) if self.store.has_parts else []
+        if not rows:
+            return {} if first is None else {None: self.value(first)}
+        return {row.part: self.value(row.fingerprint_id) for row in rows}
 
     def count(self, now: int) -> int:
         total: int = self.db.value(self.store.sql("SELECT count(*) FROM {index}_document"))
@@ -295,6 +310,9 @@ class Documents:
             return
         sql = """SELECT d.fingerprint_id, d.id, d.key FROM {carray}(?) AS f CROSS JOIN {index}_document AS d
                  WHERE d.fingerprint_id = f.value AND {visible}"""
+        if self.store.has_parts:
+            sql += """ UNION SELECT f.value, d.id, d.key FROM {carray}(?1) AS f CROSS JOIN {index}_part AS p
+                       CROSS JOIN {index}_document AS d WHERE p.fingerprint_id = f.value AND d.id = p.document_id AND {visible}"""
         sought = np.sort(np.fromiter(self.require_numbers(ids), np.int64, len(ids)))
         yield from self.db.stream(self.store.sql(sql), (self.db.carried(sought), now))
 
@@ -390,10 +408,18 @@ class Documents:
 
     def drop(self, document_ids: Iterable[int], fingerprint_ids: set[int]) -> None:
         """Remove documents, and those of their fingerprints at which no other document points."""
+        document_ids = list(document_ids)
+        if self.store.has_parts:
+            fingerprint_ids = fingerprint_ids | self.parts.drop(document_ids)
         self.db.execute_many(self.store.sql("DELETE FROM {index}_document WHERE id = ?"), ((one,) for one in document_ids))
         sql = self.store.sql("SELECT fingerprint_id FROM {index}_document WHERE fingerprint_id = ? LIMIT 1")
         used = self.db.rows_of_many(sql, ((number,) for number in fingerprint_ids))
-        unused = sorted(fingerprint_ids.difference(number for (number,) in used))
+        unused = fingerprint_ids.difference(number for (number,) in used)
+        if self.store.has_parts:
+            unused -= self.parts.used(unused)
+        self._drop_fingerprints(sorted(unused))
+
+    def _drop_fingerprints(self, unused: list[int]) -> None:
         for first_id, last_id in self._runs(unused):
             self._unfile(first_id, last_id)
         self.db.execute_many(self.store.sql("DELETE FROM {index}_fingerprint WHERE id = ?"), ((number,) for number in unused))
@@ -440,12 +466,13 @@ class Documents:
         together = _together(keys)
         if together is None:
             return False
-        own = ", ".join(f"neardup_number(:{name}, k.rowid)" for name in ("added", "seen", "often", "ends"))
+        leave = times is not None and self.store.window.duration_ms is not None
+        own = ", ".join(f"neardup_number(:{name}, k.rowid)" for name in ("added", "seen", "often", *(["ends"] if leave else [])))
         sql = f"""INSERT OR FAIL INTO {{index}}_document
                      (id, key, group_id, fingerprint_id, token_count, added_at, last_seen, times_seen, expires_at)
                  SELECT :first_id + k.rowid, k.value, neardup_number(:group_ids, k.rowid),
                      neardup_number(:fingerprint_ids, k.rowid), neardup_number(:token_counts, k.rowid),
-                     {":now, :now, 1, :expires_at" if times is None else own}
+                     {":now, :now, 1, :expires_at" if times is None else own if leave else f"{own}, NULL"}
                  FROM {{carray}}(:keys) AS k"""
         parameters = {
             "first_id": first_id - 1,
@@ -458,8 +485,9 @@ class Documents:
         }
         if times is not None:
             added, seen, often = zip(*times, strict=True)
-            ends = [self.store.window.expiry(None, one) for one in added]
-            parameters |= {"added": numbers(added), "seen": numbers(seen), "often": numbers(often), "ends": numbers(ends)}
+            parameters |= {"added": numbers(added), "seen": numbers(seen), "often": numbers(often)}
+            if leave:
+                parameters["ends"] = numbers([self.store.window.expiry(None, one) for one in added])
         self.db.execute(self.store.sql(sql), parameters)
         return True
 

@@ -67,7 +67,7 @@ def explain_pair(
     now: int,
 ) -> MatchExplanation:
     """Compare two stored documents in every way that the file, and the texts `given`, allow."""
-    a, b = found
+    a, b = (one._replace(fingerprint_id=number) for one, number in zip(found, search.closest(*found), strict=True))
     similarity, distance, is_match = 0.0, None, False
     probes = 0
     met: tuple[tuple[Any, ...], ...] = ()

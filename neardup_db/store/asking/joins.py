@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
-from itertools import groupby, pairwise, repeat
+from itertools import chain, combinations, groupby, pairwise, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -88,12 +88,33 @@ class DocumentPair(NamedTuple):
     distance: int | None
 
 
+class Codes(NamedTuple):
+    """What tells by which codes two documents are most alike, where some have several.
+
+    numbers: the fingerprints of documents that have rows for their codes; values: of all fingerprints that may be compared."""
+
+    numbers: dict[int, list[int]]
+    values: dict[int, int]
+
+    def of(self, document_id: int, number: int) -> list[int]:
+        """The fingerprints of a document, one of which is given."""
+        return self.numbers.get(document_id) or [number]
+
+
+def _are_best(a: list[int], b: list[int], ours: Codes, theirs: Codes, pair: tuple[int, int]) -> bool:
+    """Whether of all pairs of codes of two documents this one is the nearest, the first of several."""
+    if len(a) == len(b) == 1:
+        return True
+    nearest = min(((ours.values[x] ^ theirs.values[y]).bit_count(), *sorted((x, y)), x, y) for x in a for y in b)
+    return nearest[3:] == pair
+
+
 @dataclass(frozen=True, slots=True)
 class RangePairs:
     """Matches of the fingerprints from first_id to last_id among themselves and with those of higher ids.
 
     found: (fingerprint, other, similarity, distance); copies_distance: that of two equal ones; dismissed: pairs of documents
-    (earlier, later) that are none."""
+    (earlier, later) that are none; codes: where documents may have several codes, of which two come as a pair by the nearest."""
 
     first_id: int
     last_id: int
@@ -101,12 +122,29 @@ class RangePairs:
     members: Members
     copies_distance: int | None
     dismissed: frozenset[tuple[int, int]] = NONE
+    codes: Codes | None = None
 
     def documents(self) -> Iterator[DocumentPair]:
         """Every pair of their documents, one made after the other: equal copies can be very many."""
+        every = self._every() if self.codes is None else self._nearest(self.codes)
         if not self.dismissed:
-            return self._every()
-        return (pair for pair in self._every() if (pair.a.id, pair.b.id) not in self.dismissed)
+            return every
+        return (pair for pair in every if (pair.a.id, pair.b.id) not in self.dismissed)
+
+    def _nearest(self, codes: Codes) -> Iterator[DocumentPair]:
+        """Every pair once, by the codes that are most alike."""
+        for number in [number for number in self.members if self.first_id <= number <= self.last_id]:
+            for a, b in combinations(self.members[number], 2):
+                both = set(codes.of(a.id, number)).intersection(codes.of(b.id, number))
+                if number == min(both):
+                    yield DocumentPair(a, b, 1.0, self.copies_distance)
+        for number, other, similarity, distance in self.found:
+            for a in self.members.get(number, ()):
+                for b in self.members.get(other, ()):
+                    if a.id != b.id:
+                        pair = codes.of(a.id, number), codes.of(b.id, other)
+                        if _are_best(*pair, codes, codes, (number, other)):
+                            yield DocumentPair(min(a, b), max(a, b), similarity, distance)
 
     def _every(self) -> Iterator[DocumentPair]:
         several = [number for number in self.members.several() if self.first_id <= number <= self.last_id]
@@ -150,13 +188,19 @@ class CrossPairs:
     found: list[tuple[int, int, float, int | None]]
     members: Members
     others: Members
+    codes: tuple[Codes, Codes] | None = None
+    """Of this index and of the other one, where one of them may have documents with several codes."""
 
     def documents(self) -> Iterator[DocumentPair]:
         """Every pair of their documents, that of the other index second."""
         for fingerprint_id, other_id, similarity, distance in self.found:
             for a in self.members.get(fingerprint_id, ()):
                 for b in self.others[other_id]:
-                    yield DocumentPair(a, b, similarity, distance)
+                    if self.codes is None or self._are_best(a, b, (fingerprint_id, other_id), *self.codes):
+                        yield DocumentPair(a, b, similarity, distance)
+
+    def _are_best(self, a: Member, b: Member, pair: tuple[int, int], ours: Codes, theirs: Codes) -> bool:
+        return _are_best(ours.of(a.id, pair[0]), theirs.of(b.id, pair[1]), ours, theirs, pair)
 
 
 class Joins:
@@ -207,7 +251,17 @@ class Joins:
         copies_distance: int | None,
     ) -> RangePairs:
         dismissed = self.dismissed.among(members.ids)
-        return RangePairs(first_id, last_id, found, members, copies_distance, dismissed)
+        codes = self.codes(members, (number for row in found for number in row[:2])) if self.store.has_parts else None
+        return RangePairs(first_id, last_id, found, members, copies_distance, dismissed, codes)
+
+    def codes(self, members: Members, found: Iterable[int], *, always: bool = False) -> Codes:
+        """What tells by which codes these documents are most alike; found: fingerprints of theirs. always: values too where none
+        has several codes."""
+        numbers = self.documents.parts.among(members.ids) if self.store.has_parts else {}
+        if not numbers and not always:
+            return Codes({}, {})
+        wanted = {*found, *chain.from_iterable(numbers.values())}
+        return Codes(numbers, {number: int.from_bytes(self.documents.value(number), "big") for number in wanted})
 
     # ---- one range ---------------------------------------------------------------------------------------------------------
 
@@ -226,6 +280,13 @@ class Joins:
         range has more than `most`."""
         sql = """SELECT fingerprint_id, id, key, ifnull(cluster_id, id + {alone}) FROM {index}_document
                  WHERE fingerprint_id BETWEEN ? AND ? AND {visible} ORDER BY fingerprint_id, id LIMIT ?"""
+        if self.store.has_parts:
+            sql = """SELECT fingerprint_id, id, key, ifnull(cluster_id, id + {alone}) FROM {index}_document
+                     WHERE fingerprint_id BETWEEN :first_id AND :last_id AND {visible}
+                     UNION SELECT p.fingerprint_id, d.id, d.key, ifnull(d.cluster_id, d.id + {alone})
+                     FROM {index}_part AS p CROSS JOIN {index}_document AS d
+                     WHERE p.fingerprint_id BETWEEN :first_id AND :last_id AND d.id = p.document_id AND {visible}
+                     ORDER BY 1, 2 LIMIT :most"""
         rows = self.db.rows_of_many(self.store.sql(sql), ((*ids, now, -1 if most is None else most + 1) for ids in ranges))
         if most is not None and len(rows) > most:
             raise apsw.TooBigError(f"more than {most} documents")
@@ -237,12 +298,17 @@ class Joins:
 
     # ---- with another index ------------------------------------------------------------------------------------------
 
-    def _page(self, after: int, size: int, now: int) -> tuple[list[OtherFingerprint], Members]:
-        """Fingerprints with a visible document, in the order of their ids, and these documents."""
+    def _page(self, after: int, size: int, now: int) -> tuple[list[OtherFingerprint], Members, Codes | None]:
+        """Fingerprints with a visible document, in the order of their ids, and these documents, with their codes where they may
+        have several."""
         sql = """SELECT f.id, g.name, f.group_id, f.value, f.value_hash
                  FROM {index}_fingerprint AS f LEFT JOIN {index}_group AS g ON g.id = f.group_id
                  WHERE f.id > ? AND EXISTS (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id
                      AND {visible}) ORDER BY f.id LIMIT +?"""
+        if self.store.has_parts:
+            part = """EXISTS (SELECT 1 FROM {index}_document AS d WHERE {visible} AND d.id IN (
+                          SELECT p.document_id FROM {index}_part AS p WHERE p.fingerprint_id = f.id))"""
+            sql = sql.replace("EXISTS", f"({part} OR EXISTS").replace(") ORDER", ")) ORDER")
         rows, held = [], 0
         with closing(self.db.stream(self.store.sql(sql), (after, now, size))) as read:
             for row in read:
@@ -260,10 +326,15 @@ class Joins:
             held += len(sketch.value or b"") + len(sketch.evidence or b"")
             if held >= limits.ASKED_BYTES:
                 break
-        return sought, members
+        return sought, members, self.codes(members, members, always=True) if self.store.has_parts else None
 
     def _cross_pairs(
-        self, sought: list[OtherFingerprint], members: Members, threshold: float | None, now: int
+        self,
+        sought: list[OtherFingerprint],
+        others: Members,
+        codes: Codes | None,
+        threshold: float | None,
+        now: int,
     ) -> CrossPairs:
         bound, _ = self.store.scheme.query_bounds(threshold, None)
         groups = {name: self.documents.group_id(name) for name in {other.group for other in sought}}
@@ -271,7 +342,13 @@ class Joins:
         sql = """SELECT other_id, fingerprint_id, similarity, distance FROM neardup_join('{index}', ?, ?, 2, ?, ?)
                  WHERE similarity >= ?"""
         found = self.search.rows(self.store.sql(sql), (sought[0].id, sought[-1].id, now, packed, bound))
-        return CrossPairs(found, self._members(_runs(row[0] for row in found), now), members)
+        members = self._members(_runs(row[0] for row in found), now)
+        if codes is None and not self.store.has_parts:
+            return CrossPairs(found, members, others)
+        if codes is None:
+            values = {other.id: int.from_bytes(other.value or b"", "big") for other in sought}
+            codes = Codes({}, values)
+        return CrossPairs(found, members, others, (self.codes(members, members, always=True), codes))
 
     def connections(self, now: int) -> Iterator[tuple[int, int]]:
         """Pairs of fingerprints that connect those of every cluster of visible documents. Inside `reading`."""
@@ -385,7 +462,7 @@ def ranges_with(reading: Reading, other: Reading, threshold: float | None, clock
         now = clock()
         with other() as theirs:
             try:
-                sought, members = theirs._page(after, size, now)
+                sought, members, codes = theirs._page(after, size, now)
             except apsw.TooBigError:
                 size = max(1, size // 2)
                 continue
@@ -394,7 +471,7 @@ def ranges_with(reading: Reading, other: Reading, threshold: float | None, clock
         size = min(size, len(sought))
         with reading() as joins:
             try:
-                pairs = joins._cross_pairs(sought, members, threshold, now)
+                pairs = joins._cross_pairs(sought, members, codes, threshold, now)
             except apsw.TooBigError:
                 size = max(1, size // 2)
                 continue

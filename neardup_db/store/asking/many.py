@@ -45,11 +45,14 @@ def _joined(search: Search, sketches: Sketches, question: Question, group_id: in
     count, limit = len(sketches.values), question.limit
     parameters = search.parameters(sketches.one(0), group_id, now, question)
     parameters.update(asked=_packed(sketches, group_id), last_id=count - 1, limit=limit)
-    text = schema.sql_text("matches_many").replace("{earliest}", "" if limit is None else _EARLIEST)
+    if search.store.has_parts:
+        text = schema.sql_text("matches_many_parts")
+    else:
+        text = schema.sql_text("matches_many").replace("{earliest}", "" if limit is None else _EARLIEST)
     found: list[list[Match]] = [[] for _ in range(count)]
-    for number, key, similarity, distance in search.stream(search.store.sql(text), parameters):
+    for number, *match in search.stream(search.store.sql(text), parameters):
         if limit is None or len(found[number]) < limit:
-            found[number].append(Match(key, similarity, distance))
+            found[number].append(Match(*match))
     return found
 
 

@@ -33,7 +33,7 @@ def sketch_of(wanted: Any, store: Store) -> Sketch:
 
 
 def nearest(search: Search, sketch: Sketch, group_id: int, now: int, n: int) -> list[tuple[Any, ...]]:
-    """(key, similarity, distance, id) of the n most similar visible documents, ties in the order of insertion. Of sets those
+    """The n most similar visible documents as `Search.match_rows` gives them, ties in the order of insertion. Of sets those
     that have something in common. Inside `reading`. Raises ParameterError where stored values do not tell."""
     scheme = search.store.scheme
     scheme.require_order()
@@ -51,7 +51,7 @@ def nearest(search: Search, sketch: Sketch, group_id: int, now: int, n: int) -> 
 
 def _of_codes(search: Search, parameters: dict[str, Any], n: int) -> list[tuple[Any, ...]]:
     """The codes of the first table, which holds all, in as many passes as it takes to find n documents that are visible."""
-    sql = search.store.sql(schema.sql_text("nearest"))
+    sql = search.store.sql(schema.sql_text("nearest_parts" if search.store.has_parts else "nearest"))
     count_sql = search.store.sql("SELECT count(*) FROM neardup_nearest('{index}', :fingerprint, :group_id, :count)")
     count = n
     while True:

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import closing
 from itertools import starmap
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import apsw
 
 from ... import limits
 from ...errors import CorruptIndexError
-from ...values import Key, Match
+from ...values import Key, Match, Part
 from ..database.connection import undecodable
 from ..layout.candidates import MAX_ID
+from ..layout.schema import ALONE
 from ..layout.sketches import Sketch
 from ..layout.state import Query, Store
 from .dismissed import Dismissed
-from .documents import ACROSS_GROUPS, Documents
+from .documents import ACROSS_GROUPS, EVER, Documents, Found
 from .question import USUAL, Question
 
 
@@ -36,10 +38,11 @@ class MatchRow(NamedTuple):
     similarity: float
     distance: int | None
     id: int
+    part: Part | None = None
 
     @property
     def match(self) -> Match:
-        return Match(self.key, self.similarity, self.distance)
+        return Match(self.key, self.similarity, self.distance, self.part)
 
 
 _PLACES = dict.fromkeys(
@@ -89,32 +92,53 @@ class Search:
     def match_rows(
         self, sketch: Sketch, group_id: int, now: int, question: Question, except_id: int = 0
     ) -> list[tuple[Any, ...]]:
-        """The same as plain tuples (key, similarity, distance, id): most questions need no more."""
+        """The same as plain tuples (key, similarity, distance, id), of an index with parts also the part: most questions need no
+        more, and `match_of` makes matches of them."""
         parameters = self.parameters(sketch, group_id, now, question)
         if sketch.value is None:
             return []
         limit = question.limit
         parameters["limit"], parameters["except_id"] = -1 if limit is None else limit, except_id
         verify = self.store.verification if question.measure is None else self._verify(question.measure)
-        frame = "matches_any" if question.any else "matches"
+        frame = "matches_parts" if self.store.has_parts else "matches_any" if question.any else "matches"
         query = self.store.query(frame, verify, "", "" if limit is None else " LIMIT +:limit", self._source(group_id))
         return self.answer(query, parameters)
 
+    def made(self, rows: list[tuple[Any, ...]]) -> list[Match]:
+        """The matches of `match_rows`."""
+        if self.store.has_parts:
+            return [Match(key, similarity, distance, part) for key, similarity, distance, _, part in rows]
+        return [Match(key, similarity, distance) for key, similarity, distance, _ in rows]
+
     def matches_of(self, document_id: int, sketch: Sketch, group_id: int, now: int, question: Question = USUAL) -> list[MatchRow]:
-        """`matches` of a stored document, without itself and without those that are dismissed as its duplicates."""
+        """`matches` of a stored document, without itself and without those that are dismissed as its duplicates. The sketch is
+        that of its first code; of several codes each is asked for."""
         without = self.dismissed.of(document_id) if self.store.dismisses else ()
         if not without:
-            return self.matches(sketch, group_id, now, question, except_id=document_id)
+            return self._of_codes(document_id, sketch, group_id, now, question)
         limit = None if question.limit is None else question.limit + len(without)
         more = Question(threshold=question.threshold, max_distance=question.max_distance, measure=question.measure, limit=limit)
-        rows = self.matches(sketch, group_id, now, more, except_id=document_id)
+        rows = self._of_codes(document_id, sketch, group_id, now, more)
         return [row for row in rows if row.id not in without][: question.limit]
 
-    def stored_matches(self, document_id: int, now: int) -> list[MatchRow]:
-        """The same where only the document's id is known."""
+    def _of_codes(self, document_id: int, sketch: Sketch, group_id: int, now: int, question: Question) -> list[MatchRow]:
+        """`matches` of a stored document by all its codes, each other one with its best match."""
+        numbers = self.documents.fingerprints_of(document_id, None) if self.store.has_parts else []
+        if len(numbers) < 2:
+            return self.matches(sketch, group_id, now, question, except_id=document_id)
+        best: dict[int, MatchRow] = {}
+        for number in numbers:
+            for row in self.matches(self.stored_sketch(document_id, number), group_id, now, question, except_id=document_id):
+                if row.id not in best or row.similarity > best[row.id].similarity:
+                    best[row.id] = row
+        return sorted(best.values(), key=lambda row: (-row.similarity, row.id))[: question.limit]
+
+    def stored_matches(self, document_id: int, now: int, *, dismissed: bool = False) -> list[MatchRow]:
+        """The same where only the document's id is known; dismissed: with those that are dismissed."""
         sql = "SELECT fingerprint_id, group_id FROM {index}_document WHERE id = ? AND fingerprint_id IS NOT NULL"
         row = self.db.row(self.store.sql(sql), (document_id,))
-        return [] if row is None else self.matches_of(document_id, self.stored_sketch(document_id, row[0]), row[1], now)
+        ask = self._of_codes if dismissed else self.matches_of
+        return [] if row is None else ask(document_id, self.stored_sketch(document_id, row[0]), row[1], now, USUAL)
 
     def count(self, sketch: Sketch, group_id: int, now: int, question: Question, since: int) -> tuple[Any, ...]:
         """How many visible documents answer the question and were added at `since` or later, how often they were offered, when
@@ -123,7 +147,8 @@ class Search:
         if sketch.value is None:
             return 0, 0, None, None, None
         parameters["since"] = since
-        query = self.store.query("count", self._verify(question.measure), source=self._source(group_id))
+        frame = "count_parts" if self.store.has_parts else "count"
+        query = self.store.query(frame, self._verify(question.measure), source=self._source(group_id))
         return self.answer(query, parameters)[0]
 
     def has_match(self, sketch: Sketch, group_id: int, now: int, after_id: int, before_id: int) -> bool:
@@ -142,20 +167,39 @@ class Search:
         return self.store.table.across(groups + 1, self.documents.last_fingerprint_id())
 
     def neighbours(
-        self, sketch: Sketch, group_id: int, now: int, before_id: int = MAX_ID, first_id: int = 0
+        self, sketch: Sketch, group_id: int, now: int, before_id: int = MAX_ID, first_id: int = 0, except_id: int = 0
     ) -> list[Neighbour]:
         """Each verified fingerprint's newest document before `before_id`, expired or not, best first. Of a crowd only the first
-        `limits.FROM_CROWD` that turn up and are visible, or, where none is, one that has expired: it connects all the same."""
+        `limits.FROM_CROWD` that turn up and are visible, or, where none is, one that has expired: it connects all the same.
+        except_id: a document that has a further code, in an index with parts; no neighbour is dismissed as its duplicate."""
         if sketch.value is None:
             return []
         parameters = self.parameters(sketch, group_id, now)
         parameters["before_id"], parameters["first_id"] = before_id, first_id
+        if self.store.has_parts:
+            return self._neighbours_of_part(sketch, group_id, {**parameters, "except_id": except_id})
         query = self.store.query("neighbours", self._verify(), ", 0" if self.store.crowds else "")
         found = [Neighbour._make(row[:5]) for row in self.answer(query, parameters)]
         if self.store.crowds:
             for crowd in self.store.table.crowds(parameters):
                 found += self._from_crowd({**parameters, "crowd": crowd})
             found.sort(key=lambda neighbour: (-neighbour.similarity, -neighbour.id))
+        return found
+
+    def _neighbours_of_part(self, sketch: Sketch, group_id: int, parameters: dict[str, Any]) -> list[Neighbour]:
+        """The neighbours in an index with parts. Where pairs are dismissed, documents of one fingerprint may be in several
+        clusters, and every document is a neighbour."""
+        if not self.store.dismisses:
+            query = self.store.query("neighbours_parts", self._verify())
+            return [Neighbour._make(row[:5]) for row in self.answer(query, parameters)]
+        number = parameters["except_id"]
+        without = self.dismissed.of(number) if number else ()
+        found = []
+        for row in self.matches(sketch, group_id, EVER, except_id=number):
+            if row.id < parameters["before_id"] and row.id not in without:
+                label = self.documents.label(row.id)
+                label = ALONE + row.id if label is None else label
+                found.append(Neighbour(row.id, label, row.similarity, row.distance, 0))
         return found
 
     def _from_crowd(self, parameters: dict[str, Any]) -> list[Neighbour]:
@@ -229,6 +273,18 @@ class Search:
             rows += sorted(tied, key=lambda row: row.id)
             start = end
         return rows[:limit]
+
+    def closest(self, a: Found, b: Found) -> tuple[int | None, int | None]:
+        """The fingerprints of the codes by which two documents are most alike."""
+        if not self.store.has_parts:
+            return a.fingerprint_id, b.fingerprint_id
+        codes = [
+            [(number, self.documents.value(number)) for number in self.documents.fingerprints_of(one.id, one.fingerprint_id)]
+            for one in (a, b)
+        ]
+        pairs = [(self.store.scheme.compare(x, y, None, None)[0], i, j) for i, x in codes[0] for j, y in codes[1]]
+        best = max(pairs, key=itemgetter(0), default=None)
+        return (a.fingerprint_id, b.fingerprint_id) if best is None else best[1:]
 
     def compared(self, a: Sketch, b: Sketch) -> tuple[float, int | None]:
         """(similarity, distance) of two texts by the scheme's rule."""

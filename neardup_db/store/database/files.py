@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from ...system import give_name
+
 MODE = 0o644
 """Permissions of a new file, less those that the umask takes: what SQLite gives."""
 
@@ -27,7 +29,7 @@ def new_file(path: str, mode: int) -> Iterator[str]:
         _make(beside, mode)
         yield beside
         try:
-            os.link(beside, path)
+            give_name(beside, path)
         except FileExistsError:
             raise
         except OSError:  # the file system has no links, or has no room

@@ -7,13 +7,13 @@ csrc/sqlite/fork.c.
 from __future__ import annotations
 
 import ctypes
-import os
 from typing import Protocol
 from weakref import WeakSet
 
 import apsw
 
 from ...native import EXTENSION
+from ...system import in_children
 
 
 class Holder(Protocol):
@@ -54,5 +54,4 @@ def _in_child() -> None:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(holder.connection))
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
+in_children(_in_child)

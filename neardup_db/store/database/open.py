@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 from functools import cache
 from typing import Any
 
 import apsw
 
-from ... import limits
+from ... import limits, system
 from ...errors import ReadOnlyError
 from ...native import EXTENSION
 from . import checksums, forks
@@ -23,12 +24,22 @@ _SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL"}
 
 
 def extension_path() -> str:
-    """Path of the SQLite extension `neardup.so`, for `load_extension` in any SQLite client.
+    """Path of the SQLite extension, for `load_extension` in any SQLite client: `neardup.so`, on macOS `neardup.dylib`, on Windows
+    `neardup.dll`.
 
-    >>> extension_path().endswith("neardup.so")
+    >>> import os
+    >>> os.path.basename(extension_path()).startswith("neardup.")
     True
     """
     return EXTENSION
+
+
+_COPY = "neardup_db-extension-"
+"""With which the name of a folder for a copy of the extension begins."""
+
+
+_OLD_S = 3600
+"""Seconds after which a folder for a copy has a copy that is loaded, or one that is left."""
 
 
 @cache
@@ -38,9 +49,21 @@ def _copy_for(module: str) -> str:
     import shutil
     import tempfile
 
-    folder = tempfile.mkdtemp(prefix="neardup_")
+    if not system.REMOVES_OPEN_FILES:
+        _remove_left(tempfile.gettempdir())
+    folder = tempfile.mkdtemp(prefix=_COPY)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return str(shutil.copy(extension_path(), folder))
+
+
+def _remove_left(folder: str) -> None:
+    """Remove the copies of processes that have ended: where no open file can be removed, they could not remove their own."""
+    for name in os.listdir(folder):
+        left = os.path.join(folder, name)
+        with suppress(OSError):  # a process has it loaded
+            if name.startswith(_COPY) and os.stat(left).st_mtime < time.time() - _OLD_S:
+                os.unlink(os.path.join(left, os.path.basename(extension_path())))
+                os.rmdir(left)
 
 
 def load(connection: Any) -> None:
@@ -130,11 +153,36 @@ def remove_unused(path: str) -> None:
             if connection.pragma("journal_mode", "delete") != "delete":
                 return
             connection.execute("BEGIN EXCLUSIVE")
-            if connection.execute("SELECT count(*) FROM sqlite_sequence").get == 0:
+            unused = _is_unused(connection)
+            if unused and system.REMOVES_OPEN_FILES:
                 os.unlink(path)
             connection.execute("ROLLBACK")
         finally:
             connection.close()
+        if unused and not system.REMOVES_OPEN_FILES:
+            _remove_closed(path)
+
+
+def _is_unused(connection: apsw.Connection) -> bool:
+    return bool(connection.execute("SELECT count(*) FROM sqlite_sequence").get == 0)
+
+
+def _remove_closed(path: str) -> None:
+    """Remove a file that was unused when it was closed. It gets a name that nobody else knows before the second look at it."""
+    beside = os.path.join(os.path.dirname(path), f".neardup-{os.urandom(8).hex()}")
+    try:
+        os.rename(path, beside)
+    except OSError:  # another connection has it open
+        return
+    connection = apsw.Connection(beside, flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        unused = _is_unused(connection)
+    finally:
+        connection.close()
+    if unused:
+        os.unlink(beside)
+    else:
+        os.rename(beside, path)
 
 
 def open_reader(path: str, vfs: str, *, read_only: bool, timeout: float) -> apsw.Connection:
@@ -172,6 +220,4 @@ def cache_size(connection: apsw.Connection) -> int:
 def _temp_store() -> str:
     """The place for data that does not fit into SQLite's cache. In memory SQLite sorts without bound, as a list of single rows,
     and copies the whole file for VACUUM; but without a writable folder for temporary files there is no other place."""
-    folders = (os.environ.get("SQLITE_TMPDIR"), os.environ.get("TMPDIR"), "/var/tmp", "/usr/tmp", "/tmp", ".")  # as SQLite seeks
-    there = any(folder and os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK) for folder in folders)
-    return "FILE" if there or os.name != "posix" else "MEMORY"
+    return "FILE" if system.has_temporary_folder() else "MEMORY"

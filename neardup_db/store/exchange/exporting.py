@@ -25,6 +25,11 @@ def export(store: Store, documents: Documents, given: str | bytes, now: int) -> 
             "an exact index that stores its texts keeps no fingerprints to export, since it compares the texts: export "
             "these, or rebuild(store_text=False) a copy of it first"
         )
+    if documents.parts.are_there():
+        raise ParameterError(
+            "a file of fingerprints has one for each key, and documents of this index have several codes: give Document.codes of "
+            "get_many to add_codes of another index, or back the file up"
+        )
     pa = fingerprint_files.pyarrow()
     path = check_path(given)
     key, group = (_kind(documents, name, now) for name in ("key", "group"))

@@ -24,6 +24,7 @@ from ..readers import StoreReader, StoreReaders
 from ..writing.ingest import Ingest, IngestOptions
 from ..writing.stored import Stored
 from ..writing.writer import Writer
+from .copying import copy_whole
 
 
 def merge(mine: StoreReader, writer: Writer, given: Any, options: IngestOptions) -> AddReport:
@@ -46,6 +47,11 @@ def merge(mine: StoreReader, writer: Writer, given: Any, options: IngestOptions)
         with store.writing() if in_one else nullcontext(), others.apart() as theirs, store.db.large_cache():
             with store.reading():
                 _require_alike(store, theirs.store)
+                if theirs.documents.parts.are_there():
+                    raise ParameterError(
+                        "documents of the other index have several codes under a key, and merge takes one: give Document.codes "
+                        "of its get_many to add_codes of this one"
+                    )
                 with_texts = store.store_text
 
             def require(scheme: Scheme, rules: TextRules) -> None:
@@ -54,6 +60,10 @@ def merge(mine: StoreReader, writer: Writer, given: Any, options: IngestOptions)
                     raise MismatchError("the index was rebuilt to store texts while another was merged into it: call merge again")
 
             ingest = Ingest(store, mine.documents, writer, replace(options, require=require))
+            if theirs is not others.own and _file(store.db) != _file(theirs.store.db):
+                copied = copy_whole(ingest.segment, theirs.store, clock.now_ms(), options.progress)
+                if copied is not None:
+                    return copied
             before = ingest.settle if shared else None  # no thread writes while this one reads there
             report = ingest.run(Stored(theirs.documents, clock.now_ms(), with_texts=with_texts, before=before))
             if theirs.store.dismisses:
@@ -75,11 +85,16 @@ def _dismissed(mine: StoreReader, theirs: StoreReader, now: int) -> Iterator[tup
 
 def _same_here(mine: StoreReader, theirs: StoreReader, key: Key, now: int) -> Found | None:
     """The document here, None where it is another one, as with if_exists="ignore"."""
-    found = [(reader, reader.documents.visible(key, now)) for reader in (mine, theirs)]
-    values = [
-        None if row is None or row.fingerprint_id is None else reader.documents.value(row.fingerprint_id) for reader, row in found
-    ]
-    return found[0][1] if values[0] == values[1] else None
+    here, there = (_described(reader, key, now) for reader in (mine, theirs))
+    return None if here is None or there is None or here[1:] != there[1:] else here[0]
+
+
+def _described(reader: StoreReader, key: Key, now: int) -> tuple[Found, Key | None, bytes | None] | None:
+    """A visible document, with the name of its group and its value."""
+    found, documents = reader.documents.visible(key, now), reader.documents
+    if found is None:
+        return None
+    return found, documents.read(found.id).group, None if found.fingerprint_id is None else documents.value(found.fingerprint_id)
 
 
 @contextmanager

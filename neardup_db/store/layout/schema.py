@@ -28,7 +28,7 @@ ALONE = 2**62
 smaller. SQL texts say {alone}."""
 
 
-FRAGMENTS = ("visible",)
+FRAGMENTS = ("visible", "coded", "nearer", "best_part")
 """Files of sql/ that are parts of others, which have their names in braces."""
 
 
@@ -74,7 +74,7 @@ def _apply_steps(db: Database, name: str, part: str, after: int, newest: int | N
             db.execute(text.replace("{index}", name)).fetchall()
 
 
-OPTIONAL = ("dismissed", "change")
+OPTIONAL = ("dismissed", "change", "part")
 """Tables that an index gets when they are first wanted; the setting `table.NAME` is 1 from then on."""
 
 RENEWABLE = ("dismissed", "change")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import count
@@ -125,6 +126,8 @@ class Store:
     """Whether pairs of documents may be dismissed (see `asking/dismissed.py`)."""
     notes_changes: bool
     """Whether changes are noted (see `linking/changes.py`)."""
+    has_parts: bool
+    """Whether documents may have several codes (see `asking/parts.py`)."""
     generation: int
     """As in the file when the settings were read; -1 = read them again."""
     tolerates_loss = True
@@ -214,6 +217,7 @@ class Store:
             raise damaged(f"the table {self.name}_{lost[0]}", self.name, "it was dropped")
         self.dismisses = "dismissed" in self.optional
         self.notes_changes = "change" in self.optional
+        self.has_parts = "part" in self.optional
         parameters = {**scheme.settings(), **rules.settings(), "store_text": self.store_text}
         epoch = self.shared.epoch((settings.get("fingerprints"), *parameters.items()))
         self.sketch_rules = SketchRules(epoch, scheme, rules)
@@ -347,6 +351,12 @@ class Store:
     def _forget(self) -> None:
         """Remember no outlines of the fingerprints that there were."""
         self.outlined, self.settled, self._begun = next(_OUTLINED) if self.db.is_trusted else None, 0, count()
+
+    def attached(self, db: Database, schema: str) -> Store:
+        """The same index by another connection, which has the file attached under this name: for plain statements."""
+        there = copy(self)
+        there.db, there.name, there._statements = db, f"{schema}.{self.name}", {}
+        return there
 
     # ---- transactions ------------------------------------------------------------------------------------------------
 

@@ -94,14 +94,36 @@ class Clusters:
             self._join(labels, large=large, new_from=documents[0][0])
         return matched, met - matched
 
+    def connect_all(self, now: int) -> None:
+        """Record the edges of all documents, which are in no cluster yet, one after the other: in an index with parts, where a
+        document may be filed under the first fingerprint and the last."""
+        after = 0
+        while page := self.documents.page(after, EVER, limits.REBUILT_PAGE):
+            for document_id, _, fingerprint_id, _ in page:
+                if fingerprint_id is not None:
+                    self.connect(document_id, self.edges.asked_for(document_id, now), now)
+            after = page[-1][0]
+
     def join_two(self, a: int, b: int) -> None:
         """Make one cluster of those of two documents between which an edge was recorded."""
-        labels = {number: self.documents.label(number) for number in (a, b)}
-        if set(labels.values()) == {None}:  # the id of either may be the label of a cluster that it was in
-            self._label([a, b], self._new_label())
-        elif labels[a] != labels[b]:
-            named = {ALONE + number if label is None else label for number, label in labels.items()}
-            self._join(named, large=False, new_from=ALL)
+        self._join_stored({self._label_of(a), self._label_of(b)})
+
+    def connect_further(self, document_id: int, neighbours: Sequence[Neighbour], now: int) -> None:
+        """Record the edges that a further code of a document brings, and join the clusters that it touches."""
+        if neighbours:
+            self.edges.record(choose_edges(document_id, neighbours, lambda label: label), now)
+            self._join_stored({self._label_of(document_id), *(neighbour.cluster_id for neighbour in neighbours)})
+
+    def _label_of(self, document_id: int) -> int:
+        label = self.documents.label(document_id)
+        return ALONE + document_id if label is None else label
+
+    def _join_stored(self, labels: set[int]) -> None:
+        """`_join` where no document is just added: the id of each may be the label of a cluster that it was in."""
+        if min(labels) >= ALONE:
+            self._label([label - ALONE for label in sorted(labels)], self._new_label())
+        elif len(labels) > 1:
+            self._join(labels, large=False, new_from=ALL)
 
     def _join(self, labels: set[int], *, large: bool, new_from: int) -> None:
         """Make one cluster of several. The smaller ones take the largest one's label; where none has a label, the newest
@@ -260,8 +282,16 @@ class Clusters:
         for fingerprint_id, other_id in self.joins.connections(now):
             if joined.union(fingerprint_id, other_id) and self.store.dismisses:
                 forest.append((fingerprint_id, other_id))
+        for fingerprint_ids in self.documents.parts.visible(now) if self.store.has_parts else ():
+            for pair in pairwise(fingerprint_ids):
+                joined.union(*pair)
         copies = """SELECT fingerprint_id FROM {index}_document WHERE fingerprint_id IS NOT NULL
                     GROUP BY fingerprint_id HAVING count(*) > 1"""
+        if self.store.has_parts:
+            copies = """SELECT fingerprint_id FROM (
+                            SELECT id, fingerprint_id FROM {index}_document WHERE fingerprint_id IS NOT NULL
+                            UNION SELECT document_id, fingerprint_id FROM {index}_part)
+                        GROUP BY fingerprint_id HAVING count(*) > 1"""
         several = {*joined.parent, *(row[0] for row in self.db.stream(self.store.sql(copies)))}
         groups: dict[int, list[tuple[int, Key]]] = defaultdict(list)
         copies_of: dict[int, list[int]] = defaultdict(list)
@@ -270,8 +300,8 @@ class Clusters:
             if self.store.dismisses:
                 copies_of[fingerprint_id].append(number)
         torn = self._torn_groups(joined, forest, copies_of)
-        for name, group in groups.items():
-            group.sort(key=itemgetter(0))
+        for name, found in groups.items():
+            group = sorted(dict(found).items())  # each once, of however many fingerprints it is
             if name in torn:
                 yield from self._parts(group, torn[name], now)
             else:

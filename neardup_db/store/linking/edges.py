@@ -134,24 +134,27 @@ class Edges:
 
     def between(self, a: int, b: int) -> Edge | None:
         """The edge between two documents, dismissed or not; None if they do not match."""
-        sql = "SELECT fingerprint_id, group_id FROM {index}_document WHERE id = ? AND fingerprint_id IS NOT NULL"
-        row = self.db.row(self.store.sql(sql), (a,))
-        if row is None:
-            return None
-        for match in self.search.matches(self.search.stored_sketch(a, row[0]), row[1], EVER, except_id=a):
+        for match in self.search.stored_matches(a, EVER, dismissed=True):
             if match.id == b:
                 return _edge(a, b, match.similarity, match.distance)
         return None
 
     def asked_for(self, document_id: int, now: int) -> list[Neighbour]:
-        """The neighbours of a stored document among the earlier ones."""
+        """The neighbours of a stored document among the earlier ones, those of all its codes."""
         sql = self.store.sql("SELECT fingerprint_id, group_id FROM {index}_document WHERE id = ?")
-        fingerprint_id, group_id = self.db.rows(sql, (document_id,))[0]
-        sketch = self.search.stored_sketch(document_id, fingerprint_id)
-        return self.with_torn(self.search.neighbours(sketch, group_id, now, document_id), document_id)
+        first, group_id = self.db.rows(sql, (document_id,))[0]
+        found: list[Neighbour] = []
+        for fingerprint_id in self.documents.fingerprints_of(document_id, first):
+            sketch = self.search.stored_sketch(document_id, fingerprint_id)
+            found += self.search.neighbours(sketch, group_id, now, document_id)
+        found.sort(key=lambda neighbour: -neighbour.similarity)
+        return self.with_torn(found, document_id)
 
     def with_torn(self, neighbours: Sequence[Neighbour], before_id: int) -> list[Neighbour]:
-        """Neighbours of a document, and of those fingerprints whose copies are in several clusters a document of each."""
+        """Neighbours of a document, and of those fingerprints whose copies are in several clusters a document of each. In an
+        index with parts they are there already."""
+        if self.store.has_parts:
+            return list(neighbours)
         torn = self.search.dismissed.torn({neighbour.fingerprint_id for neighbour in neighbours})
         found: list[Neighbour] = []
         for neighbour in neighbours:

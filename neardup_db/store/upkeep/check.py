@@ -46,7 +46,7 @@ class Checker:
             return CheckReport(tuple(problems))
         damaged = self.damaged()
         problems += shown("fingerprints whose value is damaged", damaged)
-        own = self._fingerprints, self._documents, self._letters, self._counters
+        own = self._fingerprints, self._documents, self._parts, self._letters, self._counters
         for part in (*own, self._dismissed, self._changes, self._window, self._crowds):
             problems += _reported(part())
         if not damaged:  # candidate rows are computed from values, so damaged values say nothing about them
@@ -95,10 +95,11 @@ class Checker:
             """SELECT min(id) FROM {index}_fingerprint GROUP BY group_id, value_hash, value HAVING count(*) > 1 LIMIT :limit""",
             "fingerprints stored more than once",
         )
+        unused = "NOT EXISTS (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id)"
+        if self.store.has_parts:
+            unused += " AND NOT EXISTS (SELECT 1 FROM {index}_part AS p WHERE p.fingerprint_id = f.id)"
         yield from self._few(
-            """SELECT f.id FROM {index}_fingerprint AS f WHERE NOT EXISTS
-               (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id) LIMIT :limit""",
-            "fingerprints that no document has",
+            f"SELECT f.id FROM {{index}}_fingerprint AS f WHERE {unused} LIMIT :limit", "fingerprints that no document has"
         )
 
     def _documents(self) -> Iterator[str]:
@@ -123,9 +124,33 @@ class Checker:
                 "documents whose text is missing",
             )
 
+    def _parts(self) -> Iterator[str]:
+        """The codes of a document are fingerprints of its group, its own row's the first; each has a part of its own, or one has
+        none."""
+        if not self.store.has_parts:
+            return
+        yield from self._few(
+            """SELECT p.id FROM {index}_part AS p LEFT JOIN {index}_document AS d ON d.id = p.document_id
+               LEFT JOIN {index}_fingerprint AS f ON f.id = p.fingerprint_id
+               WHERE d.id IS NULL OR f.id IS NULL OR f.group_id <> d.group_id LIMIT :limit""",
+            "parts whose document or fingerprint is missing or of another group",
+        )
+        yield from self._few(
+            """SELECT d.id FROM (SELECT document_id, min(id) AS first FROM {index}_part GROUP BY document_id) AS o
+               CROSS JOIN {index}_part AS p CROSS JOIN {index}_document AS d
+               WHERE p.id = o.first AND d.id = o.document_id AND d.fingerprint_id IS NOT p.fingerprint_id LIMIT :limit""",
+            "documents whose fingerprint is not that of their first part",
+        )
+        yield from self._few(
+            """SELECT document_id FROM {index}_part GROUP BY document_id, part
+               HAVING count(*) > 1 OR typeof(part) NOT IN ('text', 'integer', 'null') LIMIT :limit""",
+            "documents with a part that has no name of its own",
+        )
+
     def _letters(self) -> Iterator[str]:
         """Every key, name and metadata can be decoded: reading bytes that are not Unicode raises CorruptIndexError."""
-        for sql in ("SELECT key, metadata FROM {index}_document", "SELECT name FROM {index}_group"):
+        parts = ["SELECT part FROM {index}_part"] if self.store.has_parts else []
+        for sql in ("SELECT key, metadata FROM {index}_document", "SELECT name FROM {index}_group", *parts):
             for _ in self.db.stream(self.store.sql(sql)):
                 pass
         yield from ()
@@ -293,6 +318,8 @@ class Checker:
         for pairs in ranges(self.joins.reading, None, lambda: EVER):
             similarities = {row[:2]: row[2:] for row in pairs.found}
             unjoined.update(self._unjoined(pairs))
+            if self.store.has_parts:
+                continue
             for document_id, a, b, *measured in self._recorded(pairs.first_id, pairs.last_id):
                 expected = (1.0, pairs.copies_distance) if a == b else similarities.get((a, b))
                 if expected is None:
@@ -302,6 +329,24 @@ class Checker:
         yield from shown("documents that match one of another cluster", sorted(unjoined))
         yield from shown("documents with a recorded match to one that they do not match", sorted(unreal))
         yield from shown("documents with a recorded match of another similarity or distance", sorted(unlike))
+        if self.store.has_parts:
+            yield from self._recorded_of_parts()
+
+    def _recorded_of_parts(self) -> Iterator[str]:
+        """A recorded match is that of two codes of its documents, which need not be the best ones."""
+        codes = "SELECT fingerprint_id FROM {index}_document WHERE id = {0} UNION SELECT fingerprint_id FROM {index}_part "
+        codes = f"(SELECT f.value FROM {{index}}_fingerprint AS f WHERE f.id IN ({codes}WHERE document_id = {{0}}))"
+        a, b = (codes.replace("{0}", end) for end in ("m.document_id", "m.other_id"))
+        _, radius = self.store.scheme.query_bounds(None, None)
+        yield from self._few(
+            f"""SELECT m.document_id FROM {{index}}_match AS m WHERE m.distance IS NULL OR m.distance > :radius
+                OR m.similarity <> max(0.0, 1.0 - :slope * m.distance / :bits) OR NOT EXISTS (
+                    SELECT 1 FROM {a} AS x CROSS JOIN {b} AS y WHERE neardup_hamming(x.value, y.value) = m.distance)
+                LIMIT :limit""",
+            "documents with a recorded match that no two codes make",
+            radius=radius,
+            **{name: value for name, value in self.store.scheme.query_parameters().items() if name in ("slope", "bits")},
+        )
 
     def _unjoined(self, pairs: RangePairs) -> Iterator[int]:
         """Of each pair with two different labels, the earlier document. Equal copies are compared with the next copy only, but

@@ -126,9 +126,11 @@ def refile(store: Store, clusters: Clusters, now: int, step: Callable[[int], Any
     for first_id, last_id in documents.fingerprint_ranges(documents.filed_at_once):
         store.table.file(first_id, last_id)
         added = store.db.rows(of_range, {"first_id": first_id, "last_id": last_id, "now": now})
-        if store.record_matches:
+        if store.record_matches and not store.has_parts:
             clusters.connect_many(added, (first_id, last_id), now)
         done += len(added)
         step(done)
+    if store.record_matches and store.has_parts:
+        clusters.connect_all(now)
     take_apart(clusters, now)
     clusters.changes.begin_again()

@@ -30,8 +30,10 @@ class Repair:
         done = self._mend_counters()
         if left := require_window(self.store, self.documents):
             done.append(f"{left} documents outside of the window expire as it says")
+        lost_codes = self._drop_lost_parts(set(damaged)) if self.store.has_parts else []
         mended, lost = self._repair_fingerprints(set(damaged))
         done += mended
+        lost += lost_codes
         done.append(f"{self._drop_orphans()} fingerprints without a document removed")
         if self.store.dismisses and (dropped := self.clusters.dismissed.drop_lost()):
             done.append(f"{dropped} dismissed pairs without two documents removed")
@@ -101,19 +103,41 @@ class Repair:
         message = f"{len(lost)} documents have lost their fingerprint and match nothing, add them again"
         return done, list(shown(message, map(repr, lost)))
 
+    def _drop_lost_parts(self, damaged: set[int]) -> list[str]:
+        """Forget the codes of documents that are gone, and codes that are lost. The first one left is that of the document's own
+        row; where none is left, that row tells `_repair_fingerprints`. Returns a message of what is lost."""
+        gone = "document_id NOT IN (SELECT id FROM {index}_document)"
+        self.db.execute(self.store.sql(f"DELETE FROM {{index}}_part WHERE {gone}"))
+        sql = """DELETE FROM {index}_part WHERE id IN (
+                     SELECT p.id FROM {index}_part AS p JOIN {index}_document AS d ON d.id = p.document_id
+                     LEFT JOIN {index}_fingerprint AS f ON f.id = p.fingerprint_id
+                     WHERE f.id IS NULL OR f.group_id <> d.group_id OR f.id IN (SELECT value FROM json_each(?))
+                         OR p.id NOT IN (SELECT min(id) FROM {index}_part GROUP BY document_id, part)
+                         OR typeof(p.part) NOT IN ('text', 'integer', 'null'))
+                 RETURNING document_id"""
+        numbers = {row[0] for row in self.db.rows(self.store.sql(sql), (json.dumps(sorted(damaged)),))}
+        sql = """UPDATE {index}_document AS d SET fingerprint_id = (
+                     SELECT p.fingerprint_id FROM {index}_part AS p WHERE p.document_id = d.id ORDER BY p.id LIMIT 1)
+                 WHERE d.id IN (SELECT document_id FROM {index}_part)"""
+        self.db.execute(self.store.sql(sql))
+        keys = [self.documents.key(number) for number in sorted(numbers)]
+        return list(shown(f"{len(keys)} documents have lost a code, add it again", map(repr, keys)))
+
     def _merge_doubles(self) -> None:
         """Let documents with equal values share the fingerprint with the lowest id. The others become orphans."""
-        sql = """UPDATE {index}_document SET fingerprint_id = (
-                     SELECT min(b.id) FROM {index}_fingerprint AS a JOIN {index}_fingerprint AS b
-                     ON b.group_id = a.group_id AND b.value_hash = a.value_hash AND b.value = a.value
-                     WHERE a.id = {index}_document.fingerprint_id)
-                 WHERE fingerprint_id IN (
-                     SELECT a.id FROM {index}_fingerprint AS a JOIN {index}_fingerprint AS b
-                     ON b.group_id = a.group_id AND b.value_hash = a.value_hash AND b.value = a.value AND b.id < a.id)"""
-        self.db.execute(self.store.sql(sql))
+        for table in ("document", *(["part"] if self.store.has_parts else [])):
+            sql = f"""UPDATE {{index}}_{table} SET fingerprint_id = (
+                          SELECT min(b.id) FROM {{index}}_fingerprint AS a JOIN {{index}}_fingerprint AS b
+                          ON b.group_id = a.group_id AND b.value_hash = a.value_hash AND b.value = a.value
+                          WHERE a.id = {{index}}_{table}.fingerprint_id)
+                      WHERE fingerprint_id IN (
+                          SELECT a.id FROM {{index}}_fingerprint AS a JOIN {{index}}_fingerprint AS b
+                          ON b.group_id = a.group_id AND b.value_hash = a.value_hash AND b.value = a.value AND b.id < a.id)"""
+            self.db.execute(self.store.sql(sql))
 
     def _drop_orphans(self) -> int:
-        sql = """DELETE FROM {index}_fingerprint WHERE id NOT IN
-                 (SELECT fingerprint_id FROM {index}_document WHERE fingerprint_id IS NOT NULL)"""
-        self.db.execute(self.store.sql(sql))
+        used = "SELECT fingerprint_id FROM {index}_document WHERE fingerprint_id IS NOT NULL"
+        if self.store.has_parts:
+            used += " UNION SELECT fingerprint_id FROM {index}_part"
+        self.db.execute(self.store.sql(f"DELETE FROM {{index}}_fingerprint WHERE id NOT IN ({used})"))
         return self.db.connection.changes()

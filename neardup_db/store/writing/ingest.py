@@ -11,10 +11,11 @@ from operator import attrgetter
 from typing import Any
 
 from ... import clock, limits
-from ...errors import DuplicateKeyError, NearDupError
+from ...errors import DuplicateKeyError, NearDupError, ParameterError
 from ...parameters import IfExists, OnError, check_group, check_key, check_record, is_plain_key, storable
 from ...values import MOST_PROBLEMS, AddReport, Key, Record, Skipped
 from ..asking.documents import Documents
+from ..asking.parts import Parts
 from ..layout.sketches import Sketches
 from ..layout.state import Store
 from .background import Background, Work
@@ -272,6 +273,9 @@ class Ingest:
                 self.options.require(self.store.scheme, self.store.rules)
             if batch.epoch != self.store.epoch:  # the index was rebuilt since the first of its records was checked
                 self._check_again(batch)
+            if batch.has_parts and not self.store.has_parts and self.store.scheme.name == "binarycode":
+                background.wait()
+                self.store.add_table(Parts.TABLE)  # not while another thread looks at the settings
             self._batch.epoch = self.store.epoch
             self._is_settled = False
             if len(batch) < limits.WORTH_THREADS and batch.size < limits.WORTH_THREADS_SIZE:
@@ -377,11 +381,15 @@ class Ingest:
         self.token_counts.take(sketches.token_counts, self.store.rules)
         now = clock.now_ms()
         self.taken += len(batch)
-        taken: set[Key] = set() if self.options.only_new else self.documents.taken(batch.keys)
+        if self.options.only_new or self.store.has_parts or batch.has_parts:
+            for i in range(len(batch)):
+                self._write_one(batch, sketches, i, now)
+            return
+        taken = self.documents.taken(batch.keys)
         may_stay = self.options.if_exists == "ignore" and not batch.if_exists
         if taken and may_stay and self.outcomes is None and self.store.window.documents is None:
             batch, sketches = self._without_those_that_stay(batch, sketches, taken, now)
-        if not taken and not self.options.only_new and len(set(batch.keys)) == len(batch):
+        if not taken and len(set(batch.keys)) == len(batch):
             self._write_run(batch, sketches, range(len(batch)), now)
         else:
             self._take_in_runs(batch, sketches, taken, now)
@@ -399,7 +407,7 @@ class Ingest:
     def _take_in_runs(self, batch: Batch, sketches: Sketches, taken: set[Key], now: int) -> None:
         run: list[int] = []
         for i, key in enumerate(batch.keys):
-            if self.options.only_new or key in taken:
+            if key in taken:
                 self._write_run(batch, sketches, run, now)
                 run = []
                 self._write_one(batch, sketches, i, now)
@@ -430,10 +438,11 @@ class Ingest:
             if self.options.only_new:
                 outcome, matches = self.writer.add_if_new(record, sketch, now, if_exists=if_exists, limit=1, on_match=None)
             else:
-                outcome, matches = self.writer.add(record, sketch, now, if_exists=if_exists, limit=1)
-        except DuplicateKeyError as error:
+                whole = self.options.content == "value"
+                outcome, matches = self.writer.add(record, sketch, now, if_exists=if_exists, limit=1, whole=whole)
+        except (DuplicateKeyError, ParameterError) as error:
             if self.options.on_error != "skip":
-                raise DuplicateKeyError(f"record {batch.number(i)}: {error}") from error
+                raise type(error)(f"record {batch.number(i)}: {error}") from error
             skipped = self._skip(batch.number(i), record.key, error, self.refused)
             if self.outcomes is not None:
                 self.outcomes.add(record.key, "skipped", skipped)

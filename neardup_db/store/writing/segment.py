@@ -84,6 +84,11 @@ class Batch:
         return chosen
 
     @property
+    def has_parts(self) -> bool:
+        """Whether a code is one of several of its key."""
+        return any(record.part is not None for record in self.more.values())
+
+    @property
     def is_plain(self) -> bool:
         """Whether no document has more than a key, a group, a fingerprint and times."""
         return all(record.text is None and record.metadata is None and record.expires_at is None for record in self.more.values())
@@ -161,7 +166,7 @@ class Segment:
         if self.store.window.documents is not None:  # what they match may have left it before they came
             unsure |= {document_id for document_id in matched if document_id > self.store.window.documents}
             matched -= unsure
-        return matched.union(document_id for document_id in unsure if self._has_match(document_id, now))
+        return matched.union(document_id for document_id in unsure if self.has_match(document_id, now))
 
     def let_leave(self, now: int) -> None:
         """Remove what has left the window, after `flush`. What is known of fingerprints that go now is looked up in the file
@@ -185,7 +190,7 @@ class Segment:
                 "under way: nothing of it is stored; use the methods of the index inside its records, or a transaction around it"
             )
 
-    def _has_match(self, document_id: int, now: int) -> bool:
+    def has_match(self, document_id: int, now: int) -> bool:
         """Whether a document matches an earlier visible one, which was in the window when it was added."""
         sketch, group_id, first_id = self._question_of(document_id)
         return self.search.has_match(sketch, group_id, now, first_id, document_id)

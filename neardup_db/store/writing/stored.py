@@ -24,6 +24,8 @@ class StoredRows(NamedTuple):
     keys: list[Key]
     values: list[StoredValue]
     times: list[Times]
+    sizes: list[int]
+    """Bytes of the value, the text and the metadata."""
     texts: list[str | None]
     metadata: list[str | None]
     groups: list[Key | None]
@@ -34,18 +36,16 @@ class StoredRows(NamedTuple):
 
     def within(self, most_size: int) -> StoredRows:
         """The first ones, up to that with which they have so many bytes."""
-        return self.some(slice(fitting(np.fromiter(self._sizes(), np.int64, len(self.keys)), most_size)))
-
-    def _sizes(self) -> Iterator[int]:
-        columns = zip(self.values, self.texts, self.metadata, strict=True)
-        return (len(value) + len(text or "") + len(data or "") for value, text, data in columns)
+        return self.some(slice(fitting(np.array(self.sizes, np.int64), most_size)))
 
     def put(self, batch: Batch) -> None:
         """Put them into a batch that has such documents only."""
         first = len(batch)
-        batch.extend(self.keys, self.values, sum(self._sizes()))
+        batch.extend(self.keys, self.values, sum(self.sizes))
         batch.times = [*(batch.times or ()), *self.times]
-        for place, more in enumerate(zip(*self[3:], strict=True), first):
+        if all(column.count(None) == len(column) for column in self[4:]):
+            return
+        for place, more in enumerate(zip(*self[4:], strict=True), first):
             if more != _NOTHING:
                 batch.more[place] = Record(batch.keys[place], *more)
 
@@ -78,6 +78,16 @@ class Stored:
 
     def rows(self) -> Iterator[StoredRows]:
         """All of them, as many at a time as a batch may have."""
+        for columns in self._columns():
+            _, keys, counts, added, seen, often, texts, metadata, groups, expiries, values, *_, sizes = map(list, columns)
+            stored = list(map(StoredValue, values, counts))
+            yield StoredRows(keys, stored, list(zip(added, seen, often, strict=True)), sizes, texts, metadata, groups, expiries)
+
+    def count_checked(self) -> int:
+        """Check all of them; how many there are."""
+        return sum(len(columns[0]) for columns in self._columns())
+
+    def _columns(self) -> Iterator[list[tuple[Any, ...]]]:
         after = 0
         while page := self._page(after):
             after = page[-1][0]
@@ -96,7 +106,8 @@ class Stored:
                     break
         return self._db.ordered(page, after)
 
-    def _checked(self, page: list[tuple[Any, ...]]) -> StoredRows:
+    def _checked(self, page: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Rows as columns. CorruptIndexError where one is damaged."""
         columns = list(zip(*page, strict=True))
         if self._wrong(columns) is not None:
             for row in page:
@@ -106,9 +117,7 @@ class Stored:
                     if self._db.name:
                         error.args = (f"{self._db.name}: {error.args[0]}",)
                     raise error
-        _, keys, counts, added, seen, often, texts, metadata, groups, expiries, values, *_ = map(list, columns)
-        stored = list(map(StoredValue, values, counts))
-        return StoredRows(keys, stored, list(zip(added, seen, often, strict=True)), texts, metadata, groups, expiries)
+        return columns
 
     def _wrong(self, columns: list[tuple[Any, ...]]) -> str | None:
         """What is damaged in documents, None where nothing is."""

@@ -25,8 +25,12 @@ class Writer:
         self.search = search
         self.clusters = clusters
 
-    def add(self, record: Record, sketch: Sketch, now: int, *, if_exists: str, limit: int) -> tuple[Outcome, list[Match]]:
-        """Store a document. Returns ("added" | "replaced" | "ignored", its matches among the earlier ones)."""
+    def add(
+        self, record: Record, sketch: Sketch, now: int, *, if_exists: str, limit: int, whole: bool = False
+    ) -> tuple[Outcome, list[Match]]:
+        """Store a document. Returns ("added" | "replaced" | "ignored", its matches among the earlier ones).
+
+        whole: the record is all of the document, not one of several codes."""
         existing, stays = self._existing(record, now, if_exists)
         if stays:
             return "ignored", []
@@ -79,6 +83,8 @@ class Writer:
         fingerprint_id = None if sketch.value is None else self._fingerprint(sketch, sketch.value, group_id)
         row = self.documents.row(None, record, group_id, fingerprint_id, sketch.token_count, now)
         document_id = self.documents.insert(row)
+        if record.part is not None and fingerprint_id is not None:
+            self.documents.parts.add(document_id, record.part, fingerprint_id)
         if self.store.record_matches:
             self.clusters.connect(document_id, neighbours, now)
         let_leave(self.store, self.clusters, document_id, 1, now)

@@ -1,0 +1,84 @@
+"""Several codes under one key: rotations of a picture, frames of a film.
+
+A document is one row, whose fingerprint is that of its first code. Documents that have a code with a part, or several codes, have
+all their codes in a table besides. It is made by the first code with a part; `Store.has_parts` says whether an index has it, and
+only then the queries look at it. A document is in an answer once, with its best code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple
+
+from ...arrays import np
+from ...values import Part
+from ..layout.state import Store
+
+
+class StoredPart(NamedTuple):
+    """A code of a document."""
+
+    id: int
+    part: Part | None
+    fingerprint_id: int
+
+
+class Parts:
+    """Reads and writes the codes of documents that have rows for them; runs inside the store's transactions. Only `add` may be
+    called where the index has no table."""
+
+    TABLE = "part"
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.db = store.db
+
+    def of(self, document_id: int) -> list[StoredPart]:
+        """The codes of a document, in the order in which they came; none where it has one code without a part."""
+        sql = "SELECT id, part, fingerprint_id FROM {index}_part WHERE document_id = ? ORDER BY id"
+        return [StoredPart(*row) for row in self.db.rows(self.store.sql(sql), (document_id,))]
+
+    def among(self, document_ids: Iterable[int]) -> dict[int, list[int]]:
+        """The fingerprints of those of the documents that have rows here."""
+        sql = """SELECT p.document_id, p.fingerprint_id FROM {carray}(?) AS d CROSS JOIN {index}_part AS p
+                 WHERE p.document_id = d.value"""
+        asked = np.unique(np.fromiter(document_ids, np.int64))
+        found: dict[int, list[int]] = {}
+        if len(asked):
+            for document_id, fingerprint_id in self.db.rows(self.store.sql(sql), (self.db.carried(asked),)):
+                found.setdefault(document_id, []).append(fingerprint_id)
+        return found
+
+    def visible(self, now: int) -> Iterator[list[int]]:
+        """The fingerprints of each visible document that has rows here."""
+        sql = """SELECT d.id, p.fingerprint_id FROM {index}_part AS p CROSS JOIN {index}_document AS d
+                 WHERE d.id = p.document_id AND {visible} ORDER BY p.document_id"""
+        for _, rows in groupby(self.db.stream(self.store.sql(sql), (now,)), itemgetter(0)):
+            yield [row[1] for row in rows]
+
+    def are_there(self) -> bool:
+        """Whether any document has rows here."""
+        return self.store.has_parts and self.db.value(self.store.sql("SELECT 1 FROM {index}_part LIMIT 1")) is not None
+
+    def add(self, document_id: int, part: Part | None, fingerprint_id: int, number: int | None = None) -> None:
+        """One more code of a document; number: the id of the one whose place it takes."""
+        if not self.store.has_parts:
+            self.store.add_table(self.TABLE)
+        sql = "INSERT INTO {index}_part (id, document_id, part, fingerprint_id) VALUES (?, ?, ?, ?)"
+        self.db.execute(self.store.sql(sql), (number, document_id, part, fingerprint_id))
+
+    def remove(self, number: int) -> None:
+        """Forget one code."""
+        self.db.execute(self.store.sql("DELETE FROM {index}_part WHERE id = ?"), (number,))
+
+    def drop(self, document_ids: Iterable[int]) -> set[int]:
+        """Forget the codes of documents that go. Returns their fingerprints."""
+        sql = self.store.sql("DELETE FROM {index}_part WHERE document_id = ? RETURNING fingerprint_id")
+        return {row[0] for row in self.db.rows_of_many(sql, ((number,) for number in document_ids))}
+
+    def used(self, fingerprint_ids: Iterable[int]) -> set[int]:
+        """Those of the fingerprints that are codes here."""
+        sql = self.store.sql("SELECT fingerprint_id FROM {index}_part WHERE fingerprint_id = ? LIMIT 1")
+        return {row[0] for row in self.db.rows_of_many(sql, ((number,) for number in fingerprint_ids))}

@@ -1,0 +1,144 @@
+"""Adding codes to an index in which a key may have several, each with a part.
+
+The first code of a key brings the document. A further one is added to it, or takes the place of the one that has its part: then
+all recorded matches of the document are found again, since they do not say which code they are of.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...errors import DuplicateKeyError, ParameterError
+from ...values import Match, Record
+from ..asking.documents import Found
+from ..asking.parts import StoredPart
+from ..asking.question import Question
+from ..asking.search import MatchRow
+from ..layout.sketches import Sketch
+from .outcomes import Outcome
+from .writer import Writer
+
+
+class Place(NamedTuple):
+    """Where a code goes."""
+
+    existing: Found | None = None
+    """The document that has the key; without `codes` it goes."""
+    codes: list[StoredPart] | None = None
+    """Its codes, where it stays."""
+    replaced: StoredPart | None = None
+    """The one of them that goes."""
+    stays: bool = False
+    """Whether everything is left as it is."""
+
+
+class PartWriter(Writer):
+    """`Writer` for every index. What has no part, in an index that has none either, is left to `Writer`."""
+
+    def add(
+        self, record: Record, sketch: Sketch, now: int, *, if_exists: str, limit: int, whole: bool = False
+    ) -> tuple[Outcome, list[Match]]:
+        if record.part is None and not self.store.has_parts:
+            return super().add(record, sketch, now, if_exists=if_exists, limit=limit)
+        place = self._place(record, now, if_exists, whole)
+        if place.stays:
+            return "ignored", []
+        matches = self._matches(record, sketch, place, limit, now) if self.store.record_matches else []
+        return self._put(record, sketch, place, now), [row.match for row in matches]
+
+    def add_if_new(
+        self, record: Record, sketch: Sketch, now: int, *, if_exists: str, limit: int, on_match: str | None
+    ) -> tuple[Outcome, list[Match]]:
+        if record.part is None and not self.store.has_parts:
+            return super().add_if_new(record, sketch, now, if_exists=if_exists, limit=limit, on_match=on_match)
+        place = self._place(record, now, if_exists)
+        if place.stays:
+            return "ignored", []
+        matches = self._matches(record, sketch, place, limit, now)
+        if matches:
+            if on_match == "touch":
+                self.documents.touch(matches[0].id, now, record.expires_at)
+            return "duplicate", [row.match for row in matches]
+        return self._put(record, sketch, place, now), []
+
+    def _place(self, record: Record, now: int, if_exists: str, whole: bool = False) -> Place:
+        """Where a code goes; whole: it is all that its document is to have. Raises ParameterError, DuplicateKeyError."""
+        if record.part is not None and self.store.scheme.name != "binarycode":
+            raise ParameterError(
+                f"part={record.part!r}: only an index of BinaryCode keeps several codes under a key, and this one is of "
+                f"{self.store.scheme!r}: leave part= out, and give each a key of its own"
+            )
+        existing = self.documents.find(record.key)
+        if existing is None or not existing.is_visible(now):
+            return Place(existing)
+        rows = self.documents.parts.of(existing.id) if self.store.has_parts else []
+        if whole or not rows and record.part is None:
+            return Place(existing, stays=self._existing(record, now, if_exists)[1])
+        replaced = next((row for row in rows if row.part == record.part), None)
+        if replaced is not None:
+            if if_exists == "error":
+                raise DuplicateKeyError(
+                    f"key {record.key!r} has a code with part={record.part!r} already: give it another part, or "
+                    "if_exists='replace' or 'ignore'"
+                )
+            if if_exists == "ignore":
+                return Place(stays=True)
+        if self.documents.group_id(record.group) != existing.group_id:
+            raise ParameterError(
+                f"group={record.group!r}: the codes of a key are all in one group, and key {record.key!r} is in another one "
+                "already: give the same group with each"
+            )
+        return Place(existing, rows, replaced)
+
+    def _matches(self, record: Record, sketch: Sketch, place: Place, limit: int, now: int) -> list[MatchRow]:
+        """The matches among the documents of other keys."""
+        without = 0 if place.existing is None else place.existing.id
+        return self.search.matches(sketch, self.documents.group_id(record.group), now, Question(limit=limit), except_id=without)
+
+    def _put(self, record: Record, sketch: Sketch, place: Place, now: int) -> Outcome:
+        """Store a code where it goes. Returns "added" | "replaced"."""
+        existing = place.existing
+        if existing is None or place.codes is None:
+            if existing is not None:
+                self.clusters.remove([existing.id], now)
+            group_id = self.documents.group_id(record.group, create=True)
+            neighbours = self.search.neighbours(sketch, group_id, now) if self.store.record_matches else []
+            return self._store(record, sketch, group_id, existing, neighbours, now)
+        fingerprint_id = self._fingerprint(sketch, sketch.value or b"", existing.group_id)
+        if place.replaced is not None:
+            self._replace(existing, place.codes, place.replaced, fingerprint_id, now)
+        else:
+            if not place.codes and existing.fingerprint_id is not None:
+                self.documents.parts.add(existing.id, None, existing.fingerprint_id)
+            self.documents.parts.add(existing.id, record.part, fingerprint_id)
+        given = {"metadata": record.metadata, "expires_at": record.expires_at}
+        changes = {name: value for name, value in given.items() if value is not None}
+        if changes:
+            self.documents.update(existing.id, changes)
+        if self.store.record_matches:
+            neighbours = self.search.neighbours(sketch, existing.group_id, now, except_id=existing.id)
+            self.clusters.connect_further(existing.id, neighbours, now)
+        return "added" if place.replaced is None else "replaced"
+
+    def _replace(self, document: Found, codes: list[StoredPart], replaced: StoredPart, fingerprint_id: int, now: int) -> None:
+        """Give a part of a document another code. The cluster that the old one held together is mended before the new one is
+        there, which may match documents of other clusters."""
+        if fingerprint_id == replaced.fingerprint_id:
+            return
+        label = self.documents.label(document.id)
+        seeds = {document.id, *self.clusters.edges.adjacent(document.id)}
+        self.clusters.edges.drop(document.id)
+        self.documents.parts.remove(replaced.id)
+        others = [code.fingerprint_id for code in codes if code != replaced]
+        self._point(document, others[0] if others else None)
+        self.documents.drop([], {replaced.fingerprint_id})
+        if label is not None:
+            self.clusters.mend(label, seeds, now)
+        self.documents.parts.add(document.id, replaced.part, fingerprint_id, replaced.id)
+        self._point(document, fingerprint_id if replaced == codes[0] else codes[0].fingerprint_id)
+
+    def _point(self, document: Found, fingerprint_id: int | None) -> None:
+        """Say which fingerprint is that of a document's first code."""
+        self.documents.update(document.id, {"fingerprint_id": fingerprint_id})
+        if self.store.dismisses:
+            self.clusters.dismissed.follow_fingerprints()

@@ -1,0 +1,179 @@
+"""The tutorial and the how-to pages of docs/: every block is run in the order of the page, as a reader would type it.
+
+A page is followed in an empty folder. A block of shell is typed into one shell; a block of `text` right after it is what it
+prints, where `...` stands for anything. A block with a title is a file of that name; a block of shell with the title "another
+terminal" runs beside the others to the end of the page. Python with prompts is a doctest. The installation, a block that begins
+with a virtual environment, is not run: the tests are installed.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES = [DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md"))]
+
+NEEDS = {"web-service.md": "examples", "pictures.md": "examples", "spark.md": "spark"}
+"""Pages that need what the tests do not install, by the mark of such tests."""
+
+BLOCK = re.compile(r'^```(?P<language>\w*)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL)
+TERMINAL = "another terminal"
+PORT = "8000"
+"""Of what a page starts; the tests take a free one in its place."""
+
+CHECKER = doctest.OutputChecker()
+LOOSE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+@dataclass
+class Block:
+    """A block of a page; `shown` is what stands below a block of shell."""
+
+    language: str
+    title: str | None
+    text: str
+    line: int
+    shown: str | None = None
+
+    @property
+    def installs(self) -> bool:
+        return self.text.startswith("python3 -m venv")
+
+
+def blocks(page: Path) -> list[Block]:
+    """The blocks of a page, in their order."""
+    text, found, end = page.read_text("utf-8"), list[Block](), 0
+    for match in BLOCK.finditer(text):
+        last = found[-1] if found else None
+        if match["language"] == "text" and last is not None and last.language == "sh" and not text[end : match.start()].strip():
+            last.shown = match["text"]
+        else:
+            line = text.count("\n", 0, match.start()) + 2
+            found.append(Block(match["language"], match["title"], match["text"], line))
+        end = match.end()
+    return found
+
+
+class Reader:
+    """Somebody who follows a page: a shell, what runs beside it, and a Python prompt."""
+
+    def __init__(self, page: Path, folder: Path) -> None:
+        self.page, self.folder = page, folder
+        self.python: dict[str, Any] = {}
+        self.beside: list[subprocess.Popen[bytes]] = []
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        self.env = os.environ | {"PATH": path, "PYTHONUNBUFFERED": "1", "COLUMNS": "80", "LC_ALL": "C.UTF-8", "HOME": str(folder)}
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = str(free.getsockname()[1])
+        self.state = folder.parent / f"{folder.name}.state"
+        self.state.write_text("")
+
+    def follow(self, block: Block) -> None:
+        """Do what a block says."""
+        text = block.text.replace(PORT, self.port)
+        if block.installs:
+            return
+        if block.title == TERMINAL:
+            self._start(text)
+        elif block.title:
+            (self.folder / block.title).write_text(text, "utf-8")
+        elif block.language == "sh":
+            self._type(block, text)
+        elif block.language == "python":
+            self._prompt(block, text)
+
+    def _type(self, block: Block, text: str) -> None:
+        """Variables and the working folder of the shell are those that the block before left."""
+        keep = f"declare -p | grep -v '^declare -[a-zA-Z-]*r' > {shlex.quote(str(self.state))}"
+        script = f"source {shlex.quote(str(self.state))} 2>/dev/null\nset -eu\n{text}\nset +eu\n{keep}"
+        done = subprocess.run(["bash", "-c", script], cwd=self.folder, env=self.env, capture_output=True, text=True, timeout=300)
+        where = f"{self.page.name}, line {block.line}"
+        assert done.returncode == 0, f"{where}: exit code {done.returncode}\n{text}\n{done.stdout}{done.stderr}"
+        if block.shown is not None:
+            shown = block.shown.replace(PORT, self.port)
+            if not CHECKER.check_output(shown, done.stdout, LOOSE):
+                pytest.fail(f"{where} prints\n{done.stdout}\n{done.stderr}\nand not\n{shown}", pytrace=False)
+
+    def _start(self, text: str) -> None:
+        """Something that goes on; it is waited for until it listens."""
+        command = ["bash", "-c", f"exec {text.strip()}"]
+        log = (self.folder.parent / f"{self.folder.name}.log").open("wb")
+        process = subprocess.Popen(command, cwd=self.folder, env=self.env, stdout=log, stderr=log, start_new_session=True)
+        self.beside.append(process)
+        for _ in range(600):
+            with socket.socket() as asked:
+                if asked.connect_ex(("127.0.0.1", int(self.port))) == 0:
+                    return
+            assert process.poll() is None, Path(log.name).read_text()
+            time.sleep(0.1)
+        pytest.fail(f"{text} does not listen at port {self.port}")
+
+    def _prompt(self, block: Block, text: str) -> None:
+        test = doctest.DocTestParser().get_doctest(text, self.python, self.page.name, str(self.page), block.line)
+        assert test.examples, f"{self.page.name}, line {block.line}: Python without a prompt, and not a file"
+        before = Path.cwd()
+        os.chdir(self.folder)
+        try:
+            runner = doctest.DocTestRunner()
+            assert runner.run(test, clear_globs=False).failed == 0
+        finally:
+            os.chdir(before)
+            self.python = test.globs
+
+    def leave(self) -> None:
+        """Ends what runs beside."""
+        for process in self.beside:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait(timeout=30)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An empty one."""
+    empty = tmp_path / "work"
+    empty.mkdir()
+    return empty
+
+
+def marked(page: Path) -> Any:
+    """A page, with a mark if it needs more."""
+    marks = [getattr(pytest.mark, NEEDS[page.name])] if page.name in NEEDS else []
+    return pytest.param(page, id=page.stem, marks=marks)
+
+
+@pytest.mark.parametrize("page", [marked(page) for page in PAGES])
+def test_a_page_can_be_followed(page: Path, folder: Path) -> None:
+    """Every command of a page succeeds, and prints what stands below it."""
+    reader = Reader(page, folder)
+    try:
+        for block in blocks(page):
+            reader.follow(block)
+    finally:
+        reader.leave()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_block_is_of_a_kind_that_is_run(page: Path) -> None:
+    """Shell and what it prints, Python with prompts, and files whose names stand in the sentence before."""
+    text = page.read_text("utf-8")
+    for block in blocks(page):
+        where = f"{page.name}, line {block.line}"
+        assert block.title or block.language in {"sh", "python"}, where
+        if block.title and block.title != TERMINAL:
+            before = "\n".join(text.splitlines()[: block.line - 2])[-300:]
+            assert f"`{block.title}`" in before, f"{where}: the sentence before does not name {block.title}"

@@ -1,0 +1,600 @@
+"""Several codes under one key: a document is in every answer once, with its best code."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import apsw
+import hypothesis.strategies as st
+import pytest
+from hypothesis.stateful import precondition, rule
+from support import Model, case_of_parts, parts_of
+from test_state_machine import EXPIRIES, GROUPS, KEYS, IndexMachine, StandardMachine, play, tuples
+
+from neardup_db import BinaryCode, DuplicateKeyError, Index, Match, MinHash, ParameterError, SimHash, load
+from neardup_db.tables import columns
+
+PARTS = st.sampled_from([None, None, "a", "b", 1, 2])
+PAST = time.time() - 1000
+
+
+def far(number: int) -> int:
+    """Codes that differ in 16 bits from each other, and in more than three from small numbers."""
+    return 0xFF << 8 * number
+
+
+@pytest.fixture
+def index() -> Iterator[Index]:
+    """Codes of 64 bits that differ in at most three."""
+    with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
+        yield index
+
+
+# ---- one thing after the other -----------------------------------------------------------------------------------------------
+
+
+def test_a_key_is_in_an_answer_once_with_its_best_code(index: Index) -> None:
+    """The part of the match names the code; where two are as near it is the first, and a code without a part has none."""
+    for part, code in (("a", 0x0F), ("b", 0xF00000), (7, 0x0E)):
+        assert index.add_code("x", code, part=part) == []
+    index.add_code("y", 0x1F)
+    assert index.query_code(0x0F) == [Match("x", 1.0, 0, "a"), Match("y", 1 - 1 / 64, 1)]
+    assert index.query_code(0x0E)[0] == Match("x", 1.0, 0, 7)
+    assert index.query_code(0x0D)[0] == Match("x", 1 - 1 / 64, 1, "a")
+    assert index.query_code(0xF00000) == [Match("x", 1.0, 0, "b")]
+    assert index.query_codes([0x0F, 0xF00001] * 40)[1] == index.query_code(0xF00001) == [Match("x", 1 - 1 / 64, 1, "b")]
+    assert index.query_code(0x0F, limit=1) == index.query_code(0x0F)[:1]
+    assert [match.key for match in index.nearest(2**64 - 1, 5)] == ["y", "x"]
+    assert index.matches("y") == [Match("x", 1 - 1 / 64, 1, "a")] and index.matches("x") == [Match("y", 1 - 1 / 64, 1)]
+    assert repr(index.matches("x")[0]) == "Match(key='y', similarity=0.984375, distance=1)"
+    assert (index.count_code(0x0F).count, index.count_code(0x0F).times_seen, len(index), list(index)) == (2, 2, 2, ["x", "y"])
+    assert index.stats()["documents"] == 2 and index.clusters()[0].keys == ("x", "y")
+    assert list(index.get("x").codes) == ["a", "b", 7] and list(index.get("y").codes) == [None]
+    assert index.check().ok
+
+
+def test_a_key_never_matches_itself(index: Index) -> None:
+    """Codes of one key that are alike make no pair, no cluster and no match."""
+    report = index.add_codes(["x"] * 4, [1, 1, 3, 7], part=range(4))
+    assert (report.added, report.matched) == (4, 0)
+    assert index.add_code_if_new("x", 2, part="new") == []
+    assert (list(index.pairs()), index.clusters(), index.matches("x"), len(index)) == ([], [], [], 1)
+
+
+def test_the_first_code_may_have_no_part(index: Index) -> None:
+    """A key that has one code without a part takes further ones; its first code stays the first."""
+    index.add_code("x", 1, metadata={"n": 1})
+    index.add_code("x", 2, part="b")
+    assert index.get("x").codes == {None: (1).to_bytes(8, "big"), "b": (2).to_bytes(8, "big")}
+    assert index.query_code(1)[0].part is None and index.get("x").code == (1).to_bytes(8, "big")
+    with pytest.raises(DuplicateKeyError, match="key 'x' has a code with part=None already"):
+        index.add_code("x", 3)
+    index.add_code("x", 3, if_exists="replace")
+    assert index.get("x").codes == {None: (3).to_bytes(8, "big"), "b": (2).to_bytes(8, "big")}
+    assert index.get("x").metadata == {"n": 1} and index.check().ok
+
+
+def test_a_key_given_again_without_parts_is_an_error_as_ever(index: Index) -> None:
+    """Repeated keys without parts are refused, and with "replace" the document is another one."""
+    with pytest.raises(DuplicateKeyError, match="record 1: key 'x' is already in the index"):
+        index.add_codes(["x", "x"], [1, 2])
+    index.add_code("x", 1, metadata=1)
+    index.add_code("y", far(7))
+    index.add_code("x", 2, if_exists="replace")
+    assert (list(index), index.get("x").metadata) == (["y", "x"], None)
+
+
+def test_what_the_first_code_brings(index: Index) -> None:
+    """Metadata and an end that come with a further code take the place of the document's; left out, they stay. Its group has to
+    be the same."""
+    index.add_code("x", 1, part=0, metadata={"n": 1}, group="g")
+    added_at = index.get("x").added_at
+    index.add_code("x", 2, part=1, group="g")
+    assert index.get("x").metadata == {"n": 1}
+    index.add_code("x", 3, part=2, group="g", metadata={"n": 2}, expires_at=PAST + 100_000)
+    assert index.get("x").metadata == {"n": 2} and index.get("x").expires_at == pytest.approx(PAST + 100_000, abs=0.001)
+    assert (index.get("x").added_at, index.get("x").times_seen) == (added_at, 1)
+    for group in (None, "h"):
+        with pytest.raises(ParameterError, match=f"group={group!r}: the codes of a key are all in one group, and key 'x'"):
+            index.add_code("x", 4, part=3, group=group)
+    report = index.add_codes(["x", "x"], [5, 6], part=[4, 5], group=["h", "g"], on_error="skip")
+    assert (report.added, report.skipped, list(index.get("x").codes)) == (1, 1, [0, 1, 2, 5])
+    assert report.problems[0].record == 0 and "one group" in report.problems[0].reason
+    assert index.query_code(1) == [] and index.query_code(1, group="g")[0].key == "x"
+
+
+def test_removing_takes_all_codes(index: Index) -> None:
+    """A document goes with all its codes, and no row of them is left."""
+    index.add_codes(["x", "x", "y"], [1, far(5), far(5) + 1], part=[0, 1, 1])
+    assert index.delete("x") and [match.key for match in index.query_code(far(5))] == ["y"]
+    assert index.stats()["fingerprints"] == 1
+    assert index.keep_newest(0) == 1
+    count = "SELECT (SELECT count(*) FROM neardup_part) + (SELECT count(*) FROM neardup_fingerprint)"
+    assert index.connection.execute(count).fetchall() == [(0,)]
+
+
+def test_a_replaced_part_splits_and_joins_clusters(index: Index) -> None:
+    """The cluster that a code held together falls apart when it is replaced, and what the new one matches comes together."""
+    index.add_codes(["a", "b", "far"], [0, 0b111111, far(3)])
+    index.add_codes(["x", "x"], [0b111, far(7)], part=["near", "other"])
+    assert [cluster.keys for cluster in index.clusters()] == [("a", "b", "x")]
+    assert index.add_code("x", far(3), part="near", if_exists="replace") == [Match("far", 1.0, 0)]
+    assert [cluster.keys for cluster in index.clusters()] == [("far", "x")]
+    assert index.add_code("x", far(7), part="other", if_exists="replace") == []
+    assert index.check().ok and [cluster.keys for cluster in index.clusters()] == [("far", "x")]
+
+
+def test_a_replaced_part_leaves_the_only_document_it_matched(index: Index) -> None:
+    """The new code joins other clusters than the old one did, and brings none of that one along."""
+    index.add_codes(["p", "x", "q"], [1, 1, far(4)], part=["a", "a", None])
+    assert [cluster.keys for cluster in index.clusters()] == [("p", "x")]
+    index.add_code("x", far(4), part="a", if_exists="replace")
+    assert [cluster.keys for cluster in index.clusters()] == [("x", "q")] and index.check().ok
+
+
+def test_dismissing_concerns_keys(index: Index) -> None:
+    """A dismissed pair matches by none of its codes, nor by those that come later."""
+    index.add_codes(["x", "x", "y", "y"], [1, far(4), 1, far(7)], part=[0, 1, 0, 1])
+    assert index.clusters() and index.dismiss("x", "y") and not index.clusters()
+    index.add_code("x", far(7), part=2)
+    assert (index.clusters(), list(index.pairs()), index.matches("x")) == ([], [], [])
+    index.add_code("z", far(7), part=0)
+    assert [cluster.keys for cluster in index.clusters()] == [("x", "y", "z")]
+    assert index.undismiss("x", "y") and index.check().ok
+    assert [(pair.key_a, pair.key_b) for pair in index.pairs()] == [("x", "y"), ("x", "z"), ("y", "z")]
+
+
+def test_explain_match_compares_the_nearest_codes(index: Index) -> None:
+    """The distance is that of the two codes that are most alike, and the rows are those in which they met."""
+    index.add_codes(["x", "x", "y", "y"], [1, far(4), far(6), far(4) + 1], part=[0, 1, 0, 1])
+    found = index.explain_match("x", "y")
+    assert (found.distance, found.is_match) == (1, True) and found.met
+
+
+def test_what_becomes_of_each_code(index: Index) -> None:
+    """`on_outcome` tells of each code, with its best match among other keys."""
+    index.add_code("y", 1)
+    told: list[Any] = []
+    keys, codes, parts = ["x", "x", "y", "x"], [3, far(5), far(5), 7], [0, 1, 0, 0]
+    report = index.add_codes(
+        keys, codes, part=parts, if_exists="ignore", on_outcome=lambda *outcome: told.append(outcome)
+    )  # fmt: skip
+    assert told == [
+        ("x", "added", Match("y", 1 - 1 / 64, 1)),
+        ("x", "added", None),
+        ("y", "added", Match("x", 1.0, 0, 1)),
+        ("x", "ignored", None),
+    ]
+    assert (report.added, report.ignored, report.matched) == (3, 1, 2)
+
+
+def test_many_keys_with_many_parts() -> None:
+    """Thousands of codes of hundreds of keys, in several transactions, are each found under their key and part."""
+    rng = random.Random(1)
+    codes = [rng.getrandbits(256) for _ in range(3000)]
+    names, parts = [f"key {i // 8}" for i in range(3000)], [f"part {i % 8}" for i in range(3000)]
+    with Index(":memory:", BinaryCode(bits=256, max_distance=8)) as index:
+        report = index.add_codes(names, codes, part=parts, commit_every=700)
+        assert (report.added, len(index)) == (3000, 375)
+        found = index.query_codes([code ^ 5 for code in codes])
+        assert found == [[Match(key, 1 - 2 / 256, 2, part)] for key, part in zip(names, parts, strict=True)]
+        assert index.check().ok
+
+
+@pytest.mark.parametrize(
+    "part", [1.5, b"a", True, ["a"], 2**63, "\ud800"], ids=["float", "bytes", "bool", "list", "large", "surrogate"]
+)
+def test_what_is_no_part_is_refused(index: Index, part: Any) -> None:
+    """A part is text or a signed 64-bit integer; the error names what was given."""
+    with pytest.raises(ParameterError, match="part="):
+        index.add_code("x", 1, part=part)
+    assert len(index) == 0
+
+
+@pytest.mark.parametrize("call", ["add_code", "add_code_if_new", "add_codes"])
+def test_other_schemes_refuse_parts(call: str) -> None:
+    """Only an index of BinaryCode keeps several codes under a key; nothing is stored."""
+    with Index(":memory:", SimHash()) as index:
+        with pytest.raises(ParameterError, match="only an index of BinaryCode keeps several codes under a key"):
+            index.add_codes(["x"], [1], part="a") if call == "add_codes" else getattr(index, call)("x", 1, part="a")
+        assert len(index) == 0 and index.add_codes(["x"], [1]).added == 1
+    with Index(":memory:", MinHash()) as index, pytest.raises(ParameterError, match="unknown field 'part'"):
+        index.add_many([{"key": "x", "text": "a b c", "part": 1}])
+
+
+def test_only_new_is_refused_with_parts(index: Index) -> None:
+    """What becomes of a key that is new by some codes only cannot be told, so the error names other ways; codes without parts may
+    be added so where there are parts."""
+    with pytest.raises(ParameterError, match="only_new=True does not go with part=.*add_code_if_new"):
+        index.add_codes(["x"], [1], part=["a"], only_new=True)
+    index.add_code("x", 1, part="a")
+    assert index.add_codes(["y", "z"], [1, far(5)], only_new=True).added == 1
+    assert list(index) == ["x", "z"]
+    assert index.add_code_if_new("z", 1, part="b") == [Match("x", 1.0, 0, "a")] and list(index.get("z").codes) == [None]
+
+
+def test_fingerprints_of_several_codes_are_not_exported_nor_merged(index: Index, tmp_path: Path) -> None:
+    """What takes one code for each key refuses them, and says how they come along; once they are gone it works."""
+    index.add_code("x", 1, part="a")
+    with pytest.raises(ParameterError, match="have several codes.*Document.codes"):
+        index.export_fingerprints(tmp_path / "codes.parquet")
+    with Index(":memory:", index.scheme) as other:
+        with pytest.raises(ParameterError, match="several codes under a key.*Document.codes"):
+            other.merge(index)
+        for key in index:
+            codes = index.get(key).codes
+            other.add_codes([key] * len(codes), list(codes.values()), part=list(codes))
+        assert other.query_code(1) == index.query_code(1)
+        index.delete("x")
+        index.add_code("y", 2)
+        assert other.merge(index).added == 1 and other.query_code(2)[0] == Match("y", 1.0, 0)
+
+
+def test_a_merge_replaces_whole_documents(index: Index) -> None:
+    """A document of another index with a key that has several codes here is there already, whatever their parts."""
+    index.add_codes(["x", "x"], [1, 2], part=[0, 1])
+    with Index(":memory:", index.scheme) as other:
+        other.add_code("x", 3)
+        with pytest.raises(DuplicateKeyError):
+            index.merge(other)
+        assert index.merge(other, if_exists="ignore").ignored == 1 and len(index.get("x").codes) == 2
+        assert index.merge(other, if_exists="replace").replaced == 1
+    assert index.get("x").codes == {None: (3).to_bytes(8, "big")} and index.check().ok
+
+
+def test_a_rebuild_keeps_parts(index: Index) -> None:
+    """Another distance, and what follows from it."""
+    index.add_codes(["x", "x", "y", "y"], [1, far(4), far(6), far(4) + 0xFF], part=[0, 1, 0, 1])
+    assert not index.clusters()
+    index.rebuild(BinaryCode(bits=64, max_distance=8))
+    assert index.clusters()[0].keys == ("x", "y") and index.matches("x") == [Match("y", 1 - 8 / 64, 8, 1)]
+    assert list(index.get("x").codes) == [0, 1] and index.check().ok
+
+
+def test_neardup_search_names_the_part(tmp_path: Path) -> None:
+    """The SQL function gives what `query_code` gives, also on a connection that knew the index before it had parts."""
+    path = tmp_path / "codes.db"
+    sql = "SELECT key, similarity, distance, part FROM neardup_search('neardup', '0000000000000001')"
+    with Index(path, BinaryCode(bits=64, max_distance=3)) as index:
+        index.add_code("y", 3)
+        connection = apsw.Connection(str(path))
+        load(connection)
+        assert connection.execute(sql).fetchall() == [("y", 1 - 1 / 64, 1, None)]
+        index.add_codes(["x", "x"], [1, far(5)], part=["a", 2])
+        for code in (1, far(5)):
+            expected = [(match.key, match.similarity, match.distance, match.part) for match in index.query_code(code)]
+            assert connection.execute(sql.replace("0000000000000001", f"{code:016x}")).fetchall() == expected
+        assert len(connection.execute(sql.replace("key, similarity, distance, part", "*")).fetchall()[0]) == 4
+
+
+def test_open_indexes_learn_of_parts(tmp_path: Path) -> None:
+    """One that was open before, of another connection or for reading only, answers with parts from then on."""
+    path = tmp_path / "codes.db"
+    with Index(path, BinaryCode(bits=64, max_distance=3)) as index, Index(path, read_only=True) as other:
+        index.add_code("x", 1)
+        assert other.query_code(1) == [Match("x", 1.0, 0)]
+        with pytest.raises(ZeroDivisionError), index.transaction():
+            index.add_code("x", far(5), part="a")
+            assert index.query_code(far(5)) == [Match("x", 1.0, 0, "a")]
+            raise ZeroDivisionError
+        assert index.query_code(far(5)) == other.query_code(far(5)) == []
+        index.add_code("x", far(5), part="b")
+        assert index.query_code(far(5)) == other.query_code(far(5)) == [Match("x", 1.0, 0, "b")]
+    with Index(path) as index:
+        assert index.query_code(far(5)) == [Match("x", 1.0, 0, "b")]
+
+
+def test_an_expired_document_shows_none_of_its_codes(index: Index) -> None:
+    """It is in no answer, and a code given for its key afterwards begins a document."""
+    index.add_codes(["x", "x"], [1, far(5)], part=[0, 1], expires_at=PAST)
+    index.add_codes(["y", "z"], [far(5), far(5) + 1])
+    assert [match.key for match in index.query_code(far(5))] == ["y", "z"] and index.matches("y")[0].key == "z"
+    assert (index.query_codes([1] * 40)[0], index.count_code(1).count, "x" in index) == ([], 0, False)
+    index.add_code("x", far(7), part=5)
+    assert list(index.get("x").codes) == [5] and index.check().ok
+
+
+def test_clusters_without_recorded_matches() -> None:
+    """The components of keys are the same where they are computed when they are asked for, without what has expired."""
+    with Index(":memory:", BinaryCode(bits=64, max_distance=3), record_matches=False) as index:
+        names, codes = ["a", "x", "x", "b", "alone", "alone"], [0, 1, far(5), far(5), far(6), far(7)]
+        index.add_codes(names, codes, part=[None, 0, 1, None, 0, 1])
+        assert [cluster.keys for cluster in index.clusters()] == [("a", "x", "b")]
+        assert [cluster.keys for cluster in index.clusters(1)] == [("a", "x", "b"), ("alone",)]
+        index.update("x", expires_at=PAST)
+        assert index.clusters() == []
+
+
+def test_columns_have_parts_where_there_are_any(index: Index) -> None:
+    """A column of parts stands in the columns of matches with one."""
+    index.add_code("x", 1)
+    assert list(columns(index.query_code(1))) == ["key", "similarity", "distance"]
+    index.add_code("x", far(5), part="a")
+    assert columns(index.query_codes([1, far(5)]))["part"] == [None, "a"]
+    assert "codes" not in columns([index.get("x")])
+
+
+# ---- check and repair ----------------------------------------------------------------------------------------------------------
+
+DAMAGES = {
+    "no document": (
+        "UPDATE neardup_part SET document_id = 99 WHERE id = 3",
+        "parts whose document or fingerprint is missing or of another group: 3",
+    ),
+    "no fingerprint": (
+        "UPDATE neardup_part SET fingerprint_id = 99 WHERE id = 3",
+        "parts whose document or fingerprint is missing or of another group: 3",
+    ),
+    "another first code": (
+        "UPDATE neardup_document SET fingerprint_id = 2 WHERE id = 1",
+        "documents whose fingerprint is not that of their first part: 1",
+    ),
+    "two of a name": (
+        "INSERT INTO neardup_part (document_id, part, fingerprint_id) VALUES (2, NULL, 3), (2, NULL, 4)",
+        "documents with a part that has no name of its own: 2",
+    ),
+    "no name": ("UPDATE neardup_part SET part = 1.5 WHERE id = 2", "documents with a part that has no name of its own: 1"),
+    "no such match": (
+        "UPDATE neardup_match SET distance = 2, similarity = 1 - 2 / 64.0",
+        "documents with a recorded match that no two codes make: 2",
+    ),
+    "no such similarity": (
+        "UPDATE neardup_match SET similarity = 0.5",
+        "documents with a recorded match that no two codes make: 2",
+    ),
+    "no code": ("DELETE FROM neardup_part WHERE id = 4", "fingerprints that no document has: 4"),
+}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Documents 1 and 2 with the parts 1 to 4, of which 2 and 3 have codes that match."""
+    path = tmp_path / "codes.db"
+    with Index(path, BinaryCode(bits=64, max_distance=3), durability="normal") as index:
+        index.add_codes(["x", "x", "y", "y"], [1, far(5), far(5) + 1, far(7)], part=["a", "b", "a", "b"])
+    return path
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_check_has_a_message_for_every_damage(path: Path, name: str) -> None:
+    """Each is reported, and repaired as far as the codes are there: then every invariant holds."""
+    sql, message = DAMAGES[name]
+    connection = apsw.Connection(str(path))
+    connection.execute(sql)
+    connection.close()
+    with Index(path) as index:
+        assert message in index.check().problems
+        index.check(repair=True)
+        assert index.check().ok, index.check()
+        assert {"x", "y"} == set(index) and index.query_code(1)[0].part == "a"
+
+
+def test_a_damaged_code_of_several_is_lost_alone(path: Path) -> None:
+    """Repair names the key that has lost a code; the others stay, and the first one left is its code."""
+    connection = apsw.Connection(str(path))
+    connection.execute("UPDATE neardup_fingerprint SET value = zeroblob(8) WHERE id = 1")
+    connection.close()
+    with Index(path) as index:
+        report = index.check(repair=True)
+        assert report.problems == ("1 documents have lost a code, add it again: 'x'",)
+        assert list(index.get("x").codes) == ["b"] and index.check().ok
+        assert [cluster.keys for cluster in index.clusters()] == [("x", "y")]
+
+
+# ---- any history -------------------------------------------------------------------------------------------------------------
+
+
+class PartMachine(IndexMachine):
+    """Documents with one code and with several."""
+
+    def put_code(self, key: Any, part: Any, code: bytes, group: Any, expires_at: Any) -> None:
+        """What a code that was added, or took the place of another one, does to the model."""
+        entry = self.model.entries.get(key)
+        if entry is None or (part is None and not isinstance(entry.content, tuple)):
+            self.model.put(key, code if part is None else ((part, code),), group, expires_at)
+        else:
+            content = tuple({**parts_of(entry.content), part: code}.items())
+            expiry = entry.expires_at if expires_at is None else expires_at
+            prepared = self.case.prepare(content)
+            self.model.entries[key] = replace(entry, content=content, prepared=prepared, expires_at=expiry)
+
+    def fate(self, key: Any, part: Any, group: Any, if_exists: str) -> Any:
+        """What becomes of a code: an error, or the report's word."""
+        entry = self.model.entries.get(key)
+        if entry is None:
+            return "added"
+        there = part in parts_of(entry.content)
+        if there and if_exists != "replace":
+            return DuplicateKeyError if if_exists == "error" else "ignored"
+        whole = part is None and not isinstance(entry.content, tuple)
+        return ParameterError if not whole and entry.group != group else "replaced" if there else "added"
+
+    def same(self, found: list[Match], content: Any, expected: list[tuple[Any, ...]]) -> None:
+        """The matches are those expected, and each names a code that is as near as it says."""
+        assert tuples(found) == expected
+        asked = self.case.prepare(content)
+        for match in found:
+            code = parts_of(self.model.entries[match.key].content)[match.part]
+            assert min((int.from_bytes(code, "big") ^ one).bit_count() for one in asked) == match.distance
+
+    @rule(
+        data=st.data(), key=KEYS, part=PARTS, group=GROUPS, expires_at=EXPIRIES,
+        if_exists=st.sampled_from(["error", "replace", "ignore"]),
+    )  # fmt: skip
+    def add(self, data: st.DataObject, key: Any, part: Any, group: Any, expires_at: Any, if_exists: str) -> None:
+        code, fate = self.content(data), self.fate(key, part, group, if_exists)
+        more = {"part": part, "group": group, "expires_at": expires_at, "if_exists": if_exists}
+        if isinstance(fate, type):
+            with pytest.raises(fate):
+                self.index.add_code(key, code, **more)
+        elif fate == "ignored":
+            assert self.index.add_code(key, code, **more) == []
+        else:
+            expected = self.model.matches(code, group, without=key)[:10] if self.record_matches else []
+            self.same(self.index.add_code(key, code, **more), code, expected)
+            self.put_code(key, part, code, group, expires_at)
+
+    @rule(data=st.data(), key=KEYS, part=PARTS)
+    def add_to_its_group(self, data: st.DataObject, key: Any, part: Any) -> None:
+        """A further code, or another one, of a document that is there."""
+        if key in self.model.entries:
+            code, group = self.content(data), self.model.entries[key].group
+            expected = self.model.matches(code, group, without=key)[:10] if self.record_matches else []
+            self.same(self.index.add_code(key, code, part=part, group=group, if_exists="replace"), code, expected)
+            self.put_code(key, part, code, group, None)
+
+    @rule(data=st.data(), key=KEYS, group=GROUPS)
+    def add_invisible(self, data: st.DataObject, key: Any, group: Any) -> None:
+        """A further code that brings an end that has passed takes the document along."""
+        there = self.model.entries.pop(key, None)
+        more = {} if there is None else {"group": there.group, "if_exists": "replace"}
+        self.index.add_code(key, self.content(data), **{"group": group, **more}, part="z", expires_at=PAST)
+        if there is None:
+            self.model.skip()
+
+    @rule(data=st.data(), key=KEYS, part=PARTS, group=GROUPS, replace=st.booleans())
+    def add_if_new(self, data: st.DataObject, key: Any, part: Any, group: Any, replace: bool) -> None:
+        code, if_exists = self.content(data), "replace" if replace else "error"
+        fate = self.fate(key, part, group, if_exists)
+        if isinstance(fate, type):
+            with pytest.raises(fate):
+                self.index.add_code_if_new(key, code, part=part, group=group, if_exists=if_exists)
+            return
+        expected = self.model.matches(code, group, without=key)[:10]
+        self.same(self.index.add_code_if_new(key, code, part=part, group=group, if_exists=if_exists), code, expected)
+        if not expected:
+            self.put_code(key, part, code, group, None)
+
+    @rule(data=st.data(), rows=st.lists(st.tuples(KEYS, PARTS, GROUPS), max_size=8), commit_every=st.sampled_from([None, 1, 3]))
+    def add_many(self, data: st.DataObject, rows: list[Any], commit_every: int | None) -> None:
+        """Codes of several keys, of which those are left out that have another group than their document."""
+        codes = [self.content(data) for _ in rows]
+        expected: list[tuple[Any, Any, Any]] = []
+        for (key, part, group), code in zip(rows, codes, strict=True):
+            fate = self.fate(key, part, group, "replace")
+            found = self.model.matches(code, group, without=key) if self.record_matches else []
+            if isinstance(fate, type):
+                expected.append((key, "skipped", None))
+                continue
+            expected.append((key, fate, found[0] if found else None))
+            self.put_code(key, part, code, group, None)
+        told: list[tuple[Any, Any, Any]] = []
+        report = self.index.add_codes(
+            [row[0] for row in rows], codes, part=[row[1] for row in rows], group=[row[2] for row in rows], if_exists="replace",
+            on_error="skip", commit_every=commit_every,
+            on_outcome=lambda key, outcome, match: told.append((key, outcome, match if isinstance(match, Match) else None)),
+        )  # fmt: skip
+        assert [(key, outcome, match and tuples([match])[0]) for key, outcome, match in told] == expected
+        counts = report.added, report.replaced, report.skipped, report.matched
+        kinds = [outcome for _, outcome, _ in expected]
+        assert counts[:3] == (kinds.count("added"), kinds.count("replaced"), kinds.count("skipped"))
+        assert counts[3] == sum(match is not None for *_, match in expected)
+
+    @precondition(lambda self: False)
+    @rule()
+    def add_codes_of_each(self) -> None:
+        """`add_many` has it."""
+
+    @rule(data=st.data(), key=KEYS)
+    def rolled_back(self, data: st.DataObject, key: Any) -> None:
+        """A part that a failed transaction added is not there."""
+        group = self.model.entries[key].group if key in self.model.entries else None
+        with pytest.raises(ZeroDivisionError), self.index.transaction():
+            self.index.add_code(key, self.content(data), part="r", group=group, if_exists="replace")
+            with self.index.transaction():
+                self.index.keep_newest(1)
+            raise ZeroDivisionError
+
+    @rule(data=st.data(), group=GROUPS, limit=st.sampled_from([None, 0, 1, 2]))
+    def query(self, data: st.DataObject, group: Any, limit: int | None) -> None:
+        code = self.content(data)
+        expected = self.model.matches(code, group)[:limit]
+        self.same(self.index.query_code(code, group=group, limit=limit), code, expected)
+        self.same(self.index.query_code(code, group=group, limit=limit, any=True), code, expected)
+        for found in self.index.query_codes([code] * 40, group=group, limit=limit):
+            self.same(found, code, expected)
+
+    @rule(data=st.data(), group=GROUPS, n=st.integers(0, 20))
+    def nearest(self, data: st.DataObject, group: Any, n: int) -> None:
+        code = self.content(data)
+        self.same(self.index.nearest(code, n, group=group), code, self.model.nearest(code, n, group))
+
+    @rule(key=KEYS)
+    def matches(self, key: Any) -> None:
+        if key in self.model.entries:
+            content = self.model.entries[key].content
+            self.same(self.index.matches(key), content, self.model.matches_of(key))
+            self.same(self.index.matches(key, limit=1), content, self.model.matches_of(key)[:1])
+
+    @rule(key=KEYS)
+    def codes_of_document(self, key: Any) -> None:
+        """A document has all its codes, the first one first."""
+        if key in self.model.entries:
+            expected = parts_of(self.model.entries[key].content)
+            document = self.index.get(key)
+            assert list(document.codes.items()) == list(expected.items())
+            assert document.code == next(iter(expected.values()))
+
+    @rule(data=st.data(), keys=st.lists(KEYS, max_size=6, unique=True))
+    def pairs_with(self, data: st.DataObject, keys: list[Any]) -> None:
+        """Pairs with another index, whose documents have several codes too, come once."""
+        other = Model(self.case)
+        with Index(":memory:", self.case.scheme, text=self.case.rules) as second:
+            for number, key in enumerate(keys):
+                codes = [self.content(data) for _ in range(1 + number % 3)]
+                second.add_codes([key] * len(codes), codes, part=range(len(codes)))
+                other.put(key, tuple(enumerate(codes)))
+            found = [(pair.key_a, pair.key_b, pair.similarity, pair.distance) for pair in self.index.pairs_with(second)]
+            back = [(pair.key_b, pair.key_a, pair.similarity, pair.distance) for pair in second.pairs_with(self.index)]
+        expected = [
+            (a, b, *verdict)
+            for a, x in self.model.entries.items()
+            for b, y in other.entries.items()
+            if x.group is None and (verdict := self.case.compare(x.prepared, y.prepared)) is not None
+        ]
+        assert sorted(found, key=repr) == sorted(back, key=repr) == sorted(expected, key=repr)
+
+
+class StandardPartMachine(PartMachine, StandardMachine):
+    """The same on a connection of the standard library."""
+
+    @precondition(lambda self: False)
+    @rule()
+    def in_the_applications_transaction(self) -> None:
+        """`StandardMachine` has it."""
+
+
+CASES = {
+    "blocks": case_of_parts(BinaryCode(bits=64, max_distance=3)),
+    "chunks": case_of_parts(BinaryCode(bits=64, max_distance=5)),
+    "wide": case_of_parts(BinaryCode(bits=256, max_distance=20)),
+    "scan": case_of_parts(BinaryCode(bits=64, max_distance=20)),
+}
+
+
+@pytest.mark.parametrize("record_matches", [True, False], ids=["recorded", "unrecorded"])
+@pytest.mark.parametrize("name", CASES)
+def test_any_history(name: str, record_matches: bool, more_rounds: bool) -> None:
+    """Answers, pairs, clusters and check() are those of brute force over all codes of all documents."""
+    play(PartMachine, CASES[name], 40 if more_rounds else 8, record_matches=record_matches)
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_any_history_with_tiny_limits(more_rounds: bool) -> None:
+    """The same where all work is cut."""
+    play(PartMachine, CASES["chunks"], 40 if more_rounds else 8)
+
+
+def test_any_history_in_a_window(more_rounds: bool) -> None:
+    """The same where only the last few documents stay; a further code makes no document newer."""
+    play(PartMachine, CASES["blocks"], 40 if more_rounds else 8, window=5)
+
+
+def test_any_history_on_a_connection_of_the_applications(more_rounds: bool) -> None:
+    """The same on a connection of Python's sqlite3 module."""
+    play(StandardPartMachine, CASES["blocks"], 25 if more_rounds else 4)

@@ -1,0 +1,391 @@
+"""The package asks nothing of a system that Windows or macOS does not have, and of the language of a system nothing at all."""
+
+from __future__ import annotations
+
+import ast
+import json
+import multiprocessing
+import os
+import pickle
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import apsw
+import pytest
+from spawned import answers
+
+from neardup_db import Index, MinHash, TextRules, system
+from neardup_db.cli.inputs.stream import Arrivals
+from neardup_db.cli.inputs.waiting import Fetching, Selecting, Waiting
+from neardup_db.clock import utc
+from neardup_db.native import EXTENSION
+from neardup_db.parameters import check_path
+from neardup_db.store.database import open as opening
+from neardup_db.store.database.open import remove_unused
+
+TESTS = Path(__file__).parent
+PACKAGE = TESTS.parent / "neardup_db"
+
+MODULES = "crypt curses fcntl grp msvcrt nis posix pty pwd readline resource spwd syslog termios tty winreg winsound _winapi"
+"""That Windows, or every other system, lacks."""
+
+CALLS = {
+    "os": """
+    chown chroot confstr copy_file_range ctermid environb eventfd eventfd_read eventfd_write fchdir fchmod fchown
+    fdatasync fork forkpty fpathconf fstatvfs fwalk getegid getenvb geteuid getgid getgrouplist getgroups getloadavg
+    getpgid getpgrp getpriority getrandom getresgid getresuid getsid getuid getxattr initgroups killpg lchflags lchmod
+    lchown listxattr lockf login_tty major makedev memfd_create minor mkfifo mknod nice openpty pathconf pidfd_open pipe2
+    plock posix_fadvise posix_fallocate posix_spawn posix_spawnp pread preadv pwrite pwritev readv register_at_fork
+    removexattr sched_getaffinity sched_getparam sched_getscheduler sched_setaffinity sched_setscheduler sched_yield
+    sendfile set_blocking setegid seteuid setgid setgroups setns setpgid setpgrp setpriority setregid setresgid setresuid
+    setreuid setsid setuid setxattr spawnlp spawnlpe spawnvp spawnvpe splice startfile statvfs sync sysconf tcgetpgrp
+    tcsetpgrp ttyname uname unshare wait wait3 wait4 waitid writev O_ASYNC O_CLOEXEC O_DIRECT O_DIRECTORY O_DSYNC
+    O_NOATIME O_NOCTTY O_NOFOLLOW O_NONBLOCK O_PATH O_SYNC O_TMPFILE O_BINARY O_TEMPORARY WNOHANG WEXITSTATUS WIFEXITED
+    WIFSIGNALED WTERMSIG SEEK_DATA SEEK_HOLE
+    """,
+    "signal": """
+    SIGALRM SIGBUS SIGCHLD SIGCONT SIGHUP SIGIO SIGKILL SIGPIPE SIGPROF SIGQUIT SIGSTOP SIGTSTP SIGTTIN SIGTTOU SIGURG
+    SIGUSR1 SIGUSR2 SIGWINCH SIGXCPU SIGXFSZ SIGBREAK CTRL_C_EVENT SIG_BLOCK SIG_SETMASK SIG_UNBLOCK alarm getitimer pause
+    pthread_kill pthread_sigmask setitimer siginterrupt sigpending sigtimedwait sigwait sigwaitinfo
+    """,
+    "select": "devpoll epoll kevent kqueue poll PIPE_BUF select",
+    "time": "clock_getres clock_gettime clock_gettime_ns clock_settime pthread_getcpuclockid tzset",
+    "socket": "AF_UNIX CMSG_LEN SO_REUSEPORT fromfd sethostname socketpair",
+    "sys": "getdlopenflags getwindowsversion platform setdlopenflags winver",
+    "mmap": "MAP_ANONYMOUS MAP_POPULATE MAP_PRIVATE MAP_SHARED PROT_READ PROT_WRITE",
+    "asyncio": "open_unix_connection start_unix_server",
+    "shutil": "chown",
+}
+"""That Windows or macOS lacks, or that tells which system this is. Sources: "Availability" in Python's documentation, and what
+these modules lack in Python 3.12 for Windows."""
+
+METHODS = "add_signal_handler chown is_mount lchmod owner"
+"""Of pathlib and asyncio."""
+
+THERE = {
+    ("system", "*"): "the twins are there",
+    ("cli.inputs.waiting", "select.select"): "Selecting is used where `system` says that it may be",
+    ("cli.inputs.waiting", "os.set_blocking"): "in Selecting too",
+}
+
+
+def modules() -> dict[str, ast.Module]:
+    """The modules of the package by name."""
+    paths = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in PACKAGE.rglob("*.py")}
+    return {name: ast.parse(path.read_text("utf-8")) for name, path in paths.items()}
+
+
+TREES = modules()
+
+
+def asked(tree: ast.Module) -> Iterator[str]:
+    """What a module asks of Python's library, as 'os.fork', and the modules that it imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            yield f"{node.value.id}.{node.attr}" if isinstance(node.value, ast.Name) else f".{node.attr}"
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node.module or ""
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def test_only_one_module_asks_for_what_a_system_lacks() -> None:
+    """No module but `system` asks for a module, a call or a constant that Windows or macOS lacks, or which system it runs on."""
+    lacking = {f"{module}.{name}" for module, names in CALLS.items() for name in names.split()}
+    lacking |= {"os.name", "platform", *MODULES.split(), *(f".{name}" for name in METHODS.split())}
+    found = {(name, one) for name, tree in TREES.items() for one in asked(tree) if one in lacking}
+    assert {one for one in found if (one[0], "*") not in THERE} == {one for one in THERE if one[1] != "*"}
+
+
+TEXTS = {"read_text": {"encoding"}, "write_text": {"encoding", "newline"}, "TextIOWrapper": {"encoding"}}
+"""Calls that decode or encode, with the arguments that each must have."""
+
+
+def needed(call: ast.Call) -> set[str]:
+    """The arguments that a call must have so that it does the same on every system."""
+    if isinstance(call.func, ast.Attribute):
+        return TEXTS.get(call.func.attr, set())
+    if getattr(call.func, "id", "") != "open":
+        return set()
+    modes = [*call.args[1:2], *(one.value for one in call.keywords if one.arg == "mode")]
+    mode = str(modes[0].value) if modes and isinstance(modes[0], ast.Constant) else "r"
+    return set() if "b" in mode else {"encoding", "newline"} if set("wax") & set(mode) else {"encoding"}
+
+
+def test_every_text_file_has_an_encoding_and_line_feeds() -> None:
+    """No file is opened as text without its encoding, and none is written as text with the line ends of the system."""
+    calls = [(name, node) for name, tree in TREES.items() for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    assert any(needed(call) for _, call in calls)
+    assert [(name, call.lineno) for name, call in calls if not needed(call) <= {one.arg for one in call.keywords}] == []
+
+
+def run(folder: Path, *command: object, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    """A Python program in a folder, in a language that is named here."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LC_", "LANG"))}
+    program = [sys.executable, *map(str, command)]
+    return subprocess.run(program, capture_output=True, cwd=folder, env={**kept, **environment}, timeout=300)
+
+
+def test_all_works_without_what_windows_lacks(tmp_path: Path) -> None:
+    """Creating, asking, deleting, rebuilding, a backup and commands work in a Python without the calls, signals and modules that
+    Windows lacks."""
+    done = run(tmp_path, TESTS / "without_posix.py", tmp_path)
+    assert done.returncode == 0, done.stderr.decode()
+    assert json.loads(done.stdout.splitlines()[-1]) == {
+        "matches": ["key 0", "key 3", "key 6"], "clusters": 3, "pairs": 7, "check": [], "copied": 8, "long name": True,
+        "add": 0, "dedup": 0, "report": 0, "unique": 3,
+        "left": ["added.db", "copy.db", "copy.db-shm", "copy.db-wal", "index.db", "records.jsonl", "report.html", "unique.jsonl"],
+    }  # fmt: skip
+
+
+def test_values_go_to_a_spawned_process_and_back(tmp_path: Path) -> None:
+    """A process that knows only what was pickled for it opens the index by its scheme and rules, and its answers come back."""
+    path, scheme, rules = str(tmp_path / "index.db"), MinHash(threshold=0.7, num_perm=64), TextRules.words(shingle=2)
+    with Index(path, scheme, text=rules, store_text=True) as index:
+        index.add_many({"a": "one two three four five six", "b": "one two three four five six", "c": "quite another"}.items())
+        expected = answers(path, scheme, rules, "one two three four five six")
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(answers, (path, scheme, rules, "one two three four five six")) == expected
+
+
+def test_an_index_is_not_pickled() -> None:
+    """An open Index does not go to another process by pickling, which says so."""
+    with Index(":memory:", MinHash()) as index, pytest.raises(TypeError):
+        pickle.dumps(index)
+
+
+LANGUAGES = {"C": {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, "UTF-8": {"LC_ALL": "C.UTF-8"}}
+
+COMMAND = """
+import sys, warnings
+warnings.filterwarnings("error", category=EncodingWarning, module=r"neardup_db\\b")
+from neardup_db.cli import main
+main()
+"""
+
+
+def commands(folder: Path, language: str) -> list[tuple[int, bytes, bytes]]:
+    """What some commands print in a language of the system; the folder has no letters but ASCII in its name."""
+    records = folder / "records.jsonl"
+    texts = ("Größe und Maß im Überblick — 数据库", "Größe und Maß im Überblick — 数据库!", "etwas ganz anderes")
+    lines = [json.dumps({"id": f"schlüssel {number}", "text": text}, ensure_ascii=False) for number, text in enumerate(texts)]
+    records.write_text("\n".join(lines) + "\n", "utf-8")
+    told = []
+    for arguments in (
+        ["add", "index.db", "records.jsonl", "--json", "--store-text"],
+        ["query", "index.db", "--file", "records.jsonl"],
+        ["clusters", "index.db"],
+        ["clusters", "index.db", "--json"],
+        ["get", "index.db", "--file", "keys.txt"],
+        ["report", "index.db", "-o", "-"],
+        ["sql", "index.db", "SELECT key, text FROM neardup_documents"],
+        ["query", "index.db", "--key", "schlüssel 9" if language != "C" else "no such key"],
+    ):
+        (folder / "keys.txt").write_text("schlüssel 0\nschlüssel 2\n", "utf-8")
+        done = run(folder, "-X", "warn_default_encoding", "-c", COMMAND, *arguments, **LANGUAGES[language])
+        told.append((done.returncode, done.stdout, done.stderr))
+    return told
+
+
+def test_the_language_of_the_system_does_not_matter(tmp_path: Path) -> None:
+    """Where the system's encoding is ASCII, commands write the same bytes as where it is UTF-8, and read the same files."""
+    told = {}
+    for language in LANGUAGES:
+        (tmp_path / language).mkdir()
+        told[language] = commands(tmp_path / language, language)
+    for plain, rich in zip(told["C"][1:-1], told["UTF-8"][1:-1], strict=True):
+        assert _without_times(plain) == _without_times(rich)
+    assert [code for code, _, _ in told["C"]] == [0, 1, 0, 0, 0, 0, 0, 2]
+    assert "schlüssel 0".encode() in told["C"][2][1]
+
+
+def _without_times(told: tuple[int, bytes, bytes]) -> tuple[int, ...]:
+    code, *streams = told
+    return (code, *(re.sub(rb"\d[\d:,. -]*", b"0", stream) for stream in streams))  # type: ignore[arg-type]
+
+
+def test_an_encoding_that_is_asked_for_stays(tmp_path: Path) -> None:
+    """PYTHONIOENCODING names the encoding of what commands print."""
+    with Index(tmp_path / "index.db", MinHash()) as index:
+        index.add("schlüssel", "some words")
+    program = ["-c", COMMAND, "query", "index.db", "some words"]
+    assert "schlüssel".encode("latin-1") in run(tmp_path, *program, PYTHONIOENCODING="latin-1").stdout
+    assert "schlüssel".encode() in run(tmp_path, *program).stdout
+
+
+# ---- the twins -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=[Selecting, Fetching])
+def pipe(request: pytest.FixtureRequest) -> Iterator[tuple[Waiting, int]]:
+    """A way of waiting for a pipe, and its other end."""
+    reading, writing = os.pipe()
+    with closing(request.param(reading)) as waiting:
+        yield waiting, writing
+        os.close(writing)
+        while waiting.read():  # a thread that reads ends before its descriptor is another's
+            pass
+    os.close(reading)
+
+
+def test_a_pipe_is_waited_for(pipe: tuple[Waiting, int]) -> None:
+    """Nothing is ready until something arrives; what arrives is read in its order, and a wake ends a wait without a byte."""
+    waiting, writing = pipe
+    assert not waiting.is_ready(wait=False)
+    for piece in (b"one", b"two"):
+        os.write(writing, piece)
+        assert waiting.is_ready(wait=True) and waiting.read() == piece
+    assert not waiting.is_ready(wait=False)
+    waiting.wake()
+    assert waiting.is_ready(wait=True)
+    os.write(writing, b"more")
+    assert waiting.read() == b"more"
+
+
+def test_a_thread_tells_why_it_cannot_read() -> None:
+    """A descriptor that cannot be read raises in the reader, not in the thread that reads for it."""
+    _, writing = os.pipe()
+    with closing(Fetching(writing)) as waiting, pytest.raises(OSError, match="Bad file"):
+        waiting.is_ready(wait=True)
+        waiting.read()
+    os.close(writing)
+
+
+def test_a_thread_reads_little_ahead() -> None:
+    """Where nobody asks for more, a thread that reads leaves the rest in the pipe, whose writer waits."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with closing(Fetching(reading)) as waiting:
+        assert waiting.is_ready(wait=False) in (True, False)
+        written, deadline = 0, time.monotonic() + 30
+        while written < 100 << 20 and time.monotonic() < deadline:
+            try:
+                written += os.write(writing, bytes(1 << 16))
+            except BlockingIOError:
+                break
+        assert written < 100 << 20
+        os.close(writing)
+        assert sum(len(piece) for piece in iter(waiting.read, b"")) == written
+    os.close(reading)
+
+
+@pytest.mark.parametrize("selects", [True, False])
+def test_a_stream_ends_by_a_signal_either_way(selects: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`stop`, as a signal calls it, ends a stream after the lines that were read, however the system waits."""
+    monkeypatch.setattr(system, "SELECTS_ALL", selects)
+    reading, writing = os.pipe()
+    waits = []
+    with closing(Arrivals(reading, lambda: waits.append(True))) as arrivals:
+        os.write(writing, b"one\ntwo\nhalf")
+        assert [arrivals.readline(99), arrivals.readline(99)] == [b"one\n", b"two\n"]
+        arrivals.stop()
+        assert arrivals.readline(99) == b""
+        os.close(writing)
+
+
+@pytest.mark.parametrize("removes", [True, False])
+@pytest.mark.parametrize("documents", [0, 1])
+def test_only_an_unused_file_is_removed(removes: bool, documents: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file without a document goes and one with a document stays, also where no open file can be removed."""
+    monkeypatch.setattr(system, "REMOVES_OPEN_FILES", removes)
+    path = tmp_path / "index.db"
+    with Index(path, MinHash()) as index:
+        for number in range(documents):
+            index.add(number, "some words")
+    remove_unused(str(path))
+    assert [one.name for one in tmp_path.iterdir()] == ["index.db"] * documents
+
+
+def test_a_file_that_got_a_document_in_between_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a file is removed after it was closed, a document that came in between brings the file back."""
+    monkeypatch.setattr(system, "REMOVES_OPEN_FILES", False)
+    path = tmp_path / "index.db"
+    Index(path, MinHash()).close()
+    rename = os.rename
+
+    def add_first(source: str, target: str) -> None:
+        monkeypatch.setattr(os, "rename", rename)
+        with Index(path) as index:
+            index.add("quick", "some words")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", add_first)
+    remove_unused(str(path))
+    with Index(path) as index:
+        assert list(index) == ["quick"]
+    assert [one.name for one in tmp_path.iterdir()] == ["index.db"]
+
+
+def test_copies_of_ended_processes_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Old copies of the extension go, where a process cannot remove its own; young ones and other folders stay."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(system, "REMOVES_OPEN_FILES", False)
+    names = ("neardup_db-extension-old", "neardup_db-extension-young", "neardup_old", "neardup_db-extension-full")
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / Path(EXTENSION).name).write_bytes(b"")
+    (tmp_path / "neardup_db-extension-full" / "of somebody else").write_bytes(b"")
+    for name in (names[0], *names[2:]):
+        os.utime(tmp_path / name, (1, 1))
+    copy = Path(opening._copy_for.__wrapped__("a test"))
+    assert copy.read_bytes() == Path(EXTENSION).read_bytes()
+    assert {one.name for one in tmp_path.iterdir()} == {*names[1:], copy.parent.name}
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("C:\\short.db", "C:\\short.db"),
+        ("C:\\" + "x" * 230, "\\\\?\\C:\\" + "x" * 230),
+        ("\\\\server\\share\\" + "x" * 230, "\\\\?\\UNC\\server\\share\\" + "x" * 230),
+        ("\\\\?\\C:\\" + "x" * 230, "\\\\?\\C:\\" + "x" * 230),
+    ],
+)
+def test_long_paths_of_windows_get_their_prefix(path: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond what every program of Windows takes, a path says that it is whole; no other system's path is touched."""
+    assert system.reachable(path) == path
+    monkeypatch.setattr(system, "IS_WINDOWS", True)
+    assert system.reachable(path) == expected
+
+
+def test_a_name_is_measured_as_the_system_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name has 255 bytes less what SQLite adds; on Windows units of UTF-16 count, however long the name is in UTF-8."""
+    check_path(str(tmp_path / ("é" * 123)))
+    with pytest.raises(ValueError, match="name has 248 bytes"):
+        check_path(str(tmp_path / ("é" * 124)))
+    monkeypatch.delattr(os, "pathconf")
+    assert system.length_of_name(str(tmp_path), "\N{GRINNING FACE}é" * 50) == (150, 255)
+
+
+def test_moments_that_windows_refuses() -> None:
+    """Times before 1970 and beyond the year 3000 are told on every system."""
+    assert utc(-86400.5).isoformat() == "1969-12-30T23:59:59.500000+00:00"
+    assert utc(40_000_000_000).year == 3237
+    with pytest.raises(OverflowError):
+        utc(timedelta.max.total_seconds())
+
+
+def test_a_reader_that_left_is_known_by_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken pipe is a reader that left; on Windows an invalid argument is one too, unless the error names a file."""
+    errors = BrokenPipeError(32, "Broken pipe"), OSError(22, "Invalid argument"), OSError(22, "Invalid argument", "a?b")
+    assert [system.is_reader_gone(one) for one in errors] == [True, False, False]
+    monkeypatch.setattr(system, "IS_WINDOWS", True)
+    assert [system.is_reader_gone(one) for one in errors] == [True, True, False]
+
+
+def test_the_extension_loads_by_its_path() -> None:
+    """The path of the extension is that of the system's kind of library, which SQLite loads."""
+    assert Path(EXTENSION).suffix == {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+    connection = apsw.Connection(":memory:")
+    connection.enable_load_extension(True)
+    connection.load_extension(EXTENSION, "sqlite3_neardup_init")
+    assert connection.execute("SELECT neardup_hamming(1, 2)").get == 2
+    connection.close()
