@@ -1,8 +1,7 @@
-"""Index files for the other platforms, and what is asked there: files.py FOLDER"""
+"""Index files for the other platforms, and what is asked of them there."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, SimHash
@@ -31,24 +30,27 @@ SCHEMES = {
 }
 
 
+FILES = (*SCHEMES, "codes")
+
+
 def quoted(text: str) -> str:
     """A text as a literal of SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 
-def main() -> None:
-    """A file a scheme, with NAME.sql beside it."""
-    folder = Path(sys.argv[1])
+def write(folder: Path) -> None:
+    """A file of each scheme, with NAME.sql beside it."""
     for name, scheme in SCHEMES.items():
         with Index(folder / f"{name}.db", scheme=scheme, store_text=name == "minhash_text") as index:
             index.add_many({"key": f"text {i}", "text": text} for i, text in enumerate(TEXTS))
-        asked = [f"SELECT {i}, * FROM neardup_search('neardup', {quoted(text)});" for i, text in enumerate(TEXTS[:20])]
-        (folder / f"{name}.sql").write_text("\n".join(asked), encoding="utf-8", newline="\n")
+        put_questions(folder, name, [quoted(text) for text in TEXTS[:20]])
     with Index(folder / "codes.db", scheme=BinaryCode(bits=64, max_distance=2)) as index:
-        index.add_codes(CODES, keys=[f"code {i}" for i in range(len(CODES))])
-    asked = [f"SELECT * FROM neardup_search('neardup', '{code:016x}');" for code in CODES]
-    (folder / "codes.sql").write_text("\n".join(asked), encoding="utf-8", newline="\n")
+        index.add_codes([f"code {i}" for i in range(len(CODES))], CODES)
+    put_questions(folder, "codes", [f"'{code:016x}'" for code in CODES])
 
 
-if __name__ == "__main__":
-    main()
+def put_questions(folder: Path, name: str, literals: list[str]) -> None:
+    """A question for each text or code, and a copy of the file."""
+    asked = [f"SELECT {i}, * FROM neardup_search('neardup', {literal});" for i, literal in enumerate(literals)]
+    statements = [*asked, f"VACUUM INTO '{name}.copy';"]
+    (folder / f"{name}.sql").write_text("\n".join(statements), encoding="utf-8", newline="\n")

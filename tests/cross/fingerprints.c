@@ -1,20 +1,9 @@
 /* fingerprints.c: a line for each fixed text under each scheme: its stored value, its tokens, its bucket keys. The lines are the same
  * on every platform. Each tier of kernels that the CPU has must make them; its name goes to stderr. */
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "core.h"
+#include "../c/check.h"
 
 #define LONG_SIZE ((size_t)1 << 20)
 #define SHOWN_BYTES 64 /* of a longer value its hash is printed */
-
-#define CHECK(condition)                                                                                                         \
-    do {                                                                                                                         \
-        if (!(condition)) {                                                                                                      \
-            fprintf(stderr, "%s:%d: %s (tier %s)\n", __FILE__, __LINE__, #condition, nd_isa_name());                             \
-            exit(1);                                                                                                             \
-        }                                                                                                                        \
-    } while (0)
 
 typedef struct case_of {
     const char *name;
