@@ -24,6 +24,7 @@ from test_state_machine import EXPIRIES, GROUPS, KEYS, IndexMachine, StandardMac
 from neardup_db import BinaryCode, CorruptIndexError, DuplicateKeyError, Index, Match, MinHash, ParameterError, SimHash, load
 from neardup_db.aio import AsyncIndex
 from neardup_db.datasette.foreign import ForeignDatabase, load_functions, open_reader
+from neardup_db.store.asking.joins import Codes, Members, RangePairs
 from neardup_db.tables import columns
 
 PARTS = st.sampled_from([None, None, "a", "b", 1, 2])
@@ -492,6 +493,27 @@ def test_a_damaged_code_of_several_is_lost_alone(path: Path) -> None:
         assert report.problems == ("1 documents have lost a code, add it again: 'x'",)
         assert list(index.get("x").codes) == ["b"] and index.check().ok
         assert [cluster.keys for cluster in index.clusters()] == [("x", "y")]
+
+
+def test_two_films_are_compared_once() -> None:
+    """Two documents that match by most of their codes come as one pair, whose codes are compared once, not for each match."""
+
+    class Counted(dict[int, int]):
+        read = 0
+
+        def __getitem__(self, number: int) -> int:
+            self.read += 1
+            return super().__getitem__(number)
+
+    count = 20
+    frames = {"a": list(range(1, count + 1)), "b": list(range(count + 1, 2 * count + 1))}
+    members = Members.of_rows([(number, 1 + (key == "b"), key, 0) for key in "ab" for number in frames[key]])
+    values = Counted({number: 2 + (number != 7) for number in frames["a"]} | dict.fromkeys(frames["b"], 0))
+    found = [(a, b, 0.9, 1 + (a != 7)) for a in frames["a"] for b in frames["b"]]
+    codes = Codes({1: frames["a"], 2: frames["b"]}, values)
+    pairs = RangePairs(1, 2 * count, found, members, 0, codes=codes).documents()
+    assert [(pair.a.key, pair.b.key, pair.distance) for pair in pairs] == [("a", "b", 1)]
+    assert values.read == 2 * count * count
 
 
 # ---- any history -------------------------------------------------------------------------------------------------------------

@@ -102,12 +102,32 @@ class Codes(NamedTuple):
         return self.numbers.get(document_id) or [number]
 
 
-def _are_best(a: list[int], b: list[int], ours: Codes, theirs: Codes, pair: tuple[int, int]) -> bool:
-    """Whether of all pairs of codes of two documents this one is the nearest, the first of several."""
-    if len(a) == len(b) == 1:
-        return True
-    nearest = min(((ours.values[x] ^ theirs.values[y]).bit_count(), *sorted((x, y)), x, y) for x in a for y in b)
-    return nearest[3:] == pair
+_REMEMBERED = 1 << 16
+"""Pairs of documents whose nearest codes are remembered."""
+
+
+class _Best:
+    """By which codes two documents are most alike. That is found once for many pairs: two films match by most of their frames."""
+
+    def __init__(self, ours: Codes, theirs: Codes) -> None:
+        self._ours, self._theirs = ours, theirs
+        self._known: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def is_pair(self, a: int, b: int, pair: tuple[int, int]) -> bool:
+        """Whether of all pairs of codes of two documents this one is the nearest, the first of several."""
+        if a not in self._ours.numbers and b not in self._theirs.numbers:
+            return True
+        known = self._known.get((a, b))
+        if known is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            known = self._known[a, b] = self._nearest(self._ours.of(a, pair[0]), self._theirs.of(b, pair[1]))
+        return known == pair
+
+    def _nearest(self, a: list[int], b: list[int]) -> tuple[int, int]:
+        ours, theirs = self._ours.values, self._theirs.values
+        *_, number, other = min(((ours[x] ^ theirs[y]).bit_count(), *sorted((x, y)), x, y) for x in a for y in b)
+        return number, other
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +159,12 @@ class RangePairs:
                 x, y = codes.of(a.id, number), codes.of(b.id, number)
                 if len(x) == len(y) == 1 or number == min(set(x).intersection(y)):
                     yield DocumentPair(a, b, 1.0, self.copies_distance)
+        best = _Best(codes, codes)
         for number, other, similarity, distance in self.found:
             for a in self.members.get(number, ()):
                 for b in self.members.get(other, ()):
-                    if a.id != b.id:
-                        pair = codes.of(a.id, number), codes.of(b.id, other)
-                        if _are_best(*pair, codes, codes, (number, other)):
-                            yield DocumentPair(min(a, b), max(a, b), similarity, distance)
+                    if a.id != b.id and best.is_pair(a.id, b.id, (number, other)):
+                        yield DocumentPair(min(a, b), max(a, b), similarity, distance)
 
     def _every(self) -> Iterator[DocumentPair]:
         several = [number for number in self.members.several() if self.first_id <= number <= self.last_id]
@@ -194,14 +213,12 @@ class CrossPairs:
 
     def documents(self) -> Iterator[DocumentPair]:
         """Every pair of their documents, that of the other index second."""
+        best = None if self.codes is None else _Best(*self.codes)
         for fingerprint_id, other_id, similarity, distance in self.found:
             for a in self.members.get(fingerprint_id, ()):
                 for b in self.others[other_id]:
-                    if self.codes is None or self._are_best(a, b, (fingerprint_id, other_id), *self.codes):
+                    if best is None or best.is_pair(a.id, b.id, (fingerprint_id, other_id)):
                         yield DocumentPair(a, b, similarity, distance)
-
-    def _are_best(self, a: Member, b: Member, pair: tuple[int, int], ours: Codes, theirs: Codes) -> bool:
-        return _are_best(ours.of(a.id, pair[0]), theirs.of(b.id, pair[1]), ours, theirs, pair)
 
 
 class Joins:
