@@ -96,7 +96,7 @@ class TimeMachine(IndexMachine):
 
     def forget(self) -> None:
         """What has expired is not there any more."""
-        gone = [key for key, entry in self.model.entries.items() if entry.expires_at * 1000 <= self.watch.now]
+        gone = [key for key, entry in self.model.entries.items() if round(entry.expires_at * 1000) <= self.watch.now]
         for key in gone:
             del self.model.entries[key]
 
@@ -105,6 +105,7 @@ class TimeMachine(IndexMachine):
 
         def put_with_expiry(key: Any, content: Any, group: Any = None, expires_at: float | None = None) -> None:
             put(key, content, group, self.end_of(expires_at))
+            self.forget()
 
         return put_with_expiry
 
