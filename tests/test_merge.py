@@ -110,6 +110,7 @@ def test_all_that_a_document_has_comes_along(parts: tuple[Index, Index], monkeyp
     """Value, tokens, group by name, metadata, text, expiry, and the times of the other index, of plain documents too."""
     a, b = parts
     b.add("g", "nine ten", group="g", expires_at=SOON, metadata={"ü": [1, None]})
+    time.sleep(0.01)  # times are milliseconds
     b.add_if_new("h", "nine ten", group="g", on_match="touch")
     a.add("elsewhere", "nine ten", group="first")
     time.sleep(0.01)
