@@ -169,6 +169,7 @@ def test_any_history_in_a_window_of_time(
     """At every moment an index is what a fresh one of the documents in the window would be."""
     if small:
         request.getfixturevalue("small_limits")
+        request.getfixturevalue("monkeypatch").setattr(limits, "CROWD", 1000)  # of a crowd `add` sees a sample
     play(TimeMachine, CASES[name], 25 if more_rounds else 3, watch=watch)
 
 
