@@ -211,7 +211,7 @@ class Bench:
         status, told = self.call(row, "ninja", "-C", folder, "-j", "1", "-k", "0", "all", "meson-test-prereq")
         row.built = not re.search(r"^FAILED: .*\.(o|obj)\b", told, re.MULTILINE)
         row.linked = status == 0
-        if "warning: conversion" in told or "warning: implicit conversion" in told:
+        if re.search(r"csrc/\S+ warning: (implicit )?conversion", told):
             row.problems.append("a conversion loses bits")
         if not row.linked:
             row.problems.append("ninja")
