@@ -151,7 +151,7 @@ class Document:
     times_seen: int
     expires_at: float | None
     code: bytes | None = None
-    codes: Mapping[Part | None, bytes] = field(default_factory=dict)
+    codes: Mapping[Part | None, bytes] = field(default_factory=dict, hash=False)
 
     def __repr__(self) -> str:
         values = {name: getattr(self, name) for name in self._shown}

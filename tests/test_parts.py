@@ -516,6 +516,14 @@ def test_two_films_are_compared_once() -> None:
     assert values.read == 2 * count * count
 
 
+def test_documents_stand_in_sets(tmp_path: Path) -> None:
+    """A document has a hash, which its codes are no part of; equal documents are one in a set."""
+    with Index(tmp_path / "index.db", BinaryCode(bits=64, max_distance=3)) as index:
+        index.add_code("a", 1, part="x")
+        index.add_code("a", 2**40, part="y")
+        assert len({index.get("a"), index.get("a")}) == 1
+
+
 # ---- any history -------------------------------------------------------------------------------------------------------------
 
 

@@ -326,14 +326,13 @@ class Joins:
     def _page(self, after: int, size: int, now: int) -> tuple[list[OtherFingerprint], Members, Codes | None]:
         """Fingerprints with a visible document, in the order of their ids, and these documents, with their codes where they may
         have several."""
-        sql = """SELECT f.id, g.name, f.group_id, f.value, f.value_hash
-                 FROM {index}_fingerprint AS f LEFT JOIN {index}_group AS g ON g.id = f.group_id
-                 WHERE f.id > ? AND EXISTS (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id
-                     AND {visible}) ORDER BY f.id LIMIT +?"""
+        has_it = "d.fingerprint_id = f.id"
         if self.store.has_parts:
-            part = """EXISTS (SELECT 1 FROM {index}_document AS d WHERE {visible} AND d.id IN (
-                          SELECT p.document_id FROM {index}_part AS p WHERE p.fingerprint_id = f.id))"""
-            sql = sql.replace("EXISTS", f"({part} OR EXISTS").replace(") ORDER", ")) ORDER")
+            has_it = f"({has_it} OR d.id IN (SELECT p.document_id FROM {{index}}_part AS p WHERE p.fingerprint_id = f.id))"
+        sql = f"""SELECT f.id, g.name, f.group_id, f.value, f.value_hash
+                  FROM {{index}}_fingerprint AS f LEFT JOIN {{index}}_group AS g ON g.id = f.group_id
+                  WHERE f.id > ? AND EXISTS (SELECT 1 FROM {{index}}_document AS d WHERE {has_it}
+                      AND {{visible}}) ORDER BY f.id LIMIT +?"""
         rows, held = [], 0
         with closing(self.db.stream(self.store.sql(sql), (after, now, size))) as read:
             for row in read:

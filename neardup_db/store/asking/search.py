@@ -92,7 +92,7 @@ class Search:
         self, sketch: Sketch, group_id: int, now: int, question: Question, except_id: int = 0
     ) -> list[tuple[Any, ...]]:
         """The same as plain tuples (key, similarity, distance, id), of an index with parts also the part: most questions need no
-        more, and `match_of` makes matches of them."""
+        more, and `made` makes matches of them."""
         parameters = self.parameters(sketch, group_id, now, question)
         if sketch.value is None:
             return []

@@ -31,6 +31,11 @@ class Place(NamedTuple):
     stays: bool = False
     """Whether everything is left as it is."""
 
+    @property
+    def existing_id(self) -> int:
+        """The id of that document, 0 where there is none."""
+        return 0 if self.existing is None else self.existing.id
+
 
 class PartWriter(Writer):
     """`Writer` for every index. What has no part, in an index that has none either, is left to `Writer`."""
@@ -50,8 +55,7 @@ class PartWriter(Writer):
         if self.store.dismisses and place.existing is not None:
             matches = self._matches(record, sketch, place, limit, now)
         else:
-            without = 0 if place.existing is None else place.existing.id
-            matches = self.search.best_of_parts(neighbours, limit, now, without)
+            matches = self.search.best_of_parts(neighbours, limit, now, place.existing_id)
         removes = place.replaced is not None or (place.existing is not None and place.codes is None)
         return self._put(record, sketch, place, now, None if removes else neighbours), [row.match for row in matches]
 
@@ -101,8 +105,8 @@ class PartWriter(Writer):
 
     def _matches(self, record: Record, sketch: Sketch, place: Place, limit: int, now: int) -> list[MatchRow]:
         """The matches among the documents of other keys."""
-        without = 0 if place.existing is None else place.existing.id
-        return self.search.matches(sketch, self.documents.group_id(record.group), now, Question(limit=limit), except_id=without)
+        group_id = self.documents.group_id(record.group)
+        return self.search.matches(sketch, group_id, now, Question(limit=limit), except_id=place.existing_id)
 
     def _require_table(self) -> None:
         """Have the table of parts from now on: what connects documents looks at it."""
@@ -111,8 +115,7 @@ class PartWriter(Writer):
 
     def _neighbours(self, record: Record, sketch: Sketch, place: Place, now: int) -> list[Neighbour]:
         """The documents of other keys that a code is connected to."""
-        without = 0 if place.existing is None else place.existing.id
-        return self.search.neighbours(sketch, self.documents.group_id(record.group), now, except_id=without)
+        return self.search.neighbours(sketch, self.documents.group_id(record.group), now, except_id=place.existing_id)
 
     def _put(
         self, record: Record, sketch: Sketch, place: Place, now: int, neighbours: list[Neighbour] | None = None
