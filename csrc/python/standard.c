@@ -541,28 +541,15 @@ static void end_hold(hold *self)
     nd_base_release(base);
 }
 
-static PyObject *hold_end(PyObject *self, PyObject *unused)
-{
-    (void)unused;
-    end_hold((hold *)self);
-    Py_RETURN_NONE;
-}
-
 static void hold_dealloc(PyObject *self)
 {
     end_hold((hold *)self);
     free_object(self);
 }
 
-static PyMethodDef hold_methods[] = {
-    {"end", hold_end, METH_NOARGS, PyDoc_STR("end()\n--\n\nLet transactions be committed; a second time does nothing.")},
-    {NULL, NULL, 0, NULL},
-};
-
 static PyType_Slot hold_slots[] = {
-    {Py_tp_doc, (void *)PyDoc_STR("A COMMIT rolls back until end(), or until nobody has this any more.")},
+    {Py_tp_doc, (void *)PyDoc_STR("A COMMIT rolls back until nobody has this any more.")},
     {Py_tp_dealloc, (void *)hold_dealloc},
-    {Py_tp_methods, hold_methods},
     {0, NULL},
 };
 

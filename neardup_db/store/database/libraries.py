@@ -33,7 +33,7 @@ _files: WeakKeyDictionary[Database, File] = WeakKeyDictionary()
 def note(db: Database) -> None:
     """Remember which file a database has open. ParameterError where another library has it."""
     path = db.connection.filename
-    file = _file(path)
+    file = file_of(path)
     if file is not None:
         _require_same(path, file, db)
         _files[db] = file
@@ -42,15 +42,16 @@ def note(db: Database) -> None:
 def require_own(path: str) -> None:
     """ParameterError where another library than that of our own connections has the file open. Before it is opened: to close it
     again would drop the locks."""
-    file = _file(path)
+    file = file_of(path)
     if file is not None:
         _require_same(path, file, None)
 
 
-def _file(path: str) -> File | None:
+def file_of(path: str) -> File | None:
+    """Which file a path names, whatever the path; None where there is none: in memory, or removed."""
     try:
         status = os.stat(path)
-    except (OSError, ValueError):  # there is none
+    except (OSError, ValueError):
         return None
     return File(status.st_dev, status.st_ino)
 

@@ -17,6 +17,7 @@ from ...values import AddReport, Key
 from ..asking.documents import Found
 from ..database.connection import Database
 from ..database.files import is_empty
+from ..database.libraries import File, file_of
 from ..layout.opening import open_to_read
 from ..layout.state import Store
 from ..linking.dismissing import adopt
@@ -34,7 +35,7 @@ def merge(mine: StoreReader, writer: Writer, given: Any, options: IngestOptions)
         other = others.own.store
         other.db.require_open()
         if _is_same(store, other):
-            raise ParameterError("other is this index itself: give another one")
+            raise _itself()
         shared = other.db.connection is store.db.connection
         if shared and options.commit_every is not None:
             raise ParameterError(
@@ -110,14 +111,18 @@ def _opened(given: Any, store: Store) -> Iterator[StoreReaders]:
     path = check_path(os.fspath(given))
     if is_empty(path):
         raise ParameterError(f"other={path!r} holds no index: give another Index, or the path of the file that holds one")
-    status = os.stat(path)
-    if (status.st_dev, status.st_ino) == _file(store.db):  # before it is opened: to close it drops the locks of another library
-        raise ParameterError("other is this index itself: give another one")
+    own = _file(store.db)
+    if own is not None and file_of(path) == own:  # before it is opened: to close it drops the locks of another library
+        raise _itself()
     readers = StoreReaders(open_to_read(path, store))
     try:
         yield readers
     finally:
         readers.close()
+
+
+def _itself() -> ParameterError:
+    return ParameterError("other is this index itself: give another one")
 
 
 def _is_same(mine: Store, other: Store) -> bool:
@@ -129,17 +134,13 @@ def _is_same(mine: Store, other: Store) -> bool:
     return None not in files and files[0] == files[1]
 
 
-def _file(db: Database) -> tuple[int, int] | None:
+def _file(db: Database) -> File | None:
     """What tells the file of a database from others, whatever its name; None where it has none."""
     path = db.name
     if not db.owned:
         with db.hold():  # it cannot be asked for while another thread is at work
             path = db.connection.filename
-    try:
-        status = os.stat(path)
-    except FileNotFoundError:  # in memory, or removed meanwhile
-        return None
-    return status.st_dev, status.st_ino
+    return file_of(path)
 
 
 def _require_alike(mine: Store, theirs: Store) -> None:
