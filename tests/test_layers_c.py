@@ -25,7 +25,7 @@ OUTER = {
 
 
 def files(*rooms: str) -> list[Path]:
-    return sorted(path for room in rooms for path in (CSRC / room).glob("*.[ch]"))
+    return sorted(path for room in rooms for path in (CSRC / room).rglob("*.[ch]"))
 
 
 def code(path: Path) -> str:

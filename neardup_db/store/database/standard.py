@@ -1,6 +1,6 @@
 """A connection of Python's sqlite3 module, or of pysqlite3, as an index uses it.
 
-Statements of ours run on the connection of SQLite below Python's (csrc/python/standard.c): nothing that the application has
+Statements of ours run on the connection of SQLite below Python's (csrc/python/standard/): nothing that the application has
 set on its own touches them, and they change nothing there. The file is never opened by a second SQLite library.
 """
 

@@ -1,10 +1,10 @@
-/* standard_fork.c: what lets a forked child open files that its parent has open, by the application's own library.
+/* fork.c: what lets a forked child open files that its parent has open, by the application's own library.
  *
  * Without it the child loses what it writes there, whoever opens the file: see csrc/sqlite/fork.c, which does the same for apsw's
  * library once a child opens a file. Here the application opens it, perhaps before it asks anything of us, so it is done ahead; in
  * the process that does it nothing changes. */
 #define _POSIX_C_SOURCE 200809L
-#include "python/standard.h"
+#include "python/standard/base.h"
 
 #if !defined(_WIN32)
 #include <sys/stat.h>

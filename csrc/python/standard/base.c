@@ -1,5 +1,5 @@
-/* standard_base.c: the statements of ours on one connection. */
-#include "python/standard.h"
+/* base.c: the statements of ours on one connection. */
+#include "python/standard/base.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* standard_tables.c: three modules of SQLite on a connection that belongs to the application, by which the package hears of what
+/* tables.c: three modules of SQLite on a connection that belongs to the application, by which the package hears of what
  * SQLite tells to hooks. A hook has one owner, and this one must not be us.
  *
  * neardup_held_statements: a table that nothing reads. SQLite parts from its tables before anything else when a connection is
@@ -8,7 +8,7 @@
  * as no change.
  *
  * neardup_array(pointer) -> value: the rows of an array in memory, as SQLite's own carray gives them, which few libraries have. */
-#include "python/standard.h"
+#include "python/standard/base.h"
 
 #include <stdlib.h>
 
@@ -108,8 +108,8 @@ static int row_number(sqlite3_vtab_cursor *this, sqlite3_int64 *out)
 }
 
 /* What a table without rows does. */
-#define WITHOUT_ROWS                                                                                                                  \
-    .iVersion = 0, .xConnect = connect_plain, .xBestIndex = plan_nothing, .xOpen = open_cursor, .xClose = close_cursor,               \
+#define WITHOUT_ROWS                                                                                                             \
+    .iVersion = 0, .xConnect = connect_plain, .xBestIndex = plan_nothing, .xOpen = open_cursor, .xClose = close_cursor,          \
     .xFilter = find_nothing, .xNext = next_row, .xEof = is_at_end, .xColumn = give_nothing, .xRowid = row_number
 
 /* ---- the end of the connection ----------------------------------------------------------------------------------------- */
@@ -152,7 +152,8 @@ static int transaction_may_end(sqlite3_vtab *this)
     const sqlite3_api_routines *const sqlite3_api = base->api;
     if (atomic_load(&base->vetoes) == 0)
         return SQLITE_OK;
-    this->zErrMsg = sqlite3_mprintf("neardup: a call of an index is in the middle of its work, and the transaction is rolled back");
+    this->zErrMsg = sqlite3_mprintf(
+        "neardup: a call of an index is in the middle of its work, and the transaction is rolled back");
     return SQLITE_CONSTRAINT;
 }
 

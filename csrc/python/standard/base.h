@@ -1,6 +1,6 @@
-/* standard.h: what the package keeps of one connection of Python's sqlite3 module, or of pysqlite3. */
-#ifndef ND_PYTHON_STANDARD_H
-#define ND_PYTHON_STANDARD_H
+/* base.h: what the package keeps of one connection of Python's sqlite3 module, or of pysqlite3. */
+#ifndef ND_PYTHON_STANDARD_BASE_H
+#define ND_PYTHON_STANDARD_BASE_H
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <sqlite3ext.h>
@@ -34,9 +34,9 @@ typedef struct nd_base {
     PyThread_type_lock lock;
     nd_slot *first;
     int idle_count;
-    sqlite3_stmt *watch; /* see nd_watch_transaction; under the mutex of the connection */
-    int is_watched;      /* the end of the open transaction will be heard of */
-    atomic_int vetoes;   /* while there are some, a COMMIT rolls back */
+    sqlite3_stmt *watch;  /* see nd_watch_transaction; under the mutex of the connection */
+    int is_watched;       /* the end of the open transaction will be heard of */
+    atomic_int vetoes;    /* while there are some, a COMMIT rolls back */
     atomic_int first_end; /* of the transactions that have ended since Python has looked: how the first one did */
 } nd_base;
 

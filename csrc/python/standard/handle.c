@@ -1,0 +1,302 @@
+/* handle.c: a connection of the application's. */
+#include "python/standard/objects.h"
+#include "python/system.h"
+
+#include <structmember.h>
+
+static PyObject *handle_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    PyObject *connection, *look;
+    unsigned long long thread;
+    double timeout_s;
+    (void)keywords;
+    if (!PyArg_ParseTuple(args, "OOKd:Handle", &connection, &look, &thread, &timeout_s))
+        return NULL;
+    const nd_loaded found = nd_take_loaded();
+    if (found.db == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "load this file into the connection right before");
+        return NULL;
+    }
+    nd_handle *const self = (nd_handle *)nd_allocate(type);
+    if (self == NULL)
+        return NULL;
+    self->process_id = nd_process_id();
+    self->thread = (unsigned long)thread;
+    self->timeout_s = timeout_s;
+    Py_INCREF(connection);
+    self->connection = connection;
+    Py_INCREF(look);
+    self->look = look;
+    self->base = nd_base_new(found.api, found.db);
+    if (self->base == NULL) {
+        Py_DECREF(self);
+        return PyErr_NoMemory();
+    }
+    return (PyObject *)self;
+}
+
+static PyObject *handle_register(PyObject *this, PyObject *unused)
+{
+    nd_handle *const self = (nd_handle *)this;
+    (void)unused;
+    if (!nd_enter(self))
+        return NULL;
+    nd_enter_files_anew_in_children(self->base->api);
+    const int code = nd_register_standard(self->base);
+    const nd_failure what = code == SQLITE_OK ? (nd_failure){code, NULL} : nd_failure_of(self->base, code);
+    nd_leave(self);
+    if (code == SQLITE_OK)
+        Py_RETURN_NONE;
+    nd_raise_failure(self, what);
+    return NULL;
+}
+
+/* The connection may lead to the index, in a class of the application's: without this neither would ever be freed. */
+static int handle_traverse(PyObject *this, visitproc visit, void *arg)
+{
+    nd_handle *const self = (nd_handle *)this;
+    Py_VISIT(Py_TYPE(this));
+    Py_VISIT(self->connection);
+    Py_VISIT(self->look);
+    return 0;
+}
+
+static void handle_dealloc(PyObject *this)
+{
+    nd_handle *const self = (nd_handle *)this;
+    PyObject_GC_UnTrack(this);
+    if (self->base != NULL)
+        nd_base_release(self->base);
+    Py_XDECREF(self->look);
+    Py_XDECREF(self->connection);
+    nd_free_object(this);
+}
+
+static PyObject *handle_execute(PyObject *this, PyObject *args)
+{
+    nd_handle *const self = (nd_handle *)this;
+    PyObject *values = Py_None;
+    const char *sql;
+    Py_ssize_t size;
+    if (!PyArg_ParseTuple(args, "s#|O:execute", &sql, &size, &values))
+        return NULL;
+    const char *const end = sql + size;
+    nd_rows *const made = nd_rows_new(self);
+    while (made != NULL && !nd_is_blank(sql)) {
+        const char *next = end;
+        nd_slot *const slot = nd_statement_for(self, sql, (size_t)(end - sql), &next);
+        if (slot == NULL && PyErr_Occurred() == NULL)
+            break; /* a comment */
+        Py_CLEAR(made->ready);
+        if (slot == NULL || !nd_rows_start(made, slot, values, !nd_is_blank(next))) {
+            Py_DECREF(made);
+            return NULL;
+        }
+        sql = next;
+    }
+    return (PyObject *)made;
+}
+
+static PyObject *handle_backup(PyObject *this, PyObject *args)
+{
+    nd_handle *const self = (nd_handle *)this;
+    const sqlite3_api_routines *const sqlite3_api = self->base->api;
+    const char *path;
+    if (!PyArg_ParseTuple(args, "s:backup", &path) || !nd_enter(self))
+        return NULL;
+    sqlite3 *copy = NULL;
+    nd_failure what = {SQLITE_OK, NULL};
+    Py_BEGIN_ALLOW_THREADS
+    int code = sqlite3_open_v2(path, &copy, SQLITE_OPEN_READWRITE, NULL);
+    if (code == SQLITE_OK) {
+        sqlite3_backup *const backup = sqlite3_backup_init(copy, "main", self->base->db, "main");
+        code = backup == NULL ? sqlite3_errcode(copy) : sqlite3_backup_step(backup, -1);
+        (void)sqlite3_backup_finish(backup);
+    }
+    if (code != SQLITE_OK && code != SQLITE_DONE) {
+        what.code = code;
+        what.message = sqlite3_mprintf("%s", sqlite3_errstr(code));
+    }
+    (void)sqlite3_close(copy);
+    nd_leave(self);
+    Py_END_ALLOW_THREADS
+    if (what.code == SQLITE_OK)
+        Py_RETURN_NONE;
+    nd_raise_failure(self, what);
+    return NULL;
+}
+
+static PyObject *handle_data_version(PyObject *this, PyObject *unused)
+{
+    nd_handle *const self = (nd_handle *)this;
+    const sqlite3_api_routines *const sqlite3_api = self->base->api;
+    unsigned version = 0;
+    (void)unused;
+    if (!nd_enter(self))
+        return NULL;
+    (void)sqlite3_file_control(self->base->db, "main", SQLITE_FCNTL_DATA_VERSION, &version);
+    nd_leave(self);
+    return PyLong_FromUnsignedLong(version);
+}
+
+static PyObject *handle_interrupt(PyObject *this, PyObject *unused)
+{
+    nd_handle *const self = (nd_handle *)this;
+    const sqlite3_api_routines *const sqlite3_api = self->base->api;
+    (void)unused;
+    if (!nd_require_open(self))
+        return NULL;
+    sqlite3_interrupt(self->base->db);
+    Py_RETURN_NONE;
+}
+
+static PyObject *handle_hold(PyObject *this, PyObject *unused)
+{
+    PyTypeObject *const type = nd_state_of(this)->hold_type;
+    nd_hold *const made = (nd_hold *)nd_allocate(type);
+    (void)unused;
+    if (made == NULL)
+        return NULL;
+    made->base = ((nd_handle *)this)->base;
+    (void)atomic_fetch_add(&made->base->references, 1);
+    (void)atomic_fetch_add(&made->base->vetoes, 1);
+    return (PyObject *)made;
+}
+
+static PyObject *handle_ended(PyObject *this, PyObject *unused)
+{
+    (void)unused;
+    return PyLong_FromLong(atomic_load(&((nd_handle *)this)->base->first_end));
+}
+
+static PyObject *handle_told(PyObject *this, PyObject *unused)
+{
+    (void)unused;
+    atomic_store(&((nd_handle *)this)->base->first_end, ND_NO_END);
+    Py_RETURN_NONE;
+}
+
+static PyObject *handle_total_changes(PyObject *this, PyObject *unused)
+{
+    nd_handle *const self = (nd_handle *)this;
+    const sqlite3_api_routines *const sqlite3_api = self->base->api;
+    (void)unused;
+    if (!nd_enter(self))
+        return NULL;
+    const int count = sqlite3_total_changes(self->base->db);
+    nd_leave(self);
+    return PyLong_FromLong(count);
+}
+
+static PyObject *handle_changes(PyObject *this, PyObject *unused)
+{
+    nd_handle *const self = (nd_handle *)this;
+    const sqlite3_api_routines *const sqlite3_api = self->base->api;
+    (void)unused;
+    if (!nd_enter(self))
+        return NULL;
+    const int count = sqlite3_changes(self->base->db);
+    nd_leave(self);
+    return PyLong_FromLong(count);
+}
+
+static PyObject *handle_last_insert_rowid(PyObject *this, PyObject *unused)
+{
+    nd_handle *const self = (nd_handle *)this;
+    const sqlite3_api_routines *const sqlite3_api = self->base->api;
+    (void)unused;
+    if (!nd_enter(self))
+        return NULL;
+    const long long number = sqlite3_last_insert_rowid(self->base->db);
+    nd_leave(self);
+    return PyLong_FromLongLong(number);
+}
+
+static PyObject *handle_in_transaction(PyObject *this, void *unused)
+{
+    nd_handle *const self = (nd_handle *)this;
+    const sqlite3_api_routines *const sqlite3_api = self->base->api;
+    (void)unused;
+    if (!nd_enter(self))
+        return NULL;
+    const int is_open = !sqlite3_get_autocommit(self->base->db);
+    nd_leave(self);
+    return PyBool_FromLong(is_open);
+}
+
+static PyObject *handle_filename(PyObject *this, void *unused)
+{
+    nd_handle *const self = (nd_handle *)this;
+    const sqlite3_api_routines *const sqlite3_api = self->base->api;
+    (void)unused;
+    if (!nd_enter(self))
+        return NULL;
+    const char *const name = sqlite3_db_filename(self->base->db, "main");
+    PyObject *const made = PyUnicode_FromString(name == NULL ? "" : name);
+    nd_leave(self);
+    return made;
+}
+
+static PyObject *handle_is_serialized(PyObject *this, void *unused)
+{
+    nd_handle *const self = (nd_handle *)this;
+    const sqlite3_api_routines *const sqlite3_api = self->base->api;
+    (void)unused;
+    return nd_require_open(self) ? PyBool_FromLong(sqlite3_db_mutex(self->base->db) != NULL) : NULL;
+}
+
+static PyObject *handle_library(PyObject *this, void *unused)
+{
+    (void)unused;
+    return PyLong_FromVoidPtr((void *)(uintptr_t)((nd_handle *)this)->base->api);
+}
+
+static PyMethodDef handle_methods[] = {
+    {"register", handle_register, METH_NOARGS,
+        PyDoc_STR("register()\n--\n\nBefore anything else, where the connection is serialized.")},
+    {"execute", handle_execute, METH_VARARGS,
+        PyDoc_STR("execute(sql, values=None)\n--\n\nThe Rows of the last statement. values: by place, or a dict by name. Raises "
+                  "the errors of apsw.")},
+    {"backup", handle_backup, METH_VARARGS, PyDoc_STR("backup(path)\n--\n\nCopy the main database to an empty file.")},
+    {"data_version", handle_data_version, METH_NOARGS,
+        PyDoc_STR("data_version()\n--\n\nSQLite's, of the state that was last seen.")},
+    {"interrupt", handle_interrupt, METH_NOARGS, PyDoc_STR("interrupt()\n--\n\nEnd what the connection runs.")},
+    {"hold", handle_hold, METH_NOARGS, PyDoc_STR("hold()\n--\n\nA Hold: a COMMIT rolls back as long as there is one.")},
+    {"ended", handle_ended, METH_NOARGS,
+        PyDoc_STR("ended()\n--\n\nOf the transactions that have ended since `told`, how the first one did: 0 none, 1 committed, "
+                  "2 rolled back.")},
+    {"told", handle_told, METH_NOARGS, PyDoc_STR("told()\n--\n\nWhoever had to know of the end does.")},
+    {"total_changes", handle_total_changes, METH_NOARGS, NULL},
+    {"changes", handle_changes, METH_NOARGS, NULL},
+    {"last_insert_rowid", handle_last_insert_rowid, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef handle_properties[] = {
+    {"in_transaction", handle_in_transaction, NULL, NULL, NULL},
+    {"filename", handle_filename, NULL, NULL, NULL},
+    {"library", handle_library, NULL, "A number that each library of SQLite in this process has for itself.", NULL},
+    {"is_serialized", handle_is_serialized, NULL, "Whether threads may share the connection.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMemberDef handle_members[] = {
+    {"timeout", T_DOUBLE, offsetof(nd_handle, timeout_s), 0, "Seconds to wait for another thread that uses the connection."},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot handle_slots[] = {
+    {Py_tp_doc, (void *)PyDoc_STR("Handle(connection, look, thread, timeout)\n--\n\nOf the connection into which this thread has "
+                                  "just loaded this file.\n\n"
+                                  "look() fails where it is closed; thread: the only one that may use it, 0 for any.")},
+    {Py_tp_new, (void *)handle_new},
+    {Py_tp_traverse, (void *)handle_traverse},
+    {Py_tp_dealloc, (void *)handle_dealloc},
+    {Py_tp_methods, handle_methods},
+    {Py_tp_getset, handle_properties},
+    {Py_tp_members, handle_members},
+    {0, NULL},
+};
+
+PyType_Spec nd_handle_spec = {"neardup_db._standard.Handle", sizeof(nd_handle), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    handle_slots};
