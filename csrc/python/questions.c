@@ -23,9 +23,9 @@ SQLITE_EXTENSION_INIT1
 
 #define KEPT_BYTES 65536 /* of a statement's buffers; larger ones are freed after a run */
 
-#define AWAKE_NS 60000   /* for which a thread waits awake for Python's lock: a few times what a question keeps it */
-#define ROOM_SIZE 1200   /* bytes of a piece of SQLite's lookaside memory, as it has by default, */
-#define ROOM_COUNT 120   /* and how many: three times as many */
+#define AWAKE_NS 60000 /* for which a thread waits awake for Python's lock: a few times what a question keeps it */
+#define ROOM_SIZE 1200 /* bytes of a piece of SQLite's lookaside memory, as it has by default, */
+#define ROOM_COUNT 120 /* and how many: three times as many */
 
 typedef struct state {
     PyObject *exception_for, *closed_error, *threading_error; /* of apsw; NULL until there is a statement */
@@ -61,7 +61,8 @@ static PyThreadState *give_up_lock(void)
 static void take_lock(PyThreadState *thread)
 {
     long long since;
-    while (has_processors && (since = atomic_load_explicit(&came_back, memory_order_relaxed)) != 0 && nd_now_ns() - since < AWAKE_NS)
+    while (
+        has_processors && (since = atomic_load_explicit(&came_back, memory_order_relaxed)) != 0 && nd_now_ns() - since < AWAKE_NS)
         continue;
     PyEval_RestoreThread(thread);
     atomic_store_explicit(&came_back, nd_now_ns(), memory_order_relaxed);
@@ -69,7 +70,8 @@ static void take_lock(PyThreadState *thread)
 
 /* ---- fingerprints ------------------------------------------------------------------------------------------------------- */
 
-typedef int sketch_text(const nd_scheme *, const nd_rules *, nd_text *, const uint8_t *, size_t, nd_values *, nd_keys *, nd_sketch *);
+typedef int sketch_text(const nd_scheme *, const nd_rules *, nd_text *, const uint8_t *, size_t, nd_values *, nd_keys *,
+    nd_sketch *);
 
 /* Numbers are addresses: of nd_scheme_sketch_text, and of its arguments. */
 static PyObject *value_of_text(PyObject *module, PyObject *args)
@@ -83,8 +85,9 @@ static PyObject *value_of_text(PyObject *module, PyObject *args)
         return NULL;
     nd_sketch *const sketch = (nd_sketch *)(uintptr_t)out;
     PyThreadState *const thread = give_up_lock();
-    const int status = ((sketch_text *)(uintptr_t)function)((const nd_scheme *)(uintptr_t)scheme, (const nd_rules *)(uintptr_t)rules,
-        (nd_text *)(uintptr_t)work, (const uint8_t *)text, (size_t)size, (nd_values *)(uintptr_t)values, NULL, sketch);
+    const int status = ((sketch_text *)(uintptr_t)function)((const nd_scheme *)(uintptr_t)scheme,
+        (const nd_rules *)(uintptr_t)rules, (nd_text *)(uintptr_t)work, (const uint8_t *)text, (size_t)size,
+        (nd_values *)(uintptr_t)values, NULL, sketch);
     take_lock(thread);
     if (status != ND_OK)
         return PyLong_FromLong(status);
@@ -335,15 +338,16 @@ static void statement_dealloc(PyObject *this)
 
 static PyMethodDef statement_methods[] = {
     {"rows", statement_rows, METH_O,
-     PyDoc_STR("rows(values)\n--\n\nAll rows, as tuples; values: of all parameters, by place. Raises the errors of apsw.")},
+        PyDoc_STR("rows(values)\n--\n\nAll rows, as tuples; values: of all parameters, by place. Raises the errors of apsw.")},
     {"end", statement_end, METH_NOARGS, PyDoc_STR("end()\n--\n\nFinalize it, before its connection is closed.")},
     {"resume", statement_resume, METH_NOARGS,
-     PyDoc_STR("resume()\n--\n\nUndo `end`, where the connection is open still: it is prepared again by the next run.")},
+        PyDoc_STR("resume()\n--\n\nUndo `end`, where the connection is open still: it is prepared again by the next run.")},
     {NULL, NULL, 0, NULL},
 };
 
 static PyMemberDef statement_members[] = {
-    {"data_version", T_LONGLONG, offsetof(statement, data_version), READONLY, "SQLite's data version of the state that was last seen."},
+    {"data_version", T_LONGLONG, offsetof(statement, data_version), READONLY,
+        "SQLite's data version of the state that was last seen."},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(statement, weak_references), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
@@ -357,7 +361,8 @@ static PyType_Slot statement_slots[] = {
     {0, NULL},
 };
 
-static PyType_Spec statement_spec = {"neardup_db._questions.Statement", sizeof(statement), 0, Py_TPFLAGS_DEFAULT, statement_slots};
+static PyType_Spec statement_spec = {"neardup_db._questions.Statement", sizeof(statement), 0, Py_TPFLAGS_DEFAULT,
+    statement_slots};
 
 /* ---- room ------------------------------------------------------------------------------------------------------------ */
 
@@ -369,15 +374,18 @@ static PyObject *give_room(PyObject *module, PyObject *connection)
     void *const db = database_of(connection);
     if (db == NULL)
         return NULL;
-    (void)sqlite3_db_config(db, SQLITE_DBCONFIG_LOOKASIDE, (void *)NULL, ROOM_SIZE, ROOM_COUNT); /* refused where some is in use */
+    (void)sqlite3_db_config(db, SQLITE_DBCONFIG_LOOKASIDE, (void *)NULL, ROOM_SIZE,
+        ROOM_COUNT); /* refused where some is in use */
     Py_RETURN_NONE;
 }
 
 static PyMethodDef functions[] = {
     {"value_of_text", value_of_text, METH_VARARGS,
-     PyDoc_STR("value_of_text(function, scheme, rules, work, values, sketch, text, held)\n--\n\n(stored value or None, tokens), or the status of an error. "
-               "All but the text are addresses; the text is ASCII, or bytes.")},
-    {"give_room", give_room, METH_O, PyDoc_STR("give_room(connection)\n--\n\nMore room for small pieces of memory, before anything is done.")},
+        PyDoc_STR("value_of_text(function, scheme, rules, work, values, sketch, text, held)\n--\n\n(stored value or None, "
+                  "tokens), or the status of an error. "
+                  "All but the text are addresses; the text is ASCII, or bytes.")},
+    {"give_room", give_room, METH_O,
+        PyDoc_STR("give_room(connection)\n--\n\nMore room for small pieces of memory, before anything is done.")},
     {NULL, NULL, 0, NULL},
 };
 

@@ -4,7 +4,8 @@
 #include <string.h>
 
 /* Room for so many more; 0 if memory is out. */
-static int reserve(const sqlite3_api_routines *sqlite3_api, void **items, size_t *room, size_t count, size_t more, size_t item_size)
+static int reserve(const sqlite3_api_routines *sqlite3_api, void **items, size_t *room, size_t count, size_t more,
+    size_t item_size)
 {
     if (more <= *room - count)
         return 1;
@@ -29,7 +30,8 @@ int nd_take_row(const sqlite3_api_routines *sqlite3_api, sqlite3_stmt *from, int
         } else if (this->type == SQLITE_FLOAT) {
             this->real = sqlite3_column_double(from, i);
         } else if (this->type != SQLITE_NULL) {
-            const void *const data = this->type == SQLITE_TEXT ? (const void *)sqlite3_column_text(from, i) : sqlite3_column_blob(from, i);
+            const void *const data = this->type == SQLITE_TEXT ? (const void *)sqlite3_column_text(from, i)
+                                                               : sqlite3_column_blob(from, i);
             if (data == NULL && sqlite3_errcode(sqlite3_db_handle(from)) == SQLITE_NOMEM) /* else it is a blob of no bytes */
                 return SQLITE_NOMEM;
             this->size = (size_t)sqlite3_column_bytes(from, i);
@@ -111,7 +113,8 @@ int nd_bind_value(const sqlite3_api_routines *sqlite3_api, sqlite3_stmt *to, int
         const char *const text = PyUnicode_AsUTF8AndSize(value, &size);
         return text == NULL ? -1 : sqlite3_bind_text64(to, place, text, (sqlite3_uint64)size, SQLITE_STATIC, SQLITE_UTF8);
     }
-    PyErr_Format(PyExc_TypeError, "value %d is of type %R: give int, float, str, bytes or None", place, (PyObject *)Py_TYPE(value));
+    PyErr_Format(PyExc_TypeError, "value %d is of type %R: give int, float, str, bytes or None", place,
+        (PyObject *)Py_TYPE(value));
     return -1;
 }
 

@@ -70,12 +70,13 @@ static void fill_together(void)
 TARGET static inline char *put_four(__m128i characters, char *out)
 {
     const __m128i low = _mm_set1_epi32(0x3F), high = _mm_srli_epi32(characters, 6);
-    const __m128i above_1 = _mm_cmpgt_epi32(characters, _mm_set1_epi32(0x7F)), above_2 = _mm_cmpgt_epi32(characters, _mm_set1_epi32(0x7FF));
+    const __m128i above_1 = _mm_cmpgt_epi32(characters, _mm_set1_epi32(0x7F)),
+                  above_2 = _mm_cmpgt_epi32(characters, _mm_set1_epi32(0x7FF));
     const __m128i last = _mm_or_si128(_mm_and_si128(characters, low), _mm_set1_epi32(0x80));
     const __m128i two = _mm_or_si128(_mm_or_si128(high, _mm_set1_epi32(0xC0)), _mm_slli_epi32(last, 8));
     const __m128i middle = _mm_slli_epi32(_mm_and_si128(high, low), 8), first = _mm_srli_epi32(characters, 12);
-    const __m128i three =
-        _mm_or_si128(_mm_or_si128(_mm_or_si128(first, middle), _mm_set1_epi32(0x80E0)), _mm_slli_epi32(last, 16));
+    const __m128i three = _mm_or_si128(_mm_or_si128(_mm_or_si128(first, middle), _mm_set1_epi32(0x80E0)),
+        _mm_slli_epi32(last, 16));
     const __m128i short_ones = _mm_or_si128(_mm_andnot_si128(above_1, characters), _mm_and_si128(above_1, two));
     const __m128i bytes = _mm_or_si128(_mm_andnot_si128(above_2, short_ones), _mm_and_si128(above_2, three));
     const int mask = _mm_movemask_ps(_mm_castsi128_ps(above_1)) | _mm_movemask_ps(_mm_castsi128_ps(above_2)) << 4;
@@ -98,7 +99,8 @@ TARGET static char *put_utf8(const Py_UCS4 *characters, Py_ssize_t count, char *
 {
     Py_ssize_t i = 0;
     for (; i + 8 <= count; i += 8) {
-        const __m128i a = _mm_loadu_si128((const __m128i *)(characters + i)), b = _mm_loadu_si128((const __m128i *)(characters + i + 4));
+        const __m128i a = _mm_loadu_si128((const __m128i *)(characters + i)),
+                      b = _mm_loadu_si128((const __m128i *)(characters + i + 4));
         const __m128i any = _mm_or_si128(a, b), beyond_ascii = _mm_and_si128(any, _mm_set1_epi32(~0x7F));
         if (_mm_movemask_epi8(_mm_cmpeq_epi8(beyond_ascii, _mm_setzero_si128())) == 0xFFFF) {
             _mm_storel_epi64((__m128i *)out, _mm_packus_epi16(_mm_packs_epi32(a, b), a));
@@ -271,10 +273,10 @@ static PyObject *decoded(const char *text, Py_ssize_t size)
     return PyBytes_FromStringAndSize(text, size);
 }
 
-PyDoc_STRVAR(listed_doc,
-    "listed(addresses, sizes, as_bytes) -> list\n--\n\n"
-    "The texts that stand in memory at addresses, each of so many bytes, as str; those that are no UTF-8, and with as_bytes all,\n"
-    "as bytes. addresses and sizes: bytes as `locate` returns them.");
+PyDoc_STRVAR(listed_doc, "listed(addresses, sizes, as_bytes) -> list\n--\n\n"
+                         "The texts that stand in memory at addresses, each of so many bytes, as str; those that are no UTF-8, "
+                         "and with as_bytes all,\n"
+                         "as bytes. addresses and sizes: bytes as `locate` returns them.");
 
 static PyObject *listed_texts(PyObject *module, PyObject *args)
 {
@@ -305,7 +307,8 @@ static PyObject *listed_texts(PyObject *module, PyObject *args)
     return list;
 }
 
-PyDoc_STRVAR(pointer_doc, "pointer(capsule, name) -> int\n--\n\nThe address in a capsule. ValueError for a capsule of another name.");
+PyDoc_STRVAR(pointer_doc,
+    "pointer(capsule, name) -> int\n--\n\nThe address in a capsule. ValueError for a capsule of another name.");
 
 static PyObject *pointer_in(PyObject *module, PyObject *args)
 {

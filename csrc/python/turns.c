@@ -74,7 +74,8 @@ static PyMethodDef loan_methods[] = {
 };
 
 static PyType_Slot loan_slots[] = {
-    {Py_tp_doc, (void *)PyDoc_STR("A turn that was taken. It ends with end(), with its `with` block, or when nobody has it any more.")},
+    {Py_tp_doc,
+        (void *)PyDoc_STR("A turn that was taken. It ends with end(), with its `with` block, or when nobody has it any more.")},
     {Py_tp_dealloc, (void *)loan_dealloc},
     {Py_tp_methods, loan_methods},
     {0, NULL},
@@ -179,7 +180,8 @@ static PyObject *turn_taken(PyObject *self, void *unused)
 
 static PyMethodDef turn_methods[] = {
     {"take", turn_take, METH_O,
-     PyDoc_STR("take(timeout)\n--\n\nA Loan, or None where another thread kept it for `timeout` seconds. The thread that has it may take it again.")},
+        PyDoc_STR("take(timeout)\n--\n\nA Loan, or None where another thread kept it for `timeout` seconds. The thread that has "
+                  "it may take it again.")},
     {NULL, NULL, 0, NULL},
 };
 
