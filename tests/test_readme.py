@@ -134,6 +134,19 @@ def test_lists_are_lists_everywhere(page: Path) -> None:
     assert wrong == []
 
 
+@pytest.mark.parametrize("page", LINKED, ids=name_of)
+def test_tables_are_whole(page: Path) -> None:
+    """Every run of rows has a heading and as many cells in each row, so that no row falls out of its table."""
+    lines, wrong = without_blocks(page).splitlines(), []
+    for above, (line, below) in zip(["", *lines], zip(lines, [*lines[1:], ""])):
+        if line.startswith("|"):
+            cells, under = (len(re.findall(r"(?<!\\)\|", row)) for row in (line, below))
+            begins = not above.startswith("|")
+            if (begins and not re.fullmatch(r"\|[-:| ]+\|", below)) or (below.startswith("|") and cells != under):
+                wrong.append(line)
+    assert wrong == []
+
+
 def test_every_decision_is_in_the_index() -> None:
     """docs/decisions/README.md has a line for each note, with its title."""
     folder = ROOT / "docs" / "decisions"
