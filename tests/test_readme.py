@@ -137,9 +137,10 @@ def test_lists_are_lists_everywhere(page: Path) -> None:
 @pytest.mark.parametrize("page", LINKED, ids=name_of)
 def test_tables_are_whole(page: Path) -> None:
     """Every run of rows has a heading and as many cells in each row, so that no row falls out of its table."""
-    lines, wrong = without_blocks(page).splitlines(), []
-    for above, (line, below) in zip(["", *lines], zip(lines, [*lines[1:], ""])):
+    lines, wrong = ["", *without_blocks(page).splitlines(), ""], []
+    for number, line in enumerate(lines):
         if line.startswith("|"):
+            above, below = lines[number - 1], lines[number + 1]
             cells, under = (len(re.findall(r"(?<!\\)\|", row)) for row in (line, below))
             begins = not above.startswith("|")
             if (begins and not re.fullmatch(r"\|[-:| ]+\|", below)) or (below.startswith("|") and cells != under):
