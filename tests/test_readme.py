@@ -25,7 +25,7 @@ LINKED = sorted({*PAGES, *ROOT.glob("*.md"), *(ROOT / "benchmarks").rglob("*.md"
 
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-HOSTS = {"127.0.0.1", "arrow.apache.org", "datasette.io", "example.com", "keepachangelog.com", "semver.org"}
+HOSTS = {"127.0.0.1", "arrow.apache.org", "datasette.io", "example.com", "keepachangelog.com", "pyinstaller.org", "semver.org"}
 """All that the pages name with an address."""
 
 
