@@ -10,6 +10,7 @@ with a virtual environment, is not run: the tests are installed.
 from __future__ import annotations
 
 import doctest
+import inspect
 import json
 import os
 import re
@@ -25,7 +26,8 @@ from typing import Any
 
 import pytest
 
-from neardup_db import Index, MinHash
+import neardup_db
+from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, SimHash, compute
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -292,3 +294,17 @@ def test_files_that_contributors_are_sent_to_are_there() -> None:
     paths = [word for word in words if word.partition("/")[1] and (ROOT / word.partition("/")[0]).is_dir()]
     assert len(paths) > 3
     assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+PROPERTIES = {name for name in dir(Index) if isinstance(inspect.getattr_static(Index, name), property)}
+FUNCTIONS = {name for name in dir(compute) if not name.startswith("_") and inspect.isfunction(getattr(compute, name))}
+
+
+def test_every_public_method_and_function_has_an_example() -> None:
+    """The docstring of each method of Index, and of each function, ends with something to try, which runs as a doctest."""
+    public = {name: getattr(Index, name) for name in dir(Index) if not name.startswith("_") and name not in PROPERTIES}
+    public |= {name: getattr(compute, name) for name in FUNCTIONS}
+    public |= {name: getattr(neardup_db, name) for name in ("Index", "TextRules", "tune", "load", "extension_path")}
+    public |= {scheme.__name__: scheme for scheme in (BinaryCode, BitSampling, BottomK, MinHash, SimHash)}
+    assert sorted(name for name, one in public.items() if ">>> " not in (one.__doc__ or "")) == []
+    assert len(public) > 60
