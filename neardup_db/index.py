@@ -160,7 +160,12 @@ class Index(Reader):
 
     def close(self) -> None:
         """Close the index, after what other threads are asking it just now; a connection that was given stays open. Closing again
-        does nothing."""
+        does nothing. Every later call raises ClosedError.
+
+        >>> from neardup_db import Index, MinHash
+        >>> index = Index(":memory:", MinHash())
+        >>> index.close()
+        """
         self._readers.close()
         self._closed = True
 
@@ -212,6 +217,13 @@ class Index(Reader):
         or a timedelta from now on. if_exists: "error", "replace" (the document becomes the newest) or "ignore". With a window
         what falls out now is still compared. Without `record_matches` nothing is looked for. Raises DuplicateKeyError,
         ParameterError, BusyError, ReadOnlyError.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
+        ...     index.add("a1", "the quick brown fox jumps over the lazy dog", metadata={"source": "wire"})
+        ...     index.add("a2", "The quick brown fox jumps over the lazy cat!")
+        []
+        [Match(key='a1', similarity=0.75, distance=None)]
         """
         record = self._record(key, metadata, group, expires_at, text)
         return self._add(record, lambda store: store.sketch_to_store(text), if_exists, limit)
@@ -264,7 +276,17 @@ class Index(Reader):
         """Store a document unless something matches it, in one transaction.
 
         Returns the matches, best first, at most `limit`; an empty list means that it was new and is stored. on_match="touch":
-        the best match counts as seen again (last_seen, times_seen) and takes over `expires_at` where one is given.
+        the best match counts as seen again (last_seen, times_seen) and takes over `expires_at` where one is given. The other
+        arguments and the errors are those of `add`. A key that exists is an error also where the text has matches.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash()) as index:
+        ...     index.add_if_new("a1", "the quick brown fox jumps over the lazy dog")
+        ...     index.add_if_new("a2", "The quick brown fox jumps over the lazy dog!", on_match="touch")
+        ...     list(index), index.get("a1").times_seen
+        []
+        [Match(key='a1', similarity=1.0, distance=None)]
+        (['a1'], 2)
         """
         record = self._record(key, metadata, group, expires_at, text)
         return self._add_if_new(record, lambda store: store.sketch_to_store(text), if_exists, limit, on_match)
@@ -570,7 +592,17 @@ class Index(Reader):
         self._follower.follow(Following(table, key, text, group, where, sync))
 
     def unfollow(self) -> bool:
-        """Follow the table no more: its triggers go, and the documents stay as they are. False where none was followed."""
+        """Follow the table no more: its triggers go, and the documents stay as they are. False where none was followed.
+
+        >>> import apsw
+        >>> from neardup_db import Index, MinHash
+        >>> application = apsw.Connection(":memory:")
+        >>> _ = application.execute("CREATE TABLE articles (id INTEGER PRIMARY KEY, body TEXT)")
+        >>> index = Index(application, MinHash())
+        >>> index.follow("articles")
+        >>> index.unfollow(), index.unfollow()
+        (True, False)
+        """
         self._store.db.require_open()
         return self._follower.unfollow()
 
@@ -593,6 +625,17 @@ class Index(Reader):
         of its columns, is no longer there; ParameterError where no table is followed, BusyError, ReadOnlyError.
 
         Warns once (ShortTextsWarning) as `add_many` does.
+
+        >>> import apsw
+        >>> from neardup_db import Index, MinHash
+        >>> application = apsw.Connection(":memory:")
+        >>> _ = application.execute("CREATE TABLE articles (id INTEGER PRIMARY KEY, body TEXT)")
+        >>> index = Index(application, MinHash())
+        >>> index.follow("articles")
+        >>> _ = application.execute("INSERT INTO articles (body) VALUES ('the quick brown fox jumps')")
+        >>> report = index.sync()
+        >>> report.added, report.complete
+        (1, True)
         """
         limit = None if limit is None else check_integer("limit", limit, 1)
         if commit_every is not None:
@@ -609,7 +652,16 @@ class Index(Reader):
     # ---- changing and removing -----------------------------------------------------------------------------------------
 
     def update(self, key: Key, **changes: Any) -> None:
-        """Change `metadata=` or `expires_at=` of a document; None clears. Raises KeyNotFoundError, ParameterError."""
+        """Change `metadata=` or `expires_at=` of a document; None clears. The text stays: to change it, add the document again
+        with if_exists="replace". Raises KeyNotFoundError, ParameterError.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash()) as index:
+        ...     matches = index.add("a1", "the quick brown fox", metadata={"read": False})
+        ...     index.update("a1", metadata={"read": True})
+        ...     index.get("a1").metadata
+        {'read': True}
+        """
         columns: dict[str, Callable[[Any], Any]] = {"metadata": check_metadata, "expires_at": check_expiry}
         unknown = [name for name in changes if name not in columns]
         if unknown or not changes:
@@ -620,11 +672,25 @@ class Index(Reader):
             self._readers.own.documents.update(self._readers.own.found(key, clock.now_ms()).id, values)
 
     def delete(self, key: Key) -> bool:
-        """Remove a document; False if there was none."""
+        """Remove a document; False if there was none.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash()) as index:
+        ...     matches = index.add("a1", "the quick brown fox")
+        ...     index.delete("a1"), index.delete("a1")
+        (True, False)
+        """
         return self.delete_many([key]) == 1
 
     def delete_many(self, keys: Iterable[Key]) -> int:
-        """Remove documents in one transaction; returns how many there were."""
+        """Remove documents in one transaction; returns how many there were. A key that is not there, or comes twice, is no error.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash()) as index:
+        ...     report = index.add_many((number, f"report number {number} of the day") for number in range(5))
+        ...     index.delete_many([0, 1, 7]), list(index)
+        (2, [2, 3, 4])
+        """
         checked = [check_key(key) for key in check_many("keys", keys)]
         with self._writing_documents():
             now = clock.now_ms()
@@ -659,7 +725,17 @@ class Index(Reader):
             change_window(self._store, self._readers.own.documents, given, clock.now_ms())
 
     def expire(self, now: Moment | None = None) -> int:
-        """Remove every document whose time has come by `now` (aware datetime or Unix seconds; None = the clock)."""
+        """Remove every document whose time has come by `now` (aware datetime or Unix seconds; None = the clock); returns how
+        many.
+
+        >>> from datetime import timedelta
+        >>> import time
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash()) as index:
+        ...     matches = index.add("a1", "the quick brown fox", expires_at=timedelta(hours=1))
+        ...     index.expire(), index.expire(time.time() + 7200)
+        (0, 1)
+        """
         given = check_moment(now, "now")
         with self._writing_documents():
             at = clock.now_ms()
@@ -668,7 +744,14 @@ class Index(Reader):
             return self._readers.own.clusters.remove([row[0] for row in rows], at)
 
     def keep_newest(self, n: int) -> int:
-        """Remove all but the newest `n` documents; returns how many were removed."""
+        """Remove all but the newest `n` documents, those that were added last; returns how many were removed.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash()) as index:
+        ...     report = index.add_many((number, f"report number {number} of the day") for number in range(5))
+        ...     index.keep_newest(2), list(index)
+        (3, [3, 4])
+        """
         n = check_integer("n", n)
         with self._writing_documents():
             now = clock.now_ms()
@@ -695,7 +778,15 @@ class Index(Reader):
 
     def undismiss(self, key_a: Key, key_b: Key) -> bool:
         """Take a `dismiss` back: the two match again if they are alike; False if they were not dismissed. Raises
-        KeyNotFoundError, ParameterError for one key twice."""
+        KeyNotFoundError, ParameterError for one key twice.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
+        ...     for key in ("a", "b"):
+        ...         matches = index.add(key, "the weekly report of the harbour")
+        ...     index.dismiss("a", "b"), len(index.clusters()), index.undismiss("a", "b"), len(index.clusters())
+        (True, 0, True, 1)
+        """
         return self._decide(undismiss, key_a, key_b)
 
     def changes(self, since: str | None = None, *, limit: int = 1000) -> Changes:
@@ -735,7 +826,14 @@ class Index(Reader):
 
     def forget_changes(self) -> bool:
         """Note changes no more, until `changes` is called without `since` again; earlier tokens are of no use then. False if no
-        changes were noted."""
+        changes were noted.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash()) as index:
+        ...     token = index.changes().token
+        ...     index.forget_changes(), index.forget_changes()
+        (True, False)
+        """
         with self._store.writing():
             return self._readers.own.clusters.changes.forget()
 
@@ -758,6 +856,16 @@ class Index(Reader):
         It belongs to the thread, and the asyncio task, that enters it: another task gets a BusyError.
 
         An exception of the caller's own comes out as it is, those of statements on `connection` too.
+
+        >>> from neardup_db import DuplicateKeyError, Index, MinHash
+        >>> with Index(":memory:", MinHash()) as index:
+        ...     try:
+        ...         with index.transaction():
+        ...             matches = index.add("a1", "the quick brown fox")
+        ...             matches = index.add("a1", "a key that is taken")
+        ...     except DuplicateKeyError:
+        ...         len(index)
+        0
         """
         own: apsw.Error | None = None
         try:
@@ -784,8 +892,19 @@ class Index(Reader):
         """Build tables, matches and clusters anew, changing what is given; one transaction.
 
         scheme, text: other ones. store_text=False drops the stored texts; True is possible where no text is lacking, so in an
-        empty index. record_matches: seek and record matches from now on, among what is there too, or drop them. Raises
-        ParameterError where new fingerprints are needed, or texts, and the texts are not stored.
+        empty index. record_matches: seek and record matches from now on, among what is there too, or drop them. progress: called
+        now and then with the number of documents done. Raises ParameterError where new fingerprints are needed, or texts, and
+        the texts are not stored.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash(threshold=0.9)) as index:
+        ...     index.add("a1", "the quick brown fox jumps over the lazy dog")
+        ...     index.add("a2", "The quick brown fox jumps over the lazy cat!")
+        ...     index.rebuild(MinHash(threshold=0.5))
+        ...     index.clusters()
+        []
+        []
+        [Cluster(representative='a1', keys=('a1', 'a2'))]
         """
         check_kind("scheme", scheme, Scheme, "a scheme, e.g. MinHash(threshold=0.8)")
         check_kind("text", text, TextRules, "a TextRules, e.g. TextRules.words(shingle=3)")
@@ -805,6 +924,13 @@ class Index(Reader):
         repair=True rebuilds what follows from the documents: fingerprints from stored texts, table rows, matches and clusters.
         What could not be brought back stays among the `problems` of the report. In a file with checksums all pages are looked at
         first; where one is damaged, its number is the report, and nothing is repaired.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash()) as index:
+        ...     matches = index.add("a1", "the quick brown fox")
+        ...     report = index.check()
+        >>> report.ok, report.problems
+        (True, ())
         """
         checker = Checker(self._store, self._readers.own.clusters)
         with self._alone():
@@ -827,7 +953,16 @@ class Index(Reader):
     def compact(self) -> int:
         """Give unused space of the file back (VACUUM); returns the bytes by which the file shrank.
 
-        Names of groups in which no document is left, and that are there still, go as well."""
+        Names of groups in which no document is left, and that are there still, go as well. So do the bytes of deleted documents,
+        which unused space and the log keep until then. Raises NearDupError inside a transaction, DiskFullError.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash()) as index:
+        ...     report = index.add_many((number, f"report number {number} of the day " * 5) for number in range(1000))
+        ...     removed = index.keep_newest(1)
+        ...     index.compact() > 100_000
+        True
+        """
         with self._alone("compact") as db:
             with self._store.writing():
                 self._readers.own.documents.drop_unused_groups()
@@ -838,7 +973,18 @@ class Index(Reader):
             return before - statistics.file_size(self._store)
 
     def backup(self, path: str | bytes | os.PathLike[str]) -> None:
-        """Write a consistent copy of the whole database to a new file. Raises ParameterError if the file exists."""
+        """Write a consistent copy of the whole database to a new file, which appears when it is complete. Others may write to the
+        index meanwhile. Raises ParameterError if the file exists, NearDupError inside a transaction, DiskFullError.
+
+        >>> import os, tempfile
+        >>> from neardup_db import Index, MinHash
+        >>> with tempfile.TemporaryDirectory() as folder, Index(":memory:", MinHash()) as index:
+        ...     matches = index.add("a1", "the quick brown fox")
+        ...     index.backup(os.path.join(folder, "copy.db"))
+        ...     with Index(os.path.join(folder, "copy.db")) as copy:
+        ...         list(copy)
+        ['a1']
+        """
         with self._alone("backup") as db:
             back_up(db, os.fspath(path))
 

@@ -104,9 +104,9 @@ class Reader:
     ) -> list[Match]:
         """Documents that are near-duplicates of a text, best first; ties in the order of insertion.
 
-        threshold, max_distance: stricter than the index's own, else ParameterError. any=True with a limit: any `limit` matches,
-        best first, without looking at the rest. group: the one that is asked; ANY_GROUP: all groups, and
-        documents of none.
+        threshold, max_distance: stricter than the index's own, else ParameterError. limit: at most so many (None: all).
+        any=True with a limit: any `limit` matches, best first, without looking at the rest. group: the one that is asked;
+        ANY_GROUP: all groups, and documents of none.
 
         measure="containment": documents that contain the text, however long they are. Similarity is then the share of the text's
         shingles that are in the document, and threshold the least share, above 0 and at most 1, 0.8 unless given. An index of
@@ -116,7 +116,11 @@ class Reader:
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash(exact=True)) as index:
         ...     index.add("a1", "we heard that the quick brown fox jumps over the lazy dog every day")
+        ...     index.query("We heard that the quick brown fox jumps over the lazy dog, every day!")
+        ...     index.query("The quick brown fox jumps!")
         ...     index.query("The quick brown fox jumps!", measure="containment", threshold=0.9)
+        []
+        [Match(key='a1', similarity=1.0, distance=None)]
         []
         [Match(key='a1', similarity=1.0, distance=None)]
         """
@@ -135,7 +139,14 @@ class Reader:
         any: bool = False,
         group: Key | AnyGroup | None = None,
     ) -> list[Match]:
-        """`query` for a code of bits."""
+        """`query` for a code of bits, in an index of BinaryCode, SimHash or BitSampling; others raise ParameterError.
+
+        >>> from neardup_db import BinaryCode, Index
+        >>> with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
+        ...     added = index.add_codes(["a", "b"], [0x0F, 0xFF00])
+        ...     index.query_code(0x0E), index.query_code("ff00" + "0" * 12)
+        ([Match(key='a', similarity=0.984375, distance=1)], [])
+        """
         if limit is not None or group is not None:
             limit, group = check_limit(limit), check_asked_group(group)
         return self._query(Question(None, code, threshold, max_distance, None, limit, bool(any), group))
@@ -158,7 +169,13 @@ class Reader:
         a thousand are fingerprinted in pieces, in a second thread while the piece before is looked up.
 
         texts: any iterable, an array of strings that Arrow reads (of pyarrow, pandas, polars), or a data frame, and then `text`
-        is the name of its column. None and null are refused.
+        is the name of its column. None and null are refused. The other arguments and the errors are those of `query`.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash()) as index:
+        ...     matches = index.add("a1", "the quick brown fox jumps over the lazy dog")
+        ...     index.query_many(["The quick brown fox jumps over the lazy dog!", "nothing of the kind"])
+        [[Match(key='a1', similarity=1.0, distance=None)], []]
         """
         checked = _texts(texts, text)
         measure, limit, group = check_measure(measure), check_limit(limit), _asked_group(group, measure)
@@ -222,7 +239,14 @@ class Reader:
         return self._nearest(partial(sketch_of, wanted), n, group)
 
     def nearest_code(self, code: Code, n: int, *, group: Key | None = None) -> list[Match]:
-        """`nearest` for a code, in any index that takes codes."""
+        """`nearest` for a code, in any index that takes codes; hexadecimal digits and bytes are a code, too.
+
+        >>> from neardup_db import BinaryCode, Index
+        >>> with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
+        ...     added = index.add_codes(["a", "b"], [0x0F, 0xFF00])
+        ...     index.nearest_code("000000000000ff0f", 2)
+        [Match(key='b', similarity=0.9375, distance=4), Match(key='a', similarity=0.875, distance=8)]
+        """
         return self._nearest(Question(code=code).sketch, n, group)
 
     def _nearest(self, make: Callable[[Store], Sketch], n: int, group: Key | None) -> list[Match]:
@@ -292,7 +316,14 @@ class Reader:
         max_distance: int | None = None,
         group: Key | AnyGroup | None = None,
     ) -> Count:
-        """`count` for a code of bits."""
+        """`count` for a code of bits.
+
+        >>> from neardup_db import BinaryCode, Index
+        >>> with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
+        ...     added = index.add_codes(["a", "b"], [0x0F, 0xFF00])
+        ...     index.count_code(0x0E).count
+        1
+        """
         question = Question(None, code, threshold, max_distance, None, None, False, check_asked_group(group))
         return self._count(question, check_since(since))
 
@@ -312,6 +343,13 @@ class Reader:
         as its duplicates (`Index.dismiss`). Raises KeyNotFoundError.
 
         threshold, measure: as of `query`. group: None for that of the document, or ANY_GROUP.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash()) as index:
+        ...     for key in ("a1", "a2"):
+        ...         matches = index.add(key, "the quick brown fox jumps over the lazy dog")
+        ...     index.matches("a1")
+        [Match(key='a2', similarity=1.0, distance=None)]
         """
         if group is not None and not isinstance(group, AnyGroup):
             raise ParameterError(f"group={quoted(group)}: give ANY_GROUP, or None for the group of the document")
@@ -350,6 +388,13 @@ class Reader:
 
         Both must have the same scheme and text rules, else ParameterError. The candidate table is joined with the other's
         fingerprints as in `pairs`.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash()) as test, Index(":memory:", MinHash()) as train:
+        ...     matches = test.add("test 1", "the quick brown fox jumps over the lazy dog")
+        ...     matches = train.add("train 7", "The quick brown fox jumps over the lazy dog!")
+        ...     list(test.pairs_with(train))
+        [Pair(key_a='test 1', key_b='train 7', similarity=1.0, distance=None)]
         """
         if not isinstance(other, Reader):
             raise ParameterError(f"other={quoted(other)}: give another Index")
@@ -419,14 +464,33 @@ class Reader:
             yield reader.joins
 
     def clusters(self, min_size: int = 2) -> list[Cluster]:
-        """Connected components of the graph of pairs, largest first; without `record_matches` they are computed now."""
+        """Connected components of the graph of pairs, largest first; without `record_matches` they are computed now.
+
+        min_size: leave out those of fewer documents; with 1 documents that are alone come too. The representative, and first
+        key, is the earliest document.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash()) as index:
+        ...     for key in ("a1", "a2"):
+        ...         matches = index.add(key, "the quick brown fox jumps over the lazy dog")
+        ...     index.clusters()
+        [Cluster(representative='a1', keys=('a1', 'a2'))]
+        """
         min_size = check_integer("min_size", min_size, 1)
         with self._readers.reading() as reader:
             return reader.clusters.listing(min_size, clock.now_ms())
 
     def dismissed(self) -> Iterator[tuple[Key, Key]]:
         """The pairs of keys that were dismissed (`Index.dismiss`), lazily: the earlier document first, in the order of the later
-        ones."""
+        ones.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash()) as index:
+        ...     for key in ("a", "b"):
+        ...         matches = index.add(key, "the weekly report of the harbour")
+        ...     index.dismiss("b", "a"), list(index.dismissed())
+        (True, [('a', 'b')])
+        """
         self._store.db.require_open()
         return self._dismissed()
 
@@ -443,12 +507,27 @@ class Reader:
     # ---- single documents --------------------------------------------------------------------------------------------
 
     def get(self, key: Key) -> Document:
-        """A stored document. Raises KeyNotFoundError."""
+        """A stored document. Raises KeyNotFoundError.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash(), store_text=True) as index:
+        ...     matches = index.add("a1", "the quick brown fox", metadata={"source": "wire"})
+        ...     document = index.get("a1")
+        >>> document.text, document.metadata, document.token_count
+        ('the quick brown fox', {'source': 'wire'}, 4)
+        """
         with self._readers.reading() as reader:
             return reader.documents.read(reader.found(key, clock.now_ms()).id)
 
     def get_many(self, keys: Iterable[Key]) -> list[Document | None]:
-        """Stored documents in the order of the keys; None for a key that is not there."""
+        """Stored documents in the order of the keys; None for a key that is not there.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash()) as index:
+        ...     matches = index.add("a1", "the quick brown fox")
+        ...     [document and document.key for document in index.get_many(["a0", "a1"])]
+        [None, 'a1']
+        """
         checked = [check_key(key) for key in check_many("keys", keys)]
         with self._readers.reading() as reader:
             now = clock.now_ms()
@@ -488,6 +567,13 @@ class Reader:
         hold. Keys have to be of one type. Metadata, expiry and texts stay behind. `import_fingerprints` and `neardup_db.spark`
         read the file. One state of the index is written, while others may write. Needs pyarrow (the extra "arrow"). Raises
         ParameterError where the file exists.
+
+        >>> import os, tempfile
+        >>> from neardup_db import Index, MinHash
+        >>> with tempfile.TemporaryDirectory() as folder, Index(":memory:", MinHash()) as index:
+        ...     matches = index.add("a1", "the quick brown fox")
+        ...     index.export_fingerprints(os.path.join(folder, "part.parquet"))
+        1
         """
         with self._readers.reading() as reader:
             return export(reader.store, reader.documents, os.fspath(path), clock.now_ms())
@@ -500,6 +586,13 @@ class Reader:
         """How a query for this text runs: plan, probes, candidates, verified, matches, and the time of each step.
 
         threshold, measure: as of `query`.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash()) as index:
+        ...     matches = index.add("a1", "the quick brown fox jumps over the lazy dog")
+        ...     how = index.explain("The quick brown fox jumps over the lazy dog!")
+        >>> how.probes, how.candidates, how.verified
+        (12, 1, 1)
         """
         text, measure, group = check_text(text), check_measure(measure), check_group(group)
         question = Question(text, threshold=threshold, measure=measure, group=group)
@@ -551,7 +644,15 @@ class Reader:
         return similarities
 
     def stats(self) -> Stats:
-        """Counts, sizes in bytes, settings, versions and the tier of CPU instructions in use."""
+        """Counts, sizes in bytes, settings, versions and the tier of CPU instructions in use.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash()) as index:
+        ...     report = index.add_many([("a1", "the quick brown fox"), ("a2", "The quick brown fox!")])
+        ...     stats = index.stats()
+        >>> stats["documents"], stats["clusters"], stats["settings"]["scheme"]
+        (2, 1, 'minhash')
+        """
         with self._readers.reading() as reader:
             now = clock.now_ms()
             figures = statistics.collect(reader.store, now)

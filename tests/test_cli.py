@@ -192,6 +192,11 @@ def test_help_says_of_each_command_what_the_command_says(name: str) -> None:
     assert main.commands[name].get_short_help_str(1000) == load(name).get_short_help_str(1000)
 
 
+def test_the_list_of_commands_has_whole_sentences() -> None:
+    """No sentence is cut off on a terminal of 80 columns."""
+    assert "..." not in good("--help").partition("Commands:")[2]
+
+
 def test_bad_usage_is_one_sentence() -> None:
     """Unknown commands and options, missing arguments and two sources at once are named, with where to look."""
     assert "No such command 'qery'. Did you mean 'query'? See: " in refused("qery")

@@ -1,4 +1,5 @@
-"""The tutorial and the how-to pages of docs/: every block is run in the order of the page, as a reader would type it.
+"""The tutorial and the how-to pages of docs/: every block is run in the order of the page, as a reader would type it. Then the
+commands of pages that are read, not followed: each is run, or stands in a table with the reason why not.
 
 A page is followed in an empty folder. A block of shell is typed into one shell; a block of `text` right after it is what it
 prints, where `...` stands for anything. A block with a title is a file of that name; a block of shell with the title "another
@@ -9,6 +10,8 @@ with a virtual environment, is not run: the tests are installed.
 from __future__ import annotations
 
 import doctest
+import inspect
+import json
 import os
 import re
 import shlex
@@ -22,6 +25,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+import neardup_db
+from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, SimHash, compute
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -177,3 +183,128 @@ def test_every_block_is_of_a_kind_that_is_run(page: Path) -> None:
         if block.title and block.title != TERMINAL:
             before = "\n".join(text.splitlines()[: block.line - 2])[-300:]
             assert f"`{block.title}`" in before, f"{where}: the sentence before does not name {block.title}"
+
+
+def commands(page: Path) -> list[str]:
+    """The shell of a page, a block each."""
+    return [block.text for block in blocks(page) if block.language == "sh"]
+
+
+def typed(page: Path, script: str, folder: Path, **stand_ins: str) -> str:
+    """What a script prints in a folder. A stand-in is a shell script in the place of a program that is not ours."""
+    reader = Reader(page, folder)
+    programs = folder.parent / "programs"
+    programs.mkdir()
+    for name, text in stand_ins.items():
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / name).chmod(0o755)
+    env = reader.env | {"PATH": os.pathsep.join([str(programs), reader.env["PATH"]])}
+    shell = ["bash", "-euo", "pipefail", "-c", script]
+    done = subprocess.run(shell, cwd=folder, env=env, capture_output=True, text=True, timeout=1800)
+    assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def test_the_pipes_of_streams(folder: Path) -> None:
+    """Each new line goes on to a file, or to a program with a mark. Three lines stand in for a growing file and for a queue."""
+    page = DOCS / "reference" / "streams.md"
+    texts = ["the ferry was cancelled on Monday", "The ferry was cancelled on Monday!", "bread and milk were dearer in March"]
+    (folder / "posts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), "utf-8")
+    [script] = commands(page)
+    printed = typed(page, script, folder, tail="cat posts.jsonl", kafkacat="cat posts.jsonl", moderate="cat")
+    passed_on = (folder / "unique.jsonl").read_text("utf-8").splitlines()
+    assert [json.loads(line)["text"] for line in passed_on] == [texts[0], texts[2]]
+    assert [bool(json.loads(line)["duplicate_of"]) for line in printed.splitlines()] == [False, True, False]
+    with Index(folder / "seen.db") as index:
+        assert len(index) == 2
+
+
+SUBMIT, EXCHANGE = commands(DOCS / "reference" / "spark.md")
+
+
+def test_fingerprints_of_days_become_an_index(folder: Path) -> None:
+    """An index imports the fingerprints of two days, and exports them as one file."""
+    for day in ("monday", "tuesday"):
+        with Index(folder / f"{day}.db", MinHash()) as index:
+            index.add(day, f"the ferry was cancelled on {day} because of a storm")
+            (folder / day / "fingerprints").mkdir(parents=True)
+            index.export_fingerprints(folder / day / "fingerprints" / "part-0.parquet")
+    typed(DOCS / "reference" / "spark.md", EXCHANGE, folder)
+    with Index(folder / "all.db", MinHash()) as index:
+        index.import_fingerprints([folder / "crawl.parquet"])
+        assert sorted(map(str, index)) == ["monday", "tuesday"]
+
+
+JOB = """
+import sys
+from pyspark.sql import SparkSession
+
+def python_of(_):
+    import neardup_db
+    return sys.executable
+
+session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+print("executors run", session.sparkContext.parallelize([0], 1).map(python_of).collect())
+"""
+
+
+@pytest.mark.spark
+def test_a_job_is_submitted(folder: Path) -> None:
+    """Executors run the Python that is named, and find the package there. What is installed is not installed again."""
+    (folder / "job.py").write_text(JOB, "utf-8")
+    install, *rest = SUBMIT.splitlines()
+    assert install.startswith("pip install ")
+    script = "\n".join(rest).replace("/opt/venv/bin/python", sys.executable)
+    assert f"executors run ['{sys.executable}']" in typed(DOCS / "reference" / "spark.md", script, folder)
+
+
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+NOT_HERE = {
+    "git clone REPOSITORY neardup_db && cd neardup_db": ".ci/run makes a clone and does all in it",
+    "python3 -m venv ../venv && . ../venv/bin/activate": "the environment of the tests",
+    "pip install '.[dev]'": ".ci/run does it in an environment of its own",
+    "pip install --no-deps --force-reinstall .": "would change the package under the other tests",
+    "pip install --no-build-isolation --no-deps --force-reinstall --config-settings=build-dir=../build .": "the same",
+    "pytest": "the run that this test is a part of",
+    "pytest tests/test_index.py": "a part of the same run",
+    "ruff check neardup_db tests benchmarks csrc && mypy": "a step of .ci/run",
+    "find csrc -name '*.[ch]' | xargs clang-format --dry-run": "a step of .ci/run",
+    "pytest --doctest-modules --pyargs neardup_db": "a step of .ci/run",
+    ".ci/run": "runs this test",
+}
+"""Commands of CONTRIBUTING.md that no test runs, with the reason."""
+
+
+def test_commands_for_contributors(tmp_path: Path) -> None:
+    """Each has a reason why it is not run, but for the one that chooses tests, which finds some."""
+    text = CONTRIBUTING.read_text("utf-8")
+    listed = [line for block in commands(CONTRIBUTING) for line in block.splitlines()]
+    listed += [command.replace("\\|", "|") for command in re.findall(r"^\| `(.+?)` \|", text, re.MULTILINE)]
+    [run] = [command for command in listed if command not in NOT_HERE]
+    assert sorted([*NOT_HERE, run]) == sorted(listed)
+    script = f"{run} --collect-only -q -p no:cacheprovider"
+    env = Reader(CONTRIBUTING, tmp_path).env
+    done = subprocess.run(["bash", "-c", script], cwd=ROOT, env=env, capture_output=True, text=True)
+    assert done.returncode == 0 and "::" in done.stdout, done.stdout + done.stderr
+
+
+def test_files_that_contributors_are_sent_to_are_there() -> None:
+    """A path, of a command or between ticks, that begins with a folder of the checkout is in the checkout."""
+    words = " ".join([*commands(CONTRIBUTING), *re.findall(r"`([^`\n]+)`", CONTRIBUTING.read_text("utf-8"))]).split()
+    paths = [word for word in words if re.match(r"[\w.]+/", word) and (ROOT / word.partition("/")[0]).is_dir()]
+    assert len(paths) > 3
+    assert [path for path in paths if not any(ROOT.glob(path))] == []
+
+
+PROPERTIES = {name for name in dir(Index) if isinstance(inspect.getattr_static(Index, name), property)}
+FUNCTIONS = {name for name in dir(compute) if not name.startswith("_") and inspect.isfunction(getattr(compute, name))}
+
+
+def test_every_public_method_and_function_has_an_example() -> None:
+    """The docstring of each method of Index, and of each function, ends with something to try, which runs as a doctest."""
+    public = {name: getattr(Index, name) for name in dir(Index) if not name.startswith("_") and name not in PROPERTIES}
+    public |= {name: getattr(compute, name) for name in FUNCTIONS}
+    public |= {name: getattr(neardup_db, name) for name in ("Index", "TextRules", "tune", "load", "extension_path")}
+    public |= {scheme.__name__: scheme for scheme in (BinaryCode, BitSampling, BottomK, MinHash, SimHash)}
+    assert sorted(name for name, one in public.items() if ">>> " not in (one.__doc__ or "")) == []
+    assert len(public) > 60

@@ -25,7 +25,7 @@ LINKED = sorted({*PAGES, *ROOT.glob("*.md"), *(ROOT / "benchmarks").rglob("*.md"
 
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-HOSTS = {"127.0.0.1", "arrow.apache.org", "datasette.io", "example.com", "keepachangelog.com", "semver.org"}
+HOSTS = {"127.0.0.1", "arrow.apache.org", "datasette.io", "example.com", "keepachangelog.com", "pyinstaller.org", "semver.org"}
 """All that the pages name with an address."""
 
 
@@ -131,6 +131,20 @@ def test_lists_are_lists_everywhere(page: Path) -> None:
         if runs_on or (not before and re.match(r" {1,3}\S", line)):
             wrong.append(line)
         before = line
+    assert wrong == []
+
+
+@pytest.mark.parametrize("page", LINKED, ids=name_of)
+def test_tables_are_whole(page: Path) -> None:
+    """Every run of rows has a heading and as many cells in each row, so that no row falls out of its table."""
+    lines, wrong = ["", *without_blocks(page).splitlines(), ""], []
+    for number, line in enumerate(lines):
+        if line.startswith("|"):
+            above, below = lines[number - 1], lines[number + 1]
+            cells, under = (len(re.findall(r"(?<!\\)\|", row)) for row in (line, below))
+            begins = not above.startswith("|")
+            if (begins and not re.fullmatch(r"\|[-:| ]+\|", below)) or (below.startswith("|") and cells != under):
+                wrong.append(line)
     assert wrong == []
 
 

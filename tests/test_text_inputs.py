@@ -293,7 +293,21 @@ def test_a_header_that_is_not_cut_asks_for_its_delimiter(here: Path) -> None:
     """The whole header is one column then."""
     write(here / "in.csv", "id;text\n1;a\n")
     told = refused("dedup", "in.csv", "-o", "out.csv")
-    assert "no column 'text'; the header has 'id;text'. Give --delimiter" in told
+    assert "no column 'text'; the header has 'id;text'; give --delimiter" in told
+
+
+def test_a_header_without_the_column_ends_in_one_sentence(here: Path) -> None:
+    """What was done is said after the remedy, without a full stop between."""
+    write(here / "in.csv", "id,body\n1,a\n")
+    told = refused("add", "i.db", "in.csv")
+    assert "the header has 'id', 'body'; name the fields with --id-field and --text-field; nothing was added" in told
+
+
+@pytest.mark.parametrize("name", ["s3://bucket/part.jsonl", "s3://bucket/*.jsonl", "https://example.com/part.jsonl"])
+def test_an_address_is_said_to_be_none_of_this_machine(here: Path, name: str) -> None:
+    """Object storage and web pages are not read: the error says how their records get in."""
+    assert "; copy it to this machine first, or pipe it in as - with --format" in refused("dedup", name, "-o", "out.jsonl")
+    assert "copy it" not in refused("dedup", "part.jsonl", "-o", "out.jsonl")
 
 
 @pytest.mark.parametrize("given", ["", ";;", '"', "\n", "\r", "\\n", "tab"])

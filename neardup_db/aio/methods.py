@@ -149,7 +149,8 @@ class Methods:
         """Store a document unless something matches it, in one transaction.
 
         Returns the matches, best first, at most `limit`; an empty list means that it was new and is stored. on_match="touch":
-        the best match counts as seen again (last_seen, times_seen) and takes over `expires_at` where one is given.
+        the best match counts as seen again (last_seen, times_seen) and takes over `expires_at` where one is given. The other
+        arguments and the errors are those of `add`. A key that exists is an error also where the text has matches.
         """
         answer: list[Match] = await self._write(
             "add_if_new",
@@ -410,7 +411,9 @@ class Methods:
         return answer
 
     async def update(self, key: Key, **changes: Any) -> None:
-        """Change `metadata=` or `expires_at=` of a document; None clears. Raises KeyNotFoundError, ParameterError."""
+        """Change `metadata=` or `expires_at=` of a document; None clears. The text stays: to change it, add the document again
+        with if_exists="replace". Raises KeyNotFoundError, ParameterError.
+        """
         await self._write("update", key, **changes)
 
     async def delete(self, key: Key) -> bool:
@@ -419,7 +422,8 @@ class Methods:
         return answer
 
     async def delete_many(self, keys: Iterable[Key]) -> int:
-        """Remove documents in one transaction; returns how many there were."""
+        """Remove documents in one transaction; returns how many there were. A key that is not there, or comes twice, is no error.
+        """
         answer: int = await self._write("delete_many", keys)
         return answer
 
@@ -432,12 +436,14 @@ class Methods:
         await self._write("set_window", window)
 
     async def expire(self, now: Moment | None = None) -> int:
-        """Remove every document whose time has come by `now` (aware datetime or Unix seconds; None = the clock)."""
+        """Remove every document whose time has come by `now` (aware datetime or Unix seconds; None = the clock); returns how
+        many.
+        """
         answer: int = await self._write("expire", now)
         return answer
 
     async def keep_newest(self, n: int) -> int:
-        """Remove all but the newest `n` documents; returns how many were removed."""
+        """Remove all but the newest `n` documents, those that were added last; returns how many were removed."""
         answer: int = await self._write("keep_newest", n)
         return answer
 
@@ -497,8 +503,9 @@ class Methods:
         """Build tables, matches and clusters anew, changing what is given; one transaction.
 
         scheme, text: other ones. store_text=False drops the stored texts; True is possible where no text is lacking, so in an
-        empty index. record_matches: seek and record matches from now on, among what is there too, or drop them. Raises
-        ParameterError where new fingerprints are needed, or texts, and the texts are not stored.
+        empty index. record_matches: seek and record matches from now on, among what is there too, or drop them. progress: called
+        now and then with the number of documents done. Raises ParameterError where new fingerprints are needed, or texts, and
+        the texts are not stored.
 
         `progress` is called on the loop.
         """
@@ -517,13 +524,16 @@ class Methods:
     async def compact(self) -> int:
         """Give unused space of the file back (VACUUM); returns the bytes by which the file shrank.
 
-        Names of groups in which no document is left, and that are there still, go as well.
+        Names of groups in which no document is left, and that are there still, go as well. So do the bytes of deleted documents,
+        which unused space and the log keep until then. Raises NearDupError inside a transaction, DiskFullError.
         """
         answer: int = await self._write("compact")
         return answer
 
     async def backup(self, path: str | bytes | os.PathLike[str]) -> None:
-        """Write a consistent copy of the whole database to a new file. Raises ParameterError if the file exists."""
+        """Write a consistent copy of the whole database to a new file, which appears when it is complete. Others may write to the
+        index meanwhile. Raises ParameterError if the file exists, NearDupError inside a transaction, DiskFullError.
+        """
         await self._write("backup", path)
 
     async def query(
@@ -539,9 +549,9 @@ class Methods:
     ) -> list[Match]:
         """Documents that are near-duplicates of a text, best first; ties in the order of insertion.
 
-        threshold, max_distance: stricter than the index's own, else ParameterError. any=True with a limit: any `limit` matches,
-        best first, without looking at the rest. group: the one that is asked; ANY_GROUP: all groups, and
-        documents of none.
+        threshold, max_distance: stricter than the index's own, else ParameterError. limit: at most so many (None: all).
+        any=True with a limit: any `limit` matches, best first, without looking at the rest. group: the one that is asked;
+        ANY_GROUP: all groups, and documents of none.
 
         measure="containment": documents that contain the text, however long they are. Similarity is then the share of the text's
         shingles that are in the document, and threshold the least share, above 0 and at most 1, 0.8 unless given. An index of
@@ -563,7 +573,7 @@ class Methods:
         any: bool = False,
         group: Key | AnyGroup | None = None,
     ) -> list[Match]:
-        """`query` for a code of bits."""
+        """`query` for a code of bits, in an index of BinaryCode, SimHash or BitSampling; others raise ParameterError."""
         answer: list[Match] = await self._read(
             "query_code", code, threshold=threshold, max_distance=max_distance, limit=limit, any=any, group=group
         )
@@ -587,7 +597,7 @@ class Methods:
         a thousand are fingerprinted in pieces, in a second thread while the piece before is looked up.
 
         texts: any iterable, an array of strings that Arrow reads (of pyarrow, pandas, polars), or a data frame, and then `text`
-        is the name of its column. None and null are refused.
+        is the name of its column. None and null are refused. The other arguments and the errors are those of `query`.
         """
         answer: list[list[Match]] = await self._read(
             "query_many",
@@ -636,7 +646,7 @@ class Methods:
         return answer
 
     async def nearest_code(self, code: Code, n: int, *, group: Key | None = None) -> list[Match]:
-        """`nearest` for a code, in any index that takes codes."""
+        """`nearest` for a code, in any index that takes codes; hexadecimal digits and bytes are a code, too."""
         answer: list[Match] = await self._read("nearest_code", code, n, group=group)
         return answer
 
@@ -693,7 +703,11 @@ class Methods:
         return answer
 
     async def clusters(self, min_size: int = 2) -> list[Cluster]:
-        """Connected components of the graph of pairs, largest first; without `record_matches` they are computed now."""
+        """Connected components of the graph of pairs, largest first; without `record_matches` they are computed now.
+
+        min_size: leave out those of fewer documents; with 1 documents that are alone come too. The representative, and first
+        key, is the earliest document.
+        """
         answer: list[Cluster] = await self._read("clusters", min_size)
         return answer
 

@@ -41,7 +41,7 @@ def import_(
     commit_every: int | None,
     as_json: bool,
 ) -> None:
-    """Add documents to INDEX by fingerprints that were computed elsewhere.
+    """Add documents to INDEX by exported fingerprints.
 
     IN is a Parquet file of `neardup export`, or the folder of fingerprints that neardup_db.spark wrote. INDEX is created if it
     does not exist, with the settings of the first file; else the settings of all files must be those of INDEX. Needs pyarrow.
@@ -87,7 +87,7 @@ def import_(
 @name_option
 @json_option
 def export(index_path: Path, out: Path | None, output: Path | None, force: bool, name: str, as_json: bool) -> None:
-    """Write the documents of INDEX as JSON lines, or its fingerprints as Parquet.
+    """Write documents as JSON lines, or fingerprints as Parquet.
 
     -o FILE: an object a line for each document, in the order of insertion and of one state, as `neardup get` prints it. `neardup
     add` reads the file: key and text, and the other fields as metadata with --metadata.

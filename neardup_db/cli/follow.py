@@ -49,7 +49,7 @@ COMMIT_EVERY = 20_000
 @click.option("--no-record-matches", is_flag=True, help="Look for no matches in a new index; clusters finds them later.")
 @json_option
 def follow(database: Path, table: str, name: str, later: bool, as_json: bool, **options: Any) -> None:
-    """Index the rows of TABLE, a table of the application in DATABASE.
+    """Index the rows of an application's table in DATABASE.
 
     The index is made beside the application's tables if it is not there. Triggers on TABLE, which any program fires, note the
     keys of rows that change; `neardup sync` takes them over. The texts stay in TABLE alone.
@@ -94,7 +94,7 @@ def _index(database: Path, scheme: Any, rules: Any, name: str, known: dict[str, 
 )
 @json_option
 def sync(index_path: Path, name: str, limit: int | None, full: bool, commit_every: int, as_json: bool) -> None:
-    """Take over the rows that have changed in the table that INDEX follows.
+    """Take over the changed rows of the table that INDEX follows.
 
     \b
     neardup sync app.db

@@ -42,7 +42,7 @@ def merge(
     commit_every: int | None,
     as_json: bool,
 ) -> None:
-    """Add the documents of other indexes to INTO, with their fingerprints.
+    """Add the documents of other indexes to INTO.
 
     No text is fingerprinted again. Groups, metadata, texts, times and expiry come along; what has expired stays behind.
     Documents come after those of INTO, in the order of FROM. INTO is created if it does not exist, with the settings of the

@@ -20,7 +20,7 @@ from .wording import about
 @click.option("--port", type=click.IntRange(0, 65535), default=8001, show_default=True, help="Port; 0 takes a free one.")
 @click.option("--write", is_flag=True, help="With a button by which visitors dismiss pairs that are not duplicates.")
 def serve(index_path: Path, host: str, port: int, write: bool) -> None:
-    """Show INDEX in a browser: clusters, what differs in them, a search box and charts.
+    """Show INDEX in a browser: clusters, a search box, charts.
 
     Without --write the file is only read. Other programs may write to it at the same time; each page shows its current state. By
     default only this machine can see the pages. Needs Datasette: pip install 'neardup-db[datasette]'. Ctrl-C ends it.

@@ -40,6 +40,7 @@ _PHRASES = (
     ("call follow(table, key=..., text=...) first", "run neardup follow first"),
     ("give the token of an earlier call of changes(), or leave since= out", "give the token of an earlier neardup changes, or "
      "leave --since out"),
+    ("other is this index itself: give another one", "FROM is INTO itself: name another index"),
     ("the file has False", "the file is otherwise"),
     ("the file has True", "the file is otherwise"),
 )  # fmt: skip

@@ -222,14 +222,35 @@ class Scheme(Immutable, ABC):
     # ---- without an index --------------------------------------------------------------------------------------------
 
     def fingerprint(self, text: str | bytes, rules: TextRules | None = None) -> Any:
-        """Fingerprint of one text, None for an empty one."""
+        """Fingerprint of one text, None for one without a word; rules: TextRules() unless given.
+
+        MinHash: `uint16[num_perm]` (`uint32` with `slot_bits=32`). SimHash, BitSampling: `uint8[bits // 8]`, the most significant
+        bit first. BottomK: sorted distinct `uint64`, at most k (or as wide as the hash of the rules).
+
+        >>> from neardup_db import BottomK, MinHash, SimHash
+        >>> for scheme in MinHash(), SimHash(), BottomK():
+        ...     fingerprint = scheme.fingerprint("the quick brown fox jumps over the lazy dog")
+        ...     print(fingerprint.dtype, fingerprint.shape)
+        uint16 (128,)
+        uint8 (8,)
+        uint64 (7,)
+        """
         rules = rules_of(rules)
         scheme = self.for_fingerprints(rules)
         value, _ = value_of(scheme.fingerprint_native, text, rules)
         return None if value is None else scheme.decoded(value, rules)
 
     def fingerprints(self, texts: Any, rules: TextRules | None = None, *, return_empty: bool = False) -> Any:
-        """Fingerprints of many texts."""
+        """Fingerprints of many texts: one array of two dimensions, a row a text; of BottomK a list of arrays.
+
+        texts: a list of str or bytes, or strings that Arrow reads (an array of pyarrow, a Series of polars). A text without a
+        word has a row of zeros; return_empty=True returns also which these are, `bool[n]`. Raises ParameterError.
+
+        >>> from neardup_db import MinHash
+        >>> rows, empty = MinHash().fingerprints(["the quick brown fox", "", "the lazy dog"], return_empty=True)
+        >>> rows.shape, empty.tolist()
+        ((3, 128), [False, True, False])
+        """
         rules = rules_of(rules)
         scheme = self.for_fingerprints(rules)
         made, empty = scheme.made_of(list_of_texts(texts), rules)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import glob
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import cast
@@ -16,6 +17,9 @@ from .source import Source
 from .table_files import TABLE_FORMATS
 from .table_passes import TablePasses
 from .tables import TableSource
+
+ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:[/\\]")
+"""How s3://bucket/part.parquet and the like begin as a path. A single letter is a disk of Windows."""
 
 
 def open_source(sources: Sequence[Path], options: ReadOptions, folder: Path) -> Source:
@@ -40,13 +44,18 @@ def paths_named(sources: Sequence[Path]) -> list[Path]:
             fitting = sorted(map(Path, set(glob.glob(str(source), recursive=True))), key=lambda path: path.parts)
             fitting = [path for path in fitting if "**" not in source.parts or not path.is_dir()]
             if not fitting:
-                raise InputError(f"{source}: no file fits this pattern")
+                raise InputError(f"{source}: no file fits this pattern{_remedy_for_an_address(source)}")
             paths += fitting
         else:
-            raise InputError(f"{source}: no such file or folder")
+            raise InputError(f"{source}: no such file or folder{_remedy_for_an_address(source)}")
     if STDIN in paths and len(paths) > 1:
         raise InputError("standard input (-) goes with no other input: read it alone, or name its data as a file")
     return paths
+
+
+def _remedy_for_an_address(source: Path) -> str:
+    """What to do with the name of something that is not on this machine; nothing of another name."""
+    return "; copy it to this machine first, or pipe it in as - with --format" if ADDRESS.match(str(source)) else ""
 
 
 def find(sources: Sequence[Path], options: ReadOptions, folder: Path) -> Inputs:

@@ -326,14 +326,14 @@ class RecordSource:
                     yield record
 
     def _check_header(self, names: Sequence[str]) -> None:
-        remedy = _REMEDY if len(names) > 1 else "Give --delimiter if something else stands between columns, or name the fields."
+        remedy = _REMEDY if len(names) > 1 else "give --delimiter if something else stands between columns, or name the fields"
         needed = [*self.options.text_fields, *([] if self.options.id_field is None else [self.options.id_field])]
         for field in (*needed, *(self.options.other_fields or ())):
             if (count := names.count(field)) > 1:
                 raise InputError(f"{self._called}, line 1: {count} columns are called {field!r}: rename all but one")
         for field in needed:
             if field not in names:
-                raise InputError(f"{self._called}, line 1: no column {field!r}; the header has {listed(names)}. {remedy}")
+                raise InputError(f"{self._called}, line 1: no column {field!r}; the header has {listed(names)}; {remedy}")
         self._columns[self._file] = names
         if self.options.one_header and names != self.columns:
             first = self._named[self.files[0]].name
@@ -387,7 +387,7 @@ class RecordSource:
         names = self.options.text_fields
         values = [taken(fields, name) for name in names]
         if all(value is None for value in values):
-            raise self._error(line, f"no field {' or '.join(map(repr, names))}; it has {listed(fields)}. {_REMEDY}")
+            raise self._error(line, f"no field {' or '.join(map(repr, names))}; it has {listed(fields)}; {_REMEDY}")
         for name, value in zip(names, values, strict=True):
             if value is not None and not isinstance(value, str):
                 raise self._error(line, f"field {name!r} must be text, it is {kind(value)}")
@@ -407,7 +407,7 @@ class RecordSource:
             return _clean(value)
         if value is None:
             if name:
-                raise self._error(line, f"no field {name!r}; it has {listed(fields)}. {_REMEDY}")
+                raise self._error(line, f"no field {name!r}; it has {listed(fields)}; {_REMEDY}")
             if self.options.integer_keys:
                 raise self._error(line, "no id, as --key-type int needs; name its field with --id-field, or use --key-type text")
             return None
@@ -462,7 +462,7 @@ class RecordSource:
 
 
 _JSON = json.JSONDecoder()
-_REMEDY = "Name the fields with --id-field and --text-field."
+_REMEDY = "name the fields with --id-field and --text-field"
 
 
 def _json_value(line: str) -> Any:
