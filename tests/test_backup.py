@@ -101,6 +101,25 @@ def test_a_copy_has_the_permissions_of_its_original(
     assert modes == {mode} and (tmp_path / "copy.db").stat().st_mode & 0o777 == mode
 
 
+def test_a_file_that_nobody_may_write_is_copied(tmp_path: Path) -> None:
+    """The copy can be written while it is made, and is as the original at its end: whole, and for nobody to write."""
+    path, copied, modes = tmp_path / "index.db", tmp_path / "copy.db", set()
+
+    def look() -> None:
+        modes.update(part.stat().st_mode & 0o200 for part in tmp_path.iterdir() if not part.name.startswith("index.db"))
+
+    with Index(path, SETS, text=WORDS) as index:
+        index.add("a", "one two")
+    path.chmod(0o444)
+    with Index(path, read_only=True) as index, WatchedDisk(look):
+        index.backup(copied)
+    assert modes == {0o200} and copied.stat().st_mode & 0o222 == 0
+    for one in (path, copied):
+        with Index(one, read_only=True) as index:
+            assert list(index) == ["a"] and index.check().ok
+        one.chmod(0o644)  # else Windows does not remove it
+
+
 @pytest.mark.posix("permissions")
 def test_a_new_file_is_for_its_owner_to_write(tmp_path: Path) -> None:
     """As SQLite makes files: others may read one at most, and less where the umask says so."""

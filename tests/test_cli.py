@@ -80,7 +80,7 @@ def keys_of(path: Path) -> list[Any]:
 
 
 def lines(path: Path, records: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), newline="\n")
     return path
 
 
@@ -216,6 +216,7 @@ def is_harmless(text: str) -> bool:
     return all(line.isprintable() for line in text.replace("\t", " ").split("\n"))
 
 
+@pytest.mark.posix("control characters in names")
 def test_names_of_a_strangers_file_reach_the_terminal_as_escapes(tmp_path: Path) -> None:
     """A file, a folder or a table whose name holds control characters is named in errors without them."""
     path = tmp_path / f"{WILD}.db"
@@ -400,8 +401,8 @@ def test_a_number_out_of_range_is_one_sentence(tmp_path: Path, source: Path, val
 
 
 @pytest.mark.posix("signals")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_leaves_nothing_behind(tmp_path: Path, name: str) -> None:
     """After SIGTERM or SIGHUP no temporary file is left, the old output stands, and the exit code tells the signal."""
     source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     os.mkfifo(source)
@@ -411,12 +412,12 @@ def test_a_signal_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) 
         assert program.stderr is not None
         pipe.write(b'{"text": "x"}\n')  # it reads, so its folder is there
         assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".neardup-")]
-        program.send_signal(number)
+        program.send_signal(signal.Signals[name])
         with suppress(subprocess.TimeoutExpired):
             program.wait(2)
         pipe.close()  # a signal just before a read is heard only after it
         told = program.stderr.read().decode()
-    assert (program.returncode, told) == (128 + number, f"neardup: ended by {number.name}\n")
+    assert (program.returncode, told) == (128 + signal.Signals[name], f"neardup: ended by {name}\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.jsonl"] and out.read_text() == "old"
 
 

@@ -25,15 +25,18 @@ def back_up(db: Database, given: str | bytes) -> None:
         if os.path.lexists(path):
             raise FileExistsError
         mode = stat.S_IMODE(os.stat(original).st_mode) if original else MODE
-        with new_file(path, mode) as beside, translated(path):
+        made = mode | stat.S_IRUSR | stat.S_IWUSR  # also where nobody may write the original
+        with new_file(path, made) as beside, translated(path):
             if original:
-                os.chmod(beside, mode)  # the umask is for files that nobody has decided about
+                os.chmod(beside, made)  # the umask is for files that nobody has decided about
             try:
                 _copy(db.connection, beside)
             except apsw.IOError as error:
                 if checksums.refused(error):  # a page of the original, which has another name than the copy
                     raise translate(error, original) from error
                 raise
+        if mode != made:
+            os.chmod(path, mode)
     except NearDupError:  # some are an OSError too
         raise
     except FileExistsError as error:
