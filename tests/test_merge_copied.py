@@ -20,7 +20,7 @@ from test_interrupts import interrupted_at
 from test_joins import contents
 from test_merge import DAMAGE, TEXTS, documents, put, require_model
 
-from neardup_db import CorruptIndexError, Index, MinHash, NearDupError
+from neardup_db import BottomK, CorruptIndexError, Index, MinHash, NearDupError, SimHash
 from neardup_db.store.exchange import merging
 from neardup_db.store.writing.segment import Segment
 
@@ -178,6 +178,71 @@ def test_damaged_counters_are_not_taken_over(tmp_path: Path, other: Index, sql: 
         assert report.added == len(index) >= 5 and index.check().ok
         index.add("further", "quite other words")
         assert "further" in index and index.check().ok
+
+
+UNFIT: dict[str, str] = {
+    "label of nobody else": "UPDATE neardup_document SET cluster_id = id WHERE id = 5",
+    "labels gone": "UPDATE neardup_document SET cluster_id = NULL",
+    "label never given": "UPDATE neardup_document SET cluster_id = 99 WHERE cluster_id = 4",
+    "one label for two clusters": "UPDATE neardup_document SET cluster_id = 4 WHERE cluster_id IS NOT NULL",
+    "matches gone": "DELETE FROM neardup_match",
+    "match with nobody": "INSERT INTO neardup_match VALUES (99, 1, 1.0, NULL, 0)",
+    "match with itself": "INSERT INTO neardup_match VALUES (2, 2, 1.0, NULL, 0)",
+    "match across clusters": "INSERT INTO neardup_match VALUES (4, 1, 1.0, NULL, 0)",
+    "rows gone": "DELETE FROM neardup_minhash_band",
+    "row gone": "DELETE FROM neardup_minhash_band WHERE bucket = (SELECT min(bucket) FROM neardup_minhash_band)",
+    "row too many": "INSERT INTO neardup_minhash_band VALUES (12345, 0, 0, 77)",
+    "crowd of one": "UPDATE neardup_fingerprint SET crowd = 1 WHERE id = 1",
+    "fingerprint of nobody": "INSERT INTO neardup_fingerprint SELECT 9, 5, value, value_hash, 0 FROM neardup_fingerprint "
+    "WHERE id = 1; UPDATE sqlite_sequence SET seq = 9 WHERE name = 'neardup_fingerprint'",
+    "fingerprint twice": "INSERT INTO neardup_fingerprint SELECT 9, group_id, value, value_hash, 0 FROM neardup_fingerprint "
+    "WHERE id = 3; UPDATE neardup_document SET fingerprint_id = 9 WHERE id = 4; "
+    "UPDATE sqlite_sequence SET seq = 9 WHERE name = 'neardup_fingerprint'",
+    "fingerprint of another group": "UPDATE neardup_fingerprint SET group_id = 2 WHERE id = 1",
+}
+"""What somebody did to `other`, whose documents 1 and 2 are alike, and 3 and 4 the same."""
+
+UNFIT_ROWS: dict[str, str] = {
+    "rows gone": "DELETE FROM neardup_code_bucket",
+    "row gone": "DELETE FROM neardup_code_bucket WHERE id = (SELECT min(id) FROM neardup_code_bucket)",
+    "row of other bytes": "UPDATE neardup_code_bucket SET entries = zeroblob(length(entries)) "
+    "WHERE id = (SELECT min(id) FROM neardup_code_bucket)",
+    "hash gone": "DELETE FROM neardup_bottomk_prefix WHERE hash = (SELECT max(hash) FROM neardup_bottomk_prefix)",
+    "row of no bytes": "UPDATE neardup_code_bucket SET entries = x'' WHERE id = (SELECT min(id) FROM neardup_code_bucket)",
+}
+
+
+def require_healed(path: Path, added: list[int], scheme: Any, options: dict[str, Any]) -> None:
+    """The documents of a file come one by one, and are one sound index."""
+    with Index(path) as other:
+        assert not other.check().ok
+        keys = list(other)
+        added.clear()
+        with Index(path.with_name("a.db"), scheme, **options) as index:
+            assert index.merge(other).added == sum(added) == len(keys)
+            assert index.check().problems == () and list(index) == keys
+
+
+@pytest.mark.parametrize("kind", UNFIT)
+def test_what_does_not_fit_together_is_made_again(tmp_path: Path, other: Index, added: list[int], kind: str) -> None:
+    """Labels, matches, fingerprints and rows that contradict each other are not taken over: the new index finds its own."""
+    other.close()
+    with closing(apsw.Connection(str(tmp_path / "other.db"))) as connection:
+        connection.execute(UNFIT[kind])
+    require_healed(tmp_path / "other.db", added, SETS, OPTIONS)
+    with Index(tmp_path / "a.db") as index:
+        assert [one.keys for one in index.clusters()] == [("b0", "b1"), ("b2", "b3")]
+
+
+@pytest.mark.parametrize("kind", UNFIT_ROWS)
+def test_rows_that_lack_are_made_again(tmp_path: Path, added: list[int], kind: str) -> None:
+    """A candidate table that lacks rows, or has damaged ones, is not taken over."""
+    scheme = BottomK() if "bottomk" in UNFIT_ROWS[kind] else SimHash()
+    with Index(tmp_path / "other.db", scheme) as other:
+        other.add_many((number, f"some words of number {number} that are not the same") for number in range(40))
+    with closing(apsw.Connection(str(tmp_path / "other.db"))) as connection:
+        connection.execute(UNFIT_ROWS[kind])
+    require_healed(tmp_path / "other.db", added, scheme, {})
 
 
 def test_a_progress_that_fails_takes_all_back(tmp_path: Path, other: Index) -> None:

@@ -18,6 +18,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -48,6 +49,7 @@ from neardup_db import (
     load,
 )
 from neardup_db.store.database import libraries, standard
+from neardup_db.store.layout import opening
 
 TEXT = "the quick brown fox jumps over the lazy dog"
 
@@ -992,11 +994,33 @@ def test_a_file_is_open_by_one_library_alone(path: Path, app: Any, tmp_path: Pat
         assert list(Index(again)) == ["a"]
 
 
+def test_a_file_that_another_thread_has_open(path: Path) -> None:
+    """Whichever thread may use a connection of sqlite3: beside it no other opens the file by its path, until it is closed."""
+    Index(path, MinHash()).close()
+    app = connect(path)
+    index = Index(app)
+
+    def open_by_path() -> str:
+        try:
+            with Index(path) as own:
+                return str(len(own))
+        except ParameterError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(1) as other:
+        assert "another library of SQLite" in other.submit(open_by_path).result()
+        app.close()
+        assert other.submit(open_by_path).result() == "0"
+    with pytest.raises(ClosedError):
+        len(index)
+
+
 def test_files_are_opened_while_others_are(tmp_path: Path) -> None:
     """Whatever another thread opens or closes between two steps of the look at the open files, that one comes to its end."""
     paths = [str(tmp_path / f"{number}.db") for number in range(8)]
     kept = [Index(path, MinHash()) for path in paths]
     left = [True] * 20
+    threads: list[threading.Thread] = []
 
     def open_another() -> None:
         kept.append(Index(tmp_path / f"more {len(left)}.db", MinHash()))
@@ -1006,19 +1030,87 @@ def test_files_are_opened_while_others_are(tmp_path: Path) -> None:
     def look(frame: Any, event: str, _: Any) -> Any:
         if left and frame.f_code.co_filename in (libraries.__file__, weakref.__file__):
             left.pop()
-            thread = threading.Thread(target=open_another)
-            thread.start()
-            thread.join()
+            threads.append(threading.Thread(target=open_another))
+            threads[-1].start()
+            threads[-1].join(0.05)  # it may have to wait for this look
         return look
 
     sys.settrace(look)
     try:
-        libraries.require_own(paths[-1])
+        libraries.Opening(paths[-1]).look()
     finally:
         sys.settrace(None)
+    for thread in threads:
+        thread.join()
     for index in kept:
         index.close()
     assert len(left) < 10
+
+
+def test_two_libraries_at_the_same_moment(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that opens the file while another one looks who has it waits for the end of that look, and is refused."""
+    Index(path, MinHash()).close()
+    app = connect(path)
+    refused: list[ParameterError] = []
+    waits = threading.Event()
+
+    def open_by_path() -> None:
+        try:
+            Index(path).close()
+        except ParameterError as error:
+            refused.append(error)
+        waits.set()
+
+    class Watched:
+        """The turn, which tells when the second thread comes to it."""
+
+        def __init__(self, turn: Any) -> None:
+            self.turn = turn
+
+        def take(self, timeout: float) -> Any:
+            if threading.current_thread() is second:
+                waits.set()
+            return self.turn.take(timeout)
+
+    def look(*given: Any) -> None:
+        require_same(*given)
+        if second.ident is None:
+            second.start()
+            assert waits.wait(60)
+
+    second = threading.Thread(target=open_by_path)
+    require_same = libraries._require_same
+    monkeypatch.setattr(libraries, "_require_same", look)
+    monkeypatch.setattr(libraries, "_turn", Watched(libraries._turn), raising=False)
+    index = Index(app)
+    second.join()
+    assert len(refused) == 1 and "another library of SQLite" in str(refused[0])
+    assert index.add("a", TEXT) == []
+    app.close()
+
+
+def test_a_file_that_is_just_being_opened(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look who has a file and its opening by a path it belongs to the one that looked."""
+    Index(path, MinHash()).close()
+    app = connect(path)
+    messages: list[str] = []
+
+    def open_file(*given: Any, **how: Any) -> Any:
+        with pytest.raises(ParameterError, match="another library of SQLite, through an Index that is just being") as error:
+            Index(app)
+        messages.append(str(error.value))
+        return database(*given, **how)
+
+    database = opening._database
+    monkeypatch.setattr(opening, "_database", open_file)
+    with Index(path) as own:
+        assert own.add("a", TEXT) == [] and len(messages) == 1
+    monkeypatch.undo()
+    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr(opening, "_database", lambda *_, **__: 1 // 0)
+        Index(path)
+    assert list(Index(app)) == ["a"]
+    app.close()
 
 
 def test_files_of_a_parent_process_are_none_of_a_childs(path: Path, app: Any) -> None:

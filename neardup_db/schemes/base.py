@@ -80,6 +80,9 @@ class Scheme(Immutable, ABC):
     keys_at_once: int = 1
     """Keys of one fingerprint that are sorted together: those of one table."""
 
+    most_rows: int | None = None
+    """Rows in the candidate table of a fingerprint whose keys all differ; None where they depend on its value."""
+
     plan: str
     expected: int
 

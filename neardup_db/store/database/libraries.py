@@ -6,6 +6,7 @@ and then two writers meet. Within one library SQLite sees to that.
 
 from __future__ import annotations
 
+import math
 import os
 from functools import cache
 from typing import NamedTuple
@@ -14,7 +15,9 @@ from weakref import WeakKeyDictionary
 import apsw
 
 from ... import _standard
+from ..._turns import Turn
 from ...errors import ParameterError
+from ...system import in_children
 from .connection import Database
 from .standard import StandardConnection
 
@@ -26,25 +29,59 @@ class File(NamedTuple):
     number: int
 
 
-_files: WeakKeyDictionary[Database, File] = WeakKeyDictionary()
-"""Of each database that was opened."""
+class Opening:
+    """A file that a connection of our own is about to open: as good as open, inside the block.
+
+    ParameterError where another library has it: to open it, and close it again, would drop the locks."""
+
+    connection = None
+    """The library is that of our own connections."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def look(self) -> None:
+        """As at the beginning of the block, where there was no such file then."""
+        if self not in _files:
+            _add(self._path, file_of(self._path), self)
+
+    def __enter__(self) -> Opening:
+        self.look()
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        _files.pop(self, None)  # an error that somebody keeps would keep this
+
+
+_files: WeakKeyDictionary[Database | Opening, File] = WeakKeyDictionary()
+"""Of each database that was opened, or is about to be."""
+
+_turn = Turn()
+"""Of the thread that looks which files are open, and adds one."""
+
+
+def _renew() -> None:
+    global _turn
+    _turn = Turn()  # whoever had it may not be in the child
+
+
+in_children(_renew)
 
 
 def note(db: Database) -> None:
-    """Remember which file a database has open. ParameterError where another library has it."""
+    """Remember which file a database has open. ParameterError where another library has it, or is about to."""
     path = db.connection.filename
-    file = file_of(path)
-    if file is not None:
-        _require_same(path, file, db)
-        _files[db] = file
+    _add(path, file_of(path), db)
 
 
-def require_own(path: str) -> None:
-    """ParameterError where another library than that of our own connections has the file open. Before it is opened: to close it
-    again would drop the locks."""
-    file = file_of(path)
+def _add(path: str, file: File | None, user: Database | Opening) -> None:
+    """Look who has the file and add this one, in one step: of two threads at the same moment one is told."""
     if file is not None:
-        _require_same(path, file, None)
+        loan = _turn.take(math.inf)
+        assert loan is not None
+        with loan:
+            _require_same(path, file, user)
+            _files[user] = file
 
 
 def file_of(path: str) -> File | None:
@@ -56,23 +93,25 @@ def file_of(path: str) -> File | None:
     return File(status.st_dev, status.st_ino)
 
 
-def _require_same(path: str, file: File, db: Database | None) -> None:
-    """db: None = one of our own connections, which is not there yet."""
+def _require_same(path: str, file: File, user: Database | Opening) -> None:
     for other in _of(file):
-        if (_is_standard(other) or _is_standard(db)) and _is_open(other) and _library(other) != _library(db):
+        if (_is_standard(other) or _is_standard(user)) and _is_open(other) and _library(other) != _library(user):
+            through = "an Index that is just being opened" if isinstance(other, Opening) else f"{other.given!r:.80}"
             raise ParameterError(
-                f"{path!r} is open in this process by another library of SQLite, through {other.given!r:.80}, and each of the "
+                f"{path!r} is open in this process by another library of SQLite, through {through}, and each of the "
                 "two would drop the other's locks: give both indexes one connection, or close that one first"
             )
 
 
-def _of(file: File) -> list[Database]:
-    """The databases in a file. Other threads open and close files meanwhile, so the table itself is not walked through."""
+def _of(file: File) -> list[Database | Opening]:
+    """Who has a file. Other threads let go of files meanwhile, so the table itself is not walked through."""
     known = [reference() for reference in _files.keyrefs()]
-    return [db for db in known if db is not None and _files.get(db) == file]
+    return [user for user in known if user is not None and _files.get(user) == file]
 
 
-def _is_open(db: Database) -> bool:
+def _is_open(db: Database | Opening) -> bool:
+    if isinstance(db, Opening):
+        return True
     if db.is_closed or db.forked:
         return False
     if isinstance(db.connection, StandardConnection):
@@ -85,12 +124,12 @@ def _is_open(db: Database) -> bool:
         return True
 
 
-def _is_standard(db: Database | None) -> bool:
-    return db is not None and isinstance(db.connection, StandardConnection)
+def _is_standard(user: Database | Opening) -> bool:
+    return isinstance(user.connection, StandardConnection)
 
 
-def _library(db: Database | None) -> int:
-    return db.connection.library if db is not None and isinstance(db.connection, StandardConnection) else _of_apsw()
+def _library(user: Database | Opening) -> int:
+    return user.connection.library if isinstance(user.connection, StandardConnection) else _of_apsw()
 
 
 @cache

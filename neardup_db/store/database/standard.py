@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
@@ -141,10 +141,14 @@ class StandardConnection:
     @property
     def is_closed(self) -> bool:
         """Whether its owner has closed it; waits for no other thread."""
-        try:
+        with suppress(apsw.ConnectionClosedError):
             return not self._handle.is_serialized
-        except apsw.ConnectionClosedError:
+        module = module_of(self.given)
+        try:  # pysqlite3 looks at the thread before it looks whether the connection is open
+            module.Connection.total_changes.__get__(self.given)
+        except module.ProgrammingError:
             return True
+        return False
 
     def require_open(self) -> None:
         """Raise apsw.ConnectionClosedError."""

@@ -16,6 +16,7 @@ from ..database import checksums
 from ..layout.candidates import MAX_ID
 from ..layout.schema import optional_tables
 from ..layout.state import Store
+from ..linking.relations import Relations
 from ..writing.background import Background
 from ..writing.segment import Segment
 from ..writing.stored import Stored
@@ -38,8 +39,8 @@ def copy_whole(segment: Segment, given: Store, now: int, progress: Callable[[int
     """Copy another index into that of a segment, in one transaction. None, and nothing has happened, where that cannot be: then
     its documents are to be merged one by one.
 
-    Documents are checked as if they were merged one by one. What the other index knows of them (rows of the candidate table,
-    recorded matches, labels) comes along unchecked, as in a backup."""
+    Documents are checked as if they were merged one by one. Of what the other index knows of them (rows of the candidate table,
+    recorded matches, labels) SQL tells whether it fits together; that a match is one, and a row has its key, is not computed."""
     store = segment.store
     with store.db.hold():
         if not _may_attach(store, given):
@@ -97,9 +98,8 @@ class _Copy:
         with Background(self.db) as background:  # so that Ctrl-C is heard meanwhile
             background.start(self._check)
             background.start(self._copy)
-        self.store.set(**{name: self.given.settings[name] for name in ("next_cluster", "crowds")})
+            background.start(self._require_sound)
         self.store.new_generation(fingerprints=True)
-        self._require_whole()
         report = AddReport(added=self.count, matched=self._matched())
         if self.count and progress is not None:
             progress(self.count)
@@ -143,10 +143,13 @@ class _Copy:
             update = f"UPDATE main.sqlite_sequence SET seq = max(seq, ({highest})) WHERE name = :name"
             self.db.execute(update, {"name": f"{self.store.name}_{table}"})
         self.documents.drop_unused_groups()
+        self.store.set(**{name: self.given.settings[name] for name in ("next_cluster", "crowds")})
 
-    def _require_whole(self) -> None:
-        """That only documents came which were checked."""
-        if self.db.value(self.store.sql("SELECT count(*) FROM {index}_document")) != self.count:
+    def _require_sound(self) -> None:
+        """That only documents came which were checked, and that what came unseen fits together: the other way finds matches and
+        rows of the candidate table anew."""
+        came = self.db.value(self.store.sql("SELECT count(*) FROM {index}_document"))
+        if came != self.count or not Relations(self.store, self.documents).is_sound():
             raise _OtherwiseError
 
     def _matched(self) -> int:

@@ -88,7 +88,14 @@ class CandidateTable(ABC):
         """The ids of rows whose bytes are not those that were written."""
 
     def count(self) -> int:
-        rows: int = self.db.value(self._count)
+        with self._running():
+            rows: int = self.db.value(self._count)
+        return rows
+
+    def filed(self, first_id: int, last_id: int) -> int:
+        """How many rows, or entries, fingerprints first_id to last_id should have."""
+        with self._running():
+            rows: int = self.db.value(f"SELECT count(*) FROM neardup_filing('{self.index}', ?, ?)", (first_id, last_id))
         return rows
 
     def missing(self, first_id: int, last_id: int) -> tuple[int, int, list[int]]:

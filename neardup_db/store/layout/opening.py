@@ -126,8 +126,12 @@ def _open_given(target: Any, choices: Choices, name: str, how: _How) -> Store:
 
 
 def _open(path: str, choices: Choices, name: str, how: _How, *, attach: bool) -> Store:
+    with libraries.Opening(path) as opening:
+        return _open_file(path, choices, name, how, opening, attach=attach)
+
+
+def _open_file(path: str, choices: Choices, name: str, how: _How, opening: libraries.Opening, *, attach: bool) -> Store:
     in_memory = path == MEMORY
-    libraries.require_own(path)
     empty = not in_memory and is_empty(path)
     if in_memory or empty:
         if choices.scheme is None or how.read_only:
@@ -138,6 +142,7 @@ def _open(path: str, choices: Choices, name: str, how: _How, *, attach: bool) ->
     if empty and not os.path.exists(path):
         _create_file(path, choices, name, how)
         empty = is_empty(path)  # it may be another's
+    opening.look()
     file = None if in_memory else os.stat(path)
     db = _database(path, how, sums=empty and bool(choices.checksums))
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice, pairwise
 
 from ... import limits
@@ -13,14 +13,11 @@ from ..asking.documents import EVER
 from ..asking.joins import Member, RangePairs, ranges
 from ..database import checksums
 from ..following.compare import Comparison
-from ..layout import candidates, definitions, schema
+from ..layout import definitions, schema
 from ..layout.state import Store
 from ..linking.clusters import Clusters
-from ..linking.edges import UnionFind
+from ..linking.relations import SHOWN, Relations, shown
 from ..writing.window import outside
-
-SHOWN = 5
-"""Problems of one kind that a report names."""
 
 
 class Checker:
@@ -32,6 +29,7 @@ class Checker:
         self.documents = clusters.documents
         self.dismissed = clusters.dismissed
         self.joins = clusters.joins
+        self.relations = Relations(store, clusters.documents)
 
     def pages(self) -> CheckReport:
         """Tests the checksum of every page, if the file has checksums. No transaction may be open."""
@@ -46,13 +44,14 @@ class Checker:
             return CheckReport(tuple(problems))
         damaged = self.damaged()
         problems += shown("fingerprints whose value is damaged", damaged)
-        own = self._fingerprints, self._documents, self._parts, self._letters, self._counters
-        for part in (*own, self._dismissed, self._changes, self._window, self._crowds):
+        told = self.relations
+        own = told.fingerprints, told.documents, self._parts, self._letters, told.counters
+        for part in (*own, self._dismissed, self._changes, self._window, told.crowds):
             problems += _reported(part())
         if not damaged:  # candidate rows are computed from values, so damaged values say nothing about them
             problems += _reported(self._candidates())
             problems += _reported(self._texts())
-        problems += _reported(self._matches())
+        problems += _reported(told.matches())
         if not problems and self.store.record_matches:
             problems += _reported(self._labels())
         if self.store.following is None:
@@ -61,10 +60,6 @@ class Checker:
         for message, examples in comparison.problems():
             problems += shown(message, examples)
         return CheckReport(tuple(problems), notes=tuple(comparison.notes()))
-
-    def _few(self, sql: str, message: str, **parameters: int) -> Iterator[str]:
-        rows = self.db.rows(self.store.sql(sql), {"limit": SHOWN + 1, **parameters})
-        yield from shown(message, [row[0] for row in rows])
 
     # ---- SQLite and its schema ---------------------------------------------------------------------------------------
 
@@ -90,63 +85,29 @@ class Checker:
             last = rows[-1][0]
         return damaged
 
-    def _fingerprints(self) -> Iterator[str]:
-        yield from self._few(
-            """SELECT min(id) FROM {index}_fingerprint GROUP BY group_id, value_hash, value HAVING count(*) > 1 LIMIT :limit""",
-            "fingerprints stored more than once",
-        )
-        unused = "NOT EXISTS (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id)"
-        if self.store.has_parts:
-            unused += " AND NOT EXISTS (SELECT 1 FROM {index}_part AS p WHERE p.fingerprint_id = f.id)"
-        yield from self._few(
-            f"SELECT f.id FROM {{index}}_fingerprint AS f WHERE {unused} LIMIT :limit", "fingerprints that no document has"
-        )
-
-    def _documents(self) -> Iterator[str]:
-        yield from self._few(
-            """SELECT d.id FROM {index}_document AS d LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
-               WHERE d.fingerprint_id IS NOT NULL AND (f.id IS NULL OR f.group_id <> d.group_id) LIMIT :limit""",
-            "documents whose fingerprint is missing or of another group",
-        )
-        yield from self._few(
-            """SELECT d.id FROM {index}_document AS d LEFT JOIN {index}_group AS g ON g.id = d.group_id
-               WHERE d.group_id <> 0 AND g.id IS NULL LIMIT :limit""",
-            "documents whose group has no name",
-        )
-        wrong = "cluster_id IS NOT NULL"
-        if self.store.record_matches:
-            wrong = f"cluster_id IN (SELECT cluster_id FROM {{index}}_document WHERE {wrong} GROUP BY 1 HAVING count(*) = 1)"
-        sql = f"SELECT id FROM {{index}}_document WHERE {wrong} LIMIT :limit"
-        yield from self._few(sql, "documents with a wrong cluster label")
-        if self.store.store_text:
-            yield from self._few(
-                "SELECT id FROM {index}_document WHERE text IS NULL AND token_count IS NOT NULL LIMIT :limit",
-                "documents whose text is missing",
-            )
-
     def _parts(self) -> Iterator[str]:
         """The codes of a document are fingerprints of its group, its own row's the first; each has a part of its own, or one has
         none."""
         if not self.store.has_parts:
             return
-        yield from self._few(
+        yield from self.relations.few(
             """SELECT p.id FROM {index}_part AS p LEFT JOIN {index}_document AS d ON d.id = p.document_id
                LEFT JOIN {index}_fingerprint AS f ON f.id = p.fingerprint_id
                WHERE d.id IS NULL OR f.id IS NULL OR f.group_id <> d.group_id LIMIT :limit""",
             "parts whose document or fingerprint is missing or of another group",
         )
-        yield from self._few(
+        yield from self.relations.few(
             """SELECT d.id FROM (SELECT document_id, min(id) AS first FROM {index}_part GROUP BY document_id) AS o
                CROSS JOIN {index}_part AS p CROSS JOIN {index}_document AS d
                WHERE p.id = o.first AND d.id = o.document_id AND d.fingerprint_id IS NOT p.fingerprint_id LIMIT :limit""",
             "documents whose fingerprint is not that of their first part",
         )
-        yield from self._few(
+        yield from self.relations.few(
             "SELECT id FROM {index}_part WHERE id NOT BETWEEN 1 AND :most LIMIT :limit",
             f"ids of {self.store.name}_part that are never given",
             most=self.documents.parts.MOST,
         )
-        yield from self._few(
+        yield from self.relations.few(
             """SELECT document_id FROM {index}_part GROUP BY document_id, part
                HAVING count(*) > 1 OR typeof(part) NOT IN ('text', 'integer', 'null') LIMIT :limit""",
             "documents with a part that has no name of its own",
@@ -160,57 +121,27 @@ class Checker:
                 pass
         yield from ()
 
-    def _counters(self) -> Iterator[str]:
-        """No counter can give an id or a label a second time, which would join documents that have nothing in common."""
-        yield from self._few(
-            """SELECT name || ' ' || quote(seq) FROM sqlite_sequence
-               WHERE name IN ('{index}_document', '{index}_fingerprint', '{index}_change')
-                   AND (typeof(seq) <> 'integer' OR seq NOT BETWEEN 0 AND :last_id) LIMIT :limit""",
-            "highest ids that are not numbers of the right size",
-            last_id=candidates.MAX_ID,
-        )
-        for table in ("document", "fingerprint"):
-            yield from self._few(
-                f"SELECT id FROM {{index}}_{table} WHERE id NOT BETWEEN 1 AND :last_id LIMIT :limit",
-                f"ids of {self.store.name}_{table} that are never given",
-                last_id=candidates.MAX_ID,
-            )
-            yield from self._few(
-                f"""SELECT max(id) FROM {{index}}_{table} HAVING max(id) >
-                    coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = '{{index}}_{table}'), 0)""",
-                f"ids of {self.store.name}_{table} above the highest one ever given",
-            )
-        if not self.store.record_matches:
-            return
-        yield from self._few(
-            """SELECT id FROM {index}_document
-               WHERE cluster_id <= (SELECT value FROM {index}_setting WHERE name = 'next_cluster')
-                   OR cluster_id > (SELECT max(id) FROM {index}_document) AND cluster_id >
-                       coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = '{index}_document'), 0) LIMIT :limit""",
-            "documents with a cluster label that was never given",
-        )
-
     def _dismissed(self) -> Iterator[str]:
         """A dismissed pair is two documents with their fingerprints and no recorded match. Of equal copies it is in no crowd."""
         if not self.store.dismisses:
             return
         pairs = """SELECT x.document_id || '-' || x.other_id FROM {index}_dismissed AS x
                    LEFT JOIN {index}_document AS a ON a.id = x.document_id LEFT JOIN {index}_document AS b ON b.id = x.other_id"""
-        yield from self._few(
+        yield from self.relations.few(
             f"{pairs} WHERE a.id IS NULL OR b.id IS NULL OR x.document_id <= x.other_id LIMIT :limit",
             "dismissed pairs that are not two documents",
         )
-        yield from self._few(
+        yield from self.relations.few(
             f"""{pairs} WHERE x.fingerprint_id IS NOT a.fingerprint_id OR x.other_fingerprint_id IS NOT b.fingerprint_id
                 LIMIT :limit""",
             "dismissed pairs with other fingerprints than their documents",
         )
-        yield from self._few(
+        yield from self.relations.few(
             """SELECT m.document_id || '-' || m.other_id FROM {index}_dismissed AS x CROSS JOIN {index}_match AS m
                WHERE m.document_id = x.document_id AND m.other_id = x.other_id LIMIT :limit""",
             "dismissed pairs that are recorded as matches",
         )
-        yield from self._few(
+        yield from self.relations.few(
             f"SELECT f.id FROM {{index}}_fingerprint AS f WHERE f.crowd <> 0 AND {Dismissed.IS_TORN} LIMIT :limit",
             "fingerprints in a crowd, of which two copies are dismissed",
         )
@@ -219,12 +150,12 @@ class Checker:
         """A document whose change is noted is there, unless it is noted as removed: others follow the index by these rows."""
         if not self.store.notes_changes:
             return
-        yield from self._few(
+        yield from self.relations.few(
             """SELECT c.number FROM {index}_change AS c
                WHERE (c.key IS NULL) = (c.document_id NOT IN (SELECT id FROM {index}_document)) LIMIT :limit""",
             "changes of documents that are not there, or that are there and noted as removed",
         )
-        yield from self._few(
+        yield from self.relations.few(
             """WITH wanted(name, least, most) AS (VALUES ('change_log', 1, 9223372036854775807), ('changes_trimmed', 0,
                    (SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = '{index}_change')))
                SELECT w.name || ' ' || quote(s.value) FROM wanted AS w LEFT JOIN {index}_setting AS s ON s.name = w.name
@@ -238,24 +169,7 @@ class Checker:
         if wrong is not None:
             _, condition, parameters = wrong
             sql = f"SELECT id FROM {{index}}_document WHERE {condition} LIMIT :limit"
-            yield from self._few(sql, "documents that stay outside of the window", **parameters)
-
-    def _crowds(self) -> Iterator[str]:
-        """A crowd is exactly one cluster, because an added document is compared with only a few of its documents."""
-        yield from self._few(
-            """SELECT f.id FROM {index}_fingerprint AS f WHERE f.crowd <> 0 AND (
-                   0 = (SELECT value FROM {index}_setting WHERE name = 'crowds')
-                   OR EXISTS (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id
-                       AND d.cluster_id IS NOT f.crowd)) LIMIT :limit""",
-            "fingerprints in a crowd that is not their cluster",
-        )
-        yield from self._few(
-            """WITH crowds(label) AS MATERIALIZED (SELECT DISTINCT crowd FROM {index}_fingerprint WHERE crowd <> 0)
-               SELECT f.id FROM crowds AS c CROSS JOIN {index}_document AS d CROSS JOIN {index}_fingerprint AS f
-               WHERE d.cluster_id = c.label AND f.id = d.fingerprint_id AND f.crowd = 0 """
-            f"{f'AND NOT {Dismissed.IS_TORN}' if self.store.dismisses else ''} LIMIT :limit",
-            "fingerprints that are not in the crowd of their cluster",
-        )
+            yield from self.relations.few(sql, "documents that stay outside of the window", **parameters)
 
     # ---- rows and texts against fingerprints ---------------------------------------------------------------------------
 
@@ -295,28 +209,9 @@ class Checker:
 
     # ---- matches and clusters ------------------------------------------------------------------------------------------
 
-    def _matches(self) -> Iterator[str]:
-        yield from self._few(
-            """SELECT m.document_id || '-' || m.other_id FROM {index}_match AS m
-               LEFT JOIN {index}_document AS a ON a.id = m.document_id LEFT JOIN {index}_document AS b ON b.id = m.other_id
-               WHERE a.id IS NULL OR b.id IS NULL OR m.document_id <= m.other_id OR a.group_id <> b.group_id
-                   OR a.cluster_id IS NULL OR a.cluster_id IS NOT b.cluster_id LIMIT :limit""",
-            "recorded matches that do not join two documents of one cluster",
-        )
-
     def _labels(self) -> Iterator[str]:
         """Every recorded match is a real pair. Labels name the components of the graph of all pairs, expired ones too."""
-        recorded = UnionFind()
-        for document_id, other_id in self.db.stream(self.store.sql("SELECT document_id, other_id FROM {index}_match")):
-            recorded.union(document_id, other_id)
-        first: dict[int, int] = {}
-        sql = self.store.sql("SELECT id, cluster_id FROM {index}_document WHERE cluster_id IS NOT NULL ORDER BY id")
-        apart = [
-            document_id
-            for document_id, label in self.db.rows(sql)
-            if recorded.find(first.setdefault(label, document_id)) != recorded.find(document_id)
-        ]
-        yield from shown("documents that no recorded match connects to their cluster", apart)
+        yield from self.relations.connected()
         unreal: set[int] = set()
         unlike: set[int] = set()
         unjoined: set[int] = set()
@@ -343,7 +238,7 @@ class Checker:
         codes = f"(SELECT f.value FROM {{index}}_fingerprint AS f WHERE f.id IN ({codes}WHERE document_id = {{0}}))"
         a, b = (codes.replace("{0}", end) for end in ("m.document_id", "m.other_id"))
         _, radius = self.store.scheme.query_bounds(None, None)
-        yield from self._few(
+        yield from self.relations.few(
             f"""SELECT m.document_id FROM {{index}}_match AS m WHERE m.distance IS NULL OR m.distance > :radius
                 OR m.similarity <> max(0.0, 1.0 - :slope * m.distance / :bits) OR NOT EXISTS (
                     SELECT 1 FROM {a} AS x CROSS JOIN {b} AS y WHERE neardup_hamming(x.value, y.value) = m.distance)
@@ -399,10 +294,3 @@ def _reported(problems: Iterator[str]) -> Iterator[str]:
         yield from problems
     except CorruptIndexError as error:
         yield str(error)
-
-
-def shown(message: str, examples: Iterable[object]) -> Iterator[str]:
-    """The message with the first SHOWN examples. Without an example there is no message."""
-    listed = list(examples)
-    if listed:
-        yield f"{message}: {', '.join(map(str, listed[:SHOWN]))}{', ...' if len(listed) > SHOWN else ''}"

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from ..layout import candidates, definitions, schema
 from ..layout.state import Store
 from ..linking.clusters import Clusters
+from ..linking.relations import shown
 from ..writing.window import require_window
-from .check import shown
 from .rebuild import fingerprint_of, refile
 
 

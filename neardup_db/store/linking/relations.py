@@ -1,0 +1,174 @@
+"""What the rows of an index must say of each other, as far as SQL tells it in bulk.
+
+What takes the values themselves (the keys of candidate rows, real matches, torn clusters) is left to `Checker`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from ... import limits
+from ..asking.dismissed import Dismissed
+from ..asking.documents import Documents
+from ..layout.candidates import MAX_ID
+from ..layout.state import Store
+from .edges import UnionFind
+
+SHOWN = 5
+"""Problems of one kind that a report names."""
+
+
+class Relations:
+    """Each method gives the problems of one kind. The caller holds a transaction of the store."""
+
+    def __init__(self, store: Store, documents: Documents) -> None:
+        self.store = store
+        self.db = store.db
+        self.of = documents
+
+    def few(self, sql: str, message: str, **parameters: int) -> Iterator[str]:
+        """The message with the first values that a query gives, which has :limit; nothing where it gives none."""
+        rows = self.db.rows(self.store.sql(sql), {"limit": SHOWN + 1, **parameters})
+        yield from shown(message, [row[0] for row in rows])
+
+    def is_sound(self) -> bool:
+        """Whether there is no problem, the number of rows in the candidate table included. It ends with the first one."""
+        kinds = self.documents, self.fingerprints, self.counters, self.crowds, self.matches, self.rows, self.connected
+        return not any(True for kind in kinds for _ in kind())
+
+    def fingerprints(self) -> Iterator[str]:
+        """Equal values of a group are one fingerprint, and a document has it."""
+        yield from self.few(
+            """WITH alike(group_id, value_hash) AS MATERIALIZED (
+                   SELECT group_id, value_hash FROM {index}_fingerprint GROUP BY 1, 2 HAVING count(*) > 1)
+               SELECT min(f.id) FROM alike AS a CROSS JOIN {index}_fingerprint AS f
+               WHERE f.group_id = a.group_id AND f.value_hash = a.value_hash
+               GROUP BY f.group_id, f.value_hash, f.value HAVING count(*) > 1 LIMIT :limit""",
+            "fingerprints stored more than once",
+        )
+        unused = "NOT EXISTS (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id)"
+        if not self.store.has_parts:  # an index tells how many there are; of those that lack `documents` tells
+            counts = "SELECT count(*) <> (SELECT count(DISTINCT fingerprint_id) FROM {index}_document) FROM {index}_fingerprint"
+            unused = f"({counts}) AND {unused}"
+        else:
+            unused += " AND NOT EXISTS (SELECT 1 FROM {index}_part AS p WHERE p.fingerprint_id = f.id)"
+        yield from self.few(
+            f"SELECT f.id FROM {{index}}_fingerprint AS f WHERE {unused} LIMIT :limit", "fingerprints that no document has"
+        )
+
+    def documents(self) -> Iterator[str]:
+        """A document has a fingerprint of its group, a group with a name, and a label only in a cluster."""
+        yield from self.few(
+            """SELECT d.id FROM {index}_document AS d LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
+               WHERE d.fingerprint_id IS NOT NULL AND (f.id IS NULL OR f.group_id <> d.group_id) LIMIT :limit""",
+            "documents whose fingerprint is missing or of another group",
+        )
+        yield from self.few(
+            """SELECT d.id FROM {index}_document AS d LEFT JOIN {index}_group AS g ON g.id = d.group_id
+               WHERE d.group_id <> 0 AND g.id IS NULL LIMIT :limit""",
+            "documents whose group has no name",
+        )
+        wrong = "cluster_id IS NOT NULL"
+        if self.store.record_matches:
+            wrong = f"cluster_id IN (SELECT cluster_id FROM {{index}}_document WHERE {wrong} GROUP BY 1 HAVING count(*) = 1)"
+        sql = f"SELECT id FROM {{index}}_document WHERE {wrong} LIMIT :limit"
+        yield from self.few(sql, "documents with a wrong cluster label")
+        if self.store.store_text:
+            yield from self.few(
+                "SELECT id FROM {index}_document WHERE text IS NULL AND token_count IS NOT NULL LIMIT :limit",
+                "documents whose text is missing",
+            )
+
+    def counters(self) -> Iterator[str]:
+        """No counter can give an id or a label a second time, which would join documents that have nothing in common."""
+        yield from self.few(
+            """SELECT name || ' ' || quote(seq) FROM sqlite_sequence
+               WHERE name IN ('{index}_document', '{index}_fingerprint', '{index}_change')
+                   AND (typeof(seq) <> 'integer' OR seq NOT BETWEEN 0 AND :last_id) LIMIT :limit""",
+            "highest ids that are not numbers of the right size",
+            last_id=MAX_ID,
+        )
+        for table in ("document", "fingerprint"):
+            yield from self.few(
+                f"SELECT id FROM {{index}}_{table} WHERE id < 1 OR id > :last_id LIMIT :limit",
+                f"ids of {self.store.name}_{table} that are never given",
+                last_id=MAX_ID,
+            )
+            yield from self.few(
+                f"""SELECT max(id) FROM {{index}}_{table} HAVING max(id) >
+                    coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = '{{index}}_{table}'), 0)""",
+                f"ids of {self.store.name}_{table} above the highest one ever given",
+            )
+        if not self.store.record_matches:
+            return
+        yield from self.few(
+            """SELECT id FROM {index}_document
+               WHERE cluster_id <= (SELECT value FROM {index}_setting WHERE name = 'next_cluster')
+                   OR cluster_id > (SELECT max(id) FROM {index}_document) AND cluster_id >
+                       coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = '{index}_document'), 0) LIMIT :limit""",
+            "documents with a cluster label that was never given",
+        )
+
+    def crowds(self) -> Iterator[str]:
+        """A crowd is exactly one cluster, because an added document is compared with only a few of its documents."""
+        yield from self.few(
+            """SELECT f.id FROM {index}_fingerprint AS f WHERE f.crowd <> 0 AND (
+                   0 = (SELECT value FROM {index}_setting WHERE name = 'crowds')
+                   OR EXISTS (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id
+                       AND d.cluster_id IS NOT f.crowd)) LIMIT :limit""",
+            "fingerprints in a crowd that is not their cluster",
+        )
+        if not self.store.settings["crowds"]:
+            return
+        yield from self.few(
+            """WITH crowds(label) AS MATERIALIZED (SELECT DISTINCT crowd FROM {index}_fingerprint WHERE crowd <> 0)
+               SELECT f.id FROM crowds AS c CROSS JOIN {index}_document AS d CROSS JOIN {index}_fingerprint AS f
+               WHERE d.cluster_id = c.label AND f.id = d.fingerprint_id AND f.crowd = 0 """
+            f"{f'AND NOT {Dismissed.IS_TORN}' if self.store.dismisses else ''} LIMIT :limit",
+            "fingerprints that are not in the crowd of their cluster",
+        )
+
+    def matches(self) -> Iterator[str]:
+        """A recorded match joins a document with an earlier one of its cluster."""
+        yield from self.few(
+            """SELECT m.document_id || '-' || m.other_id FROM {index}_match AS m
+               LEFT JOIN {index}_document AS a ON a.id = m.document_id LEFT JOIN {index}_document AS b ON b.id = m.other_id
+               WHERE a.id IS NULL OR b.id IS NULL OR m.document_id <= m.other_id OR a.group_id <> b.group_id
+                   OR a.cluster_id IS NULL OR a.cluster_id IS NOT b.cluster_id LIMIT :limit""",
+            "recorded matches that do not join two documents of one cluster",
+        )
+
+    def connected(self) -> Iterator[str]:
+        """The recorded matches connect each cluster."""
+        if not self.store.record_matches:
+            return
+        recorded = UnionFind()
+        for document_id, other_id in self.db.stream(self.store.sql("SELECT document_id, other_id FROM {index}_match")):
+            recorded.union(document_id, other_id)
+        first: dict[int, int] = {}
+        sql = self.store.sql("SELECT id, cluster_id FROM {index}_document WHERE cluster_id IS NOT NULL ORDER BY id")
+        apart = (
+            document_id
+            for document_id, label in self.db.rows(sql)
+            if recorded.find(first.setdefault(label, document_id)) != recorded.find(document_id)
+        )
+        yield from shown("documents that no recorded match connects to their cluster", islice(apart, SHOWN + 1))
+
+    def rows(self) -> Iterator[str]:
+        """The candidate table has as many rows, or entries, as the fingerprints have together. CorruptIndexError where it cannot
+        be read."""
+        table = self.store.table
+        there = table.count()
+        each: int | None = self.store.scheme.most_rows
+        if each is not None and there == each * self.db.value(self.store.sql("SELECT count(*) FROM {index}_fingerprint")):
+            return  # two keys of one fingerprint are equal once in some thousand million: then all are counted
+        wanted = sum(table.filed(*ends) for ends in self.of.fingerprint_ranges(limits.CHECKED_PAGE))
+        if there != wanted:
+            yield f"rows in {table.name}: {there} instead of {wanted}"
+
+
+def shown(message: str, examples: Iterable[object]) -> Iterator[str]:
+    """The message with the first SHOWN examples. Without an example there is no message."""
+    listed = list(examples)
+    if listed:
+        yield f"{message}: {', '.join(map(str, listed[:SHOWN]))}{', ...' if len(listed) > SHOWN else ''}"
