@@ -160,6 +160,7 @@ class Store:
         """State of the file in which its generation was last found to be `generation`; -1 = not known."""
         self._value_maker: tuple[SketchRules | None, Any] = None, None
         """What makes the value of a text by these rules; made with the first text that is asked for."""
+        self.has_parts = False
         self._statements: dict[str, str] = {}
         self._composed: dict[tuple[str, ...], Query] = {}
         self._followed: tuple[object | None, int] = None, 0
@@ -217,7 +218,9 @@ class Store:
             raise damaged(f"the table {self.name}_{lost[0]}", self.name, "it was dropped")
         self.dismisses = "dismissed" in self.optional
         self.notes_changes = "change" in self.optional
-        self.has_parts = "part" in self.optional
+        if self.has_parts != ("part" in self.optional):
+            self.has_parts = not self.has_parts
+            self._composed.clear()
         parameters = {**scheme.settings(), **rules.settings(), "store_text": self.store_text}
         epoch = self.shared.epoch((settings.get("fingerprints"), *parameters.items()))
         self.sketch_rules = SketchRules(epoch, scheme, rules)
@@ -451,6 +454,10 @@ class Store:
         text = schema.with_fragments(text).replace("{index}", self.name)
         return text.replace("{alone}", str(schema.ALONE)).replace("{carray}", self.db.carray)
 
+    def frame(self, name: str) -> str:
+        """A file of sql/, that for an index with parts where this is one."""
+        return schema.sql_text(schema.WITH_PARTS.get(name, name) if self.has_parts else name)
+
     def query(self, frame: str, verify: str, crowd: str = "", limit: str = "", source: str = "") -> Query:
         """A query of sql/: a frame ('matches', 'neighbours', ...) around the verification of a plan ('bands', ...).
 
@@ -461,7 +468,7 @@ class Store:
         if found is None:
             verified = schema.sql_text(f"verify_{verify}").replace("{crowd}", crowd)
             verified = _CANDIDATES.sub(lambda _: source, verified) if source else verified
-            text = self._filled(schema.sql_text(frame).replace("{verified}", verified).replace("{limit}", limit))
+            text = self._filled(self.frame(frame).replace("{verified}", verified).replace("{limit}", limit))
             found = Query(text, itemgetter(*schema.parameters(text)), self.db.prepared(text))
             self._composed[frame, verify, crowd, limit, source] = found
         return found

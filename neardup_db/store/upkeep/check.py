@@ -95,12 +95,7 @@ class Checker:
             """SELECT min(id) FROM {index}_fingerprint GROUP BY group_id, value_hash, value HAVING count(*) > 1 LIMIT :limit""",
             "fingerprints stored more than once",
         )
-        unused = "NOT EXISTS (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id)"
-        if self.store.has_parts:
-            unused += " AND NOT EXISTS (SELECT 1 FROM {index}_part AS p WHERE p.fingerprint_id = f.id)"
-        yield from self._few(
-            f"SELECT f.id FROM {{index}}_fingerprint AS f WHERE {unused} LIMIT :limit", "fingerprints that no document has"
-        )
+        yield from self._few(f"{self.store.frame('unused')} LIMIT :limit", "fingerprints that no document has")
 
     def _documents(self) -> Iterator[str]:
         yield from self._few(

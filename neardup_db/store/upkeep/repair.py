@@ -28,7 +28,7 @@ class Repair:
 
         damaged: ids of fingerprints whose values must not be read. Returns messages of what was done, and of what is lost."""
         done = self._mend_counters()
-        if self.store.has_parts and (numbered := self.documents.parts.number_again()):
+        if numbered := self.documents.parts.number_again():
             done.append(f"{numbered} codes of documents with several numbered again")
         if left := require_window(self.store, self.documents):
             done.append(f"{left} documents outside of the window expire as it says")
@@ -138,8 +138,5 @@ class Repair:
             self.db.execute(self.store.sql(sql))
 
     def _drop_orphans(self) -> int:
-        used = "SELECT fingerprint_id FROM {index}_document WHERE fingerprint_id IS NOT NULL"
-        if self.store.has_parts:
-            used += " UNION SELECT fingerprint_id FROM {index}_part"
-        self.db.execute(self.store.sql(f"DELETE FROM {{index}}_fingerprint WHERE id NOT IN ({used})"))
+        self.db.execute(self.store.sql(f"DELETE FROM {{index}}_fingerprint WHERE id IN ({self.store.frame('unused')})"))
         return self.db.connection.changes()

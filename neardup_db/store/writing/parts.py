@@ -84,7 +84,7 @@ class PartWriter(Writer):
         existing = self.documents.find(record.key)
         if existing is None or not existing.is_visible(now):
             return Place(existing)
-        rows = self.documents.parts.of(existing.id) if self.store.has_parts else []
+        rows = self.documents.parts.of(existing.id)
         if whole or not rows and record.part is None:
             return Place(existing, stays=self._existing(record, now, if_exists)[1])
         replaced = next((row for row in rows if row.part == record.part), None)
