@@ -211,12 +211,14 @@ class Checker:
         )
 
     def _changes(self) -> Iterator[str]:
-        """A document whose change is noted is there, unless it is noted as removed: others follow the index by these rows."""
+        """A document whose change is noted is there, unless it is noted as removed: others follow the index by these rows. One
+        with a key that is there has other codes."""
         if not self.store.notes_changes:
             return
+        missing = "c.document_id NOT IN (SELECT id FROM {index}_document)"
+        wrong = f"c.key IS NULL AND {missing}" if self.store.has_parts else f"(c.key IS NULL) = ({missing})"
         yield from self._few(
-            """SELECT c.number FROM {index}_change AS c
-               WHERE (c.key IS NULL) = (c.document_id NOT IN (SELECT id FROM {index}_document)) LIMIT :limit""",
+            f"SELECT c.number FROM {{index}}_change AS c WHERE {wrong} LIMIT :limit",
             "changes of documents that are not there, or that are there and noted as removed",
         )
         yield from self._few(
