@@ -555,6 +555,54 @@ def test_check_has_a_message_for_every_damage(path: Path, name: str) -> None:
         assert {"x", "y"} == set(index) and index.query_code(1)[0].part == "a"
 
 
+def test_a_part_that_is_no_text_gets_another_name(path: Path) -> None:
+    """Bytes that are no Unicode are named by check(), and a repair gives the code a part of its own; none is lost."""
+    connection = apsw.Connection(str(path))
+    connection.execute("UPDATE neardup_part SET part = CAST(x'ff' AS TEXT) WHERE id = 1")
+    connection.execute("UPDATE neardup_part SET part = char(0xfffd) WHERE id = 2")
+    connection.close()
+    with Index(path) as index:
+        assert not index.check().ok
+        with pytest.raises(CorruptIndexError):
+            index.get("x")
+        report = index.check(repair=True)
+        assert "1 codes whose part could not be read given another one" in report.repaired and report.ok and index.check().ok
+        assert index.get("x").codes == {"\ufffd 2": (1).to_bytes(8, "big"), "\ufffd": far(5).to_bytes(8, "big")}
+        assert index.query_code(1)[0].part == "\ufffd 2"
+
+
+@pytest.mark.parametrize("value", ["NULL", "0", "7", "'yes'", "x'ff'"])
+def test_a_setting_that_says_nothing_of_the_parts(path: Path, value: str) -> None:
+    """Where the setting is lost or damaged every call says so, check() names it and a repair writes it again; no code is lost."""
+    with Index(path) as index:
+        before = [index.get(key).codes for key in index]
+        index.changes()
+        index.dismiss("x", "y")
+    connection = apsw.Connection(str(path))
+    sql = "UPDATE neardup_setting SET value = {}" if value != "NULL" else "DELETE FROM neardup_setting"
+    for name in ("part", "change", "dismissed"):
+        connection.execute(f"{sql.format(value)} WHERE name = 'table.{name}'")
+    connection.close()
+    with Index(path) as index:
+        for call in (lambda: index.query_code(1), lambda: index.add_code("z", 1, part="a"), lambda: list(index)):
+            with pytest.raises(CorruptIndexError, match="the setting table.dismissed.*: run check"):
+                call()
+        message = "settings that do not say that a table is there: table.dismissed, table.change, table.part"
+        assert index.check().problems[0] == message
+        report = index.check(repair=True)
+        assert "the setting table.part written again" in report.repaired and report.ok and index.check().ok
+        assert [index.get(key).codes for key in index] == before and not index.clusters() and index.query_code(1)[0].part == "a"
+
+
+def test_a_table_of_the_applications_may_have_that_name(tmp_path: Path) -> None:
+    """A table that only has the name of one of an index's is none of it."""
+    connection = apsw.Connection(str(tmp_path / "codes.db"))
+    connection.execute("CREATE TABLE neardup_part (a)")
+    with Index(connection, BinaryCode(bits=64, max_distance=3)) as index:
+        index.add_code("x", 1)
+        assert index.query_code(1) == [Match("x", 1.0, 0)] and index.check().ok
+
+
 def test_pairs_of_a_document_with_a_foreign_fingerprint(path: Path) -> None:
     """A document whose own fingerprint is none of its codes is damage that pairs() names, until it is repaired."""
     connection = apsw.Connection(str(path))

@@ -8,7 +8,7 @@ only then the queries look at it. A document is in an answer once, with its best
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from itertools import chain, count, groupby
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -97,6 +97,27 @@ class Parts:
         sql = "INSERT INTO {index}_part (document_id, part, fingerprint_id) VALUES (?, ?, ?)"
         self.db.execute_many(self.store.sql(sql), rows)
         return len(rows)
+
+    def name_again(self) -> int:
+        """Give codes whose part is text that cannot be decoded another one, made of what can; returns how many there were."""
+        if not self.store.has_parts:
+            return 0
+        encoding = self.db.value("PRAGMA encoding")
+        sql = "SELECT id, document_id, CAST(part AS BLOB) FROM {index}_part WHERE typeof(part) = 'text'"
+        renamed = 0
+        for number, document_id, given in self.db.rows(self.store.sql(sql)):
+            name = given.decode(encoding, "replace")
+            if name.encode(encoding) != given:
+                self._rename(number, document_id, name)
+                renamed += 1
+        return renamed
+
+    def _rename(self, number: int, document_id: int, name: str) -> None:
+        """Name a code, by a part that its document does not have yet."""
+        taken = self.store.sql("SELECT 1 FROM {index}_part WHERE document_id = ? AND part = ?")
+        names = chain([name], (f"{name} {place}" for place in count(2)))
+        free = next(one for one in names if self.db.value(taken, (document_id, one)) is None)
+        self.db.execute(self.store.sql("UPDATE {index}_part SET part = ? WHERE id = ?"), (free, number))
 
     def used(self, fingerprint_ids: Iterable[int]) -> set[int]:
         """Those of the fingerprints that are codes here."""

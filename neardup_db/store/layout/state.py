@@ -122,6 +122,8 @@ class Store:
     """Whether the rows of some large clusters stand apart in the candidate table."""
     optional: tuple[str, ...]
     """Those of `schema.OPTIONAL` that the index has."""
+    unlisted: list[str]
+    """Those of which the setting is lost, so that they are not among these; see `tolerates_loss`."""
     dismisses: bool
     """Whether pairs of documents may be dismissed (see `asking/dismissed.py`)."""
     notes_changes: bool
@@ -131,7 +133,8 @@ class Store:
     generation: int
     """As in the file when the settings were read; -1 = read them again."""
     tolerates_loss = True
-    """Whether tables of `schema.RENEWABLE` may be missing: while the file is opened, and while it is repaired."""
+    """Whether tables of `schema.RENEWABLE`, and settings that name a table, may be missing: while the file is opened, and while
+    it is repaired."""
     outlined: int | None
     """Number of the fingerprints whose outlines are remembered (csrc/sqlite/outlines.c): others of this process never have it.
     None = remember none."""
@@ -214,6 +217,9 @@ class Store:
         self.crowds = self.table.has_crowds and bool(settings["crowds"])
         self.optional = schema.optional_tables(settings)
         lost = definitions.missing(self.db, self.name, self.optional)
+        self.unlisted = definitions.unlisted(self.db, self.name, settings)
+        if self.unlisted and not self.tolerates_loss:
+            raise damaged(f"the setting table.{self.unlisted[0]}", self.name, "its table is there")
         if lost and not self.tolerates_loss:
             raise damaged(f"the table {self.name}_{lost[0]}", self.name, "it was dropped")
         self.dismisses = "dismissed" in self.optional
@@ -229,7 +235,7 @@ class Store:
         self.following = read_following(self.name, settings)
         self.verification = scheme.verification()
         self.usual = None
-        self.generation = -1 if lost else settings["generation"]
+        self.generation = -1 if lost or self.unlisted else settings["generation"]
         self._compared_at = -1
         self._loaded_in = self.db.transaction
         self._forget()

@@ -28,6 +28,8 @@ class Repair:
 
         damaged: ids of fingerprints whose values must not be read. Returns messages of what was done, and of what is lost."""
         done = self._mend_counters()
+        if renamed := self.documents.parts.name_again():
+            done.append(f"{renamed} codes whose part could not be read given another one")
         if numbered := self.documents.parts.number_again():
             done.append(f"{numbered} codes of documents with several numbered again")
         if left := require_window(self.store, self.documents):
@@ -49,8 +51,13 @@ class Repair:
 
     def indexes(self) -> list[str]:
         """Make SQLite's indexes and the views again. Every other step relies on them. Returns messages of what was done."""
+        unlisted = self.store.unlisted
+        if unlisted:
+            self.store.set(**{f"table.{part}": 1 for part in unlisted})
+            self.store.new_generation()
         renewed = {f"{self.store.name}_{part}" for part in schema.RENEWABLE}
-        done = [f"{name} made again{', empty' * (name in renewed)}" for name in self._restored()]
+        done = [f"the setting table.{part} written again" for part in unlisted]
+        done += [f"{name} made again{', empty' * (name in renewed)}" for name in self._restored()]
         if any(message != "ok" for (message,) in self.db.rows("PRAGMA integrity_check(1)")):
             for table in ("document", "fingerprint", "match", "group", *self.store.optional):
                 self.db.execute(self.store.sql(f"REINDEX {{index}}_{table}"))
