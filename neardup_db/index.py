@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from types import TracebackType
+from types import EllipsisType, TracebackType
 from typing import Any, get_args
 
 import apsw
@@ -671,16 +671,24 @@ class Index(Reader):
         with self._writing_documents():
             self._readers.own.documents.update(self._readers.own.found(key, clock.now_ms()).id, values)
 
-    def delete(self, key: Key) -> bool:
+    def delete(self, key: Key, *, part: Part | None | EllipsisType = ...) -> bool:
         """Remove a document; False if there was none.
 
-        >>> from neardup_db import Index, MinHash
-        >>> with Index(":memory:", MinHash()) as index:
-        ...     matches = index.add("a1", "the quick brown fox")
-        ...     index.delete("a1"), index.delete("a1")
-        (True, False)
+        part: of several codes remove only the one with this part, None = the one without. The others stay, the first of them in
+        its place if it was the first; with its last code the document goes. False if the key has no such code. Raises
+        ParameterError for a part where the index is not one of BinaryCode.
+
+        >>> from neardup_db import BinaryCode, Index
+        >>> with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
+        ...     report = index.add_codes(["cat", "cat"], [0x0F, 0xF000], part=["as it is", "turned"])
+        ...     index.delete("cat", part="as it is"), index.query_code(0x0F), list(index.get("cat").codes)
+        (True, [], ['turned'])
         """
-        return self.delete_many([key]) == 1
+        if isinstance(part, EllipsisType):
+            return self.delete_many([key]) == 1
+        key, part = check_key(key), check_part(part)
+        with self._writing_documents():
+            return self._writer.remove_part(key, part, clock.now_ms())
 
     def delete_many(self, keys: Iterable[Key]) -> int:
         """Remove documents in one transaction; returns how many there were. A key that is not there, or comes twice, is no error.
@@ -794,8 +802,9 @@ class Index(Reader):
 
         Another system follows the index by asking again and again with the latest token, which it may store: tokens outlive
         processes. Without `since` everything is told from the beginning, all documents as added. The first call makes the index
-        note changes from then on, in the same transactions. A document that is removed, or that comes into another cluster, costs
-        a row, an added one nothing. The latest million rows are kept. Where `more` is true, ask on.
+        note changes from then on, in the same transactions. A document that is removed, that comes into another cluster, or that
+        gets or loses one of several codes costs a row, an added one nothing. The latest million rows are kept. Where `more` is
+        true, ask on.
 
         Documents that have expired are told as long as `expire` has not removed them. Clusters are numbered as in the view
         `neardup_clusters`: where clusters join, the number of the largest stays (sizes are compared up to 1,000); where one is

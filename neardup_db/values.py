@@ -176,8 +176,9 @@ class Changes:
     """What happened to an index since a token. Apply `removed` first, then `added`, then `clusters`.
 
     removed, added: keys; a document that was replaced is in both. clusters: (key, number of its cluster now, None = in none) of
-    documents that are in another cluster than before, and of added ones that are in one. more: there are more changes; ask on
-    with `token`, which stands behind the last one here.
+    documents that are in another cluster than before, or have other codes, and of added ones that are in one. more: there are
+    more changes; ask on with `token`, which stands behind the last one here. codes: keys of documents that got, changed or lost
+    one of several codes since they were added.
     """
 
     token: str
@@ -185,6 +186,7 @@ class Changes:
     added: tuple[Key, ...] = ()
     clusters: tuple[tuple[Key, int | None], ...] = ()
     more: bool = False
+    codes: tuple[Key, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether there is any change."""

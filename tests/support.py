@@ -228,6 +228,20 @@ class Model:
         whole = part is None and not isinstance(entry.content, tuple)
         return ParameterError if not whole and entry.group != group else "replaced" if there else "added"
 
+    def delete_part(self, key: Any, part: Any) -> bool:
+        """Take one code of a document out, and the document with its last one; False if there is none."""
+        entry = self.entries.get(key)
+        left = {} if entry is None else parts_of(entry.content)
+        if entry is None or part not in left:
+            return False
+        del left[part]
+        if left:
+            content = left[None] if list(left) == [None] else tuple(left.items())
+            self.entries[key] = replace(entry, content=content, prepared=self.case.prepare(content))
+        else:
+            del self.entries[key]
+        return True
+
     def put_code(self, key: Any, part: Any, code: Any, group: Any = None, expires_at: float | None = None) -> None:
         """Store a code that is one of several; only the first one of a key makes it the newest document."""
         entry = self.entries.get(key)

@@ -21,7 +21,18 @@ from support import Model, case_of_parts, parts_of
 from test_cli import good, run
 from test_state_machine import EXPIRIES, GROUPS, KEYS, IndexMachine, StandardMachine, play, tuples
 
-from neardup_db import BinaryCode, CorruptIndexError, DuplicateKeyError, Index, Match, MinHash, ParameterError, SimHash, load
+from neardup_db import (
+    BinaryCode,
+    Changes,
+    CorruptIndexError,
+    DuplicateKeyError,
+    Index,
+    Match,
+    MinHash,
+    ParameterError,
+    SimHash,
+    load,
+)
 from neardup_db.aio import AsyncIndex
 from neardup_db.datasette.foreign import ForeignDatabase, load_functions, open_reader
 from neardup_db.store.asking.joins import Codes, Members, RangePairs
@@ -124,6 +135,67 @@ def test_removing_takes_all_codes(index: Index) -> None:
     assert index.keep_newest(0) == 1
     count = "SELECT (SELECT count(*) FROM neardup_part) + (SELECT count(*) FROM neardup_fingerprint)"
     assert index.connection.execute(count).fetchall() == [(0,)]
+
+
+def test_one_part_goes_and_the_others_stay(index: Index) -> None:
+    """The first code left is that of the document, its matches are those of what is left, and with the last one it goes."""
+    index.add_codes(["x", "x", "x", "y"], [1, far(5), far(6), far(6) + 1], part=["a", "b", 1, None], metadata={"n": 1})
+    assert [cluster.keys for cluster in index.clusters()] == [("x", "y")]
+    assert not index.delete("x", part="c") and not index.delete("x", part="1") and not index.delete("z", part="a")
+    assert index.delete("x", part="a")
+    assert index.get("x").code == far(5).to_bytes(8, "big") and index.get("x").metadata == {"n": 1}
+    assert index.clusters() and index.query_code(1) == [] and index.check().ok
+    assert index.delete("x", part=1) and not index.clusters() and list(index.get("x").codes) == ["b"] and index.check().ok
+    assert index.delete("x", part="b") and list(index) == ["y"] and not index.delete("y", part="b")
+    assert index.delete("y", part=None) and len(index) == 0 and index.check().ok
+
+
+def test_a_key_that_has_one_code_again_is_as_before(index: Index) -> None:
+    """A key whose parts are gone, but for a code without one, takes part in everything as a key that never had one."""
+    index.add_code("x", 1, metadata=1)
+    index.add_code("x", far(5), part="a")
+    assert index.delete("x", part="a")
+    index.add_code("x", 3, if_exists="replace")
+    assert (index.get("x").metadata, list(index.get("x").codes)) == (None, [None]) and index.check().ok
+    assert index.connection.execute("SELECT count(*) FROM neardup_part").fetchall() == [(0,)]
+
+
+def test_a_part_is_deleted_in_its_transaction(index: Index) -> None:
+    """What fails around it brings the code back; a dismissed pair stays dismissed; in other indexes a part is refused."""
+    index.add_codes(["x", "x", "y"], [1, far(5), far(5)], part=["a", "b", "a"])
+    with pytest.raises(ZeroDivisionError), index.transaction():
+        assert index.delete("x", part="b") and not index.clusters()
+        raise ZeroDivisionError
+    assert index.clusters() and list(index.get("x").codes) == ["a", "b"]
+    index.dismiss("x", "y")
+    assert index.delete("x", part="a") and not index.clusters() and index.check().ok
+    with Index(":memory:", SimHash()) as other, pytest.raises(ParameterError, match="only an index of BinaryCode"):
+        other.delete("x", part="a")
+
+
+def test_changes_tell_of_codes(index: Index) -> None:
+    """A document that gets, changes or loses a code is told, once, whatever happens to its cluster then; one that is added is not
+    told so."""
+    index.add_codes(["x", "y"], [1, far(5)])
+    token = index.changes(index.changes().token).token
+
+    def told() -> tuple[Any, ...]:
+        nonlocal token
+        changes = index.changes(token)
+        token = changes.token
+        return changes.removed, changes.added, changes.codes, dict(changes.clusters)
+
+    index.add_code("x", far(5), part="a")
+    label = index.connection.execute("SELECT DISTINCT cluster_id FROM neardup_document").get
+    assert told() == ((), (), ("x",), {"x": label, "y": label})
+    index.add_code("x", far(6), part="a", if_exists="replace")
+    assert told() == ((), (), ("x",), {"x": None, "y": None})
+    index.add_codes(["x", "z", "z"], [far(5) + 1, far(7), far(2)], part=["b", "a", "b"])
+    assert told()[1:3] == (("z",), ("x",))
+    assert index.delete("x", part="b")
+    assert told() == ((), (), ("x",), {"x": None, "y": None})
+    assert index.delete("x", part=None) and index.delete("x", part="a")
+    assert told() == (("x",), (), (), {}) and not index.changes(token) and index.check().ok
 
 
 def test_a_replaced_part_splits_and_joins_clusters(index: Index) -> None:
@@ -360,6 +432,18 @@ def test_commands_show_parts(path: Path, tmp_path: Path) -> None:
     assert exported[0] == document and "codes" not in exported[2] and exported[2]["code"] == f"{1:016x}"
 
 
+def test_delete_takes_one_part(path: Path) -> None:
+    """`neardup delete --part` deletes a code by its text, or by its number where no code has that text."""
+    with Index(path) as index:
+        index.add_code("x", far(2), part=1)
+    assert good("delete", path, "x", "--part", "1") == "1 code deleted\n"
+    assert json.loads(good("delete", path, "x", "y", "--part", "b", "--json")) == {"deleted": 2, "missing": []}
+    result = run("delete", path, "x", "--part", "b")
+    assert result.exit_code == 1 and "no document has the key x and a code with the part b" in result.stderr
+    with Index(path) as index:
+        assert [list(index.get(key).codes) for key in index] == [["a"], ["a"]]
+
+
 def test_pages_measure_by_the_nearest_codes(path: Path) -> None:
     """A cluster's page, on a connection of Python's sqlite3 module, gives the similarity that `explain_match` gives."""
     connection = connect(path)
@@ -471,6 +555,54 @@ def test_check_has_a_message_for_every_damage(path: Path, name: str) -> None:
         assert {"x", "y"} == set(index) and index.query_code(1)[0].part == "a"
 
 
+def test_a_part_that_is_no_text_gets_another_name(path: Path) -> None:
+    """Bytes that are no Unicode are named by check(), and a repair gives the code a part of its own; none is lost."""
+    connection = apsw.Connection(str(path))
+    connection.execute("UPDATE neardup_part SET part = CAST(x'ff' AS TEXT) WHERE id = 1")
+    connection.execute("UPDATE neardup_part SET part = char(0xfffd) WHERE id = 2")
+    connection.close()
+    with Index(path) as index:
+        assert not index.check().ok
+        with pytest.raises(CorruptIndexError):
+            index.get("x")
+        report = index.check(repair=True)
+        assert "1 codes whose part could not be read given another one" in report.repaired and report.ok and index.check().ok
+        assert index.get("x").codes == {"\ufffd 2": (1).to_bytes(8, "big"), "\ufffd": far(5).to_bytes(8, "big")}
+        assert index.query_code(1)[0].part == "\ufffd 2"
+
+
+@pytest.mark.parametrize("value", ["NULL", "0", "7", "'yes'", "x'ff'"])
+def test_a_setting_that_says_nothing_of_the_parts(path: Path, value: str) -> None:
+    """Where the setting is lost or damaged every call says so, check() names it and a repair writes it again; no code is lost."""
+    with Index(path) as index:
+        before = [index.get(key).codes for key in index]
+        index.changes()
+        index.dismiss("x", "y")
+    connection = apsw.Connection(str(path))
+    sql = "UPDATE neardup_setting SET value = {}" if value != "NULL" else "DELETE FROM neardup_setting"
+    for name in ("part", "change", "dismissed"):
+        connection.execute(f"{sql.format(value)} WHERE name = 'table.{name}'")
+    connection.close()
+    with Index(path) as index:
+        for call in (lambda: index.query_code(1), lambda: index.add_code("z", 1, part="a"), lambda: list(index)):
+            with pytest.raises(CorruptIndexError, match="the setting table.dismissed.*: run check"):
+                call()
+        message = "settings that do not say that a table is there: table.dismissed, table.change, table.part"
+        assert index.check().problems[0] == message
+        report = index.check(repair=True)
+        assert "the setting table.part written again" in report.repaired and report.ok and index.check().ok
+        assert [index.get(key).codes for key in index] == before and not index.clusters() and index.query_code(1)[0].part == "a"
+
+
+def test_a_table_of_the_applications_may_have_that_name(tmp_path: Path) -> None:
+    """A table that only has the name of one of an index's is none of it."""
+    connection = apsw.Connection(str(tmp_path / "codes.db"))
+    connection.execute("CREATE TABLE neardup_part (a)")
+    with Index(connection, BinaryCode(bits=64, max_distance=3)) as index:
+        index.add_code("x", 1)
+        assert index.query_code(1) == [Match("x", 1.0, 0)] and index.check().ok
+
+
 def test_pairs_of_a_document_with_a_foreign_fingerprint(path: Path) -> None:
     """A document whose own fingerprint is none of its codes is damage that pairs() names, until it is repaired."""
     connection = apsw.Connection(str(path))
@@ -530,6 +662,11 @@ def test_documents_stand_in_sets(tmp_path: Path) -> None:
 class PartMachine(IndexMachine):
     """Documents with one code and with several."""
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.codes: dict[Any, Any] = {}
+        """Those that a follower has read."""
+
     def same(self, found: list[Match], content: Any, expected: list[tuple[Any, ...]]) -> None:
         """The matches are those expected, and each names a code that is as near as it says."""
         assert tuples(found) == expected
@@ -563,6 +700,20 @@ class PartMachine(IndexMachine):
             expected = self.model.matches(code, group, without=key)[:10] if self.record_matches else []
             self.same(self.index.add_code(key, code, part=part, group=group, if_exists="replace"), code, expected)
             self.model.put_code(key, part, code, group, None)
+
+    def told(self, page: Changes) -> None:
+        """Who reads the codes of documents that are told of has those of all."""
+        for key in page.removed:
+            self.codes.pop(key, None)
+        for key in (*page.added, *page.codes):
+            self.codes[key] = dict(self.index.get(key).codes) if key in self.index else None
+        if not page.more:
+            assert all(codes == self.index.get(key).codes for key, codes in self.codes.items() if codes and key in self.index)
+
+    @rule(key=KEYS, part=PARTS)
+    def delete_part(self, key: Any, part: Any) -> None:
+        """One code goes, and the document with its last one."""
+        assert self.index.delete(key, part=part) == self.model.delete_part(key, part)
 
     @rule(data=st.data(), key=KEYS, group=GROUPS)
     def add_invisible(self, data: st.DataObject, key: Any, group: Any) -> None:

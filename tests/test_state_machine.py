@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from standard import connect
 from support import CASES, Case, Model
 
-from neardup_db import ANY_GROUP, DuplicateKeyError, Index, KeyNotFoundError, MismatchError
+from neardup_db import ANY_GROUP, Changes, DuplicateKeyError, Index, KeyNotFoundError, MismatchError
 
 KEYS = st.sampled_from(["a", "b", "c", "d", "e", "f", b"a", 1, "1", 2, 3, 4])
 GROUPS = st.sampled_from([None, None, None, "g", 7])
@@ -280,6 +280,10 @@ class IndexMachine(RuleBasedStateMachine):
                 decide(*keys)
         assert {frozenset(pair) for pair in self.index.dismissed()} == self.model.dismissed_keys()
 
+    def told(self, page: Changes) -> None:
+        """A page of changes."""
+        assert not page.codes
+
     @rule(limit=st.sampled_from([1, 3, 1000]))
     def follow(self, limit: int) -> None:
         """Another system that follows the index has its documents with the numbers of their clusters."""
@@ -296,6 +300,7 @@ class IndexMachine(RuleBasedStateMachine):
             self.followed |= dict.fromkeys(page.added)
             assert {key for key, _ in page.clusters} <= self.followed.keys()
             self.followed |= dict(page.clusters)
+            self.told(page)
             self.token = page.token
             if not page.more:
                 break

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
 from ..arrow import ArrowArray, ArrowStream
@@ -416,9 +417,14 @@ class Methods:
         """
         await self._write("update", key, **changes)
 
-    async def delete(self, key: Key) -> bool:
-        """Remove a document; False if there was none."""
-        answer: bool = await self._write("delete", key)
+    async def delete(self, key: Key, *, part: Part | None | EllipsisType = ...) -> bool:
+        """Remove a document; False if there was none.
+
+        part: of several codes remove only the one with this part, None = the one without. The others stay, the first of them in
+        its place if it was the first; with its last code the document goes. False if the key has no such code. Raises
+        ParameterError for a part where the index is not one of BinaryCode.
+        """
+        answer: bool = await self._write("delete", key, part=part)
         return answer
 
     async def delete_many(self, keys: Iterable[Key]) -> int:
@@ -470,8 +476,9 @@ class Methods:
 
         Another system follows the index by asking again and again with the latest token, which it may store: tokens outlive
         processes. Without `since` everything is told from the beginning, all documents as added. The first call makes the index
-        note changes from then on, in the same transactions. A document that is removed, or that comes into another cluster, costs
-        a row, an added one nothing. The latest million rows are kept. Where `more` is true, ask on.
+        note changes from then on, in the same transactions. A document that is removed, that comes into another cluster, or that
+        gets or loses one of several codes costs a row, an added one nothing. The latest million rows are kept. Where `more` is
+        true, ask on.
 
         Documents that have expired are told as long as `expire` has not removed them. Clusters are numbered as in the view
         `neardup_clusters`: where clusters join, the number of the largest stays (sizes are compared up to 1,000); where one is

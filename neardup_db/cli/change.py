@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
 import click
 
+from ..index import Index
+from ..values import Key, Part
 from .command import command
 from .options import (
     index_argument,
@@ -27,18 +30,24 @@ from .wording import worded
 @command()
 @index_argument
 @keys_options
+@click.option("--part", help="Delete only this one of several codes: the one with this text or, if none has, this integer.")
 @name_option
 @json_option
-def delete(index_path: Path, keys: tuple[str, ...], file: Any, name: str, key_type: str, as_json: bool) -> int:
+def delete(
+    index_path: Path, keys: tuple[str, ...], file: Any, part: str | None, name: str, key_type: str, as_json: bool
+) -> int:
     """Delete documents by their keys, in one transaction.
 
-    Exit code 1 if none of them exists.
+    With --part each loses one of its codes, and goes with its last one. Exit code 1 if nothing of them exists.
 
     \b
     neardup delete articles.db a1 a2
+    neardup delete pictures.db dog.jpg --part 'turned left'
     """
     wanted = keys_named(keys, file, key_type)
     with open_index(index_path, name, write=True) as index:
+        if part is not None:
+            return _delete_part(index, list(dict.fromkeys(wanted)), part, as_json)
         missing = [key for key in dict.fromkeys(wanted) if key not in index]
         count = index.delete_many(wanted)
     if as_json:
@@ -47,6 +56,23 @@ def delete(index_path: Path, keys: tuple[str, ...], file: Any, name: str, key_ty
         emit(f"{counted(count, 'document')} deleted")
         for key in missing:
             note(f"no document has the key {shown(key)}")
+    return 0 if count else 1
+
+
+def _delete_part(index: Index, keys: list[Key], part: str, as_json: bool) -> int:
+    """Delete one code of each of the documents."""
+    named: list[Part] = [part]
+    with contextlib.suppress(ValueError):
+        named.append(int(part))
+    with index.transaction():
+        missing = [key for key in keys if not any(index.delete(key, part=one) for one in named)]
+    count = len(keys) - len(missing)
+    if as_json:
+        emit_json(plain({"deleted": count, "missing": missing}))
+    else:
+        emit(f"{counted(count, 'code')} deleted")
+        for key in missing:
+            note(f"no document has the key {shown(key)} and a code with the part {shown(part)}")
     return 0 if count else 1
 
 

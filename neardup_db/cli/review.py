@@ -95,8 +95,9 @@ def _decide(
 def changes(index_path: Path, since: str | None, forget: bool, name: str, as_json: bool) -> int:
     """Print what changed in INDEX since a token.
 
-    Prints the documents that were removed and added, and the numbers of their clusters. The last line is the token for the next
-    call. The first call makes INDEX note changes. Exit code 1 if nothing changed.
+    Prints the documents that were removed and added, those of which one of several codes came, changed or went, and the numbers
+    of their clusters. The last line is the token for the next call. The first call makes INDEX note changes. Exit code 1 if
+    nothing changed.
 
     \b
     neardup changes articles.db
@@ -132,5 +133,6 @@ def _told(page: Any) -> list[tuple[str, list[dict[str, Any]]]]:
     return [
         ("removed", [{"key": key} for key in page.removed]),
         ("added", [{"key": key} for key in page.added]),
+        ("codes", [{"key": key} for key in page.codes]),
         ("cluster", [{"key": key, "cluster": cluster} for key, cluster in page.clusters]),
     ]

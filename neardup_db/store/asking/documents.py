@@ -155,12 +155,12 @@ class Documents:
 
     def fingerprints_of(self, document_id: int, first: int | None) -> list[int]:
         """The fingerprints of a document, each once; first: that of its own row."""
-        several = [row.fingerprint_id for row in self.parts.of(document_id)] if self.store.has_parts else []
+        several = [row.fingerprint_id for row in self.parts.of(document_id)]
         return list(dict.fromkeys(several)) or [number for number in (first,) if number is not None]
 
     def codes(self, document_id: int, first: int | None) -> dict[Part | None, bytes]:
         """The codes of a document by part; first: the fingerprint of its own row."""
-        rows = self.parts.of(document_id) if self.store.has_parts else []
+        rows = self.parts.of(document_id)
         if not rows:
             return {} if first is None else {None: self.value(first)}
         return {row.part: self.value(row.fingerprint_id) for row in rows}
@@ -318,13 +318,8 @@ class Documents:
         """(fingerprint, document, key) of the visible documents with one of the fingerprints."""
         if not ids:
             return
-        sql = """SELECT d.fingerprint_id, d.id, d.key FROM {carray}(?) AS f CROSS JOIN {index}_document AS d
-                 WHERE d.fingerprint_id = f.value AND {visible}"""
-        if self.store.has_parts:
-            sql += """ UNION SELECT f.value, d.id, d.key FROM {carray}(?1) AS f CROSS JOIN {index}_part AS p
-                       CROSS JOIN {index}_document AS d WHERE p.fingerprint_id = f.value AND d.id = p.document_id AND {visible}"""
         sought = np.sort(np.fromiter(self.require_numbers(ids), np.int64, len(ids)))
-        yield from self.db.stream(self.store.sql(sql), (self.db.carried(sought), now))
+        yield from self.db.stream(self.store.sql(self.store.frame("owners")), (self.db.carried(sought), now))
 
     def value_hashes(self) -> Iterator[tuple[Any, Any]]:
         """The hashes of all stored values and the fingerprints' ids, int64[n] each, some at a time."""
@@ -419,14 +414,12 @@ class Documents:
     def drop(self, document_ids: Iterable[int], fingerprint_ids: set[int]) -> None:
         """Remove documents, and those of their fingerprints at which no other document points."""
         document_ids = list(document_ids)
-        if self.store.has_parts:
-            fingerprint_ids = fingerprint_ids | self.parts.drop(document_ids)
+        fingerprint_ids = fingerprint_ids | self.parts.drop(document_ids)
         self.db.execute_many(self.store.sql("DELETE FROM {index}_document WHERE id = ?"), ((one,) for one in document_ids))
         sql = self.store.sql("SELECT fingerprint_id FROM {index}_document WHERE fingerprint_id = ? LIMIT 1")
         used = self.db.rows_of_many(sql, ((number,) for number in fingerprint_ids))
         unused = fingerprint_ids.difference(number for (number,) in used)
-        if self.store.has_parts:
-            unused -= self.parts.used(unused)
+        unused -= self.parts.used(unused)
         self._drop_fingerprints(sorted(unused))
 
     def _drop_fingerprints(self, unused: list[int]) -> None:

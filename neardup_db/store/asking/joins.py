@@ -275,7 +275,7 @@ class Joins:
     def codes(self, members: Members, found: Iterable[int], *, always: bool = False) -> Codes:
         """What tells by which codes these documents are most alike; found: fingerprints of theirs. always: values too where none
         has several codes."""
-        numbers = self.documents.parts.among(members.ids) if self.store.has_parts else {}
+        numbers = self.documents.parts.among(members.ids)
         if not numbers and not always:
             return Codes({}, {})
         theirs = {(document_id, number) for document_id, several in numbers.items() for number in several}
@@ -303,16 +303,8 @@ class Joins:
     def _members(self, ranges: Iterable[tuple[int, int]], now: int, most: int | None = None) -> Members:
         """The visible documents of ranges of fingerprints, by fingerprint, in the order of insertion. apsw.TooBigError where a
         range has more than `most`."""
-        sql = """SELECT fingerprint_id, id, key, ifnull(cluster_id, id + {alone}) FROM {index}_document
-                 WHERE fingerprint_id BETWEEN ? AND ? AND {visible} ORDER BY fingerprint_id, id LIMIT ?"""
-        if self.store.has_parts:
-            sql = """SELECT fingerprint_id, id, key, ifnull(cluster_id, id + {alone}) FROM {index}_document
-                     WHERE fingerprint_id BETWEEN :first_id AND :last_id AND {visible}
-                     UNION SELECT p.fingerprint_id, d.id, d.key, ifnull(d.cluster_id, d.id + {alone})
-                     FROM {index}_part AS p CROSS JOIN {index}_document AS d
-                     WHERE p.fingerprint_id BETWEEN :first_id AND :last_id AND d.id = p.document_id AND {visible}
-                     ORDER BY 1, 2 LIMIT :most"""
-        rows = self.db.rows_of_many(self.store.sql(sql), ((*ids, now, -1 if most is None else most + 1) for ids in ranges))
+        sql = self.store.sql(self.store.frame("members"))
+        rows = self.db.rows_of_many(sql, ((*ids, now, -1 if most is None else most + 1) for ids in ranges))
         if most is not None and len(rows) > most:
             raise apsw.TooBigError(f"more than {most} documents")
         return Members.of_rows(rows)
@@ -326,13 +318,7 @@ class Joins:
     def _page(self, after: int, size: int, now: int) -> tuple[list[OtherFingerprint], Members, Codes | None]:
         """Fingerprints with a visible document, in the order of their ids, and these documents, with their codes where they may
         have several."""
-        has_it = "d.fingerprint_id = f.id"
-        if self.store.has_parts:
-            has_it = f"({has_it} OR d.id IN (SELECT p.document_id FROM {{index}}_part AS p WHERE p.fingerprint_id = f.id))"
-        sql = f"""SELECT f.id, g.name, f.group_id, f.value, f.value_hash
-                  FROM {{index}}_fingerprint AS f LEFT JOIN {{index}}_group AS g ON g.id = f.group_id
-                  WHERE f.id > ? AND EXISTS (SELECT 1 FROM {{index}}_document AS d WHERE {has_it}
-                      AND {{visible}}) ORDER BY f.id LIMIT +?"""
+        sql = self.store.frame("asked")
         rows, held = [], 0
         with closing(self.db.stream(self.store.sql(sql), (after, now, size))) as read:
             for row in read:

@@ -13,7 +13,6 @@ import apsw
 from ... import limits
 from ...arrays import np
 from ...values import Match
-from ..layout import schema
 from ..layout.sketches import Sketch, Sketches
 from .documents import ACROSS_GROUPS
 from .question import Question
@@ -45,10 +44,7 @@ def _joined(search: Search, sketches: Sketches, question: Question, group_id: in
     count, limit = len(sketches.values), question.limit
     parameters = search.parameters(sketches.one(0), group_id, now, question)
     parameters.update(asked=_packed(sketches, group_id), last_id=count - 1, limit=limit)
-    if search.store.has_parts:
-        text = schema.sql_text("matches_many_parts")
-    else:
-        text = schema.sql_text("matches_many").replace("{earliest}", "" if limit is None else _EARLIEST)
+    text = search.store.frame("matches_many").replace("{earliest}", "" if limit is None else _EARLIEST)
     found: list[list[Match]] = [[] for _ in range(count)]
     for number, *match in search.stream(search.store.sql(text), parameters):
         if limit is None or len(found[number]) < limit:

@@ -51,7 +51,7 @@ def nearest(search: Search, sketch: Sketch, group_id: int, now: int, n: int) -> 
 
 def _of_codes(search: Search, parameters: dict[str, Any], n: int) -> list[tuple[Any, ...]]:
     """The codes of the first table, which holds all, in as many passes as it takes to find n documents that are visible."""
-    sql = search.store.sql(schema.sql_text("nearest_parts" if search.store.has_parts else "nearest"))
+    sql = search.store.sql(search.store.frame("nearest"))
     count_sql = search.store.sql("SELECT count(*) FROM neardup_nearest('{index}', :fingerprint, :group_id, :count)")
     count = n
     while True:

@@ -8,7 +8,7 @@ only then the queries look at it. A document is in an answer once, with its best
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from itertools import chain, count, groupby
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -26,8 +26,8 @@ class StoredPart(NamedTuple):
 
 
 class Parts:
-    """Reads and writes the codes of documents that have rows for them; runs inside the store's transactions. Only `are_there` may
-    be called where the index has no table."""
+    """Reads and writes the codes of documents that have rows for them; runs inside the store's transactions. Where the index has
+    no table there are none; only what writes one needs it."""
 
     TABLE = "part"
     MOST = 2**48 - 1
@@ -39,6 +39,8 @@ class Parts:
 
     def of(self, document_id: int) -> list[StoredPart]:
         """The codes of a document, in the order in which they came; none where it has one code without a part."""
+        if not self.store.has_parts:
+            return []
         sql = "SELECT id, part, fingerprint_id FROM {index}_part WHERE document_id = ? ORDER BY id"
         return [StoredPart(*row) for row in self.db.rows(self.store.sql(sql), (document_id,))]
 
@@ -46,8 +48,10 @@ class Parts:
         """The fingerprints of those of the documents that have rows here."""
         sql = """SELECT p.document_id, p.fingerprint_id FROM {carray}(?) AS d CROSS JOIN {index}_part AS p
                  WHERE p.document_id = d.value"""
-        asked = np.unique(np.fromiter(document_ids, np.int64))
         found: dict[int, list[int]] = {}
+        if not self.store.has_parts:
+            return found
+        asked = np.unique(np.fromiter(document_ids, np.int64))
         if len(asked):
             for document_id, fingerprint_id in self.db.rows(self.store.sql(sql), (self.db.carried(asked),)):
                 found.setdefault(document_id, []).append(fingerprint_id)
@@ -55,6 +59,8 @@ class Parts:
 
     def visible(self, now: int) -> Iterator[list[int]]:
         """The fingerprints of each visible document that has rows here."""
+        if not self.store.has_parts:
+            return
         sql = """SELECT d.id, p.fingerprint_id FROM {index}_part AS p CROSS JOIN {index}_document AS d
                  WHERE d.id = p.document_id AND {visible} ORDER BY p.document_id"""
         for _, rows in groupby(self.db.stream(self.store.sql(sql), (now,)), itemgetter(0)):
@@ -75,6 +81,8 @@ class Parts:
 
     def drop(self, document_ids: Iterable[int]) -> set[int]:
         """Forget the codes of documents that go. Returns their fingerprints."""
+        if not self.store.has_parts:
+            return set()
         sql = self.store.sql("DELETE FROM {index}_part WHERE document_id = ? RETURNING fingerprint_id")
         return {row[0] for row in self.db.rows_of_many(sql, ((number,) for number in document_ids))}
 
@@ -82,7 +90,7 @@ class Parts:
         """Give all codes new numbers in their order, where one has a number that is never given; returns how many codes there are
         then, else 0."""
         wrong = f"SELECT 1 FROM {{index}}_part WHERE id NOT BETWEEN 1 AND {self.MOST} LIMIT 1"
-        if self.db.value(self.store.sql(wrong)) is None:
+        if not self.store.has_parts or self.db.value(self.store.sql(wrong)) is None:
             return 0
         rows = self.db.rows(self.store.sql("SELECT document_id, part, fingerprint_id FROM {index}_part ORDER BY id"))
         self.db.execute(self.store.sql("DELETE FROM {index}_part"))
@@ -90,7 +98,30 @@ class Parts:
         self.db.execute_many(self.store.sql(sql), rows)
         return len(rows)
 
+    def name_again(self) -> int:
+        """Give codes whose part is text that cannot be decoded another one, made of what can; returns how many there were."""
+        if not self.store.has_parts:
+            return 0
+        encoding = self.db.value("PRAGMA encoding")
+        sql = "SELECT id, document_id, CAST(part AS BLOB) FROM {index}_part WHERE typeof(part) = 'text'"
+        renamed = 0
+        for number, document_id, given in self.db.rows(self.store.sql(sql)):
+            name = given.decode(encoding, "replace")
+            if name.encode(encoding) != given:
+                self._rename(number, document_id, name)
+                renamed += 1
+        return renamed
+
+    def _rename(self, number: int, document_id: int, name: str) -> None:
+        """Name a code, by a part that its document does not have yet."""
+        taken = self.store.sql("SELECT 1 FROM {index}_part WHERE document_id = ? AND part = ?")
+        names = chain([name], (f"{name} {place}" for place in count(2)))
+        free = next(one for one in names if self.db.value(taken, (document_id, one)) is None)
+        self.db.execute(self.store.sql("UPDATE {index}_part SET part = ? WHERE id = ?"), (free, number))
+
     def used(self, fingerprint_ids: Iterable[int]) -> set[int]:
         """Those of the fingerprints that are codes here."""
+        if not self.store.has_parts:
+            return set()
         sql = self.store.sql("SELECT fingerprint_id FROM {index}_part WHERE fingerprint_id = ? LIMIT 1")
         return {row[0] for row in self.db.rows_of_many(sql, ((number,) for number in fingerprint_ids))}

@@ -99,7 +99,7 @@ class Search:
         limit = question.limit
         parameters["limit"], parameters["except_id"] = -1 if limit is None else limit, except_id
         verify = self.store.verification if question.measure is None else self._verify(question.measure)
-        frame = "matches_parts" if self.store.has_parts else "matches_any" if question.any else "matches"
+        frame = "matches_any" if question.any else "matches"
         query = self.store.query(frame, verify, "", "" if limit is None else " LIMIT +:limit", self._source(group_id))
         return self.answer(query, parameters)
 
@@ -124,7 +124,7 @@ class Search:
 
     def _of_codes(self, document_id: int, sketch: Sketch, group_id: int, now: int, question: Question) -> list[MatchRow]:
         """`matches` of a stored document by all its codes, each other one with its best match."""
-        numbers = self.documents.fingerprints_of(document_id, None) if self.store.has_parts else []
+        numbers = self.documents.fingerprints_of(document_id, None)
         if len(numbers) < 2:
             return self.matches(sketch, group_id, now, question, except_id=document_id)
         best: dict[int, MatchRow] = {}
@@ -148,8 +148,7 @@ class Search:
         if sketch.value is None:
             return 0, 0, None, None, None
         parameters["since"] = since
-        frame = "count_parts" if self.store.has_parts else "count"
-        query = self.store.query(frame, self._verify(question.measure), source=self._source(group_id))
+        query = self.store.query("count", self._verify(question.measure), source=self._source(group_id))
         return self.answer(query, parameters)[0]
 
     def has_match(self, sketch: Sketch, group_id: int, now: int, after_id: int, before_id: int) -> bool:
@@ -178,7 +177,7 @@ class Search:
         parameters = self.parameters(sketch, group_id, now)
         parameters["before_id"], parameters["first_id"] = before_id, first_id
         if self.store.has_parts:
-            frame = "neighbours_parts_torn" if self.store.dismisses else "neighbours_parts"
+            frame = "neighbours_parts_torn" if self.store.dismisses else "neighbours"
             parameters["except_id"] = except_id
             return [Neighbour._make(row[:5]) for row in self.answer(self.store.query(frame, self._verify()), parameters)]
         query = self.store.query("neighbours", self._verify(), ", 0" if self.store.crowds else "")

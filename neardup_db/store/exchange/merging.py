@@ -89,7 +89,7 @@ def _same_here(mine: StoreReader, theirs: StoreReader, key: Key, now: int) -> Fo
     here, there = (_described(reader, key, now) for reader in (mine, theirs))
     if here is None or there is None or here[1:] != there[1:]:
         return None
-    return None if mine.store.has_parts and mine.documents.parts.of(here[0].id) else here[0]
+    return None if mine.documents.parts.of(here[0].id) else here[0]
 
 
 def _described(reader: StoreReader, key: Key, now: int) -> tuple[Found, Key | None, bytes | None] | None:

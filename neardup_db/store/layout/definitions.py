@@ -88,6 +88,15 @@ def missing(db: Database, name: str, optional: tuple[str, ...]) -> list[str]:
     return [part for part in wanted if f"{name}_{part}" not in found]
 
 
+def unlisted(db: Database, name: str, settings: Mapping[str, Any]) -> list[str]:
+    """Those of `schema.OPTIONAL` whose tables are there, as this package makes them, and whose settings do not say so: these are
+    lost or damaged. Another table of that name is the user's own."""
+    silent = [part for part in schema.OPTIONAL if settings.get(f"table.{part}") != 1]
+    found = _found(db, [f"{name}_{part}" for part in silent])
+    ours = expected(name, None, schema.OPTIONAL) if found else {}
+    return [part for part in silent if found.get(f"{name}_{part}", ()) == ours.get(f"{name}_{part}")]
+
+
 def changed(db: Database, name: str, table: str | None, optional: tuple[str, ...]) -> list[str]:
     """Names of tables, indexes and views of the index that are missing, or not what the migrations made."""
     wanted = expected(name, table, optional)

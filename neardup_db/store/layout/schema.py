@@ -31,6 +31,22 @@ smaller. SQL texts say {alone}."""
 FRAGMENTS = ("visible", "coded", "nearer", "best_part")
 """Files of sql/ that are parts of others, which have their names in braces."""
 
+WITH_PARTS = {
+    "matches": "matches_parts",
+    "matches_any": "matches_parts",
+    "matches_many": "matches_many_parts",
+    "nearest": "nearest_parts",
+    "count": "count_parts",
+    "neighbours": "neighbours_parts",
+    "owners": "owners_parts",
+    "members": "members_parts",
+    "asked": "asked_parts",
+    "unused": "unused_parts",
+    "copies": "copies_parts",
+}
+"""The files of sql/ that go from fingerprints to documents, and those that take their place in an index with parts, where a
+document may have several fingerprints. `Store.frame` is the only one to choose."""
+
 
 @cache
 def sql_text(name: str) -> str:

@@ -122,6 +122,8 @@ class Store:
     """Whether the rows of some large clusters stand apart in the candidate table."""
     optional: tuple[str, ...]
     """Those of `schema.OPTIONAL` that the index has."""
+    unlisted: list[str]
+    """Those of which the setting is lost, so that they are not among these; see `tolerates_loss`."""
     dismisses: bool
     """Whether pairs of documents may be dismissed (see `asking/dismissed.py`)."""
     notes_changes: bool
@@ -131,7 +133,8 @@ class Store:
     generation: int
     """As in the file when the settings were read; -1 = read them again."""
     tolerates_loss = True
-    """Whether tables of `schema.RENEWABLE` may be missing: while the file is opened, and while it is repaired."""
+    """Whether tables of `schema.RENEWABLE`, and settings that name a table, may be missing: while the file is opened, and while
+    it is repaired."""
     outlined: int | None
     """Number of the fingerprints whose outlines are remembered (csrc/sqlite/outlines.c): others of this process never have it.
     None = remember none."""
@@ -160,6 +163,7 @@ class Store:
         """State of the file in which its generation was last found to be `generation`; -1 = not known."""
         self._value_maker: tuple[SketchRules | None, Any] = None, None
         """What makes the value of a text by these rules; made with the first text that is asked for."""
+        self.has_parts = False
         self._statements: dict[str, str] = {}
         self._composed: dict[tuple[str, ...], Query] = {}
         self._followed: tuple[object | None, int] = None, 0
@@ -213,11 +217,16 @@ class Store:
         self.crowds = self.table.has_crowds and bool(settings["crowds"])
         self.optional = schema.optional_tables(settings)
         lost = definitions.missing(self.db, self.name, self.optional)
+        self.unlisted = definitions.unlisted(self.db, self.name, settings)
+        if self.unlisted and not self.tolerates_loss:
+            raise damaged(f"the setting table.{self.unlisted[0]}", self.name, "its table is there")
         if lost and not self.tolerates_loss:
             raise damaged(f"the table {self.name}_{lost[0]}", self.name, "it was dropped")
         self.dismisses = "dismissed" in self.optional
         self.notes_changes = "change" in self.optional
-        self.has_parts = "part" in self.optional
+        if self.has_parts != ("part" in self.optional):
+            self.has_parts = not self.has_parts
+            self._composed.clear()
         parameters = {**scheme.settings(), **rules.settings(), "store_text": self.store_text}
         epoch = self.shared.epoch((settings.get("fingerprints"), *parameters.items()))
         self.sketch_rules = SketchRules(epoch, scheme, rules)
@@ -226,7 +235,7 @@ class Store:
         self.following = read_following(self.name, settings)
         self.verification = scheme.verification()
         self.usual = None
-        self.generation = -1 if lost else settings["generation"]
+        self.generation = -1 if lost or self.unlisted else settings["generation"]
         self._compared_at = -1
         self._loaded_in = self.db.transaction
         self._forget()
@@ -451,6 +460,10 @@ class Store:
         text = schema.with_fragments(text).replace("{index}", self.name)
         return text.replace("{alone}", str(schema.ALONE)).replace("{carray}", self.db.carray)
 
+    def frame(self, name: str) -> str:
+        """A file of sql/, that for an index with parts where this is one."""
+        return schema.sql_text(schema.WITH_PARTS.get(name, name) if self.has_parts else name)
+
     def query(self, frame: str, verify: str, crowd: str = "", limit: str = "", source: str = "") -> Query:
         """A query of sql/: a frame ('matches', 'neighbours', ...) around the verification of a plan ('bands', ...).
 
@@ -461,7 +474,7 @@ class Store:
         if found is None:
             verified = schema.sql_text(f"verify_{verify}").replace("{crowd}", crowd)
             verified = _CANDIDATES.sub(lambda _: source, verified) if source else verified
-            text = self._filled(schema.sql_text(frame).replace("{verified}", verified).replace("{limit}", limit))
+            text = self._filled(self.frame(frame).replace("{verified}", verified).replace("{limit}", limit))
             found = Query(text, itemgetter(*schema.parameters(text)), self.db.prepared(text))
             self._composed[frame, verify, crowd, limit, source] = found
         return found

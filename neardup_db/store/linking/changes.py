@@ -1,8 +1,9 @@
-"""What changed since a token: documents that were added or removed, and those that are in another cluster.
+"""What changed since a token: documents that were added or removed, that are in another cluster, or have other codes.
 
-Ids of documents ascend and are never used twice, so what was added needs no log. Removed documents and new labels are noted in a
-table, of each document the latest change only. The table is made when somebody first asks; `Store.notes_changes` says whether it
-is there.
+Ids of documents ascend and are never used twice, so what was added needs no log. Removed documents, new labels and other codes
+are noted in a table, of each document the latest change only; but that its codes are others stays noted when its label changes. A
+row with a key is of a document that was removed or, if it is there, has other codes. The table is made when somebody first asks;
+`Store.notes_changes` says whether it is there.
 
 A token is a place in that history: the number of the log, the last change and the last document that were told. A rebuild or a
 repair gives clusters other labels, so a new log begins.
@@ -64,15 +65,22 @@ class ChangeLog:
         self.db.execute_many(self.store.sql(sql), list(documents))
         self._trim()
 
+    def note_codes(self, documents: Iterable[tuple[int, Key]]) -> None:
+        """Documents (id, key) that stay, and whose codes are others now."""
+        self.note_removed(documents)
+
     def note_moved(self, document_ids: Iterable[int]) -> None:
         """Documents that get another label, or none."""
-        sql = "INSERT OR REPLACE INTO {index}_change (document_id) VALUES (?)"
+        sql = """INSERT OR REPLACE INTO {index}_change (document_id, key)
+                 VALUES (?1, (SELECT key FROM {index}_change WHERE document_id = ?1))"""
         self.db.execute_many(self.store.sql(sql), [(document_id,) for document_id in document_ids])
         self._trim()
 
     def note_relabelled(self, label: int) -> None:
         """All documents of a cluster, before they get another label."""
-        sql = "INSERT OR REPLACE INTO {index}_change (document_id) SELECT id FROM {index}_document WHERE cluster_id = ?"
+        sql = """INSERT OR REPLACE INTO {index}_change (document_id, key)
+                 SELECT d.id, (SELECT c.key FROM {index}_change AS c WHERE c.document_id = d.id)
+                 FROM {index}_document AS d WHERE d.cluster_id = ?"""
         self.db.execute(self.store.sql(sql), (label,))
         self._trim()
 
@@ -113,14 +121,14 @@ class ChangeLog:
         log = self._setting("change_log", 1) if self.store.notes_changes else -1
         token = Token(log, self.documents.last_change(), 0) if since is None else since
         self._require_known(token, log)
-        sql = """SELECT c.number, c.document_id, c.key, d.key, d.cluster_id FROM {index}_change AS c
+        sql = """SELECT c.number, c.document_id, c.key, d.key, d.cluster_id, d.id FROM {index}_change AS c
                  LEFT JOIN {index}_document AS d ON d.id = c.document_id WHERE c.number > ? ORDER BY c.number LIMIT ?"""
         rows = self.db.rows(self.store.sql(sql), (token.number, limit + 1))
         more = len(rows) > limit
         rows = rows[:limit]
         told = [row for row in rows if row[1] <= token.document_id]  # later ones come as documents that were added
-        removed = [row[2] for row in told if row[2] is not None]
-        clusters = [(row[3], row[4]) for row in told if row[2] is None]
+        removed = [row[2] for row in told if row[2] is not None and row[5] is None]
+        clusters = [(row[3], row[4]) for row in told if row[5] is not None]
         number, document_id = rows[-1][0] if rows else token.number, token.document_id
         added: list[tuple[int, Key, int | None]] = []
         if not more:
@@ -136,6 +144,7 @@ class ChangeLog:
             added=tuple(key for _, key, _ in added),
             clusters=tuple(clusters),
             more=more,
+            codes=tuple(row[3] for row in told if row[2] is not None and row[5] is not None),
         )
 
     def _setting(self, name: str, least: int) -> int:

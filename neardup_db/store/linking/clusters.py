@@ -282,17 +282,11 @@ class Clusters:
         for fingerprint_id, other_id in self.joins.connections(now):
             if joined.union(fingerprint_id, other_id) and self.store.dismisses:
                 forest.append((fingerprint_id, other_id))
-        for fingerprint_ids in self.documents.parts.visible(now) if self.store.has_parts else ():
+        for fingerprint_ids in self.documents.parts.visible(now):
             for pair in pairwise(fingerprint_ids):
                 joined.union(*pair)
-        copies = """SELECT fingerprint_id FROM {index}_document WHERE fingerprint_id IS NOT NULL
-                    GROUP BY fingerprint_id HAVING count(*) > 1"""
-        if self.store.has_parts:
-            copies = """SELECT fingerprint_id FROM (
-                            SELECT id, fingerprint_id FROM {index}_document WHERE fingerprint_id IS NOT NULL
-                            UNION SELECT document_id, fingerprint_id FROM {index}_part)
-                        GROUP BY fingerprint_id HAVING count(*) > 1"""
-        several = {*joined.parent, *(row[0] for row in self.db.stream(self.store.sql(copies)))}
+        copies = self.store.sql(self.store.frame("copies"))
+        several = {*joined.parent, *(row[0] for row in self.db.stream(copies))}
         groups: dict[int, list[tuple[int, Key]]] = defaultdict(list)
         copies_of: dict[int, list[int]] = defaultdict(list)
         for fingerprint_id, number, key in self.documents.of_fingerprints(several, now):

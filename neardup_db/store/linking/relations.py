@@ -46,15 +46,11 @@ class Relations:
                GROUP BY f.group_id, f.value_hash, f.value HAVING count(*) > 1 LIMIT :limit""",
             "fingerprints stored more than once",
         )
-        unused = "NOT EXISTS (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id)"
+        unused = self.store.frame("unused")
         if not self.store.has_parts:  # an index tells how many there are; of those that lack `documents` tells
             counts = "SELECT count(*) <> (SELECT count(DISTINCT fingerprint_id) FROM {index}_document) FROM {index}_fingerprint"
-            unused = f"({counts}) AND {unused}"
-        else:
-            unused += " AND NOT EXISTS (SELECT 1 FROM {index}_part AS p WHERE p.fingerprint_id = f.id)"
-        yield from self.few(
-            f"SELECT f.id FROM {{index}}_fingerprint AS f WHERE {unused} LIMIT :limit", "fingerprints that no document has"
-        )
+            unused += f" AND ({counts})"
+        yield from self.few(f"{unused} LIMIT :limit", "fingerprints that no document has")
 
     def documents(self) -> Iterator[str]:
         """A document has a fingerprint of its group, a group with a name, and a label only in a cluster."""

@@ -69,6 +69,7 @@ class Checker:
                 yield f"SQLite's integrity check: {message}"
 
     def _definitions(self) -> Iterator[str]:
+        yield from shown("settings that do not say that a table is there", [f"table.{part}" for part in self.store.unlisted])
         optional = self.store.optional if self.store.following is None else (*self.store.optional, schema.PENDING)
         names = definitions.changed(self.db, self.store.name, self.store.scheme.table, optional)
         yield from shown("tables, indexes or views that are missing or changed", names)
@@ -147,12 +148,14 @@ class Checker:
         )
 
     def _changes(self) -> Iterator[str]:
-        """A document whose change is noted is there, unless it is noted as removed: others follow the index by these rows."""
+        """A document whose change is noted is there, unless it is noted as removed: others follow the index by these rows. One
+        with a key that is there has other codes."""
         if not self.store.notes_changes:
             return
+        missing = "c.document_id NOT IN (SELECT id FROM {index}_document)"
+        wrong = f"c.key IS NULL AND {missing}" if self.store.has_parts else f"(c.key IS NULL) = ({missing})"
         yield from self.relations.few(
-            """SELECT c.number FROM {index}_change AS c
-               WHERE (c.key IS NULL) = (c.document_id NOT IN (SELECT id FROM {index}_document)) LIMIT :limit""",
+            f"SELECT c.number FROM {{index}}_change AS c WHERE {wrong} LIMIT :limit",
             "changes of documents that are not there, or that are there and noted as removed",
         )
         yield from self.relations.few(

@@ -28,7 +28,9 @@ class Repair:
 
         damaged: ids of fingerprints whose values must not be read. Returns messages of what was done, and of what is lost."""
         done = self._mend_counters()
-        if self.store.has_parts and (numbered := self.documents.parts.number_again()):
+        if renamed := self.documents.parts.name_again():
+            done.append(f"{renamed} codes whose part could not be read given another one")
+        if numbered := self.documents.parts.number_again():
             done.append(f"{numbered} codes of documents with several numbered again")
         if left := require_window(self.store, self.documents):
             done.append(f"{left} documents outside of the window expire as it says")
@@ -49,8 +51,13 @@ class Repair:
 
     def indexes(self) -> list[str]:
         """Make SQLite's indexes and the views again. Every other step relies on them. Returns messages of what was done."""
+        unlisted = self.store.unlisted
+        if unlisted:
+            self.store.set(**{f"table.{part}": 1 for part in unlisted})
+            self.store.new_generation()
         renewed = {f"{self.store.name}_{part}" for part in schema.RENEWABLE}
-        done = [f"{name} made again{', empty' * (name in renewed)}" for name in self._restored()]
+        done = [f"the setting table.{part} written again" for part in unlisted]
+        done += [f"{name} made again{', empty' * (name in renewed)}" for name in self._restored()]
         if any(message != "ok" for (message,) in self.db.rows("PRAGMA integrity_check(1)")):
             for table in ("document", "fingerprint", "match", "group", *self.store.optional):
                 self.db.execute(self.store.sql(f"REINDEX {{index}}_{table}"))
@@ -138,8 +145,5 @@ class Repair:
             self.db.execute(self.store.sql(sql))
 
     def _drop_orphans(self) -> int:
-        used = "SELECT fingerprint_id FROM {index}_document WHERE fingerprint_id IS NOT NULL"
-        if self.store.has_parts:
-            used += " UNION SELECT fingerprint_id FROM {index}_part"
-        self.db.execute(self.store.sql(f"DELETE FROM {{index}}_fingerprint WHERE id NOT IN ({used})"))
+        self.db.execute(self.store.sql(f"DELETE FROM {{index}}_fingerprint WHERE id IN ({self.store.frame('unused')})"))
         return self.db.connection.changes()

@@ -1,4 +1,4 @@
-"""Adding codes to an index in which a key may have several, each with a part.
+"""Adding codes to an index in which a key may have several, each with a part, and removing one.
 
 The first code of a key brings the document. A further one is added to it, or takes the place of the one that has its part: then
 all recorded matches of the document are found again, since they do not say which code they are of.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...errors import DuplicateKeyError, ParameterError
-from ...values import Match, Record
+from ...values import Key, Match, Part, Record
 from ..asking.documents import Found
 from ..asking.parts import Parts, StoredPart
 from ..asking.question import Question
@@ -48,9 +48,9 @@ class PartWriter(Writer):
         place = self._place(record, now, if_exists, whole)
         if place.stays:
             return "ignored", []
+        self._require_table()
         if not self.store.record_matches:
             return self._put(record, sketch, place, now), []
-        self._require_table()
         neighbours = self._neighbours(record, sketch, place, now)
         if self.store.dismisses and place.existing is not None:
             matches = self._matches(record, sketch, place, limit, now)
@@ -72,19 +72,44 @@ class PartWriter(Writer):
             if on_match == "touch":
                 self.documents.touch(matches[0].id, now, record.expires_at)
             return "duplicate", [row.match for row in matches]
+        self._require_table()
         return self._put(record, sketch, place, now), []
+
+    def remove_part(self, key: Key, part: Part | None, now: int) -> bool:
+        """Take one code of a document out, and the document with its last one; False if there is no such code."""
+        self._require_codes(part)
+        existing = self.documents.visible(key, now)
+        if existing is None:
+            return False
+        codes = self.documents.parts.of(existing.id)
+        if part is None and not codes or [code.part for code in codes] == [part]:
+            return self.clusters.remove([existing.id], now) == 1
+        removed = next((code for code in codes if code.part == part), None)
+        if removed is None:
+            return False
+        left = [code for code in codes if code != removed]
+        self._take_out(existing, left, removed, now)
+        if [code.part for code in left] == [None]:  # as if it never had another
+            self.documents.parts.drop([existing.id])
+        if self.store.notes_changes:
+            self.clusters.changes.note_codes([(existing.id, key)])
+        return True
+
+    def _require_codes(self, part: Part | None) -> None:
+        """ParameterError where documents cannot have several codes."""
+        if part is not None and self.store.scheme.name != "binarycode":
+            raise ParameterError(
+                f"part={part!r}: only an index of BinaryCode keeps several codes under a key, and this one is of "
+                f"{self.store.scheme!r}: leave part= out, and give each a key of its own"
+            )
 
     def _place(self, record: Record, now: int, if_exists: str, whole: bool = False) -> Place:
         """Where a code goes; whole: it is all that its document is to have. Raises ParameterError, DuplicateKeyError."""
-        if record.part is not None and self.store.scheme.name != "binarycode":
-            raise ParameterError(
-                f"part={record.part!r}: only an index of BinaryCode keeps several codes under a key, and this one is of "
-                f"{self.store.scheme!r}: leave part= out, and give each a key of its own"
-            )
+        self._require_codes(record.part)
         existing = self.documents.find(record.key)
         if existing is None or not existing.is_visible(now):
             return Place(existing)
-        rows = self.documents.parts.of(existing.id) if self.store.has_parts else []
+        rows = self.documents.parts.of(existing.id)
         if whole or not rows and record.part is None:
             return Place(existing, stays=self._existing(record, now, if_exists)[1])
         replaced = next((row for row in rows if row.part == record.part), None)
@@ -121,7 +146,6 @@ class PartWriter(Writer):
         self, record: Record, sketch: Sketch, place: Place, now: int, neighbours: list[Neighbour] | None = None
     ) -> Outcome:
         """Store a code where it goes. Returns "added" | "replaced". neighbours: None = not known, or not as they will be."""
-        self._require_table()
         existing = place.existing
         if existing is None or place.codes is None:
             if existing is not None:
@@ -137,6 +161,8 @@ class PartWriter(Writer):
             if not place.codes and existing.fingerprint_id is not None:
                 self.documents.parts.add(existing.id, None, existing.fingerprint_id)
             self.documents.parts.add(existing.id, record.part, fingerprint_id)
+        if self.store.notes_changes:
+            self.clusters.changes.note_codes([(existing.id, record.key)])
         given = {"metadata": record.metadata, "expires_at": record.expires_at}
         changes = {name: value for name, value in given.items() if value is not None}
         if changes:
@@ -152,17 +178,20 @@ class PartWriter(Writer):
         there, which may match documents of other clusters."""
         if fingerprint_id == replaced.fingerprint_id:
             return
+        self._take_out(document, [code for code in codes if code != replaced], replaced, now)
+        self.documents.parts.add(document.id, replaced.part, fingerprint_id, replaced.id)
+        self._point(document, fingerprint_id if replaced == codes[0] else codes[0].fingerprint_id)
+
+    def _take_out(self, document: Found, left: list[StoredPart], removed: StoredPart, now: int) -> None:
+        """Take a code of a document out, with all recorded matches of the document, which are found again by the codes left."""
         label = self.documents.label(document.id)
         seeds = {document.id, *self.clusters.edges.adjacent(document.id)}
         self.clusters.edges.drop(document.id)
-        self.documents.parts.remove(replaced.id)
-        others = [code.fingerprint_id for code in codes if code != replaced]
-        self._point(document, others[0] if others else None)
-        self.documents.drop([], {replaced.fingerprint_id})
+        self.documents.parts.remove(removed.id)
+        self._point(document, left[0].fingerprint_id if left else None)
+        self.documents.drop([], {removed.fingerprint_id})
         if label is not None:
             self.clusters.mend(label, seeds, now)
-        self.documents.parts.add(document.id, replaced.part, fingerprint_id, replaced.id)
-        self._point(document, fingerprint_id if replaced == codes[0] else codes[0].fingerprint_id)
 
     def _point(self, document: Found, fingerprint_id: int | None) -> None:
         """Say which fingerprint is that of a document's first code."""
