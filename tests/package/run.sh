@@ -17,12 +17,15 @@ check-jsonschema -q --builtin-schema vendor.github-workflows "$root"/.github/wor
 check-jsonschema -q --builtin-schema custom.github-workflows-require-timeout "$root"/.github/workflows/*.yml
 check-jsonschema -q --builtin-schema vendor.citation-file-format "$root/CITATION.cff"
 
-# With its own compiler and glibc, so that no other header is in reach but those of SQLite.
-printf '#!/bin/sh\nexec python -m ziglang cc -target x86_64-linux-gnu.2.17 "$@"\n' >"$work/cc"
+# With its own compiler and glibc, so that no other header is in reach but those of SQLite, and what Debian's own Python, other than
+# one that was built by hand, has where only Debian's compilers look.
+printf '#!/bin/sh\nexec python -m ziglang cc -target x86_64-linux-gnu.2.17 -idirafter %s "$@"\n' "$work/headers" >"$work/cc"
 printf '#!/bin/sh\nexec python -m ziglang ar "$@"\n' >"$work/ar"
 chmod +x "$work/cc" "$work/ar"
 mkdir "$work/headers"
 cp /usr/include/sqlite3.h /usr/include/sqlite3ext.h "$work/headers"
+mkdir "$work/headers/x86_64-linux-gnu"
+find /usr/include/x86_64-linux-gnu -maxdepth 1 -name 'python3*' -exec ln -s {} "$work/headers/x86_64-linux-gnu" \;
 export ZIG_GLOBAL_CACHE_DIR="$work/zig" ZIG_LOCAL_CACHE_DIR="$work/zig"
 offline() { if unshare -rn true 2>/dev/null; then unshare -rn "$@"; else "$@"; fi; }
 python -m build -q --sdist --no-isolation --outdir "$work/dist" "$root"
