@@ -59,7 +59,7 @@ def drop_near_duplicates(
     text: the column. threshold: the least similarity, above 0 and at most 1. keep: "first" or "last", in the order of the rows or
     of the columns `order_by` (a null comes behind, whichever is kept); or "longest", by characters, of equal ones the first.
     against: an index, or a data frame with a column of the same name; a row that is a near-duplicate of anything in it is dropped
-    before the others are compared. scheme: in the place of `MinHash(threshold, exact=True)`. rules: None for `TextRules()`.
+    before the others are compared. scheme: instead of `MinHash(threshold, exact=True)`. rules: None for `TextRules()`.
 
     Raises ParameterError for a column that is not there or has no strings, and for what is no data frame.
 
@@ -96,7 +96,7 @@ def mark_near_duplicates(
     """A data frame with three more columns that say what is a near-duplicate of what.
 
     cluster: a number from 0 on, in the order of their first rows; null where a row is alone. duplicate_of: the row that
-    `drop_near_duplicates` would keep in the place of this one, by its number from 0 on, or by its value of the column `key`; null
+    `drop_near_duplicates` would keep instead of this one, by its number from 0 on, or by its value of the column `key`; null
     where it is kept. similarity: that of the two texts; below the threshold where only a chain connects them. The other arguments
     are those of `drop_near_duplicates`. Raises ParameterError where one of the columns is there already.
 

@@ -614,7 +614,7 @@ class Index(Reader):
         commit_every: int | None = None,
         progress: Callable[[int], Any] | None = None,
     ) -> SyncReport:
-        """Take over the rows of the followed table that have changed, in one transaction, or in that which is open.
+        """Take over the rows of the followed table that have changed, in a transaction of its own or in the one that is open.
 
         limit: look at so many keys at most; the report's `complete` says whether some are left. full=True: compare all rows with
         their documents too, in bounded memory, and mend what no trigger saw; with a limit, in as many calls as it takes.
@@ -901,9 +901,9 @@ class Index(Reader):
         """Build tables, matches and clusters anew, changing what is given; one transaction.
 
         scheme, text: other ones. store_text=False drops the stored texts; True is possible where no text is lacking, so in an
-        empty index. record_matches: seek and record matches from now on, among what is there too, or drop them. progress: called
-        now and then with the number of documents done. Raises ParameterError where new fingerprints are needed, or texts, and
-        the texts are not stored.
+        empty index. record_matches: seek and record matches from now on, among the stored documents too, or drop them.
+        progress: called now and then with the number of documents done. Raises ParameterError where new fingerprints are
+        needed, or texts, and the texts are not stored.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash(threshold=0.9)) as index:

@@ -22,6 +22,8 @@ PROJECT = "project/"
 
 LINK = re.compile(r"(\]\()([^)\s:#]+)((?:#[^)\s]*)?\))")
 PROMPTS = re.compile(r"^```python\n(?=>>> )", re.MULTILINE)
+SHORT = re.compile(r"(?<!</span>)<code>(?=[^<\n]{1,28}</code>)")
+"""The beginning of a name or an option in a sentence, not of a block."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -43,6 +45,11 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         return f"{link[1]}{posixpath.relpath(target, posixpath.dirname(place) or '.')}{link[3]}"
 
     return PROMPTS.sub("```pycon\n", LINK.sub(moved, markdown))
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Keeps names and options in one line: a browser would cut --format behind its hyphens."""
+    return SHORT.sub('<code class="short">', html)
 
 
 def in_repository(path: str) -> str:

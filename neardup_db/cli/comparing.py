@@ -3,7 +3,7 @@
 Three passes over the input are enough. The first computes the buckets of every text and notes where the record stands. Only the
 texts that share a bucket with another one can have a near-duplicate: the second pass reads those again and adds them to a
 temporary index under their running numbers, which verifies each match by the true Jaccard similarity. The third pass is the
-caller's. An index of all records, which is to stay, takes one pass in the place of the first two.
+caller's. An index of all records, which is to stay, takes one pass instead of the first two.
 """
 
 from __future__ import annotations

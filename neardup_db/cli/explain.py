@@ -116,7 +116,7 @@ def show(match: MatchExplanation, console: Console) -> None:
         numbered = any(table for table, _ in match.met)
         places = [f"{table}: {shown(key)}" if numbered else shown(key) for table, key in match.met[:MOST]]
         more = [f"... {len(match.met) - MOST:,} more"] if len(match.met) > MOST else []
-        rows.append(("table: key" if numbered else "keys", ", ".join(places + more)))
+        rows.append(("table: key" if numbered else "places", ", ".join(places + more)))
     columns(rows)
     if match.text_a is not None and match.text_b is not None:
         emit()

@@ -64,11 +64,11 @@ def tune(
 ) -> int:
     """Find which text rules and which threshold suit the texts of IN.
 
-    Words of 1 to 3 and characters of 3 to 7 are tried on a sample in which texts that are alike stay together. Printed for each:
-    how many pairs have which similarity, what unlike texts have in common, what copies keep in which one word in twenty was
-    changed, the threshold between the two that suits the texts, how many pairs reach it, and what an index costs (bytes and
-    microseconds a text). Then advice, and pairs just above and just below each threshold, with what differs in them. Exit code 1
-    if no rules tell near-duplicates from unlike texts.
+    Words of 1 to 3 and characters of 3 to 7 are tried on a sample in which texts that are alike stay together. Printed for
+    each: how many pairs have which similarity, what unlike texts have in common, how similar a copy stays when one word in
+    twenty is changed, the threshold between the two that suits the texts, how many pairs reach it, and what an index costs
+    (bytes and microseconds a text). Then advice, and pairs just above and just below each threshold, with what differs in
+    them. Exit code 1 if no rules tell near-duplicates from unlike texts.
 
     With --html a page shows the pairs under all rules side by side: whether they are duplicates is for you to say. With --truth
     the threshold is the one that agrees best with the pairs that you know, and recall and precision are printed.

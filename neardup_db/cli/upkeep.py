@@ -60,7 +60,8 @@ def _refuse_log(out: Path) -> None:
 def compact(index_path: Path, name: str, as_json: bool) -> None:
     """Give unused space of INDEX back to the file system.
 
-    Needs the size of the new file twice meanwhile: once for temporary files, once beside INDEX.
+    Deleted texts go from unused space and from the log, too. Needs the size of the new file twice meanwhile: once for
+    temporary files, once beside INDEX.
 
     \b
     neardup compact articles.db
@@ -71,4 +72,4 @@ def compact(index_path: Path, name: str, as_json: bool) -> None:
     if as_json:
         emit_json({"freed_bytes": freed, "bytes": size})
     else:
-        emit(f"{counted(freed, 'byte')} given back, {size:,} left")
+        emit(f"{counted(freed, 'byte')} given back; the file has {size:,} bytes now")

@@ -71,9 +71,9 @@ class Counts:
 def watch(index_path: Path | None, window: str | None, mark: bool, name: str, as_json: bool, **options: Any) -> None:
     """Pass on what is new in a stream, each line at once.
 
-    Each line of standard input that is not like one in the window goes on to standard output, byte for byte, as soon as it is
-    there: a stream is not waited for. The others are left out, or marked with --mark. The format is JSON lines if the first line
-    begins with a brace, else lines of text, unless --format names it.
+    Each line of standard input that is not like one in the window goes on to standard output, byte for byte, as soon as it
+    arrives. The others are left out, or marked with --mark. The format is JSON lines if the first line begins with a brace,
+    else lines of text, unless --format names it.
 
     INDEX keeps what was passed on, so that the next run goes on where this one ended; without it the index is temporary. What
     was passed on is in INDEX already, whatever happens. A new INDEX needs --window; an existing one has its own. Only records

@@ -216,7 +216,7 @@ def _runs(pa: Any, array: Any, chosen: Any) -> Any:
 
 
 def without_views(pa: Any, kind: Any) -> Any:
-    """A type with large strings and binary in the place of those by views."""
+    """A type with large strings and binary instead of views of them."""
     types = pa.types
     if kind == pa.string_view():
         return pa.large_string()
