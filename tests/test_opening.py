@@ -774,6 +774,7 @@ def as_reader(folder: Path, code: str) -> str:
     return run.stdout
 
 
+@pytest.mark.posix("permissions")
 def test_a_folder_that_cannot_be_written_is_read(shared_folder: Path) -> None:
     """Without a log beside it, a file in a read-only folder is read with read_only=True, and writing is a ReadOnlyError."""
     made(shared_folder / "index.db")
@@ -788,6 +789,7 @@ def test_a_folder_that_cannot_be_written_is_read(shared_folder: Path) -> None:
     assert out[1].startswith("ReadOnlyError: ") and "read_only=True" in out[1]
 
 
+@pytest.mark.posix("permissions")
 def test_a_folder_that_cannot_be_written_says_what_to_do(shared_folder: Path) -> None:
     """Without read_only=True it is a ReadOnlyError that names the remedy; a new file there is a ParameterError."""
     made(shared_folder / "index.db")
