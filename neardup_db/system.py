@@ -33,6 +33,15 @@ def length_of_name(folder: str, name: str) -> tuple[int, int]:
     return len(os.fsencode(name)), os.pathconf(folder, "PC_NAME_MAX") if os.path.isdir(folder) else LONGEST_NAME
 
 
+def real_path(path: str | os.PathLike[str]) -> str:
+    """The absolute path of a file without symbolic links. Of some disks Windows does not tell what a name stands for: then the
+    name is taken for no link."""
+    try:
+        return os.path.realpath(path)
+    except OSError:
+        return os.path.abspath(path)
+
+
 def reachable(path: str) -> str:
     r"""An absolute path as every call of the system takes it: on Windows a long one begins with \\?\."""
     if not IS_WINDOWS or len(path) <= _LONGEST_PLAIN_PATH or path.startswith("\\\\?\\"):

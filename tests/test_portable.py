@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import io
 import json
 import multiprocessing
@@ -34,6 +35,7 @@ from neardup_db.clock import utc
 from neardup_db.native import EXTENSION
 from neardup_db.parameters import check_path
 from neardup_db.store.database import open as opening
+from neardup_db.store.database.files import new_file
 from neardup_db.store.database.open import remove_unused
 from neardup_db.tables import columns
 
@@ -411,6 +413,32 @@ def test_long_paths_of_windows_get_their_prefix(path: str, expected: str, monkey
     assert system.reachable(path) == path
     monkeypatch.setattr(system, "IS_WINDOWS", True)
     assert system.reachable(path) == expected
+
+
+def test_a_disk_that_does_not_tell_what_a_name_stands_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Windows cannot follow a path to its end, an index is opened by the path as it was given."""
+
+    def refused(*given: Any, **more: Any) -> str:
+        raise OSError(errno.EINVAL, "Incorrect function")
+
+    monkeypatch.setattr(os.path, "realpath", refused)
+    monkeypatch.chdir(tmp_path)
+    with Index("index.db", MinHash()) as index:
+        assert index.add("a", "some words") == []
+    assert (tmp_path / "index.db").exists()
+
+
+def test_a_file_that_windows_does_not_remove_hides_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is made is left where another program has it open, and Ctrl-C meanwhile stays Ctrl-C."""
+
+    def refused(path: str) -> None:
+        raise PermissionError(errno.EACCES, "in use", path)
+
+    monkeypatch.setattr(system, "REMOVES_OPEN_FILES", False)
+    monkeypatch.setattr(os, "unlink", refused)
+    with pytest.raises(KeyboardInterrupt), new_file(str(tmp_path / "index.db"), 0o644):
+        raise KeyboardInterrupt
+    assert [one.name.startswith(".neardup-") for one in tmp_path.iterdir()] == [True]
 
 
 def test_a_name_is_measured_as_the_system_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from ..errors import NearDupError, ParameterError
-from ..system import take_owner
+from ..system import real_path, take_owner
 from .inputs.files import STDOUT, is_stream, zstandard_for
 from .output import add_afterword
 
@@ -117,7 +117,7 @@ class _Output:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._target = Path(os.path.realpath(path)) if path.is_symlink() else path
+        self._target = Path(real_path(path)) if path.is_symlink() else path
 
     def __enter__(self) -> None:
         self._scratch = Path(tempfile.mkdtemp(prefix=".neardup-", dir=self._target.absolute().parent))
