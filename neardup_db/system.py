@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import sys
 from collections.abc import Callable
 
@@ -69,6 +70,13 @@ def take_owner(status: os.stat_result, path: str | os.PathLike[str]) -> None:
         for owner, group in ((-1, status.st_gid), (status.st_uid, -1)):
             with contextlib.suppress(OSError):
                 os.chown(path, owner, group)
+
+
+def take_mode(status: os.stat_result, path: str | os.PathLike[str]) -> None:
+    """Give a file the mode of another. On Windows a mode says whether a file may be written, and one that may not can neither be
+    replaced nor removed."""
+    if not IS_WINDOWS:
+        os.chmod(path, stat.S_IMODE(status.st_mode))
 
 
 def copy_range(source: int, target: int, size: int, start: int) -> int:
