@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeGuard, get_args
 from .arrays import np
 from .clock import now_ms
 from .errors import ParameterError
-from .system import length_of_name, reachable
+from .system import length_of_name, reachable, real_path
 from .values import AnyGroup, Incoming, Key, Part, Record
 
 IfExists = Literal["error", "replace", "ignore"]
@@ -179,7 +179,7 @@ def check_path(given: str | bytes) -> str:
         path.encode("utf-8")
     except UnicodeEncodeError as error:
         raise ParameterError(f"the path {path!r} is no UTF-8, as SQLite needs it: rename the file or its folder") from error
-    path = os.path.realpath(path)
+    path = real_path(path)
     if os.path.isdir(path):
         raise ParameterError(f"{path!r} is a folder: give the path of a file in it")
     for what, (size, most) in {

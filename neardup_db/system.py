@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import sys
 from collections.abc import Callable
 
@@ -31,6 +32,15 @@ def length_of_name(folder: str, name: str) -> tuple[int, int]:
     if not hasattr(os, "pathconf"):
         return len(name.encode("utf-16-le", "surrogatepass")) // 2, LONGEST_NAME
     return len(os.fsencode(name)), os.pathconf(folder, "PC_NAME_MAX") if os.path.isdir(folder) else LONGEST_NAME
+
+
+def real_path(path: str | os.PathLike[str]) -> str:
+    """The absolute path of a file without symbolic links. Of some disks Windows does not tell what a name stands for: then the
+    name is taken for no link."""
+    try:
+        return os.path.realpath(path)
+    except OSError:
+        return os.path.abspath(path)
 
 
 def reachable(path: str) -> str:
@@ -60,6 +70,13 @@ def take_owner(status: os.stat_result, path: str | os.PathLike[str]) -> None:
         for owner, group in ((-1, status.st_gid), (status.st_uid, -1)):
             with contextlib.suppress(OSError):
                 os.chown(path, owner, group)
+
+
+def take_mode(status: os.stat_result, path: str | os.PathLike[str]) -> None:
+    """Give a file the mode of another. On Windows a mode says whether a file may be written, and one that may not can neither be
+    replaced nor removed."""
+    if not IS_WINDOWS:
+        os.chmod(path, stat.S_IMODE(status.st_mode))
 
 
 def copy_range(source: int, target: int, size: int, start: int) -> int:

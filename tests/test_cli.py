@@ -42,6 +42,7 @@ from neardup_db.compute import shingles
 from neardup_db.demo import documents
 from neardup_db.show.theory import binomial, chances_of
 from neardup_db.store.database.open import remove_unused
+from neardup_db.system import IS_WINDOWS
 
 ROOT = Path(__file__).parent.parent
 FOX = "the quick brown fox jumps over the lazy dog and runs away into the dark wood"
@@ -1019,6 +1020,19 @@ def test_dedup_replaces_nothing_by_itself(source: Path, tmp_path: Path) -> None:
     result = run("dedup", source, "-o", out, "--force", "--on-error", "skip")
     assert result.exit_code == 0 and "1 record left out" in result.stderr
     assert len(out.read_text().splitlines()) == 3
+
+
+def test_an_output_that_nobody_may_write(source: Path, tmp_path: Path) -> None:
+    """--force replaces it by one that nobody may write either; where Windows does not, it stays. Nothing else is left."""
+    out = tmp_path / "out.jsonl"
+    out.write_bytes(b"old")
+    out.chmod(0o444)
+    told = run("dedup", source, "-o", out, "--force")
+    replaced = told.exit_code == 0
+    assert replaced or IS_WINDOWS and "out.jsonl: cannot be put in place" in told.stderr
+    assert len(out.read_bytes().splitlines()) == (3 if replaced else 1) and (IS_WINDOWS or out.stat().st_mode & 0o222 == 0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.jsonl"]
+    out.chmod(0o644)  # else Windows does not remove it
 
 
 def test_dedup_says_that_it_met_invalid_utf8(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import errno
+import io
 import json
 import multiprocessing
 import os
@@ -13,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -26,12 +28,14 @@ from spawned import answers
 
 from neardup_db import Cluster, Index, Match, MinHash, TextRules, system
 from neardup_db.cli import main as command
+from neardup_db.cli import screen as drawing
 from neardup_db.cli.inputs.stream import Arrivals
 from neardup_db.cli.inputs.waiting import Fetching, Selecting, Waiting
 from neardup_db.clock import utc
 from neardup_db.native import EXTENSION
 from neardup_db.parameters import check_path
 from neardup_db.store.database import open as opening
+from neardup_db.store.database.files import new_file
 from neardup_db.store.database.open import remove_unused
 from neardup_db.tables import columns
 
@@ -411,6 +415,32 @@ def test_long_paths_of_windows_get_their_prefix(path: str, expected: str, monkey
     assert system.reachable(path) == expected
 
 
+def test_a_disk_that_does_not_tell_what_a_name_stands_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Windows cannot follow a path to its end, an index is opened by the path as it was given."""
+
+    def refused(*given: Any, **more: Any) -> str:
+        raise OSError(errno.EINVAL, "Incorrect function")
+
+    monkeypatch.setattr(os.path, "realpath", refused)
+    monkeypatch.chdir(tmp_path)
+    with Index("index.db", MinHash()) as index:
+        assert index.add("a", "some words") == []
+    assert (tmp_path / "index.db").exists()
+
+
+def test_a_file_that_windows_does_not_remove_hides_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is made is left where another program has it open, and Ctrl-C meanwhile stays Ctrl-C."""
+
+    def refused(path: str) -> None:
+        raise PermissionError(errno.EACCES, "in use", path)
+
+    monkeypatch.setattr(system, "REMOVES_OPEN_FILES", False)
+    monkeypatch.setattr(os, "unlink", refused)
+    with pytest.raises(KeyboardInterrupt), new_file(str(tmp_path / "index.db"), 0o644):
+        raise KeyboardInterrupt
+    assert [one.name.startswith(".neardup-") for one in tmp_path.iterdir()] == [True]
+
+
 def test_a_name_is_measured_as_the_system_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name has 255 bytes less what SQLite adds; on Windows units of UTF-16 count, however long the name is in UTF-8."""
     check_path(str(tmp_path / ("é" * 123)))
@@ -434,6 +464,25 @@ def test_a_reader_that_left_is_known_by_its_error(monkeypatch: pytest.MonkeyPatc
     assert [system.is_reader_gone(one) for one in errors] == [True, False, False]
     monkeypatch.setattr(system, "IS_WINDOWS", True)
     assert [system.is_reader_gone(one) for one in errors] == [True, True, False]
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_what_is_drawn_ends_where_its_reader_left_windows_too(goes_on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that has more to do than to draw goes on where its reader left, by the error of Windows too; another one ends."""
+
+    class Left(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(22, "Invalid argument")
+
+    left: list[bool] = []
+    monkeypatch.setattr(system, "IS_WINDOWS", True)
+    monkeypatch.setattr(drawing, "leave_stdout", lambda: left.append(True))
+    screen = drawing.Screen(file=Left())
+    screen.goes_on = goes_on
+    with nullcontext() if goes_on else pytest.raises(OSError, match="Invalid"):
+        screen.print("one")
+        screen.print("two")
+    assert left == [True] * goes_on
 
 
 def test_the_extension_loads_by_its_path() -> None:

@@ -39,11 +39,10 @@ def main() -> None:
     for name in MODULES:
         sys.modules.pop(name, None)
     sys.meta_path.insert(0, Missing())  # type: ignore[arg-type]
-    for name in CALLS.split():
-        if hasattr(os, name):
-            delattr(os, name)
-    for name in SIGNALS.split():
-        delattr(signal, name)
+    for module, names in ((os, CALLS), (signal, SIGNALS)):
+        for name in names.split():
+            if hasattr(module, name):
+                delattr(module, name)
 
     from neardup_db import system
 

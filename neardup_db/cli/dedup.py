@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ import click
 
 from ..errors import ParameterError
 from ..parameters import Measure
+from ..system import real_path
 from .choices import ADDED_FIELDS, KeepOption, check_fields, known_to
 from .command import command
 from .comparing import OF_DATABASE
@@ -113,7 +113,7 @@ def dedup(
         raise click.UsageError("--measure and --against-name go with --against")
     files = [path for path in outputs if path != STDOUT]
     for path in files:
-        if [os.path.realpath(other) for other in files].count(os.path.realpath(path)) > 1:
+        if [real_path(other) for other in files].count(real_path(path)) > 1:
             raise ParameterError(f"{path} is given for two outputs; name a file for each")
         check_output(path, force, (*paths, *against))
         if path != output:

@@ -19,6 +19,7 @@ from ..index import Index
 from ..schemes import BinaryCode, BitSampling, BottomK, MinHash, SimHash
 from ..schemes.base import Scheme
 from ..store.database.open import remove_unused
+from ..system import reachable, real_path
 from ..text import TextRules
 from ..values import Key
 from .inputs.encodings import encoding_of
@@ -291,7 +292,7 @@ def removed_if_unused(path: Path) -> Iterator[None]:
         yield
     except BaseException:
         if not was_there:
-            remove_unused(os.path.realpath(path))
+            remove_unused(reachable(real_path(path)))
         raise
 
 

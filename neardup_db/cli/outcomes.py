@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import IO
 
 from ..errors import ParameterError
 from ..store.writing.outcomes import Outcome
+from ..system import real_path
 from ..values import Key, Match, Skipped
 from .inputs.files import STDOUT, is_stream, packing_of
 from .inputs.lines import Problem
@@ -98,7 +98,7 @@ def outcome_file(path: Path, force: bool, index_path: Path, inputs: Iterable[Pat
     """The file at a path. ParameterError where it cannot be written to, or is the index or one of the inputs."""
     if path == STDOUT or is_stream(path):
         raise ParameterError(f"--outcomes {path}: outcomes are written when they are committed; name a file")
-    if os.path.realpath(path) == os.path.realpath(index_path):
+    if real_path(path) == real_path(index_path):
         raise ParameterError(f"{path} is the index itself; name another file for the outcomes")
     check_output(path, force, inputs)
     check_kind(path, folder=False)

@@ -7,7 +7,6 @@ import errno
 import gzip
 import os
 import shutil
-import stat
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from ..errors import NearDupError, ParameterError
-from ..system import take_owner
+from ..system import real_path, take_mode, take_owner
 from .inputs.files import STDOUT, is_stream, zstandard_for
 from .output import add_afterword
 
@@ -117,7 +116,7 @@ class _Output:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._target = Path(os.path.realpath(path)) if path.is_symlink() else path
+        self._target = Path(real_path(path)) if path.is_symlink() else path
 
     def __enter__(self) -> None:
         self._scratch = Path(tempfile.mkdtemp(prefix=".neardup-", dir=self._target.absolute().parent))
@@ -154,7 +153,7 @@ def _take_mode(old: Path, new: Path) -> None:
     """Owner, group and mode of a file for another, as far as the system allows it."""
     before = old.stat()
     take_owner(before, new)
-    new.chmod(stat.S_IMODE(before.st_mode))
+    take_mode(before, new)
 
 
 def write_text(path: Path, text: str) -> None:

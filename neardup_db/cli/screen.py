@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
 
+from ..system import is_reader_gone
 from .output import harmless, leave_stdout
 
 
@@ -23,6 +25,15 @@ class Screen(Console):
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=harmless(segment.text, "\n\t"))
 
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Prints; of a reader that has left rich knows the error of POSIX alone."""
+        try:
+            super().print(*objects, **options)
+        except OSError as error:
+            if not is_reader_gone(error):
+                raise
+            self.on_broken_pipe()
 
     def on_broken_pipe(self) -> None:
         """Leaves the reader that has left to `app`, as for lines that rich does not print, unless the work goes on."""

@@ -99,7 +99,8 @@ def _unmet(slots: int, bands: int, rows: int, similarity: float, enough: int) ->
     low, high = _around(slots * similarity, math.sqrt(slots * similarity * (1 - similarity)))
     first, last = max(0, low), min(slots, high)
     size = 1 << (last - first + 1).bit_length()
-    roots = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
+    angles = 2 * np.pi * np.arange(size // 2 + 1) / size
+    roots = np.cos(angles) - 1j * np.sin(angles)
     one = 1 - similarity + similarity * roots
     chances = np.fft.irfft((one**rows - (similarity * roots) ** rows) ** bands * one ** (slots - bands * rows), size)
     return float(chances[np.arange(max(first, enough), last + 1) % size].sum())

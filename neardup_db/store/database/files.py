@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from ...system import give_name
+from ... import system
 
 MODE = 0o644
 """Permissions of a new file, less those that the umask takes: what SQLite gives."""
@@ -29,7 +29,7 @@ def new_file(path: str, mode: int) -> Iterator[str]:
         _make(beside, mode)
         yield beside
         try:
-            give_name(beside, path)
+            system.give_name(beside, path)
         except FileExistsError:
             raise
         except OSError:  # the file system has no links, or has no room
@@ -45,7 +45,7 @@ def new_file(path: str, mode: int) -> Iterator[str]:
 
 def _remove(beside: str) -> None:
     for suffix in ("", "-wal", "-shm", "-journal"):
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError if system.REMOVES_OPEN_FILES else OSError):  # what is open stays
             os.unlink(beside + suffix)
 
 
