@@ -40,12 +40,19 @@ SEED_LIMIT = 1 << 63
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
-def quoted(value: Any) -> str:
+def quoted(value: Any, most: int = 80) -> str:
     """A value as a message has it: as it is written in source code, on one line, or the beginning of that."""
-    text = repr(value)
+    if isinstance(value, int) and abs(value) >> 3000:  # Python writes no number of so many digits
+        return f"an integer of {value.bit_length():,} bits"
+    text = repr(value if not isinstance(value, (str, bytes)) else value[:most])  # of a megabyte only what is shown
     if "\n" in text:  # of data frames and arrays
         text = " ".join(text.split())
-    return text if len(text) <= 80 else text[:77] + "..."
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def quoted_key(key: Any) -> str:
+    """A key of a document, or a name of a group, in a message: whole, but where it is no name at all."""
+    return quoted(key, 500)
 
 
 # ---- of any argument -----------------------------------------------------------------------------------------------------
@@ -66,10 +73,11 @@ def check_fraction(name: str, value: Any, include_one: bool = True) -> float:
     """value as a float in (0, 1], or in (0, 1)."""
     is_plain = isinstance(value, (int, float)) and not isinstance(value, bool)
     is_number = is_plain or isinstance(value, (np.integer, np.floating))
-    number = float(value) if is_number else math.nan
+    number = float(value) if is_number and abs(value) < 2 else math.nan  # a float has no room for every integer
     if not 0.0 < number <= 1.0 or (number == 1.0 and not include_one):
         interval = "above 0 and at most 1" if include_one else "above 0 and below 1"
-        raise ParameterError(f"{name}={value if is_number else quoted(value)}: give a number {interval}")
+        written = float(value) if isinstance(value, np.floating) else value
+        raise ParameterError(f"{name}={quoted(written)}: give a number {interval}")
     return number
 
 
@@ -220,7 +228,7 @@ def check_key(key: Any, name: str = "key") -> Key:
         try:
             key.encode("utf-8")
         except UnicodeEncodeError as error:
-            raise ParameterError(f"{name}={key!r} holds half of a surrogate pair: give valid text, or bytes") from error
+            raise ParameterError(f"{name}={quoted_key(key)} holds half of a surrogate pair: give valid text, or bytes") from error
         return key if type(key) is str else str.__str__(key)
     if isinstance(key, bytes):
         return key if type(key) is bytes else bytes(memoryview(key))
@@ -228,7 +236,7 @@ def check_key(key: Any, name: str = "key") -> Key:
         number = int(key)
         if _LEAST <= number <= _MOST:
             return number
-        raise ParameterError(f"{name}={number} does not fit 64 bits: give a smaller number, or its digits as text")
+        raise ParameterError(f"{name}={quoted(number)} does not fit 64 bits: give a smaller number, or its digits as text")
     raise ParameterError(f"{name}={quoted(key)} is of type {type(key).__name__}: give str, bytes or a 64-bit int")
 
 
@@ -319,12 +327,12 @@ def check_moment(moment: Any, name: str, or_else: str = "") -> int | None:
     if moment is None:
         return None
     if isinstance(moment, datetime):
-        if moment.tzinfo is None:
+        if moment.utcoffset() is None:
             raise ParameterError(f"{name}={moment!r} has no time zone: give an aware datetime, or Unix seconds")
         return round(moment.timestamp() * 1000)
     if isinstance(moment, (int, float)) and not isinstance(moment, bool):
         if not abs(moment * 1000) < LATEST_MS:
-            raise ParameterError(f"{name}={moment!r} is out of range: give Unix seconds")
+            raise ParameterError(f"{name}={quoted(moment)} is out of range: give Unix seconds")
         return round(moment * 1000)
     kind = type(moment).__name__
     raise ParameterError(f"{name}={quoted(moment)} is of type {kind}: give an aware datetime, or Unix seconds{or_else}")
@@ -363,7 +371,7 @@ def check_record(record: Any, *, content: str, if_exists: IfExists, store_text: 
         names = _FIELDS_OF_CODES if content == "code" else _FIELDS
         unknown = [name for name in record if name not in names]
         if unknown:
-            raise ParameterError(f"record has the unknown field {unknown[0]!r}: give {', '.join(sorted(names))}")
+            raise ParameterError(f"record has the unknown field {quoted(unknown[0])}: give {', '.join(sorted(names))}")
         if content == "text" and "code" in record and "text" not in record:
             raise ParameterError(f"record has a 'code' and no 'text': give codes to add_codes(keys, codes): {quoted(record)}")
         for name in ("key", content):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -107,6 +107,41 @@ def test_a_call_whose_transaction_is_ended_stores_nothing(
     index.add("new", "words of its own, which nobody said before")
     app.execute("COMMIT")
     assert "new" in index
+
+
+@pytest.mark.parametrize("block", [False, True], ids=["alone", "in transaction()"])
+@pytest.mark.parametrize("name", CALLS)
+def test_a_commit_in_a_call_is_told(app: Any, name: str, block: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQL that commits in the middle of a call is told why it may not, and where it lets that pass, the call says what to do."""
+    monkeypatch.setattr("neardup_db.limits.BATCH_RECORDS", 5)
+    monkeypatch.setattr("neardup_db.limits.REBUILT_PAGE", 2)
+    index = Index(app, MinHash(), store_text=True)
+    index.add_many((f"old {number}", story(number)) for number in range(9))
+    told: list[str] = []
+
+    def commit(*_: Any) -> None:
+        try:
+            app.execute("COMMIT")
+        except ERRORS as error:
+            told.append(str(error))
+            if isinstance(app, apsw.Connection):
+                raise
+
+    around = index.transaction() if block else nullcontext()
+    with pytest.raises(NearDupError, match=f"{ENDED}.*not in the middle of one"), around:
+        CALLS[name](index, commit)
+    assert "neardup: a call of an index is in the middle of its work" in told[0] and len(index) == 9
+
+
+def test_a_commit_hook_of_the_applications_own(tmp_path: Path) -> None:
+    """A hook that refuses a commit is named, and nothing of the call is there."""
+    app = apsw.Connection(str(tmp_path / "app.db"))
+    index = Index(app, MinHash())
+    app.set_commit_hook(lambda: True)
+    with pytest.raises(NearDupError, match="a commit hook of the connection has refused the commit"):
+        index.add("a", story(1))
+    app.set_commit_hook(None)
+    assert len(index) == 0 and index.add("a", story(1)) == []
 
 
 @pytest.mark.parametrize("end", ENDS)

@@ -13,6 +13,7 @@ from typing import Any
 from .. import limits
 from ..errors import DuplicateKeyError, NearDupError, ShortTextsWarning
 from ..index import Index
+from ..parameters import quoted_key
 from ..values import MOST_PROBLEMS, AddReport, Key
 from .inputs.lines import RecordError
 from .inputs.passes import in_pieces
@@ -119,9 +120,9 @@ def _taken(index: Index, source: Source, piece: list[InputRecord]) -> tuple[Inpu
         if record.key in earlier:
             first = earlier[record.key]
             file = "" if first.path == record.path else f"{source.problem(first, '').file}, "
-            return record, f"key {record.key!r} stands in {file}line {first.line} already: {_REMEDY}"
+            return record, f"key {quoted_key(record.key)} stands in {file}line {first.line} already: {_REMEDY}"
         if record.key in index:
-            return record, f"key {record.key!r} is already in the index: {_REMEDY_NAMED if record.named else _REMEDY}"
+            return record, f"key {quoted_key(record.key)} is already in the index: {_REMEDY_NAMED if record.named else _REMEDY}"
         earlier[record.key] = record
     return None
 

@@ -16,6 +16,7 @@ from click.core import ParameterSource
 
 from ..errors import ParameterError
 from ..index import Index
+from ..parameters import quoted_key
 from ..schemes import BinaryCode, BitSampling, BottomK, MinHash, SimHash
 from ..schemes.base import Scheme
 from ..store.database.open import remove_unused
@@ -304,7 +305,7 @@ def parse_key(text: str, key_type: str) -> Key:
         return bytes.fromhex(text) if key_type == "hex" else text
     except ValueError as error:
         wanted = "an integer" if key_type == "int" else "hexadecimal"
-        raise ParameterError(f"key {text!r} is not {wanted}, as --key-type {key_type} says") from error
+        raise ParameterError(f"key {quoted_key(text)} is not {wanted}, as --key-type {key_type} says") from error
 
 
 def parse_window(text: str, option: str = "--window", or_else: str = "") -> timedelta | int:

@@ -18,7 +18,7 @@ import apsw
 from .. import limits
 from .._turns import Loan, Turn
 from ..errors import BusyError, KeyNotFoundError, NearDupError
-from ..parameters import check_key
+from ..parameters import check_key, quoted_key
 from .asking.documents import Documents, Found
 from .asking.joins import Joins
 from .asking.search import Search
@@ -57,7 +57,7 @@ class StoreReader:
 
 
 def _not_found(key: Any) -> KeyNotFoundError:
-    return KeyNotFoundError(f"no document has the key {key!r}")
+    return KeyNotFoundError(f"no document has the key {quoted_key(key)}")
 
 
 class StoreReaders:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ...parameters import quoted
 from ...values import MOST_PROBLEMS
 from .encodings import BOM, UTF8, is_wide, line_end, refuse_utf16, unit_bytes, with_byte_order
 from .fields import ABSENT, found, kind, listed, taken
@@ -291,7 +292,11 @@ class RecordSource:
     def _json_record(self, line: bytes, place: Place) -> InputRecord:
         try:
             value = _json_value(self._decode(line))
-        except (ValueError, RecursionError) as error:
+        except json.JSONDecodeError as error:
+            raise self._error(place.line, f"not JSON ({error})") from error
+        except ValueError as error:  # Python's, which speaks of its own settings
+            raise self._error(place.line, "holds a number of some thousand digits: write it as text, in quotes") from error
+        except RecursionError as error:
             raise self._error(place.line, f"not JSON ({error})") from error
         if not isinstance(value, dict):
             raise self._error(place.line, f"a JSON object is needed, this is {kind(value)}: one {{...}} a line")
@@ -404,7 +409,9 @@ class RecordSource:
             name = self.options.id_field or ""
             value = taken(fields, name) if name else None
         if type(value) is str and not self.options.integer_keys:
-            return _clean(value)
+            key = _clean(value)
+            self.replaced += key != value
+            return key
         if value is None:
             if name:
                 raise self._error(line, f"no field {name!r}; it has {listed(fields)}; {_REMEDY}")
@@ -418,9 +425,9 @@ class RecordSource:
         try:
             number = int(value)
         except ValueError as error:
-            raise self._error(line, f"field {name!r} is {value!r}, no integer as --key-type int says") from error
+            raise self._error(line, f"field {name!r} is {quoted(value)}, no integer as --key-type int says") from error
         if not -(1 << 63) <= number < 1 << 63:
-            raise self._error(line, f"field {name!r} is {number}, outside the 64-bit integers; use --key-type text")
+            raise self._error(line, f"field {name!r} is {quoted(number)}, outside the 64-bit integers; use --key-type text")
         return number
 
     def _from_utf8(self, raw: bytes) -> str:

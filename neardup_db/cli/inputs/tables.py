@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, cast
 from ... import arrow, limits
 from ...arrays import np
 from ...located import LocatedTexts, fitting
+from ...parameters import quoted
 from ...values import MOST_PROBLEMS, Key
 from .encodings import UTF8
 from .files import InputError, Inputs
@@ -294,9 +295,9 @@ class TableSource:
         try:
             number = int(value)
         except ValueError as error:
-            raise ValueError(f"the column {column!r} is {value!r}, no integer as --key-type int says") from error
+            raise ValueError(f"the column {column!r} is {quoted(value)}, no integer as --key-type int says") from error
         if not -(1 << 63) <= number < 1 << 63:
-            raise ValueError(f"the column {column!r} is {number}, outside the 64-bit integers; use --key-type text")
+            raise ValueError(f"the column {column!r} is {quoted(number)}, outside the 64-bit integers; use --key-type text")
         return number
 
     def _require_keys(self) -> None:

@@ -18,7 +18,7 @@ from ..._standard import Array, Hold
 from ..._turns import Loan, Turn
 from ...errors import BusyError, ClosedError, CorruptIndexError, NearDupError, ReadOnlyError
 from . import forks
-from .errors import lost_transaction, translate, translated, unknown_outcome
+from .errors import CommitInCallError, lost_transaction, translate, translated, unknown_outcome
 from .log import OF_CHECKPOINT, Log
 from .open import cache_size
 from .standard import StandardConnection
@@ -104,9 +104,10 @@ class Undo(list[Callable[[], None]]):
             connection.set_rollback_hook(None, id=id(self))
 
     def _commit(self) -> bool:
-        if not self._calls.taken:
-            self.committed()
-        return self._calls.taken  # True: roll back
+        if self._calls.taken:
+            raise CommitInCallError  # and SQLite rolls back
+        self.committed()
+        return False
 
     def committed(self) -> None:
         self.ends += 1

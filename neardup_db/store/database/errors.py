@@ -29,6 +29,15 @@ _ERRORS: tuple[tuple[type[Exception], type[NearDupError]], ...] = (
 )
 
 
+class CommitInCallError(apsw.ConstraintError):
+    """What SQL of the application's is told that would commit the half of a call."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "neardup: a call of an index is in the middle of its work, and the transaction is rolled back: commit after the call"
+        )
+
+
 def translate(error: apsw.Error, name: str = "") -> NearDupError:
     """Our error for an error of SQLite; its message begins with the name of the file, where there is one."""
     ours = _ours(error)
@@ -86,6 +95,11 @@ def _ours(error: apsw.Error) -> NearDupError:
         return CorruptIndexError(f"a page of the file is damaged ({error}: its checksum is wrong): restore a backup")
     if getattr(error, "extendedresult", 0) == apsw.SQLITE_CONSTRAINT_DATATYPE:  # what a row had before: we write no such value
         return CorruptIndexError(f"a row of the file is damaged ({error}): run check(repair=True), or restore a backup")
+    if getattr(error, "extendedresult", 0) == apsw.SQLITE_CONSTRAINT_COMMITHOOK:
+        return NearDupError(
+            f"a commit hook of the connection has refused the commit ({error}), and all of the transaction was taken back: let "
+            "it pass, and begin again"
+        )
     if isinstance(error, apsw.FullError):
         return DiskFullError(
             f"the disk is full ({error}): the transaction was taken back; make room, then go on with the same object"
@@ -99,6 +113,8 @@ def _ours(error: apsw.Error) -> NearDupError:
         return NearDupError(
             f"the disk or file system failed ({error}): the transaction was taken back; where it fails again, look at the disk"
         )
+    if isinstance(error, CommitInCallError):
+        return lost_transaction()
     for theirs, ours in _ERRORS:
         if isinstance(error, theirs):
             return ours(str(error))

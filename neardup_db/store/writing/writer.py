@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...errors import DuplicateKeyError
 from ...native import signed_hash
+from ...parameters import quoted_key
 from ...values import Match, Record
 from ..asking.documents import Documents, Found
 from ..asking.question import Question
@@ -72,7 +73,7 @@ class Writer:
             return existing, False
         if if_exists == "error":
             raise DuplicateKeyError(
-                f"key {record.key!r} is already in the index: delete it first, or give if_exists='replace' or 'ignore'"
+                f"key {quoted_key(record.key)} is already in the index: delete it first, or give if_exists='replace' or 'ignore'"
             )
         return existing, if_exists == "ignore"
 
