@@ -20,7 +20,9 @@ from ._texts import locate
 from .arrays import Array, np, npt
 from .errors import CorruptIndexError, ParameterError
 from .located import LocatedTexts
-from .system import EXTENSION_SUFFIX
+from .system import EXTENSION_SUFFIX, require_python_lock
+
+require_python_lock()  # now that modules are loaded with which a free-threaded Python turns it on
 
 EXTENSION = os.path.join(os.path.dirname(_core.__file__), f"neardup{EXTENSION_SUFFIX}")
 """The SQLite extension, which stands beside the core."""

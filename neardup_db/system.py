@@ -27,6 +27,16 @@ _LONGEST_PLAIN_PATH = 220
 """Characters of a path on Windows that every program takes: 260 less what SQLite, or a temporary name, adds."""
 
 
+def require_python_lock() -> None:
+    """Raises ImportError on a free-threaded Python that was started with the order to do without its lock. Any other turns it on
+    with the first module that needs it, ours among them; without it, one thread could close a connection that another uses."""
+    if hasattr(sys, "_is_gil_enabled") and not sys._is_gil_enabled():
+        raise ImportError(
+            "neardup_db and apsw need Python's lock (the GIL), and this free-threaded Python was started with PYTHON_GIL=0 or "
+            "-X gil=0: start it without, and it turns the lock on by itself when they are imported"
+        )
+
+
 def length_of_name(folder: str, name: str) -> tuple[int, int]:
     """The length of a file's name as the system counts it, and the longest that the folder may have."""
     if not hasattr(os, "pathconf"):

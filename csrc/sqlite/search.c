@@ -35,10 +35,13 @@ typedef struct search_cursor {
 /* The text of neardup_db/sql that is called so. */
 static const char *find_text(const char *prefix, const char *name)
 {
-    const size_t size = strlen(prefix);
-    for (size_t i = 0; i < sizeof nd_sql_texts / sizeof nd_sql_texts[0]; i++)
-        if (strncmp(prefix, nd_sql_texts[i].name, size) == 0 && strcmp(name, nd_sql_texts[i].name + size) == 0)
+    const size_t prefix_size = strlen(prefix), size = strlen(name);
+    for (size_t i = 0; i < sizeof nd_sql_texts / sizeof nd_sql_texts[0]; i++) {
+        const char *const other = nd_sql_texts[i].name;
+        if (strlen(other) == prefix_size + size && memcmp(prefix, other, prefix_size) == 0 &&
+            memcmp(name, other + prefix_size, size) == 0)
             return nd_sql_texts[i].text;
+    }
     return "";
 }
 
