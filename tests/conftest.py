@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,22 @@ if not hasattr(os, "fork"):
     collect_ignore = ["test_faults.py", "test_hostile_input.py", "test_large_texts.py"]  # they measure memory by `resource`
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Thousands of tests and the libraries that they import stay to the end: the collector of garbage passes them by, as tests
+    call it hundreds of times."""
+    gc.disable()
+    yield
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """What Python frees as it ends, it frees."""
+    gc.unfreeze()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests of what only POSIX systems have are left out elsewhere, and counted as such."""
     posix = [] if hasattr(os, "fork") else [item for item in items if item.get_closest_marker("posix")]
@@ -75,12 +92,29 @@ def more_rounds(request: pytest.FixtureRequest, long_run: bool) -> bool:
     return long_run or bool(request.config.getoption("--more"))
 
 
-@pytest.fixture(params=[ffi.string(lib.nd_isa_at(i)).decode() for i in range(lib.nd_isa_count())])
+TIERS = [ffi.string(lib.nd_isa_at(i)).decode() for i in range(lib.nd_isa_count())]
+"""Of kernels, that this CPU can run."""
+
+
+@pytest.fixture(params=TIERS)
 def tier(request: pytest.FixtureRequest) -> Iterator[str]:
     """Each tier of kernels that this CPU can run, one after another."""
     name: str = request.param
     assert lib.nd_isa_force(name.encode()) == lib.ND_OK
     yield name
+    assert lib.nd_isa_force(ffi.NULL) == lib.ND_OK
+
+
+@pytest.fixture
+def tiers() -> Iterator[Callable[[], Iterator[str]]]:
+    """What goes through all tiers, for tests whose oracle takes long: each is the active one until the next."""
+
+    def each() -> Iterator[str]:
+        for name in TIERS:
+            assert lib.nd_isa_force(name.encode()) == lib.ND_OK
+            yield name
+
+    yield each
     assert lib.nd_isa_force(ffi.NULL) == lib.ND_OK
 
 

@@ -173,6 +173,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
+def without() -> dict[tuple[str, bool], tuple[list[State], list[str]]]:
+    """What each operation does where nothing fails, found once for all the ways to fail."""
+    return {}
+
+
+@pytest.fixture(scope="module")
 def faults() -> Iterator[list[str]]:
     """What has failed, counted in the end (`pytest -n 0 -s` shows it)."""
     injected: list[str] = []
@@ -255,13 +261,16 @@ def test_an_operation_that_fails_has_done_nothing_or_says_that_it_is_not_known(
     more_rounds: bool,
     long_run: bool,
     disk: FailingDisk,
+    without: dict[tuple[str, bool], tuple[list[State], list[str]]],
     faults: list[str],
 ) -> None:
     """After any failing call to the disk the file is as before the operation, for others and after a crash too, and the same
     object does it when asked again; or the object says that the outcome is not known, and then it is all or nothing. With a
     small cache pages are written before the commit, which they end."""
     path = files["codes" if write.codes else "damaged" if write.damaged else "texts"]
-    states, calls = expected(write, path, tmp_path / "without", small, disk)
+    if (write.name, small) not in without:
+        without[write.name, small] = expected(write, path, tmp_path / "without", small, disk)
+    states, calls = without[write.name, small]
     turn = 2 * small + lasting + (errors is DISK_FULL)
     numbers = chosen([call for call in calls if call in errors], turn, more_rounds, long_run)
     assert numbers
@@ -309,10 +318,11 @@ def fail_once(
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])
 @pytest.mark.parametrize("errors", [IO_ERROR, DISK_FULL], ids=["io-error", "disk-full"])
 def test_an_index_that_could_not_be_made_is_not_there(
-    errors: dict[str, int], lasting: bool, tmp_path: Path, disk: FailingDisk
+    errors: dict[str, int], lasting: bool, tmp_path: Path, disk: FailingDisk, more_rounds: bool
 ) -> None:
-    """Whatever fails while an index is created, afterwards it is not there, or complete; a full disk leaves nothing."""
-    for n in count(1):
+    """Whatever fails while an index is created, afterwards it is not there, or complete; a full disk leaves nothing. A short run
+    makes every third call fail, others where the failure lasts."""
+    for n in count(1 + lasting, 1 if more_rounds else 3):
         path = tmp_path / f"{n}.db"
         disk.arm(errors, n, lasting)
         try:

@@ -58,15 +58,6 @@ def interrupted_at(moment: int, work: Callable[[], Any]) -> bool:
     return count >= moment
 
 
-@pytest.fixture(autouse=True)
-def little_to_collect() -> Iterator[None]:
-    """What is there already is no business of the collector's, which runs after each moment."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Where an index of the texts is."""
