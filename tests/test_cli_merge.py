@@ -85,7 +85,7 @@ def test_merge_says_what_is_wrong(parts: list[Path], tmp_path: Path) -> None:
     with Index(tmp_path / "exact.db", MinHash(exact=True), text=TextRules(shingle=5), store_text=True) as index:
         index.add("x", FOX)
     assert "--shingle 5 instead of 3" in refused("merge", new, one, tmp_path / "exact.db")
-    assert "other is this index itself" in refused("merge", one, one)
+    assert "FROM is INTO itself: name another index" in refused("merge", one, one)
     assert not new.exists()
     (tmp_path / "text.db").write_text("no index")
     assert str(tmp_path / "text.db") in refused("merge", new, tmp_path / "text.db")

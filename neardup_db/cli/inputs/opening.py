@@ -18,9 +18,6 @@ from .table_files import TABLE_FORMATS
 from .table_passes import TablePasses
 from .tables import TableSource
 
-ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:[/\\]")
-"""How s3://bucket/part.parquet and the like begin as a path. A single letter is a disk of Windows."""
-
 
 def open_source(sources: Sequence[Path], options: ReadOptions, folder: Path) -> Source:
     """The input that some paths and patterns name. Standard input (-) and other streams are first copied into `folder`."""
@@ -53,9 +50,13 @@ def paths_named(sources: Sequence[Path]) -> list[Path]:
     return paths
 
 
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:[/\\]")
+"""How s3://bucket/part.parquet and the like begin as a path. A single letter is a disk of Windows."""
+
+
 def _remedy_for_an_address(source: Path) -> str:
     """What to do with the name of something that is not on this machine; nothing of another name."""
-    return "; copy it to this machine first, or pipe it in as - with --format" if ADDRESS.match(str(source)) else ""
+    return "; copy it to this machine first, or pipe it in as - with --format" if _ADDRESS.match(str(source)) else ""
 
 
 def find(sources: Sequence[Path], options: ReadOptions, folder: Path) -> Inputs:
