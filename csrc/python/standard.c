@@ -386,7 +386,7 @@ static PyObject *rows_fetchone(PyObject *self, PyObject *unused)
     (void)unused;
     PyObject *const row = next_of((rows *)self);
     if (row == NULL && PyErr_Occurred() == NULL)
-        Py_RETURN_NONE;
+        return Py_NewRef(Py_None);
     return row;
 }
 
@@ -422,7 +422,7 @@ static PyObject *rows_close(PyObject *this, PyObject *unused)
     }
     Py_CLEAR(self->ready);
     end_rows(self);
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 static void rows_dealloc(PyObject *this)
@@ -603,7 +603,7 @@ static PyObject *handle_register(PyObject *this, PyObject *unused)
     const failure what = code == SQLITE_OK ? (failure){code, NULL} : failure_of(self->base, code);
     leave(self);
     if (code == SQLITE_OK)
-        Py_RETURN_NONE;
+        return Py_NewRef(Py_None);
     raise_failure(self, what);
     return NULL;
 }
@@ -739,7 +739,7 @@ static PyObject *handle_backup(PyObject *this, PyObject *args)
     leave(self);
     Py_END_ALLOW_THREADS
     if (what.code == SQLITE_OK)
-        Py_RETURN_NONE;
+        return Py_NewRef(Py_None);
     raise_failure(self, what);
     return NULL;
 }
@@ -765,7 +765,7 @@ static PyObject *handle_interrupt(PyObject *this, PyObject *unused)
     if (!require_open(self))
         return NULL;
     sqlite3_interrupt(self->base->db);
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 static PyObject *handle_hold(PyObject *this, PyObject *unused)
@@ -792,7 +792,7 @@ static PyObject *handle_told(PyObject *this, PyObject *unused)
 {
     (void)unused;
     atomic_store(&((handle *)this)->base->first_end, ND_NO_END);
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 static PyObject *handle_total_changes(PyObject *this, PyObject *unused)
