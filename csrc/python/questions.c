@@ -299,7 +299,7 @@ static PyObject *statement_end(PyObject *self, PyObject *unused)
     (void)unused;
     if (!end(PyType_GetModuleState(Py_TYPE(self)), (statement *)self))
         return NULL;
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 static PyObject *statement_resume(PyObject *this, PyObject *unused)
@@ -312,7 +312,7 @@ static PyObject *statement_resume(PyObject *this, PyObject *unused)
         PyErr_Clear();
     else
         return NULL;
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 static void statement_dealloc(PyObject *this)
@@ -376,7 +376,7 @@ static PyObject *give_room(PyObject *module, PyObject *connection)
         return NULL;
     (void)sqlite3_db_config(db, SQLITE_DBCONFIG_LOOKASIDE, (void *)NULL, ROOM_SIZE,
         ROOM_COUNT); /* refused where some is in use */
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 static PyMethodDef functions[] = {

@@ -58,7 +58,7 @@ static PyObject *object_of(const nd_cell *this, const char *bytes)
     case SQLITE_BLOB:
         return PyBytes_FromStringAndSize(bytes + this->at, (Py_ssize_t)this->size);
     default:
-        Py_RETURN_NONE;
+        return Py_NewRef(Py_None);
     }
 }
 

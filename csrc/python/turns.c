@@ -50,7 +50,7 @@ static PyObject *loan_end(PyObject *self, PyObject *unused)
 {
     (void)unused;
     end_loan((loan *)self);
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 static PyObject *loan_enter(PyObject *self, PyObject *unused)
@@ -157,7 +157,7 @@ static PyObject *turn_take(PyObject *self, PyObject *timeout)
         Py_DECREF(taken);
         if (got < 0)
             return NULL;
-        Py_RETURN_NONE;
+        return Py_NewRef(Py_None);
     }
     this->owner = PyThread_get_thread_ident();
     this->depth++;

@@ -46,7 +46,7 @@ static PyObject *handle_register(PyObject *this, PyObject *unused)
     const nd_failure what = code == SQLITE_OK ? (nd_failure){code, NULL} : nd_failure_of(self->base, code);
     nd_leave(self);
     if (code == SQLITE_OK)
-        Py_RETURN_NONE;
+        return Py_NewRef(Py_None);
     nd_raise_failure(self, what);
     return NULL;
 }
@@ -121,7 +121,7 @@ static PyObject *handle_backup(PyObject *this, PyObject *args)
     nd_leave(self);
     Py_END_ALLOW_THREADS
     if (what.code == SQLITE_OK)
-        Py_RETURN_NONE;
+        return Py_NewRef(Py_None);
     nd_raise_failure(self, what);
     return NULL;
 }
@@ -147,7 +147,7 @@ static PyObject *handle_interrupt(PyObject *this, PyObject *unused)
     if (!nd_require_open(self))
         return NULL;
     sqlite3_interrupt(self->base->db);
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 static PyObject *handle_hold(PyObject *this, PyObject *unused)
@@ -173,7 +173,7 @@ static PyObject *handle_told(PyObject *this, PyObject *unused)
 {
     (void)unused;
     atomic_store(&((nd_handle *)this)->base->first_end, ND_NO_END);
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 static PyObject *handle_total_changes(PyObject *this, PyObject *unused)

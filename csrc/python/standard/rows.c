@@ -209,7 +209,7 @@ static PyObject *rows_fetchone(PyObject *self, PyObject *unused)
     (void)unused;
     PyObject *const row = next_of((nd_rows *)self);
     if (row == NULL && PyErr_Occurred() == NULL)
-        Py_RETURN_NONE;
+        return Py_NewRef(Py_None);
     return row;
 }
 
@@ -245,7 +245,7 @@ static PyObject *rows_close(PyObject *this, PyObject *unused)
     }
     Py_CLEAR(self->ready);
     end_rows(self);
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 static void rows_dealloc(PyObject *this)
