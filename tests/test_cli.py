@@ -1059,8 +1059,8 @@ WRITERS = {
     "--pairs": "dedup in.jsonl --force -o other.jsonl --pairs",
     "--clusters": "dedup in.jsonl --force -o other.jsonl --clusters",
     "--index": "dedup in.jsonl --force -o other.jsonl --index",
-    "--html": "explain index.db a b --html",
-    "report": "report index.db -o",
+    "--html": "explain index.db a b --force --html",
+    "report": "report index.db --force -o",
 }
 """Commands that write a file, whose name follows, by what they write."""
 

@@ -110,9 +110,29 @@ def test_the_report_never_overwrites_its_index(tmp_path: Path) -> None:
     (tmp_path / "link.html").symlink_to(path)
     for target in (path, tmp_path / "link.html"):
         result = run("report", path, "-o", target)
-        assert result.exit_code == 2 and "is the index itself" in result.stderr
+        assert result.exit_code == 2 and "is the input" in result.stderr
     assert path.read_bytes() == before
     assert "Give -o FILE" in run("report", path).stderr
+
+
+def test_a_page_replaces_nothing_that_is_not_said(tmp_path: Path) -> None:
+    """What stands under the name of a page or a chart stays, and is named with the remedy, before anything is written."""
+    path = filled(tmp_path / "a.db", MinHash())
+    index_files = {file.name for file in tmp_path.iterdir()}
+    page, charts = tmp_path / "page.html", tmp_path / "charts"
+    commands = [("report", path, "-o", page), ("explain", path, 1, 2, "--key-type", "int", "--html", page)]
+    page.write_text("mine", "utf-8")
+    for command in commands:
+        result = run(*command)
+        assert result.exit_code == 2 and "page.html exists already" in result.stderr and "--force" in result.stderr, result.output
+        assert page.read_text("utf-8") == "mine"
+    assert run(*commands[0], "--force").exit_code == 0 and page.read_text("utf-8").endswith("</html>\n")
+    assert run("report", path, "--svg", charts).exit_code == 0
+    (page.unlink(), next(charts.iterdir()).write_text("mine", "utf-8"))
+    result = run("report", path, "-o", page, "--svg", charts)
+    assert result.exit_code == 2 and "exists already" in result.stderr and not page.exists()
+    assert run("report", path, "-o", page, "--svg", charts, "--force").exit_code == 0 and page.exists()
+    assert {file.name for file in tmp_path.iterdir()} == index_files | {"page.html", "charts"}
 
 
 def test_members_that_only_others_join_are_told_so(tmp_path: Path) -> None:

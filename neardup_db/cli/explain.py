@@ -18,7 +18,7 @@ from .difference import ADDED, REMOVED, has_colours, mark, show_side_by_side
 from .inputs.files import STDOUT
 from .options import index_argument, json_option, key_type_option, measure_option, name_option, open_index, parse_key
 from .output import columns, counted, emit, emit_json, plain, shown
-from .report import write_page
+from .report import check_page, write_page
 from .screen import Screen
 
 MOST = 12
@@ -39,6 +39,7 @@ text_file = click.Path(path_type=Path, exists=True, dir_okay=False)
     type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
     help="Write a page about the two documents; - is standard output.",
 )
+@click.option("--force", is_flag=True, help="Replace the page if it exists.")
 @name_option
 @key_type_option
 @json_option
@@ -50,6 +51,7 @@ def explain(
     text_a: Path | None,
     text_b: Path | None,
     html: Path | None,
+    force: bool,
     name: str,
     key_type: str,
     as_json: bool,
@@ -78,11 +80,12 @@ def explain(
         if len(subject) == 1:
             _explain_query(index.explain(_argument(subject[0]), threshold=threshold, measure=measure), as_json)
             return
+        check_page(html, force, index_path)
         first, second = (parse_key(key, key_type) for key in subject)
         texts = [None if path is None else path.read_bytes() for path in (text_a, text_b)]
         match = index.explain_match(first, second, text_a=texts[0], text_b=texts[1])
     if html is not None:
-        write_page(html, match.html(), index_path)
+        write_page(html, match.html())
     if as_json:
         emit_json({**plain(match), "jaccard": match.jaccard})
     elif html is None:

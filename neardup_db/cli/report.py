@@ -6,14 +6,13 @@ from pathlib import Path
 
 import click
 
-from ..errors import ParameterError
 from ..show.charts import charts
 from ..show.report import figures_of, report_page
 from .command import command
 from .inputs.files import STDOUT
-from .options import index_argument, name_option, open_index
+from .options import index_argument, name_option, open_index, parts_of
 from .output import note
-from .outputs import check_folder, write_text
+from .outputs import check_output, write_text
 
 
 @command()
@@ -30,9 +29,17 @@ from .outputs import check_folder, write_text
 )
 @click.option("--members", type=click.IntRange(min=2), default=10, show_default=True, help="Show this many documents of each.")
 @click.option("--title", help="Title of the report.  [default: the name of the file]")
+@click.option("--force", is_flag=True, help="Replace outputs that exist.")
 @name_option
 def report(
-    index_path: Path, output: Path | None, svg: Path | None, clusters: int, members: int, title: str | None, name: str
+    index_path: Path,
+    output: Path | None,
+    svg: Path | None,
+    clusters: int,
+    members: int,
+    title: str | None,
+    force: bool,
+    name: str,
 ) -> None:
     """Write INDEX as one HTML report, or its charts as SVG.
 
@@ -46,23 +53,30 @@ def report(
     """
     if output is None and svg is None:
         raise click.UsageError("Give -o FILE, --svg FOLDER or both")
-    if output is not None:
-        check_folder(output)
     with open_index(index_path, name) as index:
-        if output is not None:
-            write_page(output, report_page(index, title or index_path.name, clusters, members), index_path)
+        check_page(output, force, index_path)
+        shown = {} if svg is None else charts(figures_of(index))
+        drawn = {f"{chart_name}.svg": chart for chart_name, chart in shown.items() if chart.drawing}
         if svg is not None:
             svg.mkdir(parents=True, exist_ok=True)
-            for chart_name, chart in charts(figures_of(index)).items():
-                if chart.drawing:
-                    write_text(svg / f"{chart_name}.svg", chart.file())
-                    note(f"wrote {svg / f'{chart_name}.svg'}")
+            for file in drawn:
+                check_page(svg / file, force, index_path)
+        if output is not None:
+            write_page(output, report_page(index, title or index_path.name, clusters, members))
+        if svg is not None:
+            for file, chart in drawn.items():
+                write_text(svg / file, chart.file())
+                note(f"wrote {svg / file}")
 
 
-def write_page(path: Path, html: str, index_path: Path) -> None:
-    """Write a page to a file, or to standard output (-). Raises ParameterError for the file of the index."""
-    if path.exists() and path.samefile(index_path):
-        raise ParameterError(f"{path} is the index itself; name another file for the page")
+def check_page(path: Path | None, force: bool, index_path: Path) -> None:
+    """Refuses a file that exists, unless `force`, and the file of the index."""
+    if path is not None and path != STDOUT:
+        check_output(path, force, parts_of(index_path))
+
+
+def write_page(path: Path, html: str) -> None:
+    """Write a page to a file, or to standard output (-)."""
     write_text(path, html)
     if path != STDOUT:
         note(f"wrote {path}")

@@ -68,3 +68,11 @@ def refuse_utf16(raw: bytes, file: str) -> None:
     """InputError where invalid UTF-8 is UTF-16 by its mark."""
     if raw[:2] in _WIDE["utf-16"] and b"\0" in raw:
         raise InputError(f"{file}: this is UTF-16: add --encoding utf-16")
+
+
+def refuse_unmarked_utf16(head: bytes, file: str) -> None:
+    """InputError where a file begins as ASCII in UTF-16 does, without a mark: every other byte is zero, and no other one."""
+    for first, encoding in enumerate(("utf-16-be", "utf-16-le")):
+        zeros, others = head[first::2], head[1 - first :: 2]
+        if len(zeros) > 1 and not any(zeros) and all(others):
+            raise InputError(f"{file}: this looks like UTF-16 without a byte order mark: add --encoding {encoding}")

@@ -32,6 +32,13 @@ _NOT_COPIED = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.
 """Errors of copying by the system of which reading and writing may know nothing: of two file systems, of pipes."""
 
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+"""Packings by the first bytes, which are none of a text in UTF-8."""
+
+_OTHER_MAGIC = {b"BZh": "bzip2", b"\xfd7zXZ\0": "xz"}
+"""Those that are not read."""
+
+_HEAD_BYTES = 64
+"""At the beginning of a file, which tell what it is."""
 
 
 class InputError(ParameterError):
@@ -69,7 +76,14 @@ def packing_of(path: Path) -> str | None:
 def packing_by_content(path: Path) -> str | None:
     """'gzip', 'zstd' or None, by the first bytes."""
     with open(path, "rb") as file:
-        head = file.read(4)
+        return _packing_of_head(file.read(_HEAD_BYTES), str(path))
+
+
+def _packing_of_head(head: bytes, name: str) -> str | None:
+    """The same of the first bytes. InputError where they are those of a packing that is not read."""
+    for magic, packing in _OTHER_MAGIC.items():
+        if head.startswith(magic) and (packing != "bzip2" or head[4:10] == b"1AY&SY"):
+            raise InputError(f"{name}: this is {packing} data, which is not read: unpack it, or pack it with gzip or zstd")
     return next((packing for magic, packing in _MAGIC.items() if head.startswith(magic)), None)
 
 
@@ -98,8 +112,8 @@ class InputFile:
         self.size_bytes = self.state[0]
         self._stream: Any = self._raw
         self._read_bytes = 0
-        packing = packing or packing_of(path)
         try:
+            packing = packing or packing_of(path) or _packing_of_head(self._raw.peek(_HEAD_BYTES), self.name)  # type: ignore[attr-defined]
             if packing == "gzip":
                 packed = gzip.GzipFile(fileobj=self._raw, mode="rb")
                 self._stream = io.BufferedReader(cast(io.RawIOBase, packed), _BUFFER_BYTES)
@@ -115,6 +129,14 @@ class InputFile:
     def position(self) -> int:
         """Bytes of the file on disk that were read so far."""
         return 0 if self._raw.closed else self._raw.tell()
+
+    def head(self) -> bytes:
+        """The first bytes, which stay to be read."""
+        try:
+            return cast(bytes, self._stream.peek(_HEAD_BYTES)[:_HEAD_BYTES])
+        except Exception as error:
+            self._raise_damage(error)
+            raise
 
     def readline(self, limit: int) -> bytes:
         """The next line with its end, at most `limit` bytes of it; b"" at the end of the file."""

@@ -18,6 +18,9 @@ from .table_files import TABLE_FORMATS
 from .table_passes import TablePasses
 from .tables import TableSource
 
+_NOTED = {"_temporary", "_delta_log", "_spark_metadata", "_change_data"}
+"""Folders beside data that hold none, or such that is no longer, or not yet, part of it."""
+
 
 def open_source(sources: Sequence[Path], options: ReadOptions, folder: Path) -> Source:
     """The input that some paths and patterns name. Standard input (-) and other streams are first copied into `folder`."""
@@ -91,11 +94,14 @@ def _files_of(path: Path, options: ReadOptions, folder: Path, number: int) -> It
 
 
 def _below(folder: Path, pattern: str) -> list[Path]:
-    """Files below a folder whose name or relative path fits the pattern, in the order of their paths; hidden ones left out."""
+    """Files below a folder whose name or relative path fits the pattern, in the order of their paths. Hidden ones are left out,
+    and what Spark and Hive note beside their data: _SUCCESS and others without an ending."""
     paths = []
     for parent, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _NOTED)
         for name in names:
+            if name.startswith("_") and "." not in name and not pattern.startswith("_"):
+                continue
             path = Path(parent, name)
             fits = fnmatch.fnmatch(name, pattern) or fnmatch.fnmatch(path.relative_to(folder).as_posix(), pattern)
             if fits and not name.startswith(".") and path.is_file():

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ...parameters import quoted
 from ...values import MOST_PROBLEMS
-from .encodings import BOM, UTF8, is_wide, line_end, refuse_utf16, unit_bytes, with_byte_order
+from .encodings import BOM, UTF8, is_wide, line_end, refuse_unmarked_utf16, refuse_utf16, unit_bytes, with_byte_order
 from .fields import ABSENT, found, kind, listed, taken
 from .files import InputError, InputFile, Inputs, state_of
 from .lines import END, LineFile, Lines, Problem, RecordError, Rows, WideLines, too_long
@@ -205,6 +205,8 @@ class RecordSource:
         require_state(self._states, path, named.name)
         with InputFile(path, named.name, named.packing) as file:
             require_state(self._states, path, named.name, file.state)
+            if self.format != "folder" and not is_wide(self.encoding):
+                refuse_unmarked_utf16(file.head(), named.name)
             self._input = file
             yield file
             self._input = None
@@ -290,6 +292,7 @@ class RecordSource:
                 yield record
 
     def _json_record(self, line: bytes, place: Place) -> InputRecord:
+        before = self.replaced
         try:
             value = _json_value(self._decode(line))
         except json.JSONDecodeError as error:
@@ -300,7 +303,9 @@ class RecordSource:
             raise self._error(place.line, f"not JSON ({error})") from error
         if not isinstance(value, dict):
             raise self._error(place.line, f"a JSON object is needed, this is {kind(value)}: one {{...}} a line")
-        return self._record(value, line, place)
+        record = self._record(value, line, place)
+        self.replaced = min(self.replaced, before + 1)  # a line counts once
+        return record
 
     def _is_blank(self, line: bytes) -> bool:
         return line.decode(self.encoding, "replace").isspace()
