@@ -84,7 +84,7 @@ def _integers(values: list[Any]) -> Any:
 
 
 def _times(values: list[float | None]) -> Any:
-    times = [np.datetime64("NaT") if value is None else np.datetime64(round(value * 1000), "ms") for value in values]
+    times = [np.datetime64("NaT", "ms") if value is None else np.datetime64(round(value * 1000), "ms") for value in values]
     return np.array(times, dtype="datetime64[ms]")
 
 

@@ -7,6 +7,7 @@ import gzip
 import json
 import re
 import shlex
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
+from standard import MODULE
 
 from neardup_db import Index, MinHash
 from neardup_db.cli import main
@@ -60,6 +62,7 @@ def blocks(page: Path, language: str) -> list[str]:
 def test_python_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every Python example of a page gives what stands below it."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "pysqlite3", MODULE)  # the newest Pythons have no wheel of it, and a sqlite3 that will do
     text = "\n".join(blocks(page, "python"))
     test = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
     result = doctest.DocTestRunner().run(test)
