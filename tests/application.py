@@ -1,8 +1,8 @@
 """An application that knows nothing of this package: Python's sqlite3, in a process of its own, since two SQLite libraries of one
 process must not open one file.
 
-`python application.py`: reads [SQL, values] as JSON, one a line, and prints the rows, or the error, as JSON. A line that is
-a text or null closes the file that is open, and opens that one.
+`python application.py`: reads [SQL, values] as JSON, one a line, and prints the rows, or the error, as JSON. A line that is a
+text or null closes the file that is open, and opens that one.
 """
 
 from __future__ import annotations

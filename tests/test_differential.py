@@ -16,7 +16,7 @@ from histories import CLOCK, PLANS, Counts, Difference, History, Operation, diff
 pytestmark = pytest.mark.usefixtures("clock")
 with_small_limits = pytest.mark.usefixtures("small_limits")
 
-SEEDS, SEEDS_MORE, SEEDS_LONG = 6, 60, 40_000
+SEEDS, SEEDS_MORE, SEEDS_LONG = 4, 60, 40_000
 """Histories of each plan; with the limits that users have, a third of them."""
 
 
@@ -41,7 +41,7 @@ def test_random_histories(
     if cut == "small":
         request.getfixturevalue("small_limits")
     seeds = SEEDS_LONG if long_run else SEEDS_MORE if more_rounds else SEEDS
-    counts, seeds = Counts(), seeds if cut == "small" else seeds // 3
+    counts, seeds = Counts(), seeds if cut == "small" else seeds // 2
     for seed in range(seeds):
         history = make(plan, seed)
         try:

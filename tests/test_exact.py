@@ -141,7 +141,7 @@ def test_codes_by_their_tables(plan: str, parts: int, case: Case, more_rounds: b
     assert case.scheme.plan == plan
     assert (case.scheme.blocks or case.scheme.chunks or 8) == parts
 
-    @settings(MANY, max_examples=40 if more_rounds else 12)
+    @settings(MANY, max_examples=40 if more_rounds else 8)
     @given(code_collections(case.scheme.bits, parts, case.scheme.max_distance))
     def run(drawn: tuple[list[bytes], list[bytes]]) -> None:
         assert_as_brute_force(case, *drawn)
@@ -230,7 +230,7 @@ def set_collections(draw: st.DrawFn, threshold: float) -> list[str]:
 def test_bottom_k(threshold: float, measure: str, more_rounds: bool) -> None:
     """Bottom-k finds exactly the fingerprints at or above the threshold, whatever their lengths and where they overlap."""
 
-    @settings(MANY, max_examples=80 if more_rounds else 25)
+    @settings(MANY, max_examples=80 if more_rounds else 15)
     @given(st.sampled_from([1, 4, 16, 128]), set_collections(threshold))
     def run(k: int, texts: list[str]) -> None:
         assert_as_brute_force(bottom_case(k, threshold, measure), texts, [])

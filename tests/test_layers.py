@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 from pathlib import Path
 from typing import NamedTuple
@@ -86,7 +87,10 @@ def imports_of(module: str) -> list[Import]:
     return found
 
 
-IMPORTS = [one for module in MODULES for one in imports_of(module)]
+@functools.cache
+def imports() -> list[Import]:
+    """What all modules import of the package."""
+    return [one for module in MODULES for one in imports_of(module)]
 
 
 def layer(module: str) -> int:
@@ -107,14 +111,14 @@ def listed(one: Import) -> tuple[str, str]:
 
 def test_no_import_runs_upwards() -> None:
     """A module imports nothing from a layer above its own, but inside a function where the reason is listed."""
-    upwards = [one for one in IMPORTS if layer(one.module) < layer(one.imported)]
+    upwards = [one for one in imports() if layer(one.module) < layer(one.imported)]
     assert [f"{one.module} imports {one.imported}" for one in upwards if not (one.is_late and listed(one) in LATE)] == []
 
 
 def test_no_imports_run_in_a_circle() -> None:
     """No module needs itself, by whichever way, to be imported, or for its types to be checked."""
     graph: dict[str, set[str]] = {module: set() for module in MODULES}
-    for one in IMPORTS:
+    for one in imports():
         if not one.is_late and one.imported != one.module:
             graph[one.module].add(one.imported)
     assert list(graphlib.TopologicalSorter(graph).static_order())
@@ -122,7 +126,7 @@ def test_no_imports_run_in_a_circle() -> None:
 
 def test_late_imports_have_a_reason() -> None:
     """A module imports at its top; what it imports inside a function is listed, and nothing else is."""
-    assert {listed(one) for one in IMPORTS if one.is_late} == set(LATE)
+    assert {listed(one) for one in imports() if one.is_late} == set(LATE)
 
 
 def test_layers_are_those_of_the_package() -> None:
@@ -132,7 +136,7 @@ def test_layers_are_those_of_the_package() -> None:
 
 def test_the_core_is_entered_by_one_door() -> None:
     """Only `native` imports the C core."""
-    assert {one.module for one in IMPORTS if one.imported == "_core"} == {"native"}
+    assert {one.module for one in imports() if one.imported == "_core"} == {"native"}
 
 
 def test_numpy_is_entered_by_one_door() -> None:

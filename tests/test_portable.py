@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import errno
+import functools
 import io
 import json
 import multiprocessing
@@ -85,13 +86,11 @@ THERE = {
 }
 
 
+@functools.cache
 def modules() -> dict[str, ast.Module]:
     """The modules of the package by name."""
     paths = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in PACKAGE.rglob("*.py")}
     return {name: ast.parse(path.read_text("utf-8")) for name, path in paths.items()}
-
-
-TREES = modules()
 
 
 def asked(tree: ast.Module) -> Iterator[str]:
@@ -110,7 +109,7 @@ def test_only_one_module_asks_for_what_a_system_lacks() -> None:
     """No module but `system` asks for a module, a call or a constant that Windows or macOS lacks, or which system it runs on."""
     lacking = {f"{module}.{name}" for module, names in CALLS.items() for name in names.split()}
     lacking |= {"os.name", "platform", *MODULES.split(), *(f".{name}" for name in METHODS.split())}
-    found = {(name, one) for name, tree in TREES.items() for one in asked(tree) if one in lacking}
+    found = {(name, one) for name, tree in modules().items() for one in asked(tree) if one in lacking}
     assert {one for one in found if (one[0], "*") not in THERE} == {one for one in THERE if one[1] != "*"}
 
 
@@ -131,7 +130,7 @@ def needed(call: ast.Call) -> set[str]:
 
 def test_every_text_file_has_an_encoding_and_line_feeds() -> None:
     """No file is opened as text without its encoding, and none is written as text with the line ends of the system."""
-    calls = [(name, node) for name, tree in TREES.items() for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    calls = [(name, node) for name, tree in modules().items() for node in ast.walk(tree) if isinstance(node, ast.Call)]
     assert any(needed(call) for _, call in calls)
     assert [(name, call.lineno) for name, call in calls if not needed(call) <= {one.arg for one in call.keywords}] == []
 

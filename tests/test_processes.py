@@ -129,7 +129,7 @@ def test_many_processes_on_one_file(tmp_path: Path, more_rounds: bool, long_run:
             index.add_many((f"first {number}", text) for number, text in enumerate(texts))
     held = {file: settle(file, History(Verdicts(tmp_path / "verdicts.npy"), {"": {}, "-": {}}, {}))[0] for file in (path, second)}
     states, operations = {path: 0, second: 0}, 0
-    for number in range(300 if long_run else 8 if more_rounds else 2):
+    for number in range(300 if long_run else 8 if more_rounds else 1):
         history = play(tmp_path, companies, number, held, states)
         after = {file: settle(file, history) for file in (path, second)}
         history.judge()

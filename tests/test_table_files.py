@@ -189,10 +189,18 @@ KEPT = [True, False, True, True, True, False]
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@given(columns=st.lists(arrays(), min_size=1, max_size=3), rows=st.sampled_from([1, 4, 6]))
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
-def test_columns_of_every_type_stay_as_they_are(tmp_path: Path, name: str, columns: list[pa.Array], rows: int) -> None:
+def test_columns_of_every_type_stay_as_they_are(tmp_path: Path, name: str, more_rounds: bool) -> None:
     """The rows that stay have the values, types, metadata and nullability of the input, for every type that the format has."""
+
+    @given(columns=st.lists(arrays(), min_size=1, max_size=3), rows=st.sampled_from([1, 4, 6]))
+    @settings(deadline=None, max_examples=60 if more_rounds else 25, suppress_health_check=[HealthCheck.too_slow])
+    def run(columns: list[pa.Array], rows: int) -> None:
+        columns_stay(tmp_path, name, columns, rows)
+
+    run()
+
+
+def columns_stay(tmp_path: Path, name: str, columns: list[pa.Array], rows: int) -> None:
     fields = [pa.field("text", pa.string()), pa.field("id", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "7"})]
     fields += [pa.field(f"c{i}", column.type, metadata={"of": "c\u00e9"}) for i, column in enumerate(columns)]
     made = [pa.array([ONE, ONE, None, OTHER, "!!!", ONE]), pa.array(range(6)), *columns]
@@ -637,7 +645,7 @@ def test_damaged_files_are_errors(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_any_damaged_byte_is_an_error_or_harmless(tmp_path: Path, name: str, more_rounds: bool) -> None:
+def test_any_damaged_byte_is_an_error_or_harmless(tmp_path: Path, name: str, more_rounds: bool, long_run: bool) -> None:
     """Whatever single byte is wrong: an error that names the file, or rows out, but never a crash of the process."""
     path = tmp_path / f"in{FORMATS[name]}"
     damaged(path, 9)
@@ -654,7 +662,8 @@ for i in range(0, len(whole), int(sys.argv[3])):
     assert told.exit_code == 0 or (told.exit_code == 2 and path.name in told.output), (i, told.output, told.exception)
 print("done")
 """
-    command = [sys.executable, "-I", "-c", program, path, tmp_path / f"out{FORMATS[name]}", "1" if more_rounds else "23"]
+    step = "1" if long_run else "7" if more_rounds else "23"
+    command = [sys.executable, "-I", "-c", program, path, tmp_path / f"out{FORMATS[name]}", step]
     told = subprocess.run(command, capture_output=True, text=True)
     assert told.stdout == "done\n", told.stderr[-2000:]
 

@@ -208,7 +208,8 @@ class Bench:
         if self.call(row, "meson", "setup", *options, folder, ROOT)[0] != 0:
             row.problems.append("meson setup")
             return
-        status, told = self.call(row, "ninja", "-C", folder, "-j", "1", "-k", "0", "all", "meson-test-prereq")
+        jobs = os.cpu_count() if platform is NATIVE else 1  # which is built alone; of the others several at a time
+        status, told = self.call(row, "ninja", "-C", folder, "-j", str(jobs), "-k", "0", "all", "meson-test-prereq")
         row.built = not re.search(r"^FAILED: .*\.(o|obj)\b", told, re.MULTILINE)
         row.linked = status == 0
         if re.search(r"csrc/\S+ warning: (implicit )?conversion", told):
