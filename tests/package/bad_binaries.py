@@ -53,6 +53,17 @@ def test_a_binary_that_would_fail_is_named(
     assert any(told in problem for problem in problems_of(build(tmp_path, code, target, *options), [tag]))
 
 
+def test_a_module_for_one_python_is_named(tmp_path: Path) -> None:
+    """On Windows a module for all Pythons takes their names from python3.dll, not from the library of one of them."""
+    (tmp_path / "python.def").write_text("LIBRARY python310.dll\nEXPORTS\nPy_IsInitialized\n")
+    subprocess.run(
+        ["python-zig", "dlltool", "-m", "i386:x86-64", "-d", "python.def", "-l", "libpython.a"], cwd=tmp_path, check=True
+    )
+    code = "__declspec(dllimport) int Py_IsInitialized(void); int DllMainCRTStartup(void) { return Py_IsInitialized(); }"
+    library = build(tmp_path, code, "x86_64-windows-gnu", "-nostdlib", "-L.", "-lpython")
+    assert list(problems_of(library, ["win_amd64"])) == ["needs python310.dll"]
+
+
 def test_a_stack_that_can_be_run_is_named(tmp_path: Path) -> None:
     """A library that wants it makes the stack of the whole process so, or is refused."""
     binary = lief.parse(build(tmp_path, GOOD, LINUX))

@@ -112,18 +112,16 @@ def is_signed(data: bytes, signature: bytes) -> bool:
     magic, _, count = struct.unpack_from(">3I", signature)
     places = [struct.unpack_from(">2I", signature, 12 + 8 * i)[1] for i in range(count)] if magic == SIGNATURE else []
     directories = [signature[place:] for place in places if struct.unpack_from(">I", signature, place)[0] == CODE_DIRECTORY]
-    return bool(directories) and all(_has_hashes(data, directory) for directory in directories)
+    wanted = [directory for directory in directories if directory[37] == SHA256]  # older systems have SHA-1 beside it
+    return bool(wanted) and all(_has_hashes(data, directory) for directory in wanted)
 
 
 def _has_hashes(data: bytes, directory: bytes) -> bool:
     (place,) = struct.unpack_from(">I", directory, 16)
     count, limit = struct.unpack_from(">2I", directory, 28)
-    size, kind, _, page_bits = struct.unpack_from("4B", directory, 36)
-    page = 1 << page_bits
-    if kind != SHA256 or count != -(-limit // page):
-        return False
-    hashes = [directory[place + size * i :][:size] for i in range(count)]
-    return all(hashlib.sha256(data[i * page : min((i + 1) * page, limit)]).digest() == digest for i, digest in enumerate(hashes))
+    page = 1 << directory[39]
+    hashes = [hashlib.sha256(data[i : min(i + page, limit)]).digest() for i in range(0, limit, page)]
+    return count == len(hashes) and directory[place:].startswith(b"".join(hashes))
 
 
 def _strange(libraries: Iterator[str], known: re.Pattern[str]) -> Iterator[str]:

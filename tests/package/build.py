@@ -35,7 +35,7 @@ class Platform:
         system = "darwin" if self.is_macos else "linux"
         processor = self.target.partition("-")[0]
         return f"""[binaries]
-c = ['python-zig', 'cc', '-target', '{self.target}', '-I{headers / "python"}']
+c = ['python-zig', 'cc', '-target', '{self.target}', '-idirafter', '{headers / "apart"}']
 ar = ['python-zig', 'ar']
 [host_machine]
 system = '{system}'
@@ -79,16 +79,17 @@ def build(sdist: Path, headers: Path, platform: Platform, out: Path, work: Path)
 
 @contextmanager
 def only_headers() -> Iterator[Path]:
-    """A folder with the headers of SQLite and of Python alone: beside them are others of this system. Those of a Python of Debian
-    are in two places, of which only Debian's compilers know the second."""
+    """A folder with them alone: beside them are headers of this system. What Debian's own Python has where only Debian's compilers
+    look is in `apart`, for every processor."""
     with tempfile.TemporaryDirectory() as folder:
         for name in ("sqlite3.h", "sqlite3ext.h"):
             shutil.copy(Path(os.environ.get("SQLITE_HEADERS", "/usr/include")) / name, folder)
         include = Path(sysconfig.get_path("include"))
-        shutil.copytree(include, Path(folder, "python"))
-        elsewhere = include.parent / str(sysconfig.get_config_var("MULTIARCH")) / include.name / "pyconfig.h"
-        if elsewhere.exists():
-            shutil.copy(elsewhere, Path(folder, "python"))
+        found = include.parent / str(sysconfig.get_config_var("MULTIARCH")) / include.name / "pyconfig.h"
+        for processor in ("x86_64", "aarch64") if found.exists() else ():
+            place = Path(folder, "apart", f"{processor}-linux-gnu", include.name)
+            place.mkdir(parents=True)
+            shutil.copy(found, place)
         yield Path(folder)
 
 
