@@ -266,6 +266,34 @@ def test_many_keys_with_many_parts() -> None:
         assert index.check().ok
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_load_is_what_adding_one_by_one_is(seed: int) -> None:
+    """Of codes that are alike within keys and between them, in several loads, the report, the documents, pairs and clusters are
+    those of `add_code` for each."""
+    rng = random.Random(seed)
+    bases = [rng.getrandbits(64) for _ in range(60)]
+    records = []
+    for _ in range(900):
+        key, base = rng.randrange(150), rng.choice(bases) if rng.random() < 0.5 else rng.getrandbits(64)
+        records.append((key, rng.choice([None, "a", *range(6)]), base ^ (1 << rng.randrange(64)), key % 3))
+    records.sort(key=lambda record: record[0] if seed % 2 else 0)
+    scheme = BinaryCode(bits=64, max_distance=3)
+    with Index(":memory:", scheme) as many, Index(":memory:", scheme) as single:
+        for start in (0, 300, 600):
+            part = records[start : start + 300]
+            keys, parts, codes, groups = ([record[i] for record in part] for i in range(4))
+            report = many.add_codes(keys, codes, part=parts, group=groups, if_exists="ignore")
+            matched = 0
+            for key, name, code, group in part:
+                matched += bool(single.add_code(key, code, part=name, group=group, if_exists="ignore"))
+            assert report.matched == matched and report.added + report.ignored == len(part)
+        assert [many.get(key).codes for key in many] == [single.get(key).codes for key in single]
+        assert many.clusters() == single.clusters() and set(many.pairs()) == set(single.pairs())
+        assert many.check().ok and single.check().ok
+        many.rebuild()
+        assert many.clusters() == single.clusters() and many.check().ok
+
+
 @pytest.mark.parametrize(
     "part", [1.5, b"a", True, ["a"], 2**63, "\ud800"], ids=["float", "bytes", "bool", "list", "large", "surrogate"]
 )
