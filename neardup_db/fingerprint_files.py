@@ -3,9 +3,10 @@ makes in any other framework that has tables of Arrow.
 
 A row is a document: `key` (string, int64 or binary), `value` (binary, the stored value; null for a text without shingles),
 `token_count` (int64), `buckets` (list of int64: where the value stands in the band table), `digest` (the first 16 bytes of the
-BLAKE2b of the value, by which equal values are told), and `group` where documents have groups. The settings of which the values
-were made stand in the footer, where Spark keeps a frame's schema: in the metadata of `value`, as JSON. So files that either
-writes can be read by the other.
+BLAKE2b of the value, by which equal values are told), and `group` where documents have groups. In an export of an index of which
+documents have several codes a row is a code, and `part` names it; the rows of a key stand together. The settings of which the
+values were made stand in the footer, where Spark keeps a frame's schema: in the metadata of `value`, as JSON. So files that
+either writes can be read by the other.
 """
 
 from __future__ import annotations
@@ -232,15 +233,16 @@ def _require(settings: Mapping[str, Any], rules: TextRules, source: str, other: 
 # ---- the schema of a file ------------------------------------------------------------------------------------------------
 
 
-def schema(key: str, group: str | None, settings: Mapping[str, Any]) -> Any:
-    """The pyarrow schema of a file; key, group: 'string', 'int64' or 'binary', group None where there is none."""
+def schema(key: str, group: str | None, settings: Mapping[str, Any], part: str | None = None) -> Any:
+    """The pyarrow schema of a file; key, group, part: 'string', 'int64' or 'binary', the latter two None where there are none."""
     pa = pyarrow()
     kinds = {"string": pa.string(), "int64": pa.int64(), "binary": pa.binary()}
     fields = [pa.field("key", kinds[key], nullable=False)]
     spark = [_spark_field("key", _SPARK_TYPES[key], nullable=False)]
-    if group is not None:
-        fields.append(pa.field("group", kinds[group]))
-        spark.append(_spark_field("group", _SPARK_TYPES[group]))
+    for name, kind in (("group", group), ("part", part)):
+        if kind is not None:
+            fields.append(pa.field(name, kinds[kind]))
+            spark.append(_spark_field(name, _SPARK_TYPES[kind]))
     fields += [pa.field("value", pa.binary()), pa.field("token_count", pa.int64())]
     fields += [pa.field("buckets", pa.list_(pa.field("element", pa.int64(), nullable=False))), pa.field("digest", pa.binary())]
     spark += [_spark_field("value", "binary", metadata={SETTINGS: json.dumps(settings)}), _spark_field("token_count", "long")]

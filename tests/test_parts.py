@@ -266,6 +266,34 @@ def test_many_keys_with_many_parts() -> None:
         assert index.check().ok
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_load_is_what_adding_one_by_one_is(seed: int) -> None:
+    """Of codes that are alike within keys and between them, in several loads, the report, the documents, pairs and clusters are
+    those of `add_code` for each."""
+    rng = random.Random(seed)
+    bases = [rng.getrandbits(64) for _ in range(60)]
+    records = []
+    for _ in range(900):
+        key, base = rng.randrange(150), rng.choice(bases) if rng.random() < 0.5 else rng.getrandbits(64)
+        records.append((key, rng.choice([None, "a", *range(6)]), base ^ (1 << rng.randrange(64)), key % 3))
+    records.sort(key=lambda record: record[0] if seed % 2 else 0)
+    scheme = BinaryCode(bits=64, max_distance=3)
+    with Index(":memory:", scheme) as many, Index(":memory:", scheme) as single:
+        for start in (0, 300, 600):
+            part = records[start : start + 300]
+            keys, parts, codes, groups = ([record[i] for record in part] for i in range(4))
+            report = many.add_codes(keys, codes, part=parts, group=groups, if_exists="ignore")
+            matched = 0
+            for key, name, code, group in part:
+                matched += bool(single.add_code(key, code, part=name, group=group, if_exists="ignore"))
+            assert report.matched == matched and report.added + report.ignored == len(part)
+        assert [many.get(key).codes for key in many] == [single.get(key).codes for key in single]
+        assert many.clusters() == single.clusters() and set(many.pairs()) == set(single.pairs())
+        assert many.check().ok and single.check().ok
+        many.rebuild()
+        assert many.clusters() == single.clusters() and many.check().ok
+
+
 @pytest.mark.parametrize(
     "part", [1.5, b"a", True, ["a"], 2**63, "\ud800"], ids=["float", "bytes", "bool", "list", "large", "surrogate"]
 )
@@ -298,21 +326,74 @@ def test_only_new_is_refused_with_parts(index: Index) -> None:
     assert index.add_code_if_new("z", 1, part="b") == [Match("x", 1.0, 0, "a")] and list(index.get("z").codes) == [None]
 
 
-def test_fingerprints_of_several_codes_are_not_exported_nor_merged(index: Index, tmp_path: Path) -> None:
-    """What takes one code for each key refuses them, and says how they come along; once they are gone it works."""
-    index.add_code("x", 1, part="a")
-    with pytest.raises(ParameterError, match="have several codes.*Document.codes"):
-        index.export_fingerprints(tmp_path / "codes.parquet")
+def of(index: Index) -> list[tuple[Any, ...]]:
+    """All that a merge takes over, in the order of insertion."""
+    documents = [index.get(key) for key in index]
+    return [(one.key, one.group, one.metadata, one.added_at, list(one.codes.items())) for one in documents]
+
+
+def test_a_merge_takes_all_codes(index: Index) -> None:
+    """The other's documents come with their codes and parts, times and metadata, and match as there."""
+    for key, part, code in (("x", None, 1), ("x", "b", far(5)), ("y", 1, 3), ("z", None, far(7))):
+        index.add_code(key, code, part=part, group="g", metadata=None if part else {"key": key})
+    index.dismiss("x", "y")
     with Index(":memory:", index.scheme) as other:
-        with pytest.raises(ParameterError, match="several codes under a key.*Document.codes"):
-            other.merge(index)
-        for key in index:
-            codes = index.get(key).codes
-            other.add_codes([key] * len(codes), list(codes.values()), part=list(codes))
-        assert other.query_code(1) == index.query_code(1)
+        report = other.merge(index)
+        assert (report.added, report.matched) == (4, 1) and of(other) == of(index) and other.check().ok
+        assert list(other.dismissed()) == [("x", "y")]
+        other.undismiss("x", "y")
+        assert other.clusters()[0].keys == ("x", "y")
+        assert other.query_code(far(5), group="g") == index.query_code(far(5), group="g")
+
+
+def test_a_merge_goes_by_key_and_part(index: Index) -> None:
+    """A code whose key and part are here is an error, ignored or replaced; another one of a key that is here is added to it."""
+    with Index(":memory:", index.scheme) as other:
+        other.add_codes(["x", "x"], [1, far(5)], part=["a", "b"], metadata="theirs")
+        index.add_codes(["x", "x"], [far(6), far(7)], part=["b", "c"])
+        with pytest.raises(DuplicateKeyError, match="record 1: key 'x' has a code with part='b' already"):
+            index.merge(other)
+        assert list(index.get("x").codes) == ["b", "c"]
+        report = index.merge(other, if_exists="ignore")
+        assert (report.added, report.ignored, list(index.get("x").codes)) == (1, 1, ["b", "c", "a"])
+        assert index.query_code(far(5)) == [] and index.get("x").metadata == "theirs"
+        assert index.merge(other, if_exists="replace").replaced == 2 and index.query_code(far(5))[0].part == "b"
+        assert index.check().ok
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_a_merge_of_many_codes() -> None:
+    """Documents with more codes than a page has rows come whole."""
+    with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index, Index(":memory:", index.scheme) as other:
+        rng = random.Random(3)
+        keys = [key for key in range(12) for _ in range(1 + key)]
+        index.add_codes(keys, [rng.getrandbits(64) for _ in keys], part=range(len(keys)))
+        assert other.merge(index).added == len(keys) and of(other) == of(index) and other.check().ok
+
+
+@pytest.mark.parametrize("parts", [["a", "b"], [1, -2], ["a", None]], ids=["texts", "numbers", "none"])
+def test_exported_codes_come_back(index: Index, tmp_path: Path, parts: list[Any]) -> None:
+    """A file of fingerprints has a row for each code, with its part; imported again the documents are the same."""
+    pytest.importorskip("pyarrow")
+    index.add_code("w", 7)
+    index.add_codes(["x", "x", "y"], [1, far(5), far(6)], part=sorted(parts, key=lambda part: part is not None) + [parts[0]])
+    assert index.export_fingerprints(tmp_path / "codes.parquet") == 3
+    with Index(":memory:", index.scheme) as other:
+        assert other.import_fingerprints(tmp_path / "codes.parquet").added == 4
+        assert [row[:3] + row[4:] for row in of(other)] == [row[:3] + row[4:] for row in of(index)] and other.check().ok
         index.delete("x")
-        index.add_code("y", 2)
-        assert other.merge(index).added == 1 and other.query_code(2)[0] == Match("y", 1.0, 0)
+        index.delete("y")
+        index.export_fingerprints(tmp_path / "plain.parquet")
+        assert other.import_fingerprints(tmp_path / "plain.parquet", if_exists="ignore").ignored == 1
+
+
+def test_parts_of_two_types_are_not_exported(index: Index, tmp_path: Path) -> None:
+    """A column of Parquet has one type, so texts and numbers together are refused, and no file is left."""
+    pytest.importorskip("pyarrow")
+    index.add_codes(["x", "x"], [1, 2], part=["a", 1])
+    with pytest.raises(ParameterError, match="the parts of this index are of the types int64 and string"):
+        index.export_fingerprints(tmp_path / "codes.parquet")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_merge_replaces_whole_documents(index: Index) -> None:
@@ -627,6 +708,23 @@ def test_a_damaged_code_of_several_is_lost_alone(path: Path) -> None:
         assert [cluster.keys for cluster in index.clusters()] == [("x", "y")]
 
 
+def test_a_document_that_has_lost_its_only_code_gets_a_part(path: Path) -> None:
+    """A document that a repair left without a code takes one again, alone and in a load."""
+    for add in ("add_code", "add_codes"):
+        with Index(path) as index:
+            index.add_code("z", 7)
+        connection = apsw.Connection(str(path))
+        connection.execute("UPDATE neardup_fingerprint SET value = x'00' WHERE value = x'0000000000000007'")
+        connection.close()
+        with Index(path) as index:
+            assert "lost their fingerprint" in index.check(repair=True).problems[0]
+            if add == "add_code":
+                index.add_code("z", 15, part="a")
+            else:
+                index.add_codes(["z"], [15], part="a")
+            assert index.check().ok and index.query_code(15)[0] == Match("z", 1.0, 0, "a") and index.delete("z")
+
+
 def test_two_films_are_compared_once() -> None:
     """Two documents that match by most of their codes come as one pair, whose codes are compared once, not for each match."""
 
@@ -737,30 +835,36 @@ class PartMachine(IndexMachine):
         if not expected:
             self.model.put_code(key, part, code, group, None)
 
-    @rule(data=st.data(), rows=st.lists(st.tuples(KEYS, PARTS, GROUPS), max_size=8), commit_every=st.sampled_from([None, 1, 3]))
-    def add_many(self, data: st.DataObject, rows: list[Any], commit_every: int | None) -> None:
-        """Codes of several keys, of which those are left out that have another group than their document."""
+    @rule(
+        data=st.data(), rows=st.lists(st.tuples(KEYS, PARTS, GROUPS), max_size=12), commit_every=st.sampled_from([None, 1, 3]),
+        if_exists=st.sampled_from(["replace", "ignore"]), tells=st.booleans(),
+    )  # fmt: skip
+    def add_many(
+        self, data: st.DataObject, rows: list[Any], commit_every: int | None, if_exists: str, tells: bool
+    ) -> None:
+        """Codes of several keys, of which those are left out that have another group than their document; one by one where it is
+        told what became of each, else many at once."""
         codes = [self.content(data) for _ in rows]
         expected: list[tuple[Any, Any, Any]] = []
         for (key, part, group), code in zip(rows, codes, strict=True):
-            fate = self.model.fate(key, part, group, "replace")
+            fate = self.model.fate(key, part, group, if_exists)
             found = self.model.matches(code, group, without=key) if self.record_matches else []
-            if isinstance(fate, type):
-                expected.append((key, "skipped", None))
+            if isinstance(fate, type) or fate == "ignored":
+                expected.append((key, "ignored" if fate == "ignored" else "skipped", None))
                 continue
             expected.append((key, fate, found[0] if found else None))
             self.model.put_code(key, part, code, group, None)
         told: list[tuple[Any, Any, Any]] = []
         report = self.index.add_codes(
-            [row[0] for row in rows], codes, part=[row[1] for row in rows], group=[row[2] for row in rows], if_exists="replace",
+            [row[0] for row in rows], codes, part=[row[1] for row in rows], group=[row[2] for row in rows], if_exists=if_exists,
             on_error="skip", commit_every=commit_every,
-            on_outcome=lambda key, outcome, match: told.append((key, outcome, match if isinstance(match, Match) else None)),
+            on_outcome=(lambda *one: told.append((*one[:2], one[2] if isinstance(one[2], Match) else None))) if tells else None,
         )  # fmt: skip
-        assert [(key, outcome, match and tuples([match])[0]) for key, outcome, match in told] == expected
-        counts = report.added, report.replaced, report.skipped, report.matched
+        assert not tells or [(key, outcome, match and tuples([match])[0]) for key, outcome, match in told] == expected
+        counts = report.added, report.replaced, report.ignored, report.skipped, report.matched
         kinds = [outcome for _, outcome, _ in expected]
-        assert counts[:3] == (kinds.count("added"), kinds.count("replaced"), kinds.count("skipped"))
-        assert counts[3] == sum(match is not None for *_, match in expected)
+        assert counts[:4] == tuple(map(kinds.count, ("added", "replaced", "ignored", "skipped")))
+        assert counts[4] == sum(match is not None for *_, match in expected)
 
     @precondition(lambda self: False)
     @rule()

@@ -78,7 +78,7 @@ def add_folder(index: Index, folder: Path, turned: bool = False) -> AddReport:
         if quality >= LEAST_QUALITY:
             keys += [key] * len(several)
             codes += several.values()
-            metadata += [{"size": size, "quality": quality}] * len(several)
+            metadata += [{"size": size, "quality": quality}, *[None] * (len(several) - 1)]  # the first one brings it
             parts += several
     return index.add_codes(keys, codes, metadata=metadata, part=parts if turned else None)
 

@@ -278,8 +278,8 @@ class Methods:
         or `int64[n]`. metadata, group, expires_at, part: a list (an array, a Series) with one for each record, or one value for
         all. So metadata that is itself a list stands in a list for each record.
 
-        part: as of `add_code`: a key comes once for each of its codes. The report counts codes then, and each is written by
-        itself. Raises ParameterError with only_new, which cannot tell what becomes of a key that is new by some codes only.
+        part: as of `add_code`: a key comes once for each of its codes. The report counts codes then. Raises ParameterError with
+        only_new, which cannot tell what becomes of a key that is new by some codes only.
 
         keys and codes are read in the thread that writes; `progress` and `on_outcome` are called on the loop.
         """
@@ -346,7 +346,8 @@ class Methods:
         it. Text rules, scheme and all that decides a fingerprint have to be the same, else MismatchError; bands, threshold and
         whether matches are recorded are this index's own.
 
-        The documents come after those that are there, in their own order, with their groups (by name), metadata, expiry and
+        Of a document with several codes each is taken by itself, by its key and part, as `add_codes` takes it. The documents come
+        after those that are there, in their own order, with their groups (by name), metadata, expiry and
         times (added_at, last_seen, times_seen). What has expired stays behind. With if_exists="ignore" a document that is here
         already stays as it is. Matches and clusters are those of one index to which all were added; recorded matches have the
         time of the merge. Into an index that never had a document, and has the settings of the other, the other's tables are

@@ -40,12 +40,13 @@ class Found(NamedTuple):
 
 
 class StoredDocument(NamedTuple):
-    """A document as far as fingerprints go."""
+    """A document as far as fingerprints go, or one of its codes."""
 
     key: Key
     group: Key | None
     value: bytes | None
     token_count: int | None
+    part: Part | None = None
 
 
 _NO_NUMBER = -(2**63)
@@ -111,6 +112,21 @@ class Documents:
             else:
                 found.update(key for (key,) in self.db.rows(at_once, (self.db.carried(together), now)))
         return found
+
+    def found(self, keys: Sequence[Key]) -> dict[Key, Found]:
+        """The rows of those of the keys that have one, visible or not: one statement for all of a type."""
+        columns = "SELECT d.key, d.id, d.group_id, d.fingerprint_id, d.expires_at FROM"
+        at_once = self.store.sql(f"{columns} {{carray}}(?) AS k CROSS JOIN {{index}}_document AS d WHERE d.key = k.value")
+        one_by_one = self.store.sql(f"{columns} {{index}}_document AS d WHERE d.key = ?")
+        rows: list[tuple[Any, ...]] = []
+        for kind in set(map(type, keys)):
+            some = [key for key in dict.fromkeys(keys) if type(key) is kind]
+            together = _together(some)
+            if together is None:
+                rows += self.db.rows_of_many(one_by_one, ((key,) for key in some))
+            else:
+                rows += self.db.rows(at_once, (self.db.carried(together),))
+        return {key: Found(*self.require_numbers(row)) for key, *row in rows}
 
     def visible(self, key: Key, now: int) -> Found | None:
         """The row of a key that has not expired."""
@@ -183,6 +199,14 @@ class Documents:
         label: int | None = self.require_numbers([self.db.value(sql, (document_id,))])[0]
         return label
 
+    def labels_of(self, document_ids: Iterable[int]) -> dict[int, int]:
+        """The label of each of these documents; ALONE and its id where it is in no cluster."""
+        sql = """SELECT d.id, ifnull(d.cluster_id, d.id + {alone}) FROM {carray}(?) AS i CROSS JOIN {index}_document AS d
+                 WHERE d.id = i.value"""
+        asked = np.unique(np.fromiter(document_ids, np.int64))
+        rows = self.db.rows(self.store.sql(sql), (self.db.carried(asked),)) if len(asked) else []
+        return {number: label for number, label in map(self.require_numbers, rows)}
+
     def label_of(self, fingerprint_id: int) -> int | None:
         """The label of the cluster of a document of a fingerprint; None if it is in none, or there is no such document."""
         sql = self.store.sql("SELECT cluster_id FROM {index}_document WHERE fingerprint_id = ? LIMIT 1")
@@ -240,23 +264,23 @@ class Documents:
         self.db.execute(self.store.sql(sql))
 
     def kinds(self, name: str, now: int) -> list[str]:
-        """The types in SQLite's words of the keys ('key'), or of the names of groups ('group'), of the visible documents."""
+        """The types in SQLite's words of the keys ('key'), of the names of groups ('group'), or in an index with parts of these
+        ('part'), of the visible documents."""
         sql = {
             "key": "SELECT DISTINCT typeof(key) FROM {index}_document WHERE {visible}",
             "group": """SELECT DISTINCT typeof(g.name) FROM {index}_document AS d JOIN {index}_group AS g ON g.id = d.group_id
                         WHERE {visible}""",
+            "part": """SELECT DISTINCT typeof(p.part) FROM {index}_document AS d JOIN {index}_part AS p ON p.document_id = d.id
+                       WHERE {visible} AND p.part IS NOT NULL""",
         }
         return [kind for (kind,) in self.db.rows(self.store.sql(sql[name]), (now,))]
 
     def stored(self, now: int) -> Iterator[StoredDocument]:
-        """The visible documents with their fingerprints, in the order of insertion."""
-        sql = """SELECT d.key, g.name, d.token_count, d.fingerprint_id, f.value, f.value_hash
-                 FROM {index}_document AS d LEFT JOIN {index}_group AS g ON g.id = d.group_id
-                     LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
-                 WHERE {visible} ORDER BY d.id"""
-        for key, group, token_count, fingerprint_id, *value in self.db.stream(self.store.sql(sql), (now,)):
+        """The visible documents with their fingerprints, in the order of insertion, each of several codes by itself."""
+        rows = self.db.stream(self.store.sql(self.store.frame("exported")), (now,))
+        for key, group, token_count, part, fingerprint_id, *value in rows:
             stored = None if fingerprint_id is None else self.sound(fingerprint_id, tuple(value))
-            yield StoredDocument(key, group, stored, token_count)
+            yield StoredDocument(key, group, stored, token_count, part)
 
     def value(self, fingerprint_id: int) -> bytes:
         """A stored value, checked against its hash."""

@@ -70,6 +70,26 @@ class Parts:
         """Whether any document has rows here."""
         return self.store.has_parts and self.db.value(self.store.sql("SELECT 1 FROM {index}_part LIMIT 1")) is not None
 
+    def next_number(self) -> int:
+        """The number that the next code gets."""
+        number: int = self.db.value(self.store.sql("SELECT ifnull(max(id), 0) + 1 FROM {index}_part"))
+        return number
+
+    def listed(self, document_ids: Iterable[int]) -> set[int]:
+        """Those of the documents that have rows here."""
+        sql = self.store.sql("SELECT document_id FROM {index}_part WHERE document_id = ? LIMIT 1")
+        return {row[0] for row in self.db.rows_of_many(sql, ((number,) for number in document_ids))}
+
+    def taken(self, codes: Iterable[tuple[int, int, Part | None]]) -> set[int]:
+        """Of codes (any number, document, part) the numbers of those that have rows here."""
+        sql = self.store.sql("SELECT ?1 FROM {index}_part WHERE document_id = ?2 AND part IS ?3")
+        return {row[0] for row in self.db.rows_of_many(sql, codes)}
+
+    def add_many(self, rows: Iterable[tuple[int, Part | None, int]]) -> None:
+        """More codes (document, part, fingerprint), in their order."""
+        sql = "INSERT INTO {index}_part (document_id, part, fingerprint_id) VALUES (?, ?, ?)"
+        self.db.execute_many(self.store.sql(sql), rows)
+
     def add(self, document_id: int, part: Part | None, fingerprint_id: int, number: int | None = None) -> None:
         """One more code of a document; number: the id of the one whose place it takes."""
         sql = "INSERT INTO {index}_part (id, document_id, part, fingerprint_id) VALUES (?, ?, ?, ?)"
@@ -94,8 +114,7 @@ class Parts:
             return 0
         rows = self.db.rows(self.store.sql("SELECT document_id, part, fingerprint_id FROM {index}_part ORDER BY id"))
         self.db.execute(self.store.sql("DELETE FROM {index}_part"))
-        sql = "INSERT INTO {index}_part (document_id, part, fingerprint_id) VALUES (?, ?, ?)"
-        self.db.execute_many(self.store.sql(sql), rows)
+        self.add_many(rows)
         return len(rows)
 
     def name_again(self) -> int:

@@ -159,6 +159,15 @@ class Search:
         parameters["after_id"], parameters["before_id"] = after_id, before_id
         return bool(self.answer(self.store.query("earlier_any", self._verify()), parameters))
 
+    def has_earlier(
+        self, sketch: Sketch, group_id: int, now: int, except_id: int, before_id: int, before_part: int
+    ) -> bool:
+        """Whether a visible document other than one had a matching code before these were the next numbers of documents and of
+        rows of codes, in an index with parts."""
+        parameters = self.parameters(sketch, group_id, now)
+        parameters["except_id"], parameters["before_id"], parameters["before_part"] = except_id, before_id, before_part
+        return bool(self.answer(self.store.query("earlier_code", self._verify()), parameters))
+
     def _source(self, group_id: int) -> str:
         """What gives the candidates, where all groups are asked; else nothing."""
         if group_id != ACROSS_GROUPS:

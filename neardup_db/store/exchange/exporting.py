@@ -19,22 +19,21 @@ _KINDS = {"text": "string", "integer": "int64", "blob": "binary"}
 
 
 def export(store: Store, documents: Documents, given: str | bytes, now: int) -> int:
-    """Write the visible documents to a new file, in the order of insertion; returns how many. Inside `reading`."""
+    """Write the visible documents to a new file, in the order of insertion; returns how many. One with several codes has a row
+    for each. Inside `reading`."""
     if store.settings.get("evidence") == "text":
         raise ParameterError(
             "an exact index that stores its texts keeps no fingerprints to export, since it compares the texts: export "
             "these, or rebuild(store_text=False) a copy of it first"
         )
-    if documents.parts.are_there():
-        raise ParameterError(
-            "a file of fingerprints has one for each key, and documents of this index have several codes: give Document.codes of "
-            "get_many to add_codes of another index, or back the file up"
-        )
     pa = fingerprint_files.pyarrow()
     path = check_path(given)
     key, group = (_kind(documents, name, now) for name in ("key", "group"))
-    schema = fingerprint_files.schema(key or "string", group, fingerprint_files.settings_of(store.scheme, store.rules))
+    part_kind = _kind(documents, "part", now) if store.has_parts else None
+    settings = fingerprint_files.settings_of(store.scheme, store.rules)
+    schema = fingerprint_files.schema(key or "string", group, settings, part_kind)
     count = 0
+    last: Any = object()
     try:
         if os.path.lexists(path):
             raise FileExistsError
@@ -43,8 +42,11 @@ def export(store: Store, documents: Documents, given: str | bytes, now: int) -> 
             pa.parquet.ParquetWriter(beside, schema, compression="zstd", write_page_checksum=True) as writer,
         ):
             for part in _parts(documents.stored(now)):
-                writer.write_table(pa.Table.from_pydict(_columns(store, part, group is not None), schema), len(part))
-                count += len(part)
+                columns = _columns(store, part)
+                writer.write_table(pa.Table.from_pydict({name: columns[name] for name in schema.names}, schema), len(part))
+                for row in part:
+                    count += row.key != last  # the codes of a key stand together
+                    last = row.key
             writer.close()
     except FileExistsError as error:
         raise ParameterError(f"{path!r} exists: give the path of a new file") from error
@@ -78,10 +80,9 @@ def _parts(rows: Iterator[StoredDocument]) -> Iterator[list[StoredDocument]]:
         yield part
 
 
-def _columns(store: Store, part: list[StoredDocument], has_groups: bool) -> dict[str, list[Any]]:
+def _columns(store: Store, part: list[StoredDocument]) -> dict[str, list[Any]]:
+    """All columns that a file may have."""
     values = [row.value for row in part]
-    columns: dict[str, list[Any]] = {"key": [row.key for row in part], "group": [row.group for row in part]}
-    if not has_groups:
-        del columns["group"]
+    named = {name: [getattr(row, name) for row in part] for name in ("key", "group", "part")}
     counts = [row.token_count for row in part]
-    return {**columns, **fingerprint_files.columns_of(store.scheme, Values.joined(values)), "token_count": counts}
+    return {**named, **fingerprint_files.columns_of(store.scheme, Values.joined(values)), "token_count": counts}

@@ -15,6 +15,8 @@ from ...text import TextRules
 from ..layout.sketches import StoredValue
 
 _TYPES = {"key": "a string, an integer or binary", "value": "binary"}
+_OTHERS = ("token_count", "group", "part")
+"""Columns that a file may have."""
 
 
 class Imported(NamedTuple):
@@ -23,6 +25,7 @@ class Imported(NamedTuple):
     key: Any
     group: Any
     stored: StoredValue
+    part: Any = None
 
 
 class FingerprintFiles:
@@ -65,7 +68,7 @@ class FingerprintFiles:
 
     def _check_columns(self, schema: Any, path: str) -> None:
         types = self._pyarrow.types
-        for name in (*_TYPES, "token_count", "group"):
+        for name in (*_TYPES, *_OTHERS):
             if schema.names.count(name) > 1:
                 raise FormatError(f"{path} has several columns {name!r}: give files of fingerprints")
         for name, kind in _TYPES.items():
@@ -80,13 +83,13 @@ class FingerprintFiles:
         """The records, some batches of bounded size at a time."""
         for path in self._paths:
             with self._opened(path) as file:
-                names = [name for name in ("key", "value", "token_count", "group") if name in file.schema_arrow.names]
+                names = [name for name in (*_TYPES, *_OTHERS) if name in file.schema_arrow.names]
                 missing = sum(group.num_rows for group in _row_groups(file))
                 for columns in self._batches(path, file, names):
                     none = [None] * len(columns["key"])
                     missing -= len(none)
                     stored = map(StoredValue, columns["value"], columns.get("token_count", none))
-                    yield from map(Imported, columns["key"], columns.get("group", none), stored)
+                    yield from map(Imported, columns["key"], columns.get("group", none), stored, columns.get("part", none))
                 if missing:  # pages of a kind that is not known are passed over
                     raise FormatError(f"{path!r} is damaged: it says that it has {missing:,} rows more than it has")
 

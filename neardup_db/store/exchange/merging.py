@@ -13,7 +13,7 @@ from ...errors import MismatchError, ParameterError
 from ...parameters import MEMORY, check_path, quoted
 from ...schemes.base import Scheme
 from ...text import TextRules
-from ...values import AddReport, Key
+from ...values import AddReport, Key, Part
 from ..asking.documents import Found
 from ..database.connection import Database
 from ..database.files import is_empty
@@ -48,11 +48,6 @@ def merge(mine: StoreReader, writer: Writer, given: Any, options: IngestOptions)
         with store.writing() if in_one else nullcontext(), others.apart() as theirs, store.db.large_cache():
             with store.reading():
                 _require_alike(store, theirs.store)
-                if theirs.documents.parts.are_there():
-                    raise ParameterError(
-                        "documents of the other index have several codes under a key, and merge takes one: give Document.codes "
-                        "of its get_many to add_codes of this one"
-                    )
                 with_texts = store.store_text
 
             def require(scheme: Scheme, rules: TextRules) -> None:
@@ -87,17 +82,13 @@ def _dismissed(mine: StoreReader, theirs: StoreReader, now: int) -> Iterator[tup
 def _same_here(mine: StoreReader, theirs: StoreReader, key: Key, now: int) -> Found | None:
     """The document here, None where it is another one, as with if_exists="ignore"."""
     here, there = (_described(reader, key, now) for reader in (mine, theirs))
-    if here is None or there is None or here[1:] != there[1:]:
-        return None
-    return None if mine.documents.parts.of(here[0].id) else here[0]
+    return None if here is None or there is None or here[1:] != there[1:] else here[0]
 
 
-def _described(reader: StoreReader, key: Key, now: int) -> tuple[Found, Key | None, bytes | None] | None:
-    """A visible document, with the name of its group and its value."""
+def _described(reader: StoreReader, key: Key, now: int) -> tuple[Found, Key | None, dict[Part | None, bytes]] | None:
+    """A visible document, with the name of its group and its values by part."""
     found, documents = reader.documents.visible(key, now), reader.documents
-    if found is None:
-        return None
-    return found, documents.read(found.id).group, None if found.fingerprint_id is None else documents.value(found.fingerprint_id)
+    return None if found is None else (found, documents.read(found.id).group, documents.codes(found.id, found.fingerprint_id))
 
 
 @contextmanager

@@ -40,6 +40,8 @@ WITH_PARTS = {
     "neighbours": "neighbours_parts",
     "owners": "owners_parts",
     "members": "members_parts",
+    "filed": "filed_parts",
+    "exported": "exported_parts",
     "asked": "asked_parts",
     "unused": "unused_parts",
     "copies": "copies_parts",

@@ -94,16 +94,6 @@ class Clusters:
             self._join(labels, large=large, new_from=documents[0][0])
         return matched, met - matched
 
-    def connect_all(self, now: int) -> None:
-        """Record the edges of all documents, which are in no cluster yet, one after the other: in an index with parts, where a
-        document may be filed under the first fingerprint and the last."""
-        after = 0
-        while page := self.documents.page(after, EVER, limits.REBUILT_PAGE):
-            for document_id, _, fingerprint_id, _ in page:
-                if fingerprint_id is not None:
-                    self.connect(document_id, self.edges.asked_for(document_id, now), now)
-            after = page[-1][0]
-
     def join_two(self, a: int, b: int) -> None:
         """Make one cluster of those of two documents between which an edge was recorded."""
         self._join_stored({self._label_of(a), self._label_of(b)})
@@ -117,6 +107,13 @@ class Clusters:
     def _label_of(self, document_id: int) -> int:
         label = self.documents.label(document_id)
         return ALONE + document_id if label is None else label
+
+    def join(self, labels: set[int], *, large: bool, new_from: int) -> None:
+        """Make one cluster of several, of which some may be of documents that are just added: those from `new_from` on."""
+        if max(labels) >= ALONE + new_from:
+            self._join(labels, large=large, new_from=new_from)
+        else:
+            self._join_stored(labels)
 
     def _join_stored(self, labels: set[int]) -> None:
         """`_join` where no document is just added: the id of each may be the label of a cluster that it was in."""

@@ -99,6 +99,10 @@ class EdgeBatch:
         self._labels.union(label, ALONE + document_id)
         self._copies.add(ALONE + document_id)
 
+    def joins(self, label: int) -> bool:
+        """Whether a label becomes one with another."""
+        return label in self._labels.parent
+
     def joined(self) -> Iterator[tuple[set[int], bool]]:
         """The sets of labels that become one cluster each, and whether its rows are to stand apart (see `crowds`)."""
         for members in self._labels.sets():

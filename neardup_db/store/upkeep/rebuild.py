@@ -14,6 +14,7 @@ from ..database.errors import damaged
 from ..layout import schema
 from ..layout.state import Choices, Store
 from ..linking.clusters import Clusters
+from ..linking.codes import LATEST, AddedCode, connect_codes
 from ..linking.dismissing import take_apart
 
 
@@ -119,18 +120,15 @@ def refile(store: Store, clusters: Clusters, now: int, step: Callable[[int], Any
     store.db.execute(store.sql("DELETE FROM {index}_match"))
     store.db.execute(store.sql("UPDATE {index}_document SET cluster_id = NULL WHERE cluster_id IS NOT NULL"))
     done = 0
-    of_range = store.sql(
-        """SELECT id, fingerprint_id, {visible} FROM {index}_document
-           WHERE fingerprint_id BETWEEN :first_id AND :last_id ORDER BY id"""
-    )
+    of_range = store.sql(store.frame("filed"))
     for first_id, last_id in documents.fingerprint_ranges(documents.filed_at_once):
         store.table.file(first_id, last_id)
         added = store.db.rows(of_range, {"first_id": first_id, "last_id": last_id, "now": now})
-        if store.record_matches and not store.has_parts:
+        if store.record_matches and store.has_parts:
+            connect_codes(clusters, [AddedCode(*row) for row in added], (first_id, last_id), LATEST, 0, now)
+        elif store.record_matches:
             clusters.connect_many(added, (first_id, last_id), now)
         done += len(added)
         step(done)
-    if store.record_matches and store.has_parts:
-        clusters.connect_all(now)
     take_apart(clusters, now)
     clusters.changes.begin_again()

@@ -12,16 +12,17 @@ from typing import Any
 
 from ... import clock, limits
 from ...errors import DuplicateKeyError, NearDupError, ParameterError
-from ...parameters import IfExists, OnError, check_group, check_key, check_record, is_plain_key, storable
+from ...parameters import IfExists, OnError, check_group, check_key, check_part, check_record, is_plain_key, storable
 from ...values import MOST_PROBLEMS, AddReport, Key, Record, Skipped
 from ..asking.documents import Documents
 from ..asking.parts import Parts
 from ..layout.sketches import Sketches
 from ..layout.state import Store
 from .background import Background, Work
+from .code_segment import CodeSegment, Owners
 from .columns import Codes, Row, Rows, Table, size_of
 from .outcomes import OnOutcome, Outcomes
-from .segment import Batch, Segment
+from .segment import Batch
 from .short_texts import TokenCounts
 from .stored import Stored, StoredRows
 from .writer import Writer
@@ -53,7 +54,7 @@ class Ingest:
         self.store = store
         self.documents = documents
         self.writer = writer
-        self.segment = Segment(store, documents, writer.search, writer.clusters)
+        self.segment = CodeSegment(store, documents, writer.search, writer.clusters)
         self.options = options
         self.counts = dict.fromkeys(("added", "replaced", "ignored", "skipped", "matched"), 0)
         self.wrong: list[Skipped] = []
@@ -205,10 +206,10 @@ class Ingest:
     def _append(self, batch: Batch, record: Any) -> None:
         code = self.options.content == "code"
         if self.options.content == "value":
-            key, group = check_key(record.key), check_group(record.group)
+            key, group, part = check_key(record.key), check_group(record.group), check_part(record.part)
             batch.append(key, self.store.checked_value(record.stored))
-            if group is not None:
-                batch.more[len(batch) - 1] = Record(key, None, None, group, None)
+            if group is not None or part is not None:
+                batch.more[len(batch) - 1] = Record(key, None, None, group, None, part=part)
             return
         if type(record) is tuple and len(record) == 2 and not self.store.store_text and is_plain_key(record[0]):
             key, content = record  # nearly every record, so this way is the quickest
@@ -382,9 +383,13 @@ class Ingest:
         self.token_counts.take(sketches.token_counts, self.store.rules)
         now = clock.now_ms()
         self.taken += len(batch)
-        if self.options.only_new or self.store.has_parts or batch.has_parts:
+        has_parts = self.store.has_parts or batch.has_parts
+        if self.options.only_new or (has_parts and not self._takes_codes()):
             for i in range(len(batch)):
                 self._write_one(batch, sketches, i, now)
+            return
+        if has_parts:
+            self._take_codes(batch, sketches, now)
             return
         taken = self.documents.taken(batch.keys)
         may_stay = self.options.if_exists == "ignore" and not batch.if_exists
@@ -396,6 +401,36 @@ class Ingest:
             self._take_in_runs(batch, sketches, taken, now)
         if self.segment.is_full:
             self._file()
+
+    def _takes_codes(self) -> bool:
+        """Whether codes of an index with parts can be stored many at once: what became of each, what leaves a window with each,
+        and what is dismissed is known where they are written one by one."""
+        store = self.store
+        return store.has_parts and self.outcomes is None and not store.dismisses and store.window.documents is None
+
+    def _take_codes(self, batch: Batch, sketches: Sketches, now: int) -> None:
+        """Write a batch of codes of which several may be of one key."""
+        owners = Owners(self.documents, batch, now)
+        run: list[int] = []
+        for i in range(len(batch)):
+            fate = owners.fate(i, self.options.if_exists, self.options.content == "value")
+            if fate == "joins":
+                run.append(i)
+            elif fate == "ignored":
+                self.counts["ignored"] += 1
+            else:
+                self._write_codes(batch, sketches, run, owners, now)
+                run = []
+                self._write_one(batch, sketches, i, now)
+                owners.look_again(i)
+        self._write_codes(batch, sketches, run, owners, now)
+        if self.segment.is_full:
+            self._file()
+
+    def _write_codes(self, batch: Batch, sketches: Sketches, run: Sequence[int], owners: Owners, now: int) -> None:
+        if run:
+            self.segment.add_codes(batch.some(run), sketches.some(run), owners.of(run), now)
+            self.counts["added"] += len(run)
 
     def _without_those_that_stay(self, batch: Batch, sketches: Sketches, taken: set[Key], now: int) -> tuple[Batch, Sketches]:
         """The records less those that a visible document with their key makes ignored: they part no run of new ones."""
@@ -439,7 +474,7 @@ class Ingest:
             if self.options.only_new:
                 outcome, matches = self.writer.add_if_new(record, sketch, now, if_exists=if_exists, limit=1, on_match=None)
             else:
-                whole = self.options.content == "value"
+                whole = self.options.content == "value" and record.part is None
                 outcome, matches = self.writer.add(record, sketch, now, if_exists=if_exists, limit=1, whole=whole)
         except (DuplicateKeyError, ParameterError) as error:
             if self.options.on_error != "skip":

@@ -161,6 +161,8 @@ class PartWriter(Writer):
             if not place.codes and existing.fingerprint_id is not None:
                 self.documents.parts.add(existing.id, None, existing.fingerprint_id)
             self.documents.parts.add(existing.id, record.part, fingerprint_id)
+            if existing.fingerprint_id is None:  # it was lost by damage
+                self._point(existing, fingerprint_id)
         if self.store.notes_changes:
             self.clusters.changes.note_codes([(existing.id, record.key)])
         given = {"metadata": record.metadata, "expires_at": record.expires_at}

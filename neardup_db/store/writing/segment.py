@@ -124,9 +124,14 @@ class Segment:
         window = self.store.window.documents
         return (
             last - first + 1 >= self.documents.filed_at_once
-            or len(self._unconnected) >= limits.UNCONNECTED_MAX
+            or self.waiting >= limits.UNCONNECTED_MAX
             or (window is not None and self._added >= window)  # the file never holds many more than twice the window
         )
+
+    @property
+    def waiting(self) -> int:
+        """What `flush` is to connect."""
+        return len(self._unconnected)
 
     def add(self, batch: Batch, sketches: Sketches, now: int) -> int:
         """Store documents whose keys are new and differ from each other. Returns the id of the first; the others follow."""
@@ -135,6 +140,26 @@ class Segment:
         fingerprint_ids = self._add_fingerprints(group_ids, sketches)
         tokens = sketches.token_counts if sketches.token_counts is not None else [None] * len(batch)
         first_id = self.documents.next_id()
+        self._insert(batch, group_ids, fingerprint_ids, tokens, first_id, now)
+        if self.store.record_matches:
+            hidden = {i for i in batch.more if not self._is_visible(batch, i, now)}
+            if batch.times is not None and self.store.window.duration_ms is not None:
+                hidden.update(i for i in range(len(batch)) if not self._is_visible(batch, i, now))
+            for i, fingerprint_id in enumerate(fingerprint_ids):
+                if fingerprint_id is not None:
+                    self._unconnected.append((first_id + i, fingerprint_id, i not in hidden))
+        return first_id
+
+    def _insert(
+        self,
+        batch: Batch,
+        group_ids: Sequence[int],
+        fingerprint_ids: Sequence[int | None],
+        tokens: Sequence[int | None],
+        first_id: int,
+        now: int,
+    ) -> None:
+        """Write documents with successive ids."""
         self._following = first_id + len(batch)
         self._added += len(batch)
         columns = batch.keys, group_ids, fingerprint_ids, tokens, batch.times
@@ -142,31 +167,35 @@ class Segment:
             records = map(batch.record, range(len(batch)))
             rows = map(self.documents.row, count(first_id), records, *columns[1:4], repeat(now))
             self.db.execute_many(self.store.sql(Documents.INSERT), rows)
-        if self.store.record_matches:
-            hidden = {i for i, record in batch.more.items() if record.expires_at is not None and record.expires_at <= now}
-            length = self.store.window.duration_ms
-            if batch.times is not None and length is not None:
-                hidden.update(i for i, times in enumerate(batch.times) if times[0] + length <= now)
-            for i, fingerprint_id in enumerate(fingerprint_ids):
-                if fingerprint_id is not None:
-                    self._unconnected.append((first_id + i, fingerprint_id, i not in hidden))
-        return first_id
+
+    def _is_visible(self, batch: Batch, i: int, now: int) -> bool:
+        """Whether the document of a record, which comes with it, is visible when it is there."""
+        record, length = batch.more.get(i), self.store.window.duration_ms
+        if record is not None and record.expires_at is not None and record.expires_at <= now:
+            return False
+        return batch.times is None or length is None or batch.times[i][0] + length > now
 
     def flush(self, now: int) -> set[int]:
         """File what `add` has stored, and connect it as adding one by one would. Returns the documents that have a match among
         the earlier ones."""
         self._require_stored()
-        unfiled, keys, unconnected = self._unfiled, self._unfiled_keys, self._unconnected
-        self._unfiled, self._unfiled_keys, self._unconnected = None, [], []
-        if unfiled is not None:
-            joined = np.concatenate(keys).astype("<i8", copy=False) if keys else None
-            del keys  # they are many bytes, as is each copy of them
-            self.store.table.file(*unfiled, joined)
+        unconnected, self._unconnected = self._unconnected, []
+        unfiled = self._file()
         matched, unsure = self.clusters.connect_many(unconnected, unfiled, now) if unconnected else (set(), set())
         if self.store.window.documents is not None:  # what they match may have left it before they came
             unsure |= {document_id for document_id in matched if document_id > self.store.window.documents}
             matched -= unsure
         return matched.union(document_id for document_id in unsure if self.has_match(document_id, now))
+
+    def _file(self) -> tuple[int, int] | None:
+        """File the fingerprints that are not; returns the first and the last id."""
+        unfiled, keys = self._unfiled, self._unfiled_keys
+        self._unfiled, self._unfiled_keys = None, []
+        if unfiled is not None:
+            joined = np.concatenate(keys).astype("<i8", copy=False) if keys else None
+            del keys  # they are many bytes, as is each copy of them
+            self.store.table.file(*unfiled, joined)
+        return unfiled
 
     def let_leave(self, now: int) -> None:
         """Remove what has left the window, after `flush`. What is known of fingerprints that go now is looked up in the file

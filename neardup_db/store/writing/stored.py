@@ -11,7 +11,7 @@ from ...arrays import np
 from ...located import fitting
 from ...native import Values
 from ...parameters import LATEST_MS
-from ...values import Key, Record, Times
+from ...values import Key, Part, Record, Times
 from ..asking.documents import Documents
 from ..database.errors import damaged
 from ..layout.sketches import StoredValue
@@ -30,6 +30,7 @@ class StoredRows(NamedTuple):
     metadata: list[str | None]
     groups: list[Key | None]
     expiries: list[int | None]
+    parts: list[Part | None]
 
     def some(self, part: slice) -> StoredRows:
         return StoredRows(*(column[part] for column in self))  # type: ignore[arg-type]
@@ -47,14 +48,15 @@ class StoredRows(NamedTuple):
             return
         for place, more in enumerate(zip(*self[4:], strict=True), first):
             if more != _NOTHING:
-                batch.more[place] = Record(batch.keys[place], *more)
+                batch.more[place] = Record(batch.keys[place], *more[:-1], part=more[-1])
 
 
-_NOTHING = (None, None, None, None)
+_NOTHING = (None, None, None, None, None)
 
 
 class Stored:
-    """The documents of another index that are visible at `now`, in their order, from the state in which the caller reads it.
+    """The documents of another index that are visible at `now`, in their order, from the state in which the caller reads it. One
+    with several codes comes once for each, with its metadata and expiry the first time.
 
     with_texts: with the texts that it stores. before: called before each page is read. Documents are checked: damage is a
     CorruptIndexError that names one."""
@@ -66,22 +68,28 @@ class Stored:
         self._store, self._db = documents.store, documents.db
         self._now, self._before = now, before
         self._with_texts = with_texts
+        several = self._store.has_parts
+        code = "ifnull(p.fingerprint_id, d.fingerprint_id)" if several else "d.fingerprint_id"
         self._sql = self._store.sql(
             f"""SELECT d.id, d.key, d.token_count, d.added_at, d.last_seen, d.times_seen, {"d.text" if with_texts else "NULL"},
                     d.metadata, g.name, d.expires_at, f.value, f.value_hash, d.fingerprint_id, d.group_id,
-                    d.metadata IS NULL OR json_valid(d.metadata), ifnull(octet_length(f.value), 0)
-                        + ifnull(octet_length(d.metadata), 0) + {"ifnull(octet_length(d.text), 0)" if with_texts else "0"}
+                    {"p.part" if several else "NULL"}, d.metadata IS NULL OR json_valid(d.metadata),
+                    ifnull(octet_length(f.value), 0) + ifnull(octet_length(d.metadata), 0)
+                        + {"ifnull(octet_length(d.text), 0)" if with_texts else "0"}
                 FROM {{index}}_document AS d LEFT JOIN {{index}}_group AS g ON g.id = d.group_id
-                    LEFT JOIN {{index}}_fingerprint AS f ON f.id = d.fingerprint_id
-                WHERE d.id > ? AND {{visible}} ORDER BY d.id LIMIT +?"""
+                    {"LEFT JOIN {index}_part AS p ON p.document_id = d.id" if several else ""}
+                    LEFT JOIN {{index}}_fingerprint AS f ON f.id = {code}
+                WHERE d.id > ? AND {{visible}} ORDER BY d.id{", p.id" if several else ""}"""
         )
 
     def rows(self) -> Iterator[StoredRows]:
         """All of them, as many at a time as a batch may have."""
         for columns in self._columns():
-            _, keys, counts, added, seen, often, texts, metadata, groups, expiries, values, *_, sizes = map(list, columns)
+            ids, keys, counts, *times, texts, metadata, groups, expiries, values, _, _, _, parts, _, sizes = map(list, columns)
+            for place in [i for i in range(1, len(ids)) if ids[i] == ids[i - 1]]:
+                metadata[place] = expiries[place] = None
             stored = list(map(StoredValue, values, counts))
-            yield StoredRows(keys, stored, list(zip(added, seen, often, strict=True)), sizes, texts, metadata, groups, expiries)
+            yield StoredRows(keys, stored, list(zip(*times, strict=True)), sizes, texts, metadata, groups, expiries, parts)
 
     def count_checked(self) -> int:
         """Check all of them; how many there are."""
@@ -98,12 +106,12 @@ class Stored:
             self._before()
         page: list[tuple[Any, ...]] = []
         held = 0
-        with closing(self._db.stream(self._sql, (after, self._now, limits.BATCH_RECORDS))) as rows:
+        with closing(self._db.stream(self._sql, (after, self._now))) as rows:
             for row in rows:
+                if (held >= limits.BATCH_SIZE or len(page) >= limits.BATCH_RECORDS) and row[0] != page[-1][0]:
+                    break
                 page.append(row)
                 held += row[-1]
-                if held >= limits.BATCH_SIZE:
-                    break
         return self._db.ordered(page, after)
 
     def _checked(self, page: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
@@ -125,7 +133,7 @@ class Stored:
             if not kinds.issuperset(map(type, column)):
                 return f"its {name} is none"
         _, _, counts, added, seen, often, texts, _, names, expiries, values, hashes, *others = columns
-        fingerprint_ids, group_ids, are_json, _ = others
+        fingerprint_ids, group_ids, _, are_json, _ = others
         present = [value for value in values if value is not None]
         known = [number for number in hashes if number is not None]
         if len(present) + fingerprint_ids.count(None) < len(values) or len(known) != len(present):
@@ -168,6 +176,7 @@ _COLUMNS = {
     "hash": _NUMBER | _NOTHING_KIND,
     "number of the fingerprint": _NUMBER | _NOTHING_KIND,
     "number of the group": _NUMBER,
+    "part": {str, int} | _NOTHING_KIND,
     "check of the metadata": _NUMBER,
     "size": _NUMBER,
 }

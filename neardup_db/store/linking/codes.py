@@ -1,0 +1,148 @@
+"""Connecting many codes at once, in an index in which a document may have several.
+
+The join finds pairs of fingerprints, as many as connect what matches. Documents are connected by these, by fingerprints that they
+share, and by being one document with several fingerprints; so no more than a document of each fingerprint has to be looked at.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple
+
+from ...arrays import np
+from ..asking.documents import EVER
+from ..asking.search import Neighbour
+from ..layout.candidates import MAX_ID
+from ..layout.schema import ALONE, sql_text
+from .clusters import Clusters
+from .edges import EdgeBatch
+
+
+class AddedCode(NamedTuple):
+    """A code that was stored, and is filed."""
+
+    document_id: int
+    fingerprint_id: int
+    is_visible: bool = True
+    before_id: int = MAX_ID
+    """The number that the next document was to get after it."""
+    before_part: int = MAX_ID
+    """The number that the next row of a code was to get."""
+
+
+class Start(NamedTuple):
+    """The numbers that documents and rows of codes were to get next when the first of them came."""
+
+    document_id: int
+    part: int
+
+
+class _Older(NamedTuple):
+    """The documents that had a fingerprint before."""
+
+    id: int
+    label: int
+    first_visible: int | None
+    last_visible: int | None
+
+    def other_than(self, document_id: int) -> bool:
+        """Whether a visible one is not this document."""
+        return self.first_visible is not None and not self.first_visible == self.last_visible == document_id
+
+
+LATEST = Start(MAX_ID, MAX_ID)
+"""Where all that is known of other fingerprints came before."""
+
+
+def connect_codes(
+    clusters: Clusters, codes: Sequence[AddedCode], new: tuple[int, int] | None, start: Start, new_from: int, now: int
+) -> tuple[set[int], set[int]]:
+    """Record the edges that codes bring, and join the clusters that they touch.
+
+    codes: in the order in which they came, all of those that have one of the fingerprints `new`, the first and the last id, which
+    are filed; new_from: documents from this id on never were in a cluster. Returns the places of the codes that match a visible
+    document of another key that had its code before, and of those of which only a query tells. No pair is dismissed, or clusters
+    are taken apart afterwards."""
+    search = clusters.joins.search
+    sql = clusters.store.sql("SELECT fingerprint_id, other_id, similarity, distance FROM neardup_join('{index}', ?, ?, 0, ?)")
+    pairs = search.rows(sql, (*new, EVER)) if new else []
+    older = _older(clusters, codes, pairs, new, start, now)
+    labels = clusters.documents.labels_of(code.document_id for code in codes)
+    labels |= {one.id: one.label for one in older.values()}
+    newest = {number: one.id for number, one in older.items()}
+    batch = EdgeBatch(0)
+
+    def add(document_id: int, others: Sequence[tuple[int, float, int | None]]) -> None:
+        neighbours = [
+            Neighbour(newest[number], labels[newest[number]], similarity, distance, number)
+            for number, similarity, distance in others
+            if newest.get(number, document_id) != document_id
+        ]
+        if neighbours:
+            batch.add(document_id, labels[document_id], neighbours)
+
+    for code in codes:
+        add(code.document_id, [(code.fingerprint_id, 1.0, 0)])
+        newest[code.fingerprint_id] = code.document_id
+    partners: dict[int, list[int]] = defaultdict(list)
+    for number, rows in groupby(pairs, itemgetter(0)):
+        others = [row[1:] for row in rows]
+        for other, *_ in others:
+            partners[number].append(other)
+            partners[other].append(number)
+        add(newest[number], sorted(others, key=itemgetter(1), reverse=True))
+    clusters.edges.record(batch.edges, now)
+    for joined, large in batch.joined():
+        clusters.join(joined, large=large, new_from=new_from)
+    alone = {label for label in labels.values() if label >= ALONE and not batch.joins(label)}
+    return _matched(codes, older, partners, {code.document_id for code in codes if labels[code.document_id] in alone})
+
+
+def _older(
+    clusters: Clusters,
+    codes: Sequence[AddedCode],
+    pairs: Sequence[tuple[int, int, float, int | None]],
+    new: tuple[int, int] | None,
+    start: Start,
+    now: int,
+) -> dict[int, _Older]:
+    """The documents that had the older of the fingerprints before."""
+    first = MAX_ID if new is None else new[0]
+    asked = {code.fingerprint_id for code in codes}.union(row[1] for row in pairs)
+    numbers = np.sort(np.fromiter((number for number in asked if number < first), np.int64))
+    if not len(numbers):
+        return {}
+    sql = clusters.store.sql(sql_text("older_codes"))
+    before = {"numbers": clusters.db.carried(numbers), "now": now, "start_id": start.document_id, "start_part": start.part}
+    rows = clusters.db.rows(sql, before)
+    return {number: _Older(*row) for number, *row in rows}
+
+
+def _matched(
+    codes: Sequence[AddedCode], older: dict[int, _Older], partners: dict[int, list[int]], alone: set[int]
+) -> tuple[set[int], set[int]]:
+    """The places of the codes that match, and of those of which the pairs that were found do not tell."""
+    first: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    """Of each fingerprint the first two visible documents here that have it, with the places of their codes."""
+    for place, code in enumerate(codes):
+        known = first[code.fingerprint_id]
+        if code.is_visible and len(known) < 2 and all(document_id != code.document_id for _, document_id in known):
+            known.append((place, code.document_id))
+    matched: set[int] = set()
+    unsure: set[int] = set()
+    for place, code in enumerate(codes):
+        if code.document_id in alone:
+            continue
+        for number in (code.fingerprint_id, *partners.get(code.fingerprint_id, ())):
+            if number in older and older[number].other_than(code.document_id):
+                matched.add(place)
+                break
+            if any(other < place and document_id != code.document_id for other, document_id in first.get(number, ())):
+                matched.add(place)
+                break
+        else:
+            unsure.add(place)
+    return matched, unsure
