@@ -79,8 +79,8 @@ def build(sdist: Path, headers: Path, platform: Platform, out: Path, work: Path)
 
 @contextmanager
 def only_headers() -> Iterator[Path]:
-    """A folder with them alone: beside them are headers of this system. What Debian's own Python has where only Debian's compilers
-    look is in `apart`, for every processor."""
+    """A folder with them alone: beside them are headers of this system. What Debian's own Python has where only Debian's
+    compilers look is in `apart`, for every processor."""
     with tempfile.TemporaryDirectory() as folder:
         for name in ("sqlite3.h", "sqlite3ext.h"):
             shutil.copy(Path(os.environ.get("SQLITE_HEADERS", "/usr/include")) / name, folder)
