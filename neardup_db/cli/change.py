@@ -50,13 +50,7 @@ def delete(
             return _delete_part(index, list(dict.fromkeys(wanted)), part, as_json)
         missing = [key for key in dict.fromkeys(wanted) if key not in index]
         count = index.delete_many(wanted)
-    if as_json:
-        emit_json(plain({"deleted": count, "missing": missing}))
-    else:
-        emit(f"{counted(count, 'document')} deleted")
-        for key in missing:
-            note(f"no document has the key {shown(key)}")
-    return 0 if count else 1
+    return _told(count, "document", missing, "", as_json)
 
 
 def _delete_part(index: Index, keys: list[Key], part: str, as_json: bool) -> int:
@@ -66,13 +60,17 @@ def _delete_part(index: Index, keys: list[Key], part: str, as_json: bool) -> int
         named.append(int(part))
     with index.transaction():
         missing = [key for key in keys if not any(index.delete(key, part=one) for one in named)]
-    count = len(keys) - len(missing)
+    return _told(len(keys) - len(missing), "code", missing, f" and a code with the part {shown(part)}", as_json)
+
+
+def _told(count: int, what: str, missing: list[Key], more: str, as_json: bool) -> int:
+    """Say how much was deleted, and which keys had nothing to delete; the exit code."""
     if as_json:
         emit_json(plain({"deleted": count, "missing": missing}))
     else:
-        emit(f"{counted(count, 'code')} deleted")
+        emit(f"{counted(count, what)} deleted")
         for key in missing:
-            note(f"no document has the key {shown(key)} and a code with the part {shown(part)}")
+            note(f"no document has the key {shown(key)}{more}")
     return 0 if count else 1
 
 
