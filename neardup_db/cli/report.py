@@ -13,7 +13,7 @@ from .command import command
 from .inputs.files import STDOUT
 from .options import index_argument, name_option, open_index
 from .output import note
-from .outputs import check_folder, write_text
+from .outputs import write_text
 
 
 @command()
@@ -46,8 +46,6 @@ def report(
     """
     if output is None and svg is None:
         raise click.UsageError("Give -o FILE, --svg FOLDER or both")
-    if output is not None:
-        check_folder(output)
     with open_index(index_path, name) as index:
         if output is not None:
             write_page(output, report_page(index, title or index_path.name, clusters, members), index_path)
