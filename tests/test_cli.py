@@ -1251,13 +1251,3 @@ def test_short_texts_are_a_note(tmp_path: Path) -> None:
         result = run(*command)
         assert (result.exit_code, result.stderr) == (0, says + "give --tokens chars --shingle 3 --threshold 0.6\n")
     good("dedup", source, "-o", output, "--force", "--tokens", "chars")
-
-
-@pytest.mark.parametrize("command", [("report", "-o"), ("explain", "a", "b", "--html")], ids=lambda command: command[0])
-def test_a_page_in_a_folder_that_is_not_there_names_the_folder(tmp_path: Path, index: Path, command: tuple[str, ...]) -> None:
-    """The error names the output and its folder, and no temporary file."""
-    name, *arguments = command
-    result = run(name, index, *arguments, tmp_path / "nowhere" / "page.html")
-    assert result.exit_code == 2
-    told = f"{tmp_path}/nowhere/page.html: the folder {tmp_path}/nowhere does not exist; create it first"
-    assert result.stderr == f"neardup: {told}\n"

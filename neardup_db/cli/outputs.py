@@ -59,11 +59,6 @@ def check_output(path: Path, force: bool, inputs: Iterable[Path] = ()) -> None:
             raise ParameterError(f"{path} is neither a file nor a folder: name another output")
         if not force:
             raise ParameterError(f"{path} exists already: name another output, or add --force to replace it")
-    check_folder(path)
-
-
-def check_folder(path: Path) -> None:
-    """Refuses an output whose folder is not there."""
     if not path.absolute().parent.is_dir():
         raise ParameterError(f"{path}: the folder {path.absolute().parent} does not exist; create it first")
 
@@ -166,7 +161,6 @@ def write_text(path: Path, text: str) -> None:
     if path == STDOUT:
         sys.stdout.write(text)
         return
-    check_folder(path)
     with replacing(path) as (new,), room_in(path.absolute().parent, ANOTHER_OUTPUT):
         new.write_text(text, encoding="utf-8", newline="\n")
 
