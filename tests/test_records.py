@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -239,6 +240,21 @@ def test_formats_follow_the_name() -> None:
         "a.txt": None,
     }
     assert {name: format_of(Path(name)) for name in names} == names
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the folder and the remedy, and not the file that an output is before it has its name."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number), str(tmp_path / ".neardup-x"))
+
+    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+    told = "nothing can be written there .*: name an output in another folder"
+    with pytest.raises(ParameterError, match=told) as raised, replacing(tmp_path / "out.jsonl"):
+        pass
+    assert str(raised.value).startswith(f"{tmp_path}: ") and ".neardup" not in str(raised.value)
+
 
 
 def test_an_output_appears_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -119,7 +119,14 @@ class _Output:
         self._target = Path(real_path(path)) if path.is_symlink() else path
 
     def __enter__(self) -> None:
-        self._scratch = Path(tempfile.mkdtemp(prefix=".neardup-", dir=self._target.absolute().parent))
+        folder = self._target.absolute().parent
+        try:
+            self._scratch = Path(tempfile.mkdtemp(prefix=".neardup-", dir=folder))
+        except OSError as error:
+            if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+                raise
+            why = f"{folder}: nothing can be written there ({error.strerror})"  # nobody knows the name of the scratch
+            raise ParameterError(f"{why}: name an output in another folder") from error
         self._old = self._scratch / "replaced"
         self.new = self._scratch / f"new-{self._target.name}"
 
