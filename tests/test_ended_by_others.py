@@ -245,7 +245,7 @@ def test_an_interrupt_leaves_nothing_that_refuses_a_commit(tmp_path: Path, app: 
     """After KeyboardInterrupt at any moment of a call, the application's COMMIT stores its rows, though the error is kept."""
     index = Index(app, SETS, text=WORDS, store_text=True)
     index.add_many((str(number), text) for number, text in enumerate(TEXTS))
-    step = 5 if more_rounds else 41
+    step = 1 if more_rounds or name == "add" else 41
     moment, more, rows = 0, True, 0
     while more:
         moment += step

@@ -163,7 +163,7 @@ def test_explain_writes_a_page(path: Path, tmp_path: Path) -> None:
         assert page.read_text("utf-8") == index.explain_match("a1", "a2").html()
     before = path.read_bytes()
     code, _, noted = run("explain", path, "a1", "a2", "--html", path)
-    assert code == 2 and "is the index itself" in noted and path.read_bytes() == before
+    assert code == 2 and "a.db is the input" in noted and path.read_bytes() == before
 
 
 def test_explain_takes_texts_from_files(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import count
 from typing import Any, TypeVar
 
 import apsw
@@ -52,7 +53,7 @@ def _nothing() -> None:
 class _Level:
     """One of the nested transactions. Only its block refers to it, so a level that was freed has lost its block."""
 
-    __slots__ = ("began", "depth", "savepoint", "changes", "mark", "outermost", "hold", "__weakref__")
+    __slots__ = ("began", "depth", "savepoint", "released", "changes", "mark", "outermost", "hold", "__weakref__")
 
     def __init__(self, began: bool, depth: int, savepoint: str | None, changes: int) -> None:
         self.began = began
@@ -60,7 +61,9 @@ class _Level:
         self.depth = depth
         """How many there are around it."""
         self.savepoint = savepoint
-        """Of an inner one."""
+        """Of an inner one. No other has its name, so what is done to it is never done to another."""
+        self.released = False
+        """Whether what became of the savepoint is decided: where it is gone, then by the statement that this stands before."""
         self.changes = changes
         """Rows that the connection had changed before."""
         self.mark: Callable[[], None] = partial(_nothing)
@@ -69,6 +72,9 @@ class _Level:
         """The outermost level of its transaction, where that was begun here."""
         self.hold: Loan | Hold | None = None
         """As of `Undo.hold`."""
+
+
+_NUMBERS = count()
 
 
 class Undo(list[Callable[[], None]]):
@@ -145,6 +151,8 @@ class Database:
         """The asyncio task that is inside `writing`."""
         self._cache_size: int = connection.pragma("cache_size") if owned else 0
         """As it was set for a connection of our own."""
+        self._number = next(_NUMBERS)
+        """Of this one among those that may share a connection."""
         self._depth = 0
         self._outermost: weakref.ref[_Level] | None = None
         """Of the transaction that was begun here, while it is open."""
@@ -482,7 +490,7 @@ class Database:
         began = not self.connection.in_transaction
         if began and self._depth:
             raise lost_transaction()
-        savepoint = None if light and self._began else f"neardup_{self._depth}"
+        savepoint = None if light and self._began else f"neardup_{self._number}_{self._depth}"
         level = _Level(began, self._depth, savepoint, self.connection.total_changes())
         self._joined = not began and not self._began
         if self._depth == 0:
@@ -532,10 +540,12 @@ class Database:
             if level.began:
                 self.connection.execute("COMMIT")
             elif level.savepoint is not None:
+                level.released = True
                 self.connection.execute(f"RELEASE {level.savepoint}")
         except apsw.SQLError as error:  # there is no such savepoint
             if level.began:
                 raise
+            level.released = False
             raise lost_transaction() from error
         except apsw.IOError as error:
             if not level.began:
@@ -559,9 +569,12 @@ class Database:
             self._undo_light(level.changes)
         else:
             try:
-                self.connection.execute(f"ROLLBACK TO {level.savepoint}; RELEASE {level.savepoint}")
-            except apsw.SQLError:  # the savepoint could not be set, or other hands have ended it, with one around it
-                self._undo_light(level.changes)
+                self.connection.execute(f"ROLLBACK TO {level.savepoint}")
+                level.released = True
+                self.connection.execute(f"RELEASE {level.savepoint}")
+            except apsw.SQLError:  # it was released before an interrupt; or it could not be set, or other hands have ended it
+                if not level.released:
+                    self._undo_light(level.changes)
 
     @contextmanager
     def large_cache(self) -> Iterator[None]:
