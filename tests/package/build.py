@@ -1,8 +1,8 @@
 """Wheels for other platforms than this one, from the sdist: `python tests/package/build.py SDIST OUT [PLATFORM...]`.
 
-Each is made as pip makes one, with Zig as compiler, which brings the C libraries of all of them; those for macOS by another Python than
-Debian's own, whose headers know Linux alone. Needs meson-python, cffi, wheel
-and ziglang (pip), and the headers of SQLite, in the folder $SQLITE_HEADERS or in /usr/include.
+Each is made as pip makes one, with Zig as compiler, which brings the C libraries of all of them; those for macOS by another
+Python than Debian's own, whose headers know Linux alone. Needs meson-python, cffi, wheel and ziglang (pip), and the headers of
+SQLite, in the folder $SQLITE_HEADERS or in /usr/include.
 """
 
 from __future__ import annotations
