@@ -27,6 +27,11 @@ class Duplicates(NamedTuple):
         return sorted((sorted(numbers) for numbers in members.values()), key=lambda numbers: (-len(numbers), numbers[0]))
 
 
+def is_large(members: int, records: int) -> bool:
+    """Whether a connected component is so large, above 1 % of 1,000 records or more, that it is told where a chain made it."""
+    return records >= 1000 and 100 * members > records
+
+
 def duplicates_of(index: Index, order: Sequence[int], connected: bool = False) -> Duplicates:
     """Which of the records of an index go. order: their numbers, which are their keys, in the order of preference.
 
