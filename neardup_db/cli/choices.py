@@ -20,7 +20,7 @@ from ..located import LocatedTexts
 from ..parameters import Measure
 from ..schemes.base import SetScheme
 from ..store.database.open import open_scratch
-from ..values import ANY_GROUP, Match
+from ..values import ANY_GROUP, Key, Match
 from .inputs.fields import ABSENT, found
 from .inputs.lines import RecordError
 from .inputs.passes import Passes
@@ -243,15 +243,22 @@ class Known:
     def _answers(
         self, index: Index, question: dict[str, Any], texts: Sequence[str] | LocatedTexts, places: Any
     ) -> list[list[Match]]:
-        """One match of each text at those places. A question for containment may take a second, so that it is asked by itself."""
-        step = 1 if "measure" in question else limits.ASKED_PART
+        """One match of each text at those places, in any group. A question for containment may take a second, so that it is asked by
+        itself, and one group after the other."""
+        is_containment = "measure" in question
+        step = 1 if is_containment else limits.ASKED_PART
+        groups = _groups(index) if is_containment else [ANY_GROUP]
         answers: list[list[Match]] = []
         for start in range(0, len(places), step):
             if self._is_stopped:
                 break
             some = places[start : start + step].tolist()
             asked = texts.some(some) if isinstance(texts, LocatedTexts) else [texts[place] for place in some]
-            answers += index.query_many(asked, limit=1, any=True, group=ANY_GROUP, **question)
+            found: list[list[Match]] = []
+            for group in groups:
+                if not any(found):
+                    found = index.query_many(asked, limit=1, any=True, group=group, **question)
+            answers += found
         return answers
 
     def stop(self) -> None:
@@ -264,6 +271,11 @@ class Known:
             return []
         keys = dict(self._keys.execute("SELECT number, key FROM key WHERE number BETWEEN ? AND ?", (min(numbers), max(numbers))))
         return [keys.get(number) for number in numbers]
+
+
+def _groups(index: Index) -> list[Key | None]:
+    """The groups of an index, None first."""
+    return [None, *(name for (name,) in index.connection.execute(f"SELECT name FROM {index.name}_group"))]
 
 
 @contextlib.contextmanager
