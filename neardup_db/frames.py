@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
@@ -21,8 +22,9 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("neardup_db.frames needs narwhals: pip install 'neardup-db[frames]'") from error
 
+from . import native
 from .arrays import np
-from .duplicates import duplicates_of
+from .duplicates import Duplicates, duplicates_of, is_large
 from .errors import ParameterError
 from .index import Index
 from .parameters import check_choice, check_kind, check_many, quoted
@@ -62,7 +64,8 @@ def drop_near_duplicates(
     in the order of the rows or of the columns `order_by` (a null comes behind, whichever is kept); or "longest", by characters, of
     equal ones the first. Rows are looked at in this order, and one that is a near-duplicate of a row kept already is dropped.
     group: a column; only rows of equal values in it are compared, nulls with nulls. connected: keep one row of each connected
-    component instead, however unlike the others of it are. against: an index, or a data frame with a column of the same name; a
+    component instead, however unlike the others of it are; a warning tells of a component of more than 1 % of 1,000 rows or more that
+    a chain made. against: an index, or a data frame with a column of the same name; a
     row that is a near-duplicate of anything in it, of any group, is dropped before the others are compared. scheme: instead of
     `MinHash(threshold, exact=True)`. rules: None for `TextRules()`.
 
@@ -81,7 +84,7 @@ def drop_near_duplicates(
     if against is not None:
         kept[_like(opened, text, against, rule)] = False
     with _indexed(opened, text, rule, kept, group) as index:
-        kept[duplicates_of(index, order.rows(index), connected).gone] = False
+        kept[_duplicates(index, order, connected).gone] = False
     return opened.give(_filtered(opened.frame, kept))
 
 
@@ -119,7 +122,7 @@ def mark_near_duplicates(
     rule, order, names = _Rule(threshold, scheme, rules), _Order(opened, text, keep, order_by), opened.names(key)
     marks: dict[str, list[Any]] = {name: [None] * len(opened.frame) for name in _MARKS}
     with _indexed(opened, text, rule, True, group) as index:
-        found = duplicates_of(index, order.rows(index), connected)
+        found = _duplicates(index, order, connected)
     for number, rows in enumerate(sorted(found.clusters())):
         for row in rows:
             marks["cluster"][row] = number
@@ -290,6 +293,20 @@ def _indexed(opened: _Opened, text: str, rule: _Rule, chosen: Any = True, group:
         else:
             index.add_many(rows, key=number, text=text)
         yield index
+
+
+def _duplicates(index: Index, order: _Order, connected: bool) -> Duplicates:
+    """Which of the rows in an index go; a warning where a chain made a large component."""
+    found, rows = duplicates_of(index, order.rows(index), connected), len(index)
+    size, lowest = found.largest()
+    if is_large(size, rows) and lowest < native.bounds(index.scheme.native).lowest:
+        warnings.warn(
+            f"chains of near-duplicates connect {size:,} of {rows:,} rows, with a similarity to the one that is kept down to "
+            f"{lowest:.2f}: leave connected= out, or give a higher threshold",
+            UserWarning,
+            stacklevel=3,
+        )
+    return found
 
 
 def _like(opened: _Opened, text: str, against: Any, rule: _Rule) -> list[int]:

@@ -174,11 +174,9 @@ def _chosen(
         for number, members in enumerate(found.clusters(), 1):
             marks.cluster[np.array(members) - 1] = number
         marks.duplicate_of[found.gone - 1], marks.similarity[found.gone - 1] = found.kept, found.similarity
-    staying, sizes = np.unique(found.kept, return_counts=True)
-    summary.duplicates, summary.clusters = len(found.gone), len(staying)
-    if len(staying):
-        summary.largest_cluster = 1 + int(sizes.max())
-        summary.largest_similarity = float(found.similarity[found.kept == staying[sizes.argmax()]].min())
+    summary.duplicates, summary.clusters = len(found.gone), len(np.unique(found.kept))
+    if summary.clusters:
+        summary.largest_cluster, summary.largest_similarity = found.largest()
     if comparison.known is not None:
         removed |= comparison.known.flags
         summary.known = int(comparison.known.flags.sum())
