@@ -27,7 +27,8 @@ class Duplicates(NamedTuple):
         return sorted((sorted(numbers) for numbers in members.values()), key=lambda numbers: (-len(numbers), numbers[0]))
 
     def largest(self) -> tuple[int, float]:
-        """Records of the largest cluster, and the lowest similarity in it of a record to the one that stays; (0, 1.0) if none is."""
+        """Records of the largest cluster, and the lowest similarity in it of a record to the one that stays; (0, 1.0) if none
+        is."""
         staying, sizes = np.unique(self.kept, return_counts=True)
         if not len(staying):
             return 0, 1.0

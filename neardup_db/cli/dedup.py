@@ -90,9 +90,9 @@ def dedup(
     IN are files of JSON lines, CSV, TSV or lines of text (.txt), packed (.gz, .zst) or not, Parquet or Arrow, folders of such
     files, and patterns ('2025-*/*.jsonl'), all of one format: their records go into one file. Or IN is a folder of texts (the
     output is a folder), or - for standard input (with --format). Texts are near-duplicates if they share enough of their runs of
-    three words; each pair found is verified by the exact similarity. Every record that goes is a near-duplicate of one that stays.
-    The bytes and the order of records do not change. Memory does not grow with the texts; the temporary index holds only the texts
-    that may have a near-duplicate. docs/how-to/dedup.md says more of --keep, --mark,
+    three words; each pair found is verified by the exact similarity. Every record that goes is a near-duplicate of one that
+    stays. The bytes and the order of records do not change. Memory does not grow with the texts; the temporary index holds only
+    the texts that may have a near-duplicate. docs/how-to/dedup.md says more of --keep, --mark,
     --connected and --against.
 
     \b
@@ -188,8 +188,8 @@ def _note_chains(summary: Summary, plan: Plan) -> None:
     if lowest is None or lowest >= plan.threshold or not is_large(summary.largest_cluster, summary.records):
         return
     note(
-        f"chains of near-duplicates connect {summary.largest_cluster:,} of {summary.records:,} records, with a similarity to the one "
-        f"that stays down to {lowest:.2f}: leave out --connected, or give a higher --threshold"
+        f"chains of near-duplicates connect {summary.largest_cluster:,} of {summary.records:,} records, with a similarity to the "
+        f"one that stays down to {lowest:.2f}: leave out --connected, or give a higher --threshold"
     )
 
 

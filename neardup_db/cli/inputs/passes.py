@@ -32,9 +32,10 @@ class Piece(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Marks:
     """What --mark writes beside each of n records. cluster: its number from 1 on, 0 where the record is alone, int64[n];
-    duplicate_of: the number of the record that stays instead of this one, 0 where this one stays, int64[n]; similarity: to that one,
-    float64[n]; names: the ids of records by their numbers; against: if it is not None there is a further field of this name, text, which it gives for
-    records by their numbers: the key of what another index has like the record, None where it has nothing."""
+    duplicate_of: the number of the record that stays instead of this one, 0 where this one stays, int64[n]; similarity: to that
+    one, float64[n]; names: the ids of records by their numbers; against: if it is not None there is a further field of this name,
+    text, which it gives for records by their numbers: the key of what another index has like the record, None where it has
+    nothing."""
 
     cluster: Any
     duplicate_of: Any
