@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -81,6 +81,10 @@ class Passes(ABC):
         are any."""
 
     @abstractmethod
+    def write_shards(self, kept: Any, outputs: Mapping[Path, Path], meter: Meter, marks: Marks | None = None) -> None:
+        """The same with a file for each file of the source, packed as its name says: `outputs` has all of them."""
+
+    @abstractmethod
     def close(self) -> None:
         """Removes what was noted in temporary files."""
 
@@ -108,6 +112,10 @@ class TextPasses(Passes):
             copy_records(self._places, kept, output, target, meter)
         else:
             write_marked(self._places, kept, marks.columns, output, target, meter)
+
+    def write_shards(self, kept: Any, outputs: Mapping[Path, Path], meter: Meter, marks: Marks | None = None) -> None:
+        for path, output in outputs.items():
+            self.write(self._places.within(path, kept), output, output, meter, marks)
 
     def close(self) -> None:
         self._places.close()
