@@ -872,6 +872,60 @@ def test_sql_only_writes_when_told(index: Path) -> None:
     assert "syntax error" in refused("sql", index, "SELEC 1")
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "PRAGMA query_only = 0; DELETE FROM neardup_match",
+        "PRAGMA journal_mode = DELETE",
+        "PRAGMA user_version = 7",
+        "PRAGMA writable_schema = 1",
+        "PRAGMA optimize",
+        "VACUUM",
+        "VACUUM INTO '{folder}/copy.db'",
+        "ATTACH '{folder}/other.db' AS other",
+        "CREATE TABLE other (x)",
+        "CREATE TEMP TABLE other (x)",
+        "DROP TABLE neardup_match",
+        "REINDEX",
+    ],
+)
+def test_sql_without_write_changes_no_file(index: Path, statement: str) -> None:
+    """A statement that changes a file, or makes one, is refused with the remedy, in the shell too, and every byte stays."""
+    before, names = index.read_bytes(), sorted(index.parent.iterdir())
+    statement = statement.format(folder=index.parent)
+    assert "add --write" in refused("sql", index, statement)
+    assert re.search("not authorized|authorization denied|readonly", run("sql", index, stdin=f"{statement};\n").stderr)
+    assert index.read_bytes() == before and sorted(index.parent.iterdir()) == names
+
+
+def test_sql_without_write_answers_questions(index: Path) -> None:
+    """Pragmas that only report, table functions and recursive queries need no --write."""
+    for statement, last in (
+        ("PRAGMA journal_mode", "wal"),
+        ("SELECT count(*) FROM pragma_table_info('neardup_match')", "5"),
+        ("PRAGMA integrity_check", "ok"),
+        ("WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 9) SELECT max(x) FROM c", "9"),
+        ("BEGIN; SELECT 3; COMMIT", "3"),
+    ):
+        assert good("sql", index, statement).split()[-1] == last
+
+
+def test_outputs_whose_names_promise_what_is_not_written(index: Path, source: Path) -> None:
+    """A packing or a format that a command does not write is refused by its name, and no file named - is made."""
+    folder = index.parent
+    for arguments, reason in (
+        (("backup", index, "-"), "name a file"),
+        (("export", index, "-"), "name a file"),
+        (("export", index, "-o", folder / "e.csv"), "-o FILE is JSON lines"),
+        (("export", index, "-o", folder / "e.tsv.gz"), "-o FILE is JSON lines"),
+        (("export", index, "-o", folder / "e.jsonl.bz2"), "name it .gz or .zst"),
+        (("dedup", source, "-o", folder / "o.jsonl.xz"), "name it .gz or .zst"),
+    ):
+        names = sorted(folder.iterdir())
+        assert reason in refused(*arguments)
+        assert sorted(folder.iterdir()) == names and not Path("-").exists()
+
+
 def test_reading_leaves_one_file(index: Path) -> None:
     """After any command the index is a single file again."""
     for arguments in (("stats", index), ("query", index, FOX), ("sql", index, "SELECT 1"), ("pairs", index)):
