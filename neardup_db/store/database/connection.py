@@ -76,6 +76,9 @@ class _Level:
 
 _NUMBERS = count()
 
+_ROLL_BACKS = 100
+"""Tries to roll back while others interrupt the connection."""
+
 
 class Undo(list[Callable[[], None]]):
     """Calls that forget the work of the open transaction if it is rolled back. SQLite itself says how it ended."""
@@ -282,9 +285,7 @@ class Database:
         """Run SQL that gives no rows; the caller holds the lock through `reading` or `writing`."""
         if self._depth:
             self._require_same()
-        if self.connection.row_trace is None:
-            return self.connection.execute(sql, bindings)
-        return self._plain_cursor().execute(sql, bindings)
+        return self._run(sql, bindings)
 
     def execute_many(self, sql: str, bindings: Iterable[Any]) -> apsw.Cursor:
         if self._depth:
@@ -297,9 +298,18 @@ class Database:
         if not self.connection.in_transaction or self.undo.ends != self._ends:
             raise lost_transaction()
 
+    def _run(self, sql: str, bindings: Any = None) -> apsw.Cursor:
+        connection = self.connection
+        if connection.row_trace is None and connection.convert_jsonb is None and connection.cursor_factory is apsw.Cursor:
+            return connection.execute(sql, bindings)
+        return self._plain_cursor().execute(sql, bindings)
+
     def _plain_cursor(self) -> apsw.Cursor:
-        """A cursor that gives rows as they are, whatever a caller's connection makes of its own."""
-        cursor = self.connection.cursor()
+        """A cursor that returns rows as SQLite has them, whatever the application set for cursors of its own."""
+        if isinstance(self.connection, StandardConnection):
+            return self.connection.cursor()
+        cursor = apsw.Cursor(self.connection)
+        cursor.convert_jsonb = None
         if self.connection.row_trace is not None:
             cursor.row_trace = _as_it_is
         return cursor
@@ -392,7 +402,7 @@ class Database:
                 level = self._level()
                 try:
                     if level.began:
-                        self.connection.execute("BEGIN")
+                        self._run("BEGIN")
                     yield level.began
                 finally:
                     if level.began:
@@ -482,7 +492,22 @@ class Database:
     def _undo_light(self, changes: int) -> None:
         """End the transaction if rows were changed since there were so many changes: without a savepoint there is no less."""
         if not self.forked and self.connection.in_transaction and self.connection.total_changes() != changes:
-            self.connection.execute("ROLLBACK")
+            self._roll_back_all()
+
+    def _roll_back_all(self) -> None:
+        """End the open transaction without its changes, even while a cursor of the application's is open that was interrupted.
+
+        Until that cursor ends SQLite interrupts every statement, ROLLBACK included. It rolls the whole transaction back, though,
+        where it interrupts a statement that writes; where it does not, BEGIN fails inside a transaction and changes nothing."""
+        for _ in range(_ROLL_BACKS):
+            if not self.connection.in_transaction:
+                return
+            with suppress(apsw.InterruptError):
+                self._run("ROLLBACK")
+                return
+            with suppress(apsw.InterruptError, apsw.SQLError, apsw.BusyError):
+                self._run("BEGIN IMMEDIATE")
+        self._run("ROLLBACK")
 
     def _level(self, *, light: bool = False) -> _Level:
         """A new level. After some errors SQLite rolls back all of a transaction, outer levels too: statements that follow inside
@@ -509,22 +534,31 @@ class Database:
         if self._outermost is not None and self._outermost() is None and not self.forked:
             self._outermost, self._depth = None, 0
             with translated(self.name):
-                if self.connection.in_transaction:
-                    self.connection.execute("ROLLBACK")
+                self._roll_back_all()
 
     def _end_reading(self) -> None:
         if not self._closed and self.connection.in_transaction and not self.forked:
-            self.connection.execute("COMMIT")
+            try:
+                self._run("COMMIT")
+            except apsw.InterruptError:
+                self._roll_back_all()
 
     def _begin(self, level: _Level) -> None:
         """Inside the try: waiting for another writer can take long, and Ctrl-C then comes right after the transaction began."""
         if level.began:
-            self.connection.execute("BEGIN IMMEDIATE")
+            self._run("BEGIN IMMEDIATE")
             self.undo.append(level.mark)
         elif level.savepoint is not None:
-            self.connection.execute(f"SAVEPOINT {level.savepoint}")
+            self._run(f"SAVEPOINT {level.savepoint}")
         if level.depth == 0:
             self._ends = self.undo.ends
+            if not self.owned:
+                self._require_plain_counts()
+
+    def _require_plain_counts(self) -> None:
+        """Raise NearDupError where SQLite returns counts of changes as rows: the statements of a bulk load would stop at the first."""
+        if self._run("PRAGMA count_changes").fetchall() == [(1,)]:
+            raise NearDupError("PRAGMA count_changes is on, and an index cannot write with it: turn it off on this connection")
 
     def _commit(self, level: _Level) -> None:
         self.require_open()  # not in a child that was forked inside
@@ -538,10 +572,10 @@ class Database:
         level.hold = None
         try:
             if level.began:
-                self.connection.execute("COMMIT")
+                self._run("COMMIT")
             elif level.savepoint is not None:
                 level.released = True
-                self.connection.execute(f"RELEASE {level.savepoint}")
+                self._run(f"RELEASE {level.savepoint}")
         except apsw.SQLError as error:  # there is no such savepoint
             if level.began:
                 raise
@@ -562,19 +596,21 @@ class Database:
         if not self.connection.in_transaction:  # it did not begin, was committed, or SQLite has rolled back by itself
             return
         if level.began:
-            self.connection.execute("ROLLBACK")
+            self._roll_back_all()
         elif self.undo.ends != self._ends:  # it is another one, and has nothing of ours
             return
         elif level.savepoint is None:
             self._undo_light(level.changes)
         else:
             try:
-                self.connection.execute(f"ROLLBACK TO {level.savepoint}")
+                self._run(f"ROLLBACK TO {level.savepoint}")
                 level.released = True
-                self.connection.execute(f"RELEASE {level.savepoint}")
+                self._run(f"RELEASE {level.savepoint}")
             except apsw.SQLError:  # it was released before an interrupt; or it could not be set, or other hands have ended it
                 if not level.released:
                     self._undo_light(level.changes)
+            except apsw.InterruptError:
+                self._undo_light(level.changes)
 
     @contextmanager
     def large_cache(self) -> Iterator[None]:
