@@ -287,10 +287,12 @@ class Database:
             self._require_same()
         return self._run(sql, bindings)
 
-    def execute_many(self, sql: str, bindings: Iterable[Any]) -> apsw.Cursor:
+    def execute_many(self, sql: str, bindings: Iterable[Any]) -> list[tuple[Any, ...]]:
+        """Run SQL once for each of some bindings. All rows are read: with PRAGMA count_changes even INSERT returns one, and
+        executemany stops at each row."""
         if self._depth:
             self._require_same()
-        return self._plain_cursor().executemany(sql, bindings)
+        return self._plain_cursor().executemany(sql, bindings).fetchall()
 
     def _require_same(self) -> None:
         """Raise NearDupError where other hands have ended the transaction that this writes in. What follows would be stored
@@ -366,7 +368,7 @@ class Database:
 
     def rows_of_many(self, sql: str, bindings: Iterable[Any]) -> list[tuple[Any, ...]]:
         try:
-            return self.execute_many(sql, bindings).fetchall()
+            return self.execute_many(sql, bindings)
         except UnicodeDecodeError as error:
             raise undecodable(error) from error
 
@@ -552,13 +554,6 @@ class Database:
             self._run(f"SAVEPOINT {level.savepoint}")
         if level.depth == 0:
             self._ends = self.undo.ends
-            if not self.owned:
-                self._require_plain_counts()
-
-    def _require_plain_counts(self) -> None:
-        """Raise NearDupError where SQLite returns counts of changes as rows: the statements of a bulk load would stop at the first."""
-        if self._run("PRAGMA count_changes").fetchall() == [(1,)]:
-            raise NearDupError("PRAGMA count_changes is on, and an index cannot write with it: turn it off on this connection")
 
     def _commit(self, level: _Level) -> None:
         self.require_open()  # not in a child that was forked inside
