@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import apsw
 
 from ... import limits
+from ..._questions import has_open_cursor
 from ..._standard import Array, Hold
 from ..._turns import Loan, Turn
 from ...errors import BusyError, ClosedError, CorruptIndexError, NearDupError, ReadOnlyError
@@ -249,6 +250,11 @@ class Database:
             return self._depth == 0 and not self.connection.in_transaction
         except apsw.Error as error:  # its owner has closed it
             raise translate(error, self.name) from error
+
+    @property
+    def has_open_cursor(self) -> bool:
+        """Whether a statement on a connection of our own has rows left, so that its reader may come back for them at any time."""
+        return isinstance(self.connection, Connection) and has_open_cursor(self.connection)
 
     @property
     def given(self) -> Any:
