@@ -206,7 +206,10 @@ def test_a_load_that_failed_is_forgotten() -> None:
         assert loads() == before
 
 
-@pytest.mark.parametrize(("where", "commit_every"), [("a path", None), ("a path", 9000), ("memory", None), ("a connection", None)])
+CURSORS = [("a path", None), ("a path", 9000), ("memory", None), ("a connection", None)]
+
+
+@pytest.mark.parametrize(("where", "commit_every"), CURSORS)
 def test_records_that_are_read_from_the_connection_of_the_index(tmp_path: Path, where: str, commit_every: int | None) -> None:
     """However many rows a cursor of the index's own connection has, and whatever wraps it, all of them are added."""
     path = tmp_path / "index.db"
