@@ -73,6 +73,7 @@ typedef struct nd_rules_spec {
     int32_t strip_accents; /* 0 or 1 */
     int32_t hash;          /* ND_HASH_* */
     int32_t shingle;       /* consecutive tokens in a shingle, 1 to 1000 */
+    int32_t min_tokens;    /* a text of fewer tokens has no shingle; 0 to 1,000,000 */
     uint64_t hash_seed;    /* 0 unless hash is XXH3-64 */
     const uint8_t *joiner; /* between the tokens of a shingle */
     size_t joiner_size;

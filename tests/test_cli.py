@@ -688,6 +688,21 @@ def test_an_id_that_stands_twice_is_named_with_both_lines(tmp_path: Path) -> Non
     assert "2 added, 1 left out" in run("add", tmp_path / "i.db", source, "--on-error", "skip").stdout
 
 
+def test_texts_below_min_tokens_are_told(tmp_path: Path) -> None:
+    """--min-tokens leaves short texts without matches; add, query and dedup say so with the number."""
+    records = [{"id": i, "text": text} for i, text in enumerate(["lol", "lol", "a b c", "a b c", "..."])]
+    source, path, out = lines(tmp_path / "in.jsonl", records), tmp_path / "i.db", tmp_path / "out.jsonl"
+    added = good("add", path, source, "--min-tokens", "3")
+    assert "1 with a near-duplicate" in added and "3 documents with fewer than 3 tokens: they match nothing" in added
+    result = run("query", path, "lol")
+    assert (result.exit_code, result.stdout) == (1, "") and "one with fewer than 3 tokens" in result.stderr
+    assert "3 records with fewer than 3 tokens kept" in good("dedup", source, "-o", out, "--min-tokens", "3")
+    assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == [0, 1, 2, 4]
+    other = "--index", tmp_path / "kept.db", "--drop-empty", "--force"
+    assert "3 empty dropped" in good("dedup", source, "-o", out, "--min-tokens", "3", *other)
+    assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == [2]
+
+
 def test_texts_without_a_word_are_told(tmp_path: Path) -> None:
     """They match nothing: the summary of add counts them, and a query for one says why it finds nothing."""
     source = lines(tmp_path / "in.jsonl", [{"id": 1, "text": "!!!"}, {"id": 2, "text": "!!!"}, {"id": 3, "text": "a word"}])
@@ -696,7 +711,7 @@ def test_texts_without_a_word_are_told(tmp_path: Path) -> None:
     more = lines(tmp_path / "more.jsonl", [{"id": 4, "text": ""}])
     assert json.loads(good("add", path, more, "--json"))["without_words"] == 1
     result = run("query", path, "!!!")
-    assert (result.exit_code, result.stdout) == (1, "") and "holds no word" in result.stderr
+    assert (result.exit_code, result.stdout) == (1, "") and "one without a word, so nothing matches it" in result.stderr
     assert run("query", path, "no such words").stderr == ""
 
 

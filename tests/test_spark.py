@@ -222,6 +222,8 @@ def test_nulls_short_and_equal_texts(spark: Any) -> None:
     assert clusters_of(rows) == {(10, 11)}
     drop = near_duplicates(frame(spark, records), "id", "body", rules=TextRules(short="drop", shingle=5)).collect()
     assert clusters_of(drop) == set()
+    four = near_duplicates(frame(spark, [*records, (12, "a b")]), "id", "body", rules=TextRules(min_tokens=3)).collect()
+    assert clusters_of(four) == {(10, 11)}
 
 
 def test_frames_without_rows_or_pairs(spark: Any) -> None:

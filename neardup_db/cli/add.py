@@ -13,6 +13,7 @@ import click
 
 from ..index import Index
 from ..schemes import MinHash
+from ..text import TextRules
 from ..values import AddReport
 from .command import command
 from .feed import feed, warnings_as_notes
@@ -35,7 +36,7 @@ from .options import (
     text_rules,
 )
 from .outcomes import OutcomeFile, outcome_file
-from .output import add_afterword, counted, emit, emit_json, note_problems, plain
+from .output import add_afterword, counted, emit, emit_json, note_problems, plain, without_words
 from .outputs import check_apart, room_in
 from .screen import Meter
 from .wording import about
@@ -119,9 +120,10 @@ def add(index_path: Path, sources: tuple[Path, ...], as_json: bool, **options: A
         meter = stack.enter_context(Meter("Add", opened.size_bytes))
         if outcomes is not None:
             stack.enter_context(outcomes.writing())
+        rules = index.text_rules
         report, wordless = _add(index, opened, meter, options, lifetime_s, outcomes)
     seconds = time.monotonic() - started
-    _report(report, wordless, opened, meter.records, seconds, as_json)
+    _report(report, wordless, rules, opened, meter.records, seconds, as_json)
 
 
 def _add(
@@ -165,7 +167,7 @@ def _add(
     except BaseException as error:
         add_afterword(error, _how_to_go_on(0 if options["one_transaction"] else sum(ended), options["if_exists"]))
         raise
-    wordless = f"SELECT count(*) FROM {index.name}_document WHERE id > ? AND token_count = 0"
+    wordless = f"SELECT count(*) FROM {index.name}_document WHERE id > ? AND fingerprint_id IS NULL"
     return report, index.connection.execute(wordless, (newest,)).get
 
 
@@ -176,7 +178,9 @@ def _how_to_go_on(committed: int, if_exists: str) -> str:
     return f"{counted(committed, 'record')} {'is' if committed == 1 else 'are'} committed, and {again}"
 
 
-def _report(report: AddReport, wordless: int, source: Source, records: int, seconds: float, as_json: bool) -> None:
+def _report(
+    report: AddReport, wordless: int, rules: TextRules, source: Source, records: int, seconds: float, as_json: bool
+) -> None:
     skipped = report.skipped + source.skipped
     note_problems(source.name, source.replaced, skipped, source.problems, source.options.encoding)
     if as_json:
@@ -191,5 +195,5 @@ def _report(report: AddReport, wordless: int, source: Source, records: int, seco
         "earlier ones"
     )
     if wordless:
-        emit(f"{counted(wordless, 'document')} without a word: they match nothing, not even each other")
+        emit(f"{counted(wordless, 'document')} {without_words(rules)}: they match nothing, not even each other")
     emit(f"{seconds:.1f} s, {records / max(seconds, 1e-9):,.0f} records/s")

@@ -24,7 +24,7 @@ from .inputs.records import format_of
 from .inputs.source import Source
 from .inputs.table_files import TABLE_FORMATS
 from .options import NumberRange, input_options, is_given, json_option, read_options, text_options, text_rules
-from .output import bytes_text, counted, emit, emit_json, note, note_problems, plain
+from .output import bytes_text, counted, emit, emit_json, note, note_problems, plain, without_words
 from .outputs import check_apart, check_kind, check_output, room_in
 
 _path = click.Path(path_type=Path)
@@ -192,7 +192,7 @@ def _report(summary: Summary, plan: Plan, measure: Measure | None, as_json: bool
     )
     if summary.empty > summary.empty_dropped:
         kept = counted(summary.empty, "record")
-        tell(f"{kept} without a word kept: they match nothing, not even each other. --drop-empty leaves them out")
+        tell(f"{kept} {without_words(plan.rules)} kept: they match nothing, not even each other. --drop-empty leaves them out")
     if summary.clusters:
         tell(f"{counted(summary.clusters, 'cluster')}, the largest of {counted(summary.largest_cluster, 'record')}")
     tell(

@@ -38,7 +38,7 @@ from .options import (
     read_options,
     refuse_given,
 )
-from .output import columns, emit, emit_json, measure, note, note_problems, plain, shown
+from .output import columns, emit, emit_json, measure, note, note_problems, plain, shown, without_words
 from .outputs import room_in
 from .wording import worded
 
@@ -100,8 +100,9 @@ def query(
         content = b"" if key is not None else _content(text, file)
         matches = _matches(index, content, key, options)
         wordless = not matches and key is None and index.scheme.takes_text and not shingles(content, index.text_rules)
+        nothing = without_words(index.text_rules)
     if wordless:
-        note("the text holds no word, so nothing matches it, not even the same text")
+        note(f"the text is one {nothing}, so nothing matches it, not even the same text")
     if options["as_json"]:
         emit_json({"matches": plain(matches)})
     else:

@@ -161,6 +161,11 @@ text_options = _all(
     click.option("--normalize", type=click.Choice(["NFC", "NFKC", "none"]), help="Unicode normal form.  [default: NFKC]"),
     click.option("--case", type=click.Choice(["fold", "lower", "none"]), help="Treatment of upper case.  [default: fold]"),
     click.option("--strip-accents/--no-strip-accents", default=None, help="Ignore accents, or not.  [default: not]"),
+    click.option(
+        "--min-tokens",
+        type=click.IntRange(0, 1_000_000),
+        help="Tokens of the shortest text that can match; a shorter one matches nothing.  [default: 0]",
+    ),
 )
 """Text rules; `text_rules` makes a TextRules of them."""
 
@@ -182,7 +187,7 @@ scheme_options = _all(
 """Scheme and parameters; `scheme_of` makes a Scheme of them."""
 
 _SCHEME_NAMES = ("scheme", "threshold", "max_distance", "exact", "recall", "num_perm", "bits", "k", "containment")
-TEXT_NAMES = ("tokens", "shingle", "normalize", "case", "strip_accents")
+TEXT_NAMES = ("tokens", "shingle", "normalize", "case", "strip_accents", "min_tokens")
 INPUT_NAMES = ("format_", "id_field", "text_fields", "delimiter", "encoding", "glob", "on_error", "max_record_mb")
 
 

@@ -50,8 +50,8 @@ _FLAGS = ("exact", "containment", "strip_accents", "store_text", "record_matches
 """Arguments that are options without a value."""
 
 _OPTIONS = (
-    *_FLAGS, "threshold", "max_distance", "num_perm", "bits", "k", "recall", "tokens", "shingle", "normalize", "case", "group",
-    "if_exists", "on_error", "commit_every", "measure", "limit", "name", "window",
+    *_FLAGS, "threshold", "max_distance", "num_perm", "bits", "k", "recall", "tokens", "shingle", "min_tokens", "normalize",
+    "case", "group", "if_exists", "on_error", "commit_every", "measure", "limit", "name", "window",
 )  # fmt: skip
 """Arguments of Python that are options here, of the same name."""
 
