@@ -24,6 +24,7 @@ from .parameters import (
     OnMatch,
     Sync,
     WindowSize,
+    check_asked_group,
     check_callable,
     check_choice,
     check_expiry,
@@ -71,7 +72,7 @@ from .store.writing.outcomes import OnOutcome, Outcome
 from .store.writing.parts import PartWriter
 from .store.writing.window import change_window
 from .text import TextRules
-from .values import AddReport, Changes, CheckReport, Key, Match, Part, Record, SyncReport
+from .values import ANY_GROUP, AddReport, AnyGroup, Changes, CheckReport, Key, Match, Part, Record, SyncReport
 
 DEFAULT_NAME = "neardup"
 
@@ -652,9 +653,9 @@ class Index(Reader):
 
     # ---- changing and removing -----------------------------------------------------------------------------------------
 
-    def update(self, key: Key, **changes: Any) -> None:
+    def update(self, key: Key, *, group: Key | AnyGroup | None = ANY_GROUP, **changes: Any) -> None:
         """Change `metadata=` or `expires_at=` of a document; None clears. The text stays: to change it, add the document again
-        with if_exists="replace". Raises KeyNotFoundError, ParameterError.
+        with if_exists="replace". group: as of `get`. Raises KeyNotFoundError, ParameterError.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index:
@@ -669,11 +670,14 @@ class Index(Reader):
             what = f"{unknown[0]!r} cannot be updated" if unknown else "nothing to update"
             raise ParameterError(f"{what}: give metadata= or expires_at=; to change a text, add it with if_exists='replace'")
         values = {name: columns[name](value) for name, value in changes.items()}
+        group = check_asked_group(group)
         with self._writing_documents():
-            self._readers.own.documents.update(self._readers.own.found(key, clock.now_ms()).id, values)
+            self._readers.own.documents.update(self._readers.own.found(key, clock.now_ms(), group).id, values)
 
-    def delete(self, key: Key, *, part: Part | None | EllipsisType = ...) -> bool:
-        """Remove a document; False if there was none.
+    def delete(
+        self, key: Key, *, part: Part | None | EllipsisType = ..., group: Key | AnyGroup | None = ANY_GROUP
+    ) -> bool:
+        """Remove a document; False if there was none. group: as of `get`.
 
         part: of several codes remove only the one with this part, None = the one without. The others stay, the first of them in
         its place if it was the first; with its last code the document goes. False if the key has no such code. Raises
@@ -686,13 +690,14 @@ class Index(Reader):
         (True, [], ['turned'])
         """
         if isinstance(part, EllipsisType):
-            return self.delete_many([key]) == 1
-        key, part = check_key(key), check_part(part)
+            return self.delete_many([key], group=group) == 1
+        key, part, group = check_key(key), check_part(part), check_asked_group(group)
         with self._writing_documents():
-            return self._writer.remove_part(key, part, clock.now_ms())
+            return self._writer.remove_part(key, part, clock.now_ms(), group)
 
-    def delete_many(self, keys: Iterable[Key]) -> int:
+    def delete_many(self, keys: Iterable[Key], *, group: Key | AnyGroup | None = ANY_GROUP) -> int:
         """Remove documents in one transaction; returns how many there were. A key that is not there, or comes twice, is no error.
+        group: as of `get`.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index:
@@ -700,12 +705,32 @@ class Index(Reader):
         ...     index.delete_many([0, 1, 7]), list(index)
         (2, [2, 3, 4])
         """
-        checked = [check_key(key) for key in check_many("keys", keys)]
+        checked, group = [check_key(key) for key in check_many("keys", keys)], check_asked_group(group)
         with self._writing_documents():
-            now = clock.now_ms()
-            rows = [self._readers.own.documents.find(key) for key in dict.fromkeys(checked)]
-            self._readers.own.clusters.remove([row.id for row in rows if row is not None], now)
-            return sum(row is not None and row.is_visible(now) for row in rows)
+            now, documents = clock.now_ms(), self._readers.own.documents
+            found = filter(None, map(documents.find, dict.fromkeys(checked)))
+            rows = [row for row in found if documents.is_in(row, group)]
+            self._readers.own.clusters.remove([row.id for row in rows], now)
+            return sum(row.is_visible(now) for row in rows)
+
+    def delete_group(self, name: Key | None) -> int:
+        """Remove all documents of a group in one transaction, None = those without a group; returns how many there were.
+
+        The time is in proportion to the documents removed, and to the empty texts of all groups.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash()) as index:
+        ...     for key, language in (("a", "de"), ("b", "de"), ("c", "fr")):
+        ...         matches = index.add(key, f"text number {key} of this language", group=language)
+        ...     index.delete_group("de"), index.delete_group("de"), list(index)
+        (2, 0, ['c'])
+        """
+        name = check_group(name)
+        with self._writing_documents():
+            now, own = clock.now_ms(), self._readers.own
+            rows = own.documents.of_group(own.documents.group_id(name), now)
+            own.clusters.remove([document_id for document_id, _ in rows], now)
+            return sum(is_visible for _, is_visible in rows)
 
     @property
     def window(self) -> WindowSize | None:

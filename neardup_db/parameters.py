@@ -259,7 +259,7 @@ def is_plain_key(key: Any) -> bool:
 
 def check_group(group: Any) -> Key | None:
     if isinstance(group, AnyGroup):
-        raise ParameterError("group=ANY_GROUP is for query, query_many, query_codes, matches and count: give a name, or None")
+        raise ParameterError("group=ANY_GROUP asks or finds documents of every group: give the name of one, or None")
     return None if group is None else check_key(group, "group")
 
 

@@ -17,6 +17,7 @@ from ..schemes.codes import Code
 from ..store.writing.outcomes import OnOutcome
 from ..text import TextRules
 from ..values import (
+    ANY_GROUP,
     AddReport,
     AnyGroup,
     Changes,
@@ -412,26 +413,35 @@ class Methods:
         answer: SyncReport = await self._write("sync", limit, full=full, commit_every=commit_every, progress=progress)
         return answer
 
-    async def update(self, key: Key, **changes: Any) -> None:
+    async def update(self, key: Key, *, group: Key | AnyGroup | None = ANY_GROUP, **changes: Any) -> None:
         """Change `metadata=` or `expires_at=` of a document; None clears. The text stays: to change it, add the document again
-        with if_exists="replace". Raises KeyNotFoundError, ParameterError.
+        with if_exists="replace". group: as of `get`. Raises KeyNotFoundError, ParameterError.
         """
-        await self._write("update", key, **changes)
+        await self._write("update", key, group=group, **changes)
 
-    async def delete(self, key: Key, *, part: Part | None | EllipsisType = ...) -> bool:
-        """Remove a document; False if there was none.
+    async def delete(self, key: Key, *, part: Part | None | EllipsisType = ..., group: Key | AnyGroup | None = ANY_GROUP) -> bool:
+        """Remove a document; False if there was none. group: as of `get`.
 
         part: of several codes remove only the one with this part, None = the one without. The others stay, the first of them in
         its place if it was the first; with its last code the document goes. False if the key has no such code. Raises
         ParameterError for a part where the index is not one of BinaryCode.
         """
-        answer: bool = await self._write("delete", key, part=part)
+        answer: bool = await self._write("delete", key, part=part, group=group)
         return answer
 
-    async def delete_many(self, keys: Iterable[Key]) -> int:
+    async def delete_many(self, keys: Iterable[Key], *, group: Key | AnyGroup | None = ANY_GROUP) -> int:
         """Remove documents in one transaction; returns how many there were. A key that is not there, or comes twice, is no error.
+        group: as of `get`.
         """
-        answer: int = await self._write("delete_many", keys)
+        answer: int = await self._write("delete_many", keys, group=group)
+        return answer
+
+    async def delete_group(self, name: Key | None) -> int:
+        """Remove all documents of a group in one transaction, None = those without a group; returns how many there were.
+
+        The time is in proportion to the documents removed, and to the empty texts of all groups.
+        """
+        answer: int = await self._write("delete_group", name)
         return answer
 
     async def set_window(self, window: WindowSize | None) -> None:
@@ -640,7 +650,7 @@ class Methods:
         )
         return answer
 
-    async def nearest(self, wanted: Code, n: int, *, group: Key | None = None) -> list[Match]:
+    async def nearest(self, wanted: Code, n: int, *, group: Key | AnyGroup | None = None) -> list[Match]:
         """The `n` documents most similar to a text or a code, best first, beyond the threshold or distance of the index too; ties
         in the order of insertion.
 
@@ -653,7 +663,7 @@ class Methods:
         answer: list[Match] = await self._read("nearest", wanted, n, group=group)
         return answer
 
-    async def nearest_code(self, code: Code, n: int, *, group: Key | None = None) -> list[Match]:
+    async def nearest_code(self, code: Code, n: int, *, group: Key | AnyGroup | None = None) -> list[Match]:
         """`nearest` for a code, in any index that takes codes; hexadecimal digits and bytes are a code, too."""
         answer: list[Match] = await self._read("nearest_code", code, n, group=group)
         return answer
@@ -710,23 +720,26 @@ class Methods:
         answer: list[Match] = await self._read("matches", key, threshold=threshold, measure=measure, limit=limit, group=group)
         return answer
 
-    async def clusters(self, min_size: int = 2) -> list[Cluster]:
+    async def clusters(self, min_size: int = 2, *, group: Key | AnyGroup | None = ANY_GROUP) -> list[Cluster]:
         """Connected components of the graph of pairs, largest first; without `record_matches` they are computed now.
 
-        min_size: leave out those of fewer documents; with 1 documents that are alone come too. The representative, and first
-        key, is the earliest document.
+        min_size: leave out those of fewer documents; with 1 documents that are alone come too. group: only clusters of this
+        group; a cluster is always of one group. The representative, and first key, is the earliest document.
         """
-        answer: list[Cluster] = await self._read("clusters", min_size)
+        answer: list[Cluster] = await self._read("clusters", min_size, group=group)
         return answer
 
-    async def get(self, key: Key) -> Document:
-        """A stored document. Raises KeyNotFoundError."""
-        answer: Document = await self._read("get", key)
+    async def get(self, key: Key, *, group: Key | AnyGroup | None = ANY_GROUP) -> Document:
+        """A stored document. Raises KeyNotFoundError.
+
+        group: a condition, None = no group. A document of another group counts as absent.
+        """
+        answer: Document = await self._read("get", key, group=group)
         return answer
 
-    async def get_many(self, keys: Iterable[Key]) -> list[Document | None]:
-        """Stored documents in the order of the keys; None for a key that is not there."""
-        answer: list[Document | None] = await self._read("get_many", keys)
+    async def get_many(self, keys: Iterable[Key], *, group: Key | AnyGroup | None = ANY_GROUP) -> list[Document | None]:
+        """Stored documents in the order of the keys; None for a key that is not there. group: as of `get`."""
+        answer: list[Document | None] = await self._read("get_many", keys, group=group)
         return answer
 
     async def export_fingerprints(self, path: str | bytes | os.PathLike[str]) -> int:
