@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..arrow import ArrowArray, ArrowStream
 from ..index import DEFAULT_NAME
-from ..parameters import Durability, Expiry, IfExists, Measure, Moment, OnError, OnMatch, Sync, WindowSize
+from ..parameters import Durability, Expiry, IfExists, Measure, Moment, OnError, OnMatch, Sync, Ttl, WindowSize
 from ..reader import Reader
 from ..schemes.base import Scheme
 from ..schemes.codes import Code
@@ -89,18 +89,21 @@ class Methods:
         metadata: Any = None,
         group: Key | None = None,
         expires_at: Expiry | None = None,
+        ttl: Ttl | None = None,
         if_exists: IfExists = "error",
         limit: int = 10,
     ) -> list[Match]:
         """Store a document; returns its matches among the earlier ones, best first, at most `limit`.
 
-        metadata: anything JSON can hold. group: duplicates are sought within it only. expires_at: aware datetime, Unix seconds,
-        or a timedelta from now on. if_exists: "error", "replace" (the document becomes the newest) or "ignore". With a window
+        metadata: anything JSON can hold. group: duplicates are sought within it only; keys are unique in the whole index.
+        expires_at: when the document expires, an aware datetime, Unix seconds, or a timedelta from now on, between the years 2000
+        and 2200. ttl: after how many seconds, or which timedelta, in place of `expires_at`. if_exists: "error", "replace" (the
+        document becomes the newest) or "ignore"; a key of another group is a DuplicateKeyError in any case. With a window
         what falls out now is still compared. Without `record_matches` nothing is looked for. Raises DuplicateKeyError,
         ParameterError, BusyError, ReadOnlyError.
         """
         answer: list[Match] = await self._write(
-            "add", key, text, metadata=metadata, group=group, expires_at=expires_at, if_exists=if_exists, limit=limit
+            "add", key, text, metadata=metadata, group=group, expires_at=expires_at, ttl=ttl, if_exists=if_exists, limit=limit
         )
         return answer
 
@@ -112,6 +115,7 @@ class Methods:
         metadata: Any = None,
         group: Key | None = None,
         expires_at: Expiry | None = None,
+        ttl: Ttl | None = None,
         part: Part | None = None,
         if_exists: IfExists = "error",
         limit: int = 10,
@@ -120,7 +124,7 @@ class Methods:
 
         part: a name, text or an integer, of this code among several of the key (BinaryCode only): rotations of a picture, frames
         of a film. The first code of a key brings the document; a further one, with another part, is added to it. `if_exists`
-        looks at key and part: "replace" replaces that code only. metadata and expires_at of a further code, where given, become
+        looks at key and part: "replace" replaces that code only. metadata and expiry of a further code, where given, become
         those of the document; its group has to be the same. An answer has a key once, with its best code.
         """
         answer: list[Match] = await self._write(
@@ -130,6 +134,7 @@ class Methods:
             metadata=metadata,
             group=group,
             expires_at=expires_at,
+            ttl=ttl,
             part=part,
             if_exists=if_exists,
             limit=limit,
@@ -144,6 +149,7 @@ class Methods:
         metadata: Any = None,
         group: Key | None = None,
         expires_at: Expiry | None = None,
+        ttl: Ttl | None = None,
         if_exists: IfExists = "error",
         limit: int = 10,
         on_match: OnMatch | None = None,
@@ -151,7 +157,7 @@ class Methods:
         """Store a document unless something matches it, in one transaction.
 
         Returns the matches, best first, at most `limit`; an empty list means that it was new and is stored. on_match="touch":
-        the best match counts as seen again (last_seen, times_seen) and takes over `expires_at` where one is given. The other
+        the best match counts as seen again (last_seen, times_seen) and takes over the expiry where one is given. The other
         arguments and the errors are those of `add`. A key that exists is an error also where the text has matches.
         """
         answer: list[Match] = await self._write(
@@ -161,6 +167,7 @@ class Methods:
             metadata=metadata,
             group=group,
             expires_at=expires_at,
+            ttl=ttl,
             if_exists=if_exists,
             limit=limit,
             on_match=on_match,
@@ -175,6 +182,7 @@ class Methods:
         metadata: Any = None,
         group: Key | None = None,
         expires_at: Expiry | None = None,
+        ttl: Ttl | None = None,
         part: Part | None = None,
         if_exists: IfExists = "error",
         limit: int = 10,
@@ -188,6 +196,7 @@ class Methods:
             metadata=metadata,
             group=group,
             expires_at=expires_at,
+            ttl=ttl,
             part=part,
             if_exists=if_exists,
             limit=limit,
@@ -265,6 +274,7 @@ class Methods:
         metadata: Any = None,
         group: Key | Iterable[Key | None] | None = None,
         expires_at: Expiry | Iterable[Expiry | None] | None = None,
+        ttl: Ttl | Iterable[Ttl | None] | None = None,
         part: Part | Iterable[Part | None] | None = None,
         if_exists: IfExists = "error",
         on_error: OnError = "raise",
@@ -276,7 +286,7 @@ class Methods:
         """`add_many` for codes: keys and codes (for example the rows of a `uint8[n, bits // 8]`) of the same length.
 
         codes: any iterable of what `add_code` takes, or an array: `uint8[n, bits // 8]`, `bool[n, bits]`, for 64 bits `uint64[n]`
-        or `int64[n]`. metadata, group, expires_at, part: a list (an array, a Series) with one for each record, or one value for
+        or `int64[n]`. metadata, group, expires_at, ttl, part: a list (an array, a Series) with one for each record, or one value for
         all. So metadata that is itself a list stands in a list for each record.
 
         part: as of `add_code`: a key comes once for each of its codes. The report counts codes then. Raises ParameterError with
@@ -291,6 +301,7 @@ class Methods:
             metadata=metadata,
             group=group,
             expires_at=expires_at,
+            ttl=ttl,
             part=part,
             if_exists=if_exists,
             on_error=on_error,
@@ -414,8 +425,9 @@ class Methods:
         return answer
 
     async def update(self, key: Key, *, group: Key | AnyGroup | None = ANY_GROUP, **changes: Any) -> None:
-        """Change `metadata=` or `expires_at=` of a document; None clears. The text stays: to change it, add the document again
-        with if_exists="replace". group: as of `get`. Raises KeyNotFoundError, ParameterError.
+        """Change `metadata=` or `expires_at=` of a document; None clears. `ttl=` in place of `expires_at`: after how many seconds,
+        or which timedelta from now on, it expires. The text stays: to change it, add the document again with
+        if_exists="replace". group: as of `get`. Raises KeyNotFoundError, ParameterError.
         """
         await self._write("update", key, group=group, **changes)
 
