@@ -686,6 +686,8 @@ class Player:
         with Index(":memory:", state.case.scheme, **given) as other:
             for key, content, group, expires, _ in records:
                 add = other.add_code if self.codes else other.add
+                if theirs.visible(CLOCK.now).refuses(key, group, "replace"):
+                    continue
                 add(key, content, group=group, expires_at=self.when(expires), if_exists="replace")
                 theirs.put(key, content, group, self.moment(expires))
             counts: Counter[str] = Counter()

@@ -10,6 +10,7 @@ from typing import Any
 import apsw
 import pyarrow
 import pytest
+from click.testing import CliRunner
 
 from neardup_db import (
     ANY_GROUP,
@@ -23,6 +24,7 @@ from neardup_db import (
     SimHash,
 )
 from neardup_db.aio import AsyncIndex
+from neardup_db.cli.app import main
 
 TEXT = "the quick brown fox jumps over the lazy dog"
 CODES = BinaryCode(bits=64, max_distance=3)
@@ -335,7 +337,8 @@ def test_pairs_with_another_index_of_one_group(parts: bool) -> None:
             other.add_code(f"other {group}", 1, group=group, **more)
         for group in ("a", "b", None):
             index.add_code(f"this {group}", 0, group=group, **more)
-        assert {(pair.key_a, pair.key_b) for pair in index.pairs_with(other)} == {("this a", "other a"), ("this None", "other None")}
+        every = {("this a", "other a"), ("this None", "other None")}
+        assert {(pair.key_a, pair.key_b) for pair in index.pairs_with(other)} == every
         assert [(pair.key_a, pair.key_b) for pair in index.pairs_with(other, group="a")] == [("this a", "other a")]
         assert [(pair.key_a, pair.key_b) for pair in index.pairs_with(other, group=None)] == [("this None", "other None")]
         assert list(index.pairs_with(other, group="x")) == []
@@ -360,3 +363,100 @@ def test_the_nearest_codes_of_all_groups() -> None:
             index.add_code(number, 2**number - 1, group=(None, "a", 7)[number % 3])
         assert [match.key for match in index.nearest_code(0b11, 5, group=ANY_GROUP)] == [2, 1, 3, 0, 4]
         assert [match.key for match in index.nearest_code(0, 20, group=ANY_GROUP)] == list(range(20))
+
+
+# ---- on the command line -------------------------------------------------------------------------------------------------
+
+
+def run(*arguments: Any) -> tuple[int, str, str]:
+    """Exit code, output and standard error of a command."""
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Two copies of a text in group "de", two in group 7, one in no group."""
+    path = tmp_path / "a.db"
+    with Index(path, MinHash()) as index:
+        for key, group in (("a", "de"), ("b", "de"), ("c", 7), ("d", 7), ("e", None)):
+            index.add(key, TEXT, group=group)
+    return path
+
+
+NOTE = "neardup: the index has groups, and only documents without a group were searched: give --group NAME"
+
+
+def test_query_says_which_group_it_asks(path: Path, tmp_path: Path) -> None:
+    """`neardup query` on an index with groups notes that only documents without a group were asked, and takes one group or all."""
+    code, out, note = run("query", path, TEXT)
+    assert (code, note) == (0, f"{NOTE}, or --all-groups\n")
+    assert [line.split()[-1] for line in out.splitlines()] == ["e"]
+    for options, keys in ((["--group", "de"], "ab"), (["--group", 7], "cd"), (["--all-groups"], "abcde"), (["--group", "fr"], "")):
+        code, out, note = run("query", path, TEXT, *options)
+        assert (code, note) == (0 if keys else 1, "") and "".join(line.split()[-1] for line in out.splitlines()) == keys
+    lines = tmp_path / "new.txt"
+    lines.write_text(TEXT + "\n")
+    code, out, note = run("query", path, "--from", lines, "--all-groups")
+    assert (code, note, out.count("\n")) == (0, "", 5)
+    assert run("query", path, "--from", lines)[2] == f"{NOTE}, or --all-groups\n"
+    code, out, note = run("query", path, "--key", "a", "--all-groups")
+    assert (code, note, out.count("\n")) == (0, "", 4)
+    assert run("query", path, "--key", "a")[2] == ""
+    assert run("query", path, TEXT, "--group", "de", "--all-groups")[0] == 2
+    assert run("explain", path, TEXT)[2] == f"{NOTE}\n" and run("explain", path, TEXT, "--group", "de")[2] == ""
+
+
+def test_query_of_an_index_without_groups_says_nothing(tmp_path: Path) -> None:
+    """Without groups there is nothing to note, nor when the last group is gone."""
+    with Index(tmp_path / "a.db", MinHash()) as index:
+        index.add("a", TEXT)
+        index.add("b", TEXT, group="g")
+        index.delete_group("g")
+    assert run("query", tmp_path / "a.db", TEXT)[2] == ""
+
+
+def test_a_text_names_a_group_before_an_integer(tmp_path: Path) -> None:
+    """--group 7 is the group "7" where there is one, else the group 7."""
+    with Index(tmp_path / "a.db", MinHash()) as index:
+        index.add("text", TEXT, group="7")
+        index.add("integer", TEXT, group=7)
+        index.add("another", TEXT, group=8)
+    assert run("query", tmp_path / "a.db", TEXT, "--group", 7)[1].split()[-1] == "text"
+    assert run("query", tmp_path / "a.db", TEXT, "--group", 8)[1].split()[-1] == "another"
+    assert run("query", tmp_path / "a.db", TEXT, "--group", 10**30)[0] == 1
+
+
+def test_commands_about_one_group(path: Path, tmp_path: Path) -> None:
+    """pairs, clusters, get and delete are about every group, or about the documents of one."""
+    assert run("pairs", path)[1].splitlines() == ["1.0000\t\ta\tb", "1.0000\t\tc\td"]
+    assert run("pairs", path, "--group", "de")[1] == "1.0000\t\ta\tb\n"
+    assert run("clusters", path)[1].split() == ["2", "a", "b", "2", "c", "d"]
+    assert run("clusters", path, "--group", 7)[1].split() == ["2", "c", "d"]
+    assert run("get", path, "a", "--group", "de")[0] == 0
+    assert run("get", path, "a", "--group", 7) == (1, "", "neardup: no document of the group has the key a\n")
+    assert run("delete", path, "a", "c", "--group", 7) == (
+        0, "1 document deleted\n", "neardup: no document has the key a in the group\n"
+    )  # fmt: skip
+    assert run("delete", path, "a", "--whole-group", "de")[0] == 2
+    assert run("delete", path, "--group", "de")[0] == 2
+    assert run("delete", path, "--whole-group", "de") == (0, "2 documents deleted\n", "")
+    assert run("delete", path, "--whole-group", "de")[0] == 1
+    with Index(path) as index:
+        assert list(index) == ["d", "e"] and index.check().ok
+    records = tmp_path / "a.jsonl"
+    records.write_text('{"id": "a", "text": "b"}\n')
+    assert run("pairs", records, "--group", "de")[0] == 2
+
+
+def test_add_refuses_the_key_of_another_group(path: Path, tmp_path: Path) -> None:
+    """`neardup add` stops at a key of another group, whatever --if-exists says, and leaves it out with --on-error skip."""
+    records = tmp_path / "a.jsonl"
+    records.write_text('{"id": "x", "text": "one two three"}\n{"id": "a", "text": "four five six"}\n')
+    for how in ("error", "replace", "ignore"):
+        code, _, error = run("add", path, records, "--group", "fr", "--if-exists", how)
+        assert code == 2 and "key 'a' is already in group 'de', and this document is for group 'fr'" in error
+    code, _, error = run("add", path, records, "--group", "fr", "--if-exists", "replace", "--on-error", "skip")
+    assert code == 0 and "1 record left out" in error
+    with Index(path) as index:
+        assert index.get("a").group == "de" and index.get("x").group == "fr"

@@ -32,6 +32,7 @@ _PHRASES = (
     ("go on with the same object", "run the command again"),
     ("or rebuild() it so", "or make it so by neardup rebuild"),
     ("has no distance; use threshold", "has no distance; use --threshold"),
+    ("group=ANY_GROUP does", "--all-groups does"),
     ("file is not a database", "file is not a database: give the path of an index"),
     ("give a timedelta, or a number of seconds, of at least a millisecond", "give a time of at least 0.001s"),
     ("give a timedelta of at least a millisecond", "give a time of at least 0.001s"),
