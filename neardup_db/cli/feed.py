@@ -100,7 +100,7 @@ def _add(
             report = index.add_codes([record["key"] for record in records], [record["text"] for record in records], **options)
     except NearDupError as error:
         taken = None
-        if isinstance(error, DuplicateKeyError) and options["if_exists"] == "error":  # else it is of another group
+        if isinstance(error, DuplicateKeyError) and options.get("if_exists", "error") == "error":  # else it is of another group
             taken = _taken(index, source, piece, records[0].get("group"))
         if taken is not None:
             raise RecordError(source.problem(*taken)) from error
