@@ -23,7 +23,9 @@ from .parameters import (
     OnError,
     OnMatch,
     Sync,
+    Ttl,
     WindowSize,
+    check_asked_group,
     check_callable,
     check_choice,
     check_expiry,
@@ -71,7 +73,7 @@ from .store.writing.outcomes import OnOutcome, Outcome
 from .store.writing.parts import PartWriter
 from .store.writing.window import change_window
 from .text import TextRules
-from .values import AddReport, Changes, CheckReport, Key, Match, Part, Record, SyncReport
+from .values import ANY_GROUP, AddReport, AnyGroup, Changes, CheckReport, Key, Match, Part, Record, SyncReport
 
 DEFAULT_NAME = "neardup"
 
@@ -208,13 +210,16 @@ class Index(Reader):
         metadata: Any = None,
         group: Key | None = None,
         expires_at: Expiry | None = None,
+        ttl: Ttl | None = None,
         if_exists: IfExists = "error",
         limit: int = 10,
     ) -> list[Match]:
         """Store a document; returns its matches among the earlier ones, best first, at most `limit`.
 
-        metadata: anything JSON can hold. group: duplicates are sought within it only. expires_at: aware datetime, Unix seconds,
-        or a timedelta from now on. if_exists: "error", "replace" (the document becomes the newest) or "ignore". With a window
+        metadata: anything JSON can hold. group: duplicates are sought within it only; keys are unique in the whole index.
+        expires_at: when the document expires, an aware datetime, Unix seconds, or a timedelta from now on, between the years 2000
+        and 2200. ttl: after how many seconds, or which timedelta, in place of `expires_at`. if_exists: "error", "replace" (the
+        document becomes the newest) or "ignore"; a key of another group is a DuplicateKeyError in any case. With a window
         what falls out now is still compared. Without `record_matches` nothing is looked for. Raises DuplicateKeyError,
         ParameterError, BusyError, ReadOnlyError.
 
@@ -225,7 +230,7 @@ class Index(Reader):
         []
         [Match(key='a1', similarity=0.75, distance=None)]
         """
-        record = self._record(key, metadata, group, expires_at, text)
+        record = self._record(key, metadata, group, check_expiry(expires_at, ttl), text)
         return self._add(record, lambda store: store.sketch_to_store(text), if_exists, limit)
 
     def add_code(
@@ -236,6 +241,7 @@ class Index(Reader):
         metadata: Any = None,
         group: Key | None = None,
         expires_at: Expiry | None = None,
+        ttl: Ttl | None = None,
         part: Part | None = None,
         if_exists: IfExists = "error",
         limit: int = 10,
@@ -244,7 +250,7 @@ class Index(Reader):
 
         part: a name, text or an integer, of this code among several of the key (BinaryCode only): rotations of a picture, frames
         of a film. The first code of a key brings the document; a further one, with another part, is added to it. `if_exists`
-        looks at key and part: "replace" replaces that code only. metadata and expires_at of a further code, where given, become
+        looks at key and part: "replace" replaces that code only. metadata and expiry of a further code, where given, become
         those of the document; its group has to be the same. An answer has a key once, with its best code.
 
         >>> from neardup_db import BinaryCode, Index
@@ -253,7 +259,7 @@ class Index(Reader):
         ...     index.query_code(0xF001), len(index), list(index.get("cat").codes)
         ([Match(key='cat', similarity=0.984375, distance=1, part='turned')], 1, ['as it is', 'turned'])
         """
-        record = self._record(key, metadata, group, expires_at, part=part)
+        record = self._record(key, metadata, group, check_expiry(expires_at, ttl), part=part)
         return self._add(record, Question(code=code).sketch, if_exists, limit)
 
     def _add(self, record: Record, make: Callable[[Store], Sketch], if_exists: IfExists, limit: int) -> list[Match]:
@@ -269,6 +275,7 @@ class Index(Reader):
         metadata: Any = None,
         group: Key | None = None,
         expires_at: Expiry | None = None,
+        ttl: Ttl | None = None,
         if_exists: IfExists = "error",
         limit: int = 10,
         on_match: OnMatch | None = None,
@@ -276,7 +283,7 @@ class Index(Reader):
         """Store a document unless something matches it, in one transaction.
 
         Returns the matches, best first, at most `limit`; an empty list means that it was new and is stored. on_match="touch":
-        the best match counts as seen again (last_seen, times_seen) and takes over `expires_at` where one is given. The other
+        the best match counts as seen again (last_seen, times_seen) and takes over the expiry where one is given. The other
         arguments and the errors are those of `add`. A key that exists is an error also where the text has matches.
 
         >>> from neardup_db import Index, MinHash
@@ -288,7 +295,7 @@ class Index(Reader):
         [Match(key='a1', similarity=1.0, distance=None)]
         (['a1'], 2)
         """
-        record = self._record(key, metadata, group, expires_at, text)
+        record = self._record(key, metadata, group, check_expiry(expires_at, ttl), text)
         return self._add_if_new(record, lambda store: store.sketch_to_store(text), if_exists, limit, on_match)
 
     def add_code_if_new(
@@ -299,6 +306,7 @@ class Index(Reader):
         metadata: Any = None,
         group: Key | None = None,
         expires_at: Expiry | None = None,
+        ttl: Ttl | None = None,
         part: Part | None = None,
         if_exists: IfExists = "error",
         limit: int = 10,
@@ -311,7 +319,7 @@ class Index(Reader):
         ...     index.add_code_if_new("a", 0x0F), index.add_code_if_new("b", 0x0E), "b" in index
         ([], [Match(key='a', similarity=0.984375, distance=1)], False)
         """
-        record = self._record(key, metadata, group, expires_at, part=part)
+        record = self._record(key, metadata, group, check_expiry(expires_at, ttl), part=part)
         return self._add_if_new(record, Question(code=code).sketch, if_exists, limit, on_match)
 
     def _add_if_new(
@@ -387,6 +395,7 @@ class Index(Reader):
         metadata: Any = None,
         group: Key | Iterable[Key | None] | None = None,
         expires_at: Expiry | Iterable[Expiry | None] | None = None,
+        ttl: Ttl | Iterable[Ttl | None] | None = None,
         part: Part | Iterable[Part | None] | None = None,
         if_exists: IfExists = "error",
         on_error: OnError = "raise",
@@ -398,7 +407,7 @@ class Index(Reader):
         """`add_many` for codes: keys and codes (for example the rows of a `uint8[n, bits // 8]`) of the same length.
 
         codes: any iterable of what `add_code` takes, or an array: `uint8[n, bits // 8]`, `bool[n, bits]`, for 64 bits `uint64[n]`
-        or `int64[n]`. metadata, group, expires_at, part: a list (an array, a Series) with one for each record, or one value for
+        or `int64[n]`. metadata, group, expires_at, ttl, part: a list (an array, a Series) with one for each record, or one value for
         all. So metadata that is itself a list stands in a list for each record.
 
         part: as of `add_code`: a key comes once for each of its codes. The report counts codes then. Raises ParameterError with
@@ -418,7 +427,7 @@ class Index(Reader):
                 "call add_code_if_new for each"
             )
         rows = self._looked_at().scheme.code_rows(codes)
-        more = {"metadata": metadata, "group": group, "expires_at": expires_at, "part": part}
+        more = {"metadata": metadata, "group": group, "expires_at": expires_at, "ttl": ttl, "part": part}
         records = code_records(keys, rows, more)
         return self._ingest("code", records, if_exists, on_error, only_new, commit_every, progress, on_outcome)
 
@@ -652,9 +661,10 @@ class Index(Reader):
 
     # ---- changing and removing -----------------------------------------------------------------------------------------
 
-    def update(self, key: Key, **changes: Any) -> None:
-        """Change `metadata=` or `expires_at=` of a document; None clears. The text stays: to change it, add the document again
-        with if_exists="replace". Raises KeyNotFoundError, ParameterError.
+    def update(self, key: Key, *, group: Key | AnyGroup | None = ANY_GROUP, **changes: Any) -> None:
+        """Change `metadata=` or `expires_at=` of a document; None clears. `ttl=` in place of `expires_at`: after how many seconds,
+        or which timedelta from now on, it expires. The text stays: to change it, add the document again with
+        if_exists="replace". group: as of `get`. Raises KeyNotFoundError, ParameterError.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index:
@@ -663,17 +673,26 @@ class Index(Reader):
         ...     index.get("a1").metadata
         {'read': True}
         """
-        columns: dict[str, Callable[[Any], Any]] = {"metadata": check_metadata, "expires_at": check_expiry}
+        columns: dict[str, Callable[[Any], Any]] = {
+            "metadata": check_metadata, "expires_at": check_expiry, "ttl": partial(check_expiry, None)
+        }  # fmt: skip
         unknown = [name for name in changes if name not in columns]
         if unknown or not changes:
             what = f"{unknown[0]!r} cannot be updated" if unknown else "nothing to update"
-            raise ParameterError(f"{what}: give metadata= or expires_at=; to change a text, add it with if_exists='replace'")
+            raise ParameterError(f"{what}: give metadata=, expires_at= or ttl=; to change a text, add it with if_exists='replace'")
+        if "ttl" in changes and (changes["ttl"] is None or "expires_at" in changes):
+            raise ParameterError(f"ttl={quoted(changes['ttl'])}: give a time without expires_at=; expires_at=None clears the expiry")
         values = {name: columns[name](value) for name, value in changes.items()}
+        if "ttl" in values:
+            values["expires_at"] = values.pop("ttl")
+        group = check_asked_group(group)
         with self._writing_documents():
-            self._readers.own.documents.update(self._readers.own.found(key, clock.now_ms()).id, values)
+            self._readers.own.documents.update(self._readers.own.found(key, clock.now_ms(), group).id, values)
 
-    def delete(self, key: Key, *, part: Part | None | EllipsisType = ...) -> bool:
-        """Remove a document; False if there was none.
+    def delete(
+        self, key: Key, *, part: Part | None | EllipsisType = ..., group: Key | AnyGroup | None = ANY_GROUP
+    ) -> bool:
+        """Remove a document; False if there was none. group: as of `get`.
 
         part: of several codes remove only the one with this part, None = the one without. The others stay, the first of them in
         its place if it was the first; with its last code the document goes. False if the key has no such code. Raises
@@ -686,13 +705,14 @@ class Index(Reader):
         (True, [], ['turned'])
         """
         if isinstance(part, EllipsisType):
-            return self.delete_many([key]) == 1
-        key, part = check_key(key), check_part(part)
+            return self.delete_many([key], group=group) == 1
+        key, part, group = check_key(key), check_part(part), check_asked_group(group)
         with self._writing_documents():
-            return self._writer.remove_part(key, part, clock.now_ms())
+            return self._writer.remove_part(key, part, clock.now_ms(), group)
 
-    def delete_many(self, keys: Iterable[Key]) -> int:
+    def delete_many(self, keys: Iterable[Key], *, group: Key | AnyGroup | None = ANY_GROUP) -> int:
         """Remove documents in one transaction; returns how many there were. A key that is not there, or comes twice, is no error.
+        group: as of `get`.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index:
@@ -700,12 +720,32 @@ class Index(Reader):
         ...     index.delete_many([0, 1, 7]), list(index)
         (2, [2, 3, 4])
         """
-        checked = [check_key(key) for key in check_many("keys", keys)]
+        checked, group = [check_key(key) for key in check_many("keys", keys)], check_asked_group(group)
         with self._writing_documents():
-            now = clock.now_ms()
-            rows = [self._readers.own.documents.find(key) for key in dict.fromkeys(checked)]
-            self._readers.own.clusters.remove([row.id for row in rows if row is not None], now)
-            return sum(row is not None and row.is_visible(now) for row in rows)
+            now, documents = clock.now_ms(), self._readers.own.documents
+            found = filter(None, map(documents.find, dict.fromkeys(checked)))
+            rows = [row for row in found if documents.is_in(row, group)]
+            self._readers.own.clusters.remove([row.id for row in rows], now)
+            return sum(row.is_visible(now) for row in rows)
+
+    def delete_group(self, name: Key | None) -> int:
+        """Remove all documents of a group in one transaction, None = those without a group; returns how many there were.
+
+        The time is in proportion to the documents removed, and to the empty texts of all groups.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash()) as index:
+        ...     for key, language in (("a", "de"), ("b", "de"), ("c", "fr")):
+        ...         matches = index.add(key, f"text number {key} of this language", group=language)
+        ...     index.delete_group("de"), index.delete_group("de"), list(index)
+        (2, 0, ['c'])
+        """
+        name = check_group(name)
+        with self._writing_documents():
+            now, own = clock.now_ms(), self._readers.own
+            rows = own.documents.of_group(own.documents.group_id(name), now)
+            own.clusters.remove([document_id for document_id, _ in rows], now)
+            return sum(is_visible for _, is_visible in rows)
 
     @property
     def window(self) -> WindowSize | None:
@@ -1033,14 +1073,14 @@ class Index(Reader):
         return store.change(work, light=_is_light(record))
 
     def _record(
-        self, key: Key, metadata: Any, group: Any, expires_at: Expiry | None, text: Any = _CODE, part: Part | None = None
+        self, key: Key, metadata: Any, group: Any, expires_at: int | None, text: Any = _CODE, part: Part | None = None
     ) -> Record:
         self._store.db.require_open()
         stored = None
         if text is not _CODE:
             check_text(text)
             stored = storable(text) if self._store.store_text else None
-        more = check_metadata(metadata), check_group(group), check_expiry(expires_at)
+        more = check_metadata(metadata), check_group(group), expires_at
         return Record(check_key(key), stored, *more, part=check_part(part))
 
 

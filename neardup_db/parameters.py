@@ -32,6 +32,7 @@ Measure = Literal["containment"]
 Sync = Literal["query"]
 Moment = datetime | float
 Expiry = Moment | timedelta
+Ttl = timedelta | float
 WindowSize = timedelta | int
 
 _IF_EXISTS = get_args(IfExists)
@@ -259,7 +260,7 @@ def is_plain_key(key: Any) -> bool:
 
 def check_group(group: Any) -> Key | None:
     if isinstance(group, AnyGroup):
-        raise ParameterError("group=ANY_GROUP is for query, query_many, query_codes, matches and count: give a name, or None")
+        raise ParameterError("group=ANY_GROUP asks or finds documents of every group: give the name of one, or None")
     return None if group is None else check_key(group, "group")
 
 
@@ -319,40 +320,78 @@ def _depth(text: str) -> int:
 
 
 LATEST_MS = 10**17
-"""Milliseconds after 1970, and before, within which all times are."""
+"""Milliseconds after 1970, and before, within which all times of a file are."""
+
+_FIRST_S, _LAST_S = 946_684_800, 7_258_118_400
+"""2000-01-01 and 2200-01-01, UTC: a moment that is given lies between them. Others are durations, or in another unit."""
+
+_UNITS = {"milliseconds": 1000, "microseconds": 10**6, "nanoseconds": 10**9}
+
+_MS = timedelta(milliseconds=1)
 
 
-def check_moment(moment: Any, name: str, or_else: str = "") -> int | None:
+def _is_number(value: Any) -> bool:
+    is_plain = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_plain or isinstance(value, (np.integer, np.floating))
+
+
+_MOMENT = "give an aware datetime, or Unix seconds"
+
+
+def check_moment(moment: Any, name: str, remedy: str = _MOMENT) -> int | None:
     """A time in milliseconds: from an aware datetime or Unix seconds."""
     if moment is None:
         return None
     if isinstance(moment, datetime):
         if moment.utcoffset() is None:
-            raise ParameterError(f"{name}={moment!r} has no time zone: give an aware datetime, or Unix seconds")
-        return round(moment.timestamp() * 1000)
-    if isinstance(moment, (int, float)) and not isinstance(moment, bool):
-        if not abs(moment * 1000) < LATEST_MS:
-            raise ParameterError(f"{name}={quoted(moment)} is out of range: give Unix seconds")
-        return round(moment * 1000)
-    kind = type(moment).__name__
-    raise ParameterError(f"{name}={quoted(moment)} is of type {kind}: give an aware datetime, or Unix seconds{or_else}")
+            raise ParameterError(f"{name}={moment!r} has no time zone: {_MOMENT}")
+        seconds: Any = moment.timestamp()
+    elif _is_number(moment):
+        seconds = moment
+    else:
+        raise ParameterError(f"{name}={quoted(moment)} is of type {type(moment).__name__}: {remedy}")
+    if not _FIRST_S <= seconds <= _LAST_S:
+        what = f"{name}={quoted(float(moment) if isinstance(moment, np.floating) else moment)}"
+        for unit, factor in _UNITS.items():
+            if _FIRST_S * factor <= seconds <= _LAST_S * factor:
+                raise ParameterError(f"{what} looks like {unit}, and is to be Unix seconds: divide it by {factor:,}")
+        raise ParameterError(f"{what} is not between the years 2000 and 2200: {remedy}")
+    return round(float(seconds) * 1000)
 
 
-def check_expiry(expires_at: Any) -> int | None:
-    """An expiry in milliseconds: a time, or a timedelta from now on."""
-    if isinstance(expires_at, timedelta):
-        return now_ms() + round(expires_at / _MS)
-    return check_moment(expires_at, "expires_at", ", or a timedelta from now on")
+def check_expiry(expires_at: Any, ttl: Any = None) -> int | None:
+    """An expiry in milliseconds: a time, a timedelta from now on, or as `ttl` a timedelta or seconds from now on."""
+    if ttl is not None:
+        if expires_at is not None:
+            raise ParameterError(f"expires_at={quoted(expires_at)} and ttl={quoted(ttl)}: give one of the two")
+        ends = now_ms() + _check_ttl(ttl)
+    elif isinstance(expires_at, timedelta):
+        ends = now_ms() + round(expires_at / _MS)
+    else:
+        return check_moment(expires_at, "expires_at", "give a timedelta from now on, or ttl=, or an aware datetime, or Unix seconds")
+    if ends > _LAST_S * 1000:
+        what = f"ttl={quoted(ttl)}" if ttl is not None else f"expires_at={quoted(expires_at)}"
+        raise ParameterError(f"{what} ends after the year 2200: give a shorter time, or leave it out")
+    return ends
+
+
+def _check_ttl(ttl: Any) -> int:
+    """How long a document stays, in milliseconds."""
+    if not isinstance(ttl, timedelta) and not _is_number(ttl):
+        raise ParameterError(f"ttl={quoted(ttl)} is of type {type(ttl).__name__}: give a timedelta, or a number of seconds")
+    longest = 1000.0 * _LAST_S
+    length = ttl / _MS if isinstance(ttl, timedelta) else ttl * 1000.0 if abs(ttl) < _LAST_S else longest * (ttl > 0)
+    if length < 1:
+        written = float(ttl) if isinstance(ttl, np.floating) else ttl
+        raise ParameterError(f"ttl={quoted(written)}: give a timedelta, or a number of seconds, of at least a millisecond")
+    return round(min(length, longest))
 
 
 def check_since(since: Any) -> int | None:
     """The earliest time that counts, in milliseconds: a time, or a timedelta back from now."""
     if isinstance(since, timedelta):
         return now_ms() - round(since / _MS)
-    return check_moment(since, "since", ", or a timedelta back from now")
-
-
-_MS = timedelta(milliseconds=1)
+    return check_moment(since, "since", "give a timedelta back from now, an aware datetime, or Unix seconds")
 
 
 def check_if_exists(if_exists: Any) -> IfExists:
@@ -361,7 +400,7 @@ def check_if_exists(if_exists: Any) -> IfExists:
 
 
 _MISSING = object()
-_FIELDS = frozenset({"key", "text", "code", "metadata", "group", "expires_at", "if_exists"})
+_FIELDS = frozenset({"key", "text", "code", "metadata", "group", "expires_at", "ttl", "if_exists"})
 _FIELDS_OF_CODES = _FIELDS | {"part"}
 
 
@@ -388,7 +427,7 @@ def check_record(record: Any, *, content: str, if_exists: IfExists, store_text: 
     key, stored = check_key(fields["key"]), storable(value) if store_text and content == "text" else None
     metadata, group = check_metadata(fields.get("metadata")), check_group(fields.get("group"))
     part = check_part(fields.get("part"))
-    checked = Record(key, stored, metadata, group, check_expiry(fields.get("expires_at")), part=part)
+    checked = Record(key, stored, metadata, group, check_expiry(fields.get("expires_at"), fields.get("ttl")), part=part)
     return Incoming(checked, value, check_if_exists(fields.get("if_exists", if_exists)))
 
 

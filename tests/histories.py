@@ -367,14 +367,14 @@ class Player:
     def _put(
         self, state: State, record: Any, if_exists: str, only_new: bool, part: Any = None, whole: bool = False
     ) -> tuple[str, list[Any]]:
-        """What becomes of one record, and its matches among the earlier ones; KeyError where the key is there, or a further code
-        is of another group. whole: it is all of its document."""
+        """What becomes of one record, and its matches among the earlier ones; KeyError where the key is there, or is of another
+        group. whole: it is all of its document."""
         key, content, group, expires_at = record
         model = state.visible(CLOCK.now)
         if self.parts and not whole:
             return self._put_code(state, model, record, if_exists, only_new, part)
         there = key in model.entries
-        if there and if_exists == "error":
+        if model.refuses(key, group, if_exists):
             raise KeyError(key)
         if there and if_exists == "ignore":
             return "ignored", []
@@ -686,6 +686,8 @@ class Player:
         with Index(":memory:", state.case.scheme, **given) as other:
             for key, content, group, expires, _ in records:
                 add = other.add_code if self.codes else other.add
+                if theirs.visible(CLOCK.now).refuses(key, group, "replace"):
+                    continue
                 add(key, content, group=group, expires_at=self.when(expires), if_exists="replace")
                 theirs.put(key, content, group, self.moment(expires))
             counts: Counter[str] = Counter()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neardup_db import BinaryCode, BitSampling, BottomK, DuplicateKeyError, MinHash, ParameterError, SimHash, TextRules
+from neardup_db import BinaryCode, BitSampling, BottomK, DuplicateKeyError, MinHash, SimHash, TextRules
 from neardup_db.compute import shingles
 
 Verdict = tuple[float, "int | None"]
@@ -217,16 +217,32 @@ class Model:
         self.entries[key] = Entry(self.counter, content, self.case.prepare(content), group, expires_at)
         self.let_leave()
 
+    def refuses(self, key: Any, group: Any, if_exists: str) -> bool:
+        """Whether the document that has a key is an error for another one: always if it is of another group."""
+        entry = self.entries.get(key)
+        return entry is not None and (if_exists == "error" or entry.group != group)
+
+    def has(self, key: Any, group: Any) -> bool:
+        """Whether a group has the key."""
+        entry = self.entries.get(key)
+        return entry is not None and entry.group == group
+
     def fate(self, key: Any, part: Any, group: Any, if_exists: str) -> Any:
         """What becomes of a code that is one of several: an error, or the word of a report."""
         entry = self.entries.get(key)
         if entry is None:
             return "added"
         there = part in parts_of(entry.content)
-        if there and if_exists != "replace":
-            return DuplicateKeyError if if_exists == "error" else "ignored"
-        whole = part is None and not isinstance(entry.content, tuple)
-        return ParameterError if not whole and entry.group != group else "replaced" if there else "added"
+        if entry.group != group or there and if_exists == "error":
+            return DuplicateKeyError
+        return "ignored" if there and if_exists == "ignore" else "replaced" if there else "added"
+
+    def delete_group(self, group: Any) -> int:
+        """Forget all documents of a group; how many there were."""
+        gone = [key for key, entry in self.entries.items() if entry.group == group]
+        for key in gone:
+            del self.entries[key]
+        return len(gone)
 
     def delete_part(self, key: Any, part: Any) -> bool:
         """Take one code of a document out, and the document with its last one; False if there is none."""

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..arrow import ArrowArray, ArrowStream
 from ..index import DEFAULT_NAME
-from ..parameters import Durability, Expiry, IfExists, Measure, Moment, OnError, OnMatch, Sync, WindowSize
+from ..parameters import Durability, Expiry, IfExists, Measure, Moment, OnError, OnMatch, Sync, Ttl, WindowSize
 from ..reader import Reader
 from ..schemes.base import Scheme
 from ..schemes.codes import Code
 from ..store.writing.outcomes import OnOutcome
 from ..text import TextRules
 from ..values import (
+    ANY_GROUP,
     AddReport,
     AnyGroup,
     Changes,
@@ -88,18 +89,21 @@ class Methods:
         metadata: Any = None,
         group: Key | None = None,
         expires_at: Expiry | None = None,
+        ttl: Ttl | None = None,
         if_exists: IfExists = "error",
         limit: int = 10,
     ) -> list[Match]:
         """Store a document; returns its matches among the earlier ones, best first, at most `limit`.
 
-        metadata: anything JSON can hold. group: duplicates are sought within it only. expires_at: aware datetime, Unix seconds,
-        or a timedelta from now on. if_exists: "error", "replace" (the document becomes the newest) or "ignore". With a window
+        metadata: anything JSON can hold. group: duplicates are sought within it only; keys are unique in the whole index.
+        expires_at: when the document expires, an aware datetime, Unix seconds, or a timedelta from now on, between the years 2000
+        and 2200. ttl: after how many seconds, or which timedelta, in place of `expires_at`. if_exists: "error", "replace" (the
+        document becomes the newest) or "ignore"; a key of another group is a DuplicateKeyError in any case. With a window
         what falls out now is still compared. Without `record_matches` nothing is looked for. Raises DuplicateKeyError,
         ParameterError, BusyError, ReadOnlyError.
         """
         answer: list[Match] = await self._write(
-            "add", key, text, metadata=metadata, group=group, expires_at=expires_at, if_exists=if_exists, limit=limit
+            "add", key, text, metadata=metadata, group=group, expires_at=expires_at, ttl=ttl, if_exists=if_exists, limit=limit
         )
         return answer
 
@@ -111,6 +115,7 @@ class Methods:
         metadata: Any = None,
         group: Key | None = None,
         expires_at: Expiry | None = None,
+        ttl: Ttl | None = None,
         part: Part | None = None,
         if_exists: IfExists = "error",
         limit: int = 10,
@@ -119,7 +124,7 @@ class Methods:
 
         part: a name, text or an integer, of this code among several of the key (BinaryCode only): rotations of a picture, frames
         of a film. The first code of a key brings the document; a further one, with another part, is added to it. `if_exists`
-        looks at key and part: "replace" replaces that code only. metadata and expires_at of a further code, where given, become
+        looks at key and part: "replace" replaces that code only. metadata and expiry of a further code, where given, become
         those of the document; its group has to be the same. An answer has a key once, with its best code.
         """
         answer: list[Match] = await self._write(
@@ -129,6 +134,7 @@ class Methods:
             metadata=metadata,
             group=group,
             expires_at=expires_at,
+            ttl=ttl,
             part=part,
             if_exists=if_exists,
             limit=limit,
@@ -143,6 +149,7 @@ class Methods:
         metadata: Any = None,
         group: Key | None = None,
         expires_at: Expiry | None = None,
+        ttl: Ttl | None = None,
         if_exists: IfExists = "error",
         limit: int = 10,
         on_match: OnMatch | None = None,
@@ -150,7 +157,7 @@ class Methods:
         """Store a document unless something matches it, in one transaction.
 
         Returns the matches, best first, at most `limit`; an empty list means that it was new and is stored. on_match="touch":
-        the best match counts as seen again (last_seen, times_seen) and takes over `expires_at` where one is given. The other
+        the best match counts as seen again (last_seen, times_seen) and takes over the expiry where one is given. The other
         arguments and the errors are those of `add`. A key that exists is an error also where the text has matches.
         """
         answer: list[Match] = await self._write(
@@ -160,6 +167,7 @@ class Methods:
             metadata=metadata,
             group=group,
             expires_at=expires_at,
+            ttl=ttl,
             if_exists=if_exists,
             limit=limit,
             on_match=on_match,
@@ -174,6 +182,7 @@ class Methods:
         metadata: Any = None,
         group: Key | None = None,
         expires_at: Expiry | None = None,
+        ttl: Ttl | None = None,
         part: Part | None = None,
         if_exists: IfExists = "error",
         limit: int = 10,
@@ -187,6 +196,7 @@ class Methods:
             metadata=metadata,
             group=group,
             expires_at=expires_at,
+            ttl=ttl,
             part=part,
             if_exists=if_exists,
             limit=limit,
@@ -264,6 +274,7 @@ class Methods:
         metadata: Any = None,
         group: Key | Iterable[Key | None] | None = None,
         expires_at: Expiry | Iterable[Expiry | None] | None = None,
+        ttl: Ttl | Iterable[Ttl | None] | None = None,
         part: Part | Iterable[Part | None] | None = None,
         if_exists: IfExists = "error",
         on_error: OnError = "raise",
@@ -275,7 +286,7 @@ class Methods:
         """`add_many` for codes: keys and codes (for example the rows of a `uint8[n, bits // 8]`) of the same length.
 
         codes: any iterable of what `add_code` takes, or an array: `uint8[n, bits // 8]`, `bool[n, bits]`, for 64 bits `uint64[n]`
-        or `int64[n]`. metadata, group, expires_at, part: a list (an array, a Series) with one for each record, or one value for
+        or `int64[n]`. metadata, group, expires_at, ttl, part: a list (an array, a Series) with one for each record, or one value for
         all. So metadata that is itself a list stands in a list for each record.
 
         part: as of `add_code`: a key comes once for each of its codes. The report counts codes then. Raises ParameterError with
@@ -290,6 +301,7 @@ class Methods:
             metadata=metadata,
             group=group,
             expires_at=expires_at,
+            ttl=ttl,
             part=part,
             if_exists=if_exists,
             on_error=on_error,
@@ -412,26 +424,36 @@ class Methods:
         answer: SyncReport = await self._write("sync", limit, full=full, commit_every=commit_every, progress=progress)
         return answer
 
-    async def update(self, key: Key, **changes: Any) -> None:
-        """Change `metadata=` or `expires_at=` of a document; None clears. The text stays: to change it, add the document again
-        with if_exists="replace". Raises KeyNotFoundError, ParameterError.
+    async def update(self, key: Key, *, group: Key | AnyGroup | None = ANY_GROUP, **changes: Any) -> None:
+        """Change `metadata=` or `expires_at=` of a document; None clears. `ttl=` in place of `expires_at`: after how many seconds,
+        or which timedelta from now on, it expires. The text stays: to change it, add the document again with
+        if_exists="replace". group: as of `get`. Raises KeyNotFoundError, ParameterError.
         """
-        await self._write("update", key, **changes)
+        await self._write("update", key, group=group, **changes)
 
-    async def delete(self, key: Key, *, part: Part | None | EllipsisType = ...) -> bool:
-        """Remove a document; False if there was none.
+    async def delete(self, key: Key, *, part: Part | None | EllipsisType = ..., group: Key | AnyGroup | None = ANY_GROUP) -> bool:
+        """Remove a document; False if there was none. group: as of `get`.
 
         part: of several codes remove only the one with this part, None = the one without. The others stay, the first of them in
         its place if it was the first; with its last code the document goes. False if the key has no such code. Raises
         ParameterError for a part where the index is not one of BinaryCode.
         """
-        answer: bool = await self._write("delete", key, part=part)
+        answer: bool = await self._write("delete", key, part=part, group=group)
         return answer
 
-    async def delete_many(self, keys: Iterable[Key]) -> int:
+    async def delete_many(self, keys: Iterable[Key], *, group: Key | AnyGroup | None = ANY_GROUP) -> int:
         """Remove documents in one transaction; returns how many there were. A key that is not there, or comes twice, is no error.
+        group: as of `get`.
         """
-        answer: int = await self._write("delete_many", keys)
+        answer: int = await self._write("delete_many", keys, group=group)
+        return answer
+
+    async def delete_group(self, name: Key | None) -> int:
+        """Remove all documents of a group in one transaction, None = those without a group; returns how many there were.
+
+        The time is in proportion to the documents removed, and to the empty texts of all groups.
+        """
+        answer: int = await self._write("delete_group", name)
         return answer
 
     async def set_window(self, window: WindowSize | None) -> None:
@@ -640,7 +662,7 @@ class Methods:
         )
         return answer
 
-    async def nearest(self, wanted: Code, n: int, *, group: Key | None = None) -> list[Match]:
+    async def nearest(self, wanted: Code, n: int, *, group: Key | AnyGroup | None = None) -> list[Match]:
         """The `n` documents most similar to a text or a code, best first, beyond the threshold or distance of the index too; ties
         in the order of insertion.
 
@@ -653,7 +675,7 @@ class Methods:
         answer: list[Match] = await self._read("nearest", wanted, n, group=group)
         return answer
 
-    async def nearest_code(self, code: Code, n: int, *, group: Key | None = None) -> list[Match]:
+    async def nearest_code(self, code: Code, n: int, *, group: Key | AnyGroup | None = None) -> list[Match]:
         """`nearest` for a code, in any index that takes codes; hexadecimal digits and bytes are a code, too."""
         answer: list[Match] = await self._read("nearest_code", code, n, group=group)
         return answer
@@ -710,23 +732,26 @@ class Methods:
         answer: list[Match] = await self._read("matches", key, threshold=threshold, measure=measure, limit=limit, group=group)
         return answer
 
-    async def clusters(self, min_size: int = 2) -> list[Cluster]:
+    async def clusters(self, min_size: int = 2, *, group: Key | AnyGroup | None = ANY_GROUP) -> list[Cluster]:
         """Connected components of the graph of pairs, largest first; without `record_matches` they are computed now.
 
-        min_size: leave out those of fewer documents; with 1 documents that are alone come too. The representative, and first
-        key, is the earliest document.
+        min_size: leave out those of fewer documents; with 1 documents that are alone come too. group: only clusters of this
+        group; a cluster is always of one group. The representative, and first key, is the earliest document.
         """
-        answer: list[Cluster] = await self._read("clusters", min_size)
+        answer: list[Cluster] = await self._read("clusters", min_size, group=group)
         return answer
 
-    async def get(self, key: Key) -> Document:
-        """A stored document. Raises KeyNotFoundError."""
-        answer: Document = await self._read("get", key)
+    async def get(self, key: Key, *, group: Key | AnyGroup | None = ANY_GROUP) -> Document:
+        """A stored document. Raises KeyNotFoundError.
+
+        group: a condition, None = no group. A document of another group counts as absent.
+        """
+        answer: Document = await self._read("get", key, group=group)
         return answer
 
-    async def get_many(self, keys: Iterable[Key]) -> list[Document | None]:
-        """Stored documents in the order of the keys; None for a key that is not there."""
-        answer: list[Document | None] = await self._read("get_many", keys)
+    async def get_many(self, keys: Iterable[Key], *, group: Key | AnyGroup | None = ANY_GROUP) -> list[Document | None]:
+        """Stored documents in the order of the keys; None for a key that is not there. group: as of `get`."""
+        answer: list[Document | None] = await self._read("get_many", keys, group=group)
         return answer
 
     async def export_fingerprints(self, path: str | bytes | os.PathLike[str]) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from ..index import Index
+from ..parameters import check_expiry
 from ..schemes import MinHash
 from ..text import TextRules
 from ..values import AddReport
@@ -39,7 +40,7 @@ from .outcomes import OutcomeFile, outcome_file
 from .output import add_afterword, counted, emit, emit_json, note_problems, plain, without_words
 from .outputs import check_apart, room_in
 from .screen import Meter
-from .wording import about
+from .wording import about, called, in_options
 
 COMMIT_EVERY = 50_000
 
@@ -99,7 +100,8 @@ def add(index_path: Path, sources: tuple[Path, ...], as_json: bool, **options: A
     """
     started = time.monotonic()
     scheme, rules, reading = scheme_of(options), text_rules(options), read_options(options, options["key_type"])
-    lifetime_s = parse_duration("--expires-in", options["expires_in"]) if options["expires_in"] else None
+    with in_options(), called(ttl="--expires-in"):
+        expiry = check_expiry(None, parse_duration("--expires-in", options["expires_in"]) if options["expires_in"] else None)
     path, force = options["outcomes"], options["force"]
     outcomes = None if path is None else outcome_file(path, force, index_path, paths_named(sources))
     with contextlib.ExitStack() as stack:
@@ -121,7 +123,7 @@ def add(index_path: Path, sources: tuple[Path, ...], as_json: bool, **options: A
         if outcomes is not None:
             stack.enter_context(outcomes.writing())
         rules = index.text_rules
-        report, wordless = _add(index, opened, meter, options, lifetime_s, outcomes)
+        report, wordless = _add(index, opened, meter, options, expiry, outcomes)
     seconds = time.monotonic() - started
     _report(report, wordless, rules, opened, meter.records, seconds, as_json)
 
@@ -131,15 +133,15 @@ def _add(
     source: Source,
     meter: Meter,
     options: dict[str, Any],
-    lifetime_s: float | None,
+    expiry: int | None,
     outcomes: OutcomeFile | None,
 ) -> tuple[AddReport, int]:
     """Adds the records; returns the report, and how many of the new documents have no word."""
     common: dict[str, Any] = {}
     if options["group"] is not None:
         common["group"] = options["group"]
-    if lifetime_s is not None:
-        common["expires_at"] = time.time() + lifetime_s
+    if expiry is not None:
+        common["expires_at"] = expiry / 1000
     if not index.scheme.takes_text and (common or options["metadata"]):
         raise click.UsageError("--group, --expires-in and --metadata do not go with codes, only with texts")
 

@@ -16,15 +16,16 @@ from click.core import ParameterSource
 
 from ..errors import ParameterError
 from ..index import Index
-from ..parameters import quoted_key
+from ..parameters import check_key, quoted_key
 from ..schemes import BinaryCode, BitSampling, BottomK, MinHash, SimHash
 from ..schemes.base import Scheme
 from ..store.database.open import remove_unused
 from ..system import reachable, real_path
 from ..text import TextRules
-from ..values import Key
+from ..values import ANY_GROUP, AnyGroup, Key
 from .inputs.encodings import encoding_of
 from .inputs.records import FORMATS, ReadOptions
+from .output import note
 from .wording import about, in_options
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -64,7 +65,12 @@ def _all(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
 index_argument = click.argument("index_path", metavar="INDEX", type=click.Path(path_type=Path))
 name_option = click.option("--name", default="neardup", show_default=True, help="Name of the index within the file.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
-group_option = click.option("--group", help="Search only documents of this group (a tenant, a language).")
+group_option = click.option(
+    "--group",
+    metavar="NAME",
+    help="Only documents of this group: the one with this text as its name or, if none has, this integer.",
+)
+all_groups_option = click.option("--all-groups", is_flag=True, help="Search documents of every group, and of none.")
 measure_option = click.option(
     "--measure",
     type=click.Choice(["containment"]),
@@ -88,6 +94,38 @@ keys_options = _all(
     key_type_option,
 )
 """Keys of documents; `keys_named` reads them."""
+
+
+def group_named(index: Index, given: str) -> Key:
+    """The group that --group names, the one with this text as its name or, if none has, this integer. A name of bytes cannot be
+    given."""
+    sql = f"SELECT 1 FROM {index.name}_group WHERE name = ?"
+    if index.connection.execute(sql, (given,)).fetchone() is None:
+        with contextlib.suppress(ValueError, ParameterError):
+            number = check_key(int(given), "group")
+            if index.connection.execute(sql, (number,)).fetchone() is not None:
+                return number
+    return given
+
+
+def group_asked(index: Index, group: str | None, all_groups: bool | None = None) -> Key | AnyGroup | None:
+    """The group that a question is for; all_groups: None where a command has no such option. A note names the options where an
+    index with groups is asked without."""
+    if all_groups:
+        if group is not None:
+            raise click.UsageError("--group and --all-groups do not go together")
+        return ANY_GROUP
+    if group is not None:
+        return group_named(index, group)
+    if index.connection.execute(f"SELECT 1 FROM {index.name}_fingerprint WHERE group_id > 0 LIMIT 1").fetchone() is not None:
+        remedy = "give --group NAME" + (", or --all-groups" if all_groups is not None else "")
+        note(f"the index has groups, and only documents without a group were searched: {remedy}")
+    return None
+
+
+def group_listed(index: Index, group: str | None) -> Key | AnyGroup:
+    """The group whose documents a command is about, all groups where none is named."""
+    return ANY_GROUP if group is None else group_named(index, group)
 
 
 def keys_named(keys: Sequence[str], file: Iterable[str] | None, key_type: str) -> list[Key]:

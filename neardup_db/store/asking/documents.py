@@ -15,7 +15,7 @@ from ... import limits
 from ...arrays import np
 from ...errors import CorruptIndexError
 from ...native import signed_hash
-from ...values import AnyGroup, Document, Key, Part, Record, Times
+from ...values import ANY_GROUP, AnyGroup, Document, Key, Part, Record, Times
 from ..database.errors import damaged
 from ..layout import definitions
 from ..layout.candidates import MAX_ID
@@ -75,6 +75,9 @@ _EXPIRY = "min(ifnull(:expires_at, added_at + :window), ifnull(added_at + :windo
 ACROSS_GROUPS = -2
 """Stands for the number of a group in a question to all of them."""
 
+OF_GROUP = f":group_id IN (group_id, {ACROSS_GROUPS})"
+"""The condition for rows of one group, or of all."""
+
 NEVER_SEEN = -1
 """Group id that no document has: of a group name that the index does not know."""
 
@@ -128,10 +131,21 @@ class Documents:
                 rows += self.db.rows(at_once, (self.db.carried(together),))
         return {key: Found(*self.require_numbers(row)) for key, *row in rows}
 
-    def visible(self, key: Key, now: int) -> Found | None:
-        """The row of a key that has not expired."""
+    def visible(self, key: Key, now: int, group: Key | AnyGroup | None = ANY_GROUP) -> Found | None:
+        """The row of a key that has not expired, of a document of the group."""
         found = self.find(key)
-        return found if found is not None and found.is_visible(now) else None
+        return found if found is not None and found.is_visible(now) and self.is_in(found, group) else None
+
+    def of_group(self, group_id: int, now: int) -> list[tuple[int, int]]:
+        """(id, 1 if it is visible) of each document of a group, by the index over the fingerprints of groups; documents without
+        a fingerprint, empty texts, are few, and those of all groups are read."""
+        sql = """SELECT id, {visible} FROM (
+                     SELECT d.id, d.expires_at FROM {index}_fingerprint AS f CROSS JOIN {index}_document AS d
+                     WHERE f.group_id = +:group_id AND d.fingerprint_id = f.id AND d.group_id = f.group_id
+                     UNION ALL SELECT id, expires_at FROM {index}_document
+                     WHERE fingerprint_id IS NULL AND group_id = +:group_id)
+                 ORDER BY id"""
+        return self.db.rows(self.store.sql(sql), {"group_id": group_id, "now": now})
 
     @contextmanager
     def held(self, key: Key) -> Iterator[tuple[Found, bytes | None] | None]:
@@ -237,6 +251,15 @@ class Documents:
             number = self.db.connection.last_insert_rowid()
             self._emptied.add(number - 1)
         return NEVER_SEEN if number is None else number
+
+    def group_name(self, group_id: int) -> Key | None:
+        """The name of a group; None for no group."""
+        name: Key | None = self.db.value(self.store.sql("SELECT name FROM {index}_group WHERE id = ?"), (group_id,))
+        return name
+
+    def is_in(self, found: Found, group: Key | AnyGroup | None) -> bool:
+        """Whether a document is in a group."""
+        return isinstance(group, AnyGroup) or found.group_id == self.group_id(group)
 
     def drop_groups(self, group_ids: Iterable[int] = ()) -> None:
         """Remove the names of those of these groups, and of some looked at before, that have no document.
@@ -380,10 +403,11 @@ class Documents:
             yield first, first + size - 1
             first = self.next_fingerprint_id(first + size)
 
-    def next_fingerprint_id(self, first_id: int) -> int | None:
-        """The lowest id of a fingerprint from `first_id` on."""
-        sql = "SELECT id FROM {index}_fingerprint WHERE id BETWEEN ? AND ? ORDER BY id LIMIT 1"
-        number: int | None = self.db.value(self.store.sql(sql), (first_id, MAX_ID))
+    def next_fingerprint_id(self, first_id: int, group_id: int = ACROSS_GROUPS) -> int | None:
+        """The lowest id of a fingerprint from `first_id` on, of one group or of all."""
+        sql = f"""SELECT id FROM {{index}}_fingerprint NOT INDEXED
+                  WHERE id BETWEEN :first_id AND {MAX_ID} AND {OF_GROUP} ORDER BY id LIMIT 1"""
+        number: int | None = self.db.value(self.store.sql(sql), {"first_id": first_id, "group_id": group_id})
         return number
 
     def last_fingerprint_id(self) -> int:

@@ -14,7 +14,7 @@ from operator import itemgetter
 
 from ... import limits
 from ...values import Cluster, Key
-from ..asking.documents import EVER, Documents
+from ..asking.documents import ACROSS_GROUPS, EVER, OF_GROUP, Documents
 from ..asking.joins import Joins
 from ..asking.search import Neighbour, Search
 from ..layout.schema import ALONE
@@ -225,31 +225,32 @@ class Clusters:
 
     # ---- listing -----------------------------------------------------------------------------------------------------
 
-    def listing(self, min_size: int, now: int) -> list[Cluster]:
-        """Clusters of visible documents, largest first, ties by the earliest document."""
-        groups = self._labelled(min_size, now) if self.store.record_matches else self._joined(min_size, now)
+    def listing(self, min_size: int, now: int, group_id: int = ACROSS_GROUPS) -> list[Cluster]:
+        """Clusters of visible documents, of one group or of all, largest first, ties by the earliest document."""
+        groups = (self._labelled if self.store.record_matches else self._joined)(min_size, now, group_id)
         listed = [group for group in groups if len(group) >= min_size]
         listed.sort(key=lambda group: (-len(group), group[0][0]))
         return [Cluster(group[0][1], tuple(key for _, key in group)) for group in listed]
 
-    def _labelled(self, min_size: int, now: int) -> Iterator[list[tuple[int, Key]]]:
+    def _labelled(self, min_size: int, now: int, group_id: int) -> Iterator[list[tuple[int, Key]]]:
         """(id, key) of each label's visible documents, in parts where only expired documents held them together."""
-        sql = """SELECT cluster_id, id, key FROM {index}_document
-                 WHERE {visible} AND cluster_id IN (
-                     SELECT cluster_id FROM {index}_document WHERE cluster_id IS NOT NULL
-                     GROUP BY cluster_id HAVING count(*) >= ?)
-                 ORDER BY cluster_id, id"""
+        sql = f"""SELECT cluster_id, id, key FROM {{index}}_document
+                  WHERE {{visible}} AND {OF_GROUP} AND cluster_id IN (
+                      SELECT cluster_id FROM {{index}}_document WHERE cluster_id IS NOT NULL
+                      GROUP BY cluster_id HAVING count(*) >= :min_size)
+                  ORDER BY cluster_id, id"""
+        values = {"now": now, "group_id": group_id}
         unsure_sql = "SELECT DISTINCT cluster_id FROM {index}_document WHERE expires_at <= ? AND cluster_id IS NOT NULL"
         unsure = {row[0] for row in self.db.rows(self.store.sql(unsure_sql), (now,))}
-        for label, rows in groupby(self.db.rows(self.store.sql(sql), (now, min_size)), key=itemgetter(0)):
+        for label, rows in groupby(self.db.rows(self.store.sql(sql), {**values, "min_size": min_size}), key=itemgetter(0)):
             group = [(document_id, key) for _, document_id, key in rows]
             if label in unsure and len(group) > 1:
                 yield from self._visible_parts(group, now)
             else:
                 yield group
         if min_size == 1:
-            alone = "SELECT id, key FROM {index}_document WHERE cluster_id IS NULL AND {visible}"
-            yield from ([row] for row in self.db.rows(self.store.sql(alone), (now,)))
+            alone = f"SELECT id, key FROM {{index}}_document WHERE cluster_id IS NULL AND {{visible}} AND {OF_GROUP}"
+            yield from ([row] for row in self.db.rows(self.store.sql(alone), values))
 
     def _visible_parts(self, group: list[tuple[int, Key]], now: int) -> Iterator[list[tuple[int, Key]]]:
         """The visible documents of a label, in the clusters that they are without the expired ones."""
@@ -271,7 +272,7 @@ class Clusters:
         for part in [*apart, [document_id for document_id in keys if document_id not in loose]]:
             yield sorted((document_id, keys[document_id]) for document_id in part)
 
-    def _joined(self, min_size: int, now: int) -> Iterator[list[tuple[int, Key]]]:
+    def _joined(self, min_size: int, now: int, group_id: int) -> Iterator[list[tuple[int, Key]]]:
         """Components where no matches are recorded: they come from the candidate table. Of documents that are alone nothing is
         held in memory."""
         joined = UnionFind()
@@ -284,6 +285,9 @@ class Clusters:
                 joined.union(*pair)
         copies = self.store.sql(self.store.frame("copies"))
         several = {*joined.parent, *(row[0] for row in self.db.stream(copies))}
+        if group_id != ACROSS_GROUPS:
+            of_group = self.store.sql("SELECT id FROM {index}_fingerprint WHERE group_id = ?")
+            several.intersection_update(row[0] for row in self.db.stream(of_group, (group_id,)))
         groups: dict[int, list[tuple[int, Key]]] = defaultdict(list)
         copies_of: dict[int, list[int]] = defaultdict(list)
         for fingerprint_id, number, key in self.documents.of_fingerprints(several, now):
@@ -298,8 +302,8 @@ class Clusters:
             else:
                 yield group
         if min_size == 1:
-            every = "SELECT fingerprint_id, id, key FROM {index}_document WHERE {visible}"
-            rows = self.db.stream(self.store.sql(every), (now,))
+            every = f"SELECT fingerprint_id, id, key FROM {{index}}_document WHERE {{visible}} AND {OF_GROUP}"
+            rows = self.db.stream(self.store.sql(every), {"now": now, "group_id": group_id})
             yield from ([(number, key)] for fingerprint_id, number, key in rows if fingerprint_id not in several)
 
     def _torn_groups(

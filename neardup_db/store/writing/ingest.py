@@ -433,9 +433,13 @@ class Ingest:
             self.counts["added"] += len(run)
 
     def _without_those_that_stay(self, batch: Batch, sketches: Sketches, taken: set[Key], now: int) -> tuple[Batch, Sketches]:
-        """The records less those that a visible document with their key makes ignored: they part no run of new ones."""
-        stay = self.documents.taken(list(taken), now)
-        taken -= stay
+        """The records less those that a visible document with their key makes ignored: they part no run of new ones. All of them
+        where the document of one is in another group, which is an error that names the record."""
+        stay = {key: row.group_id for key, row in self.documents.found(list(taken)).items() if row.is_visible(now)}
+        numbers = {name: self.documents.group_id(name) for name in {batch.group(i) for i in range(len(batch))}}
+        if any(key in stay and stay[key] != numbers[batch.group(i)] for i, key in enumerate(batch.keys)):
+            return batch, sketches
+        taken -= stay.keys()
         places = [i for i, key in enumerate(batch.keys) if key not in stay]
         self.counts["ignored"] += len(batch) - len(places)
         return batch.some(places), sketches.some(places)

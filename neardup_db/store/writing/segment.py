@@ -68,6 +68,11 @@ class Batch:
         record = self.more.get(i) or Record(self.keys[i], None, None, None, None)
         return record if self.times is None else record._replace(times=self.times[i])
 
+    def group(self, i: int) -> Key | None:
+        """The name of the group of the record at place i."""
+        record = self.more.get(i)
+        return None if record is None else record.group
+
     def number(self, i: int) -> int:
         """The place, among all that are read, of the record at place i of the batch."""
         number = self.first + i
