@@ -46,7 +46,6 @@ from .reader import Reader
 from .schemes.base import Scheme
 from .schemes.codes import Code
 from .store.asking import statistics
-from .store.asking.documents import Found
 from .store.asking.question import Question
 from .store.database.connection import Database
 from .store.database.errors import translated
@@ -59,8 +58,7 @@ from .store.layout.sketches import Sketch
 from .store.layout.state import Choices, Store
 from .store.layout.window import Window
 from .store.linking.changes import Token
-from .store.linking.clusters import Clusters
-from .store.linking.dismissing import dismiss, undismiss
+from .store.linking.dismissing import dismiss, dismiss_all, undismiss, undismiss_all
 from .store.upkeep.backup import back_up
 from .store.upkeep.check import Checker
 from .store.upkeep.rebuild import rebuild
@@ -769,34 +767,37 @@ class Index(Reader):
 
     # ---- a person's word -----------------------------------------------------------------------------------------------
 
-    def dismiss(self, key_a: Key, key_b: Key) -> bool:
-        """Say that two documents are not duplicates of each other; False if that was said before.
+    def dismiss(self, key_a: Key, key_b: Key | None = None) -> int:
+        """Declare that two documents are not duplicates; False if they were dismissed already. With one key: that the document is
+        no duplicate of any stored document; returns how many pairs are dismissed now, one with each document that it matches.
 
-        From then on the two are in no `matches`, `pairs()` or recorded match, and their cluster is split unless other documents
-        connect them (`explain_match` names these). That holds through `rebuild`, until `undismiss`, or until one of the two is
-        deleted or replaced, which makes it another document. Two that do not match may be dismissed too, in case they will under
-        other settings. Questions about a text find both as before. Raises KeyNotFoundError, ParameterError for one key twice.
+        A dismissed pair is in no `matches`, `pairs()` or recorded match, and its cluster is split unless other documents connect
+        the two (`explain_match` names these). A dismissal survives `rebuild` and ends with `undismiss`, or when one of the two
+        documents is deleted or replaced. Two documents that do not match may be dismissed too, in case they will under other
+        settings. `query` and `add` compare a text with both as before, so a later document may connect them again. Raises
+        KeyNotFoundError, ParameterError for one key twice.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
-        ...     added = index.add("a", "chapter one of the report"), index.add("b", "chapter one of the report")
-        ...     index.dismiss("a", "b"), index.matches("a"), index.clusters(), list(index.dismissed())
-        (True, [], [], [('a', 'b')])
+        ...     added = [index.add(key, "chapter one of the report") for key in ("a", "b", "c")]
+        ...     index.dismiss("a"), index.matches("a"), index.clusters(), list(index.dismissed())
+        (2, [], [Cluster(representative='b', keys=('b', 'c'))], [('a', 'b'), ('a', 'c')])
         """
-        return self._decide(dismiss, key_a, key_b)
+        return self._decide(dismiss_all, key_a) if key_b is None else self._decide(dismiss, key_a, key_b)
 
-    def undismiss(self, key_a: Key, key_b: Key) -> bool:
-        """Take a `dismiss` back: the two match again if they are alike; False if they were not dismissed. Raises
-        KeyNotFoundError, ParameterError for one key twice.
+    def undismiss(self, key_a: Key, key_b: Key | None = None) -> int:
+        """Withdraw a `dismiss`: the two documents match again if they are alike; False if they were not dismissed. With one key:
+        withdraw all dismissed pairs of the document; returns how many there were. Raises KeyNotFoundError, ParameterError for one
+        key twice.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
         ...     for key in ("a", "b"):
         ...         matches = index.add(key, "the weekly report of the harbour")
-        ...     index.dismiss("a", "b"), len(index.clusters()), index.undismiss("a", "b"), len(index.clusters())
-        (True, 0, True, 1)
+        ...     index.dismiss("a", "b"), len(index.clusters()), index.undismiss("a"), len(index.clusters())
+        (True, 0, 1, 1)
         """
-        return self._decide(undismiss, key_a, key_b)
+        return self._decide(undismiss_all, key_a) if key_b is None else self._decide(undismiss, key_a, key_b)
 
     def changes(self, since: str | None = None, *, limit: int = 1000) -> Changes:
         """What changed since an earlier call, whose `token` is given as `since`; at most `limit` changes, all of one state.
@@ -847,15 +848,16 @@ class Index(Reader):
         with self._store.writing():
             return self._readers.own.clusters.changes.forget()
 
-    def _decide(self, decide: Callable[[Clusters, Found, Found, int], bool], key_a: Key, key_b: Key) -> bool:
-        keys = check_key(key_a, "key_a"), check_key(key_b, "key_b")
-        if type(keys[0]) is type(keys[1]) and keys[0] == keys[1]:
-            raise ParameterError(f"key_b={quoted(key_b)} is key_a too: give the keys of two documents")
+    def _decide(self, decide: Callable[..., int], *keys: Key) -> int:
+        named = dict(zip(("key_a", "key_b"), keys, strict=False))
+        checked = [check_key(key, name) for name, key in named.items()]
+        if len(checked) == 2 and type(checked[0]) is type(checked[1]) and checked[0] == checked[1]:
+            raise ParameterError(f"key_b={quoted(keys[1])} is key_a too: give the keys of two documents")
         self._follower.catch_up(self._readers)
         with self._store.writing():
             now = clock.now_ms()
-            a, b = (self._readers.own.found(key, now) for key in keys)
-            return decide(self._readers.own.clusters, a, b, now)
+            found = [self._readers.own.found(key, now) for key in checked]
+            return decide(self._readers.own.clusters, *found, now)
 
     # ---- the whole index ---------------------------------------------------------------------------------------------
 

@@ -466,14 +466,17 @@ class Player:
             self.same("delete", self.indexes[who].delete_many(keys), expected)
 
     def do_dismiss(self, who: int, a: Any, b: Any, back: bool) -> None:
-        """`dismiss` or `undismiss`."""
+        """`dismiss` or `undismiss`; of one document alone where b is None."""
         if not self.may_write(who) or a == b:
             return
         state, index = self.view(who), self.indexes[who]
-        there = {a, b} <= set(state.visible(CLOCK.now).entries)
-        expected = (state.undismiss if back else state.dismiss)(a, b) if there else "missing"
+        keys = [a] if b is None else [a, b]
+        decide: Any = (state.undismiss if back else state.dismiss) if len(keys) == 2 else (
+            state.undismiss_all if back else state.dismiss_all
+        )
+        expected = decide(*keys) if {*keys} <= set(state.visible(CLOCK.now).entries) else "missing"
         try:
-            found: Any = (index.undismiss if back else index.dismiss)(a, b)
+            found: Any = (index.undismiss if back else index.dismiss)(*keys)
         except KeyNotFoundError:
             found = "missing"
         self.same("dismiss", found, expected)
@@ -1022,7 +1025,7 @@ class Maker:
 
     def _dismiss(self, *_: Any) -> dict[str, Any]:
         a, b = self.rng.sample([*range(301, self.fresh + 1), *self.keys], 2)
-        return {"a": a, "b": b, "back": self.rng.random() < 0.35}
+        return {"a": a, "b": None if self.rng.random() < 0.3 else b, "back": self.rng.random() < 0.35}
 
     def _follow(self, *_: Any) -> dict[str, Any]:
         return {"limit": self.rng.choice([1, 3, 1000])}

@@ -205,6 +205,19 @@ class Model:
         self.dismissed.discard(self._pair(a, b))
         return known
 
+    def dismiss_all(self, a: Any) -> int:
+        """A document is no duplicate of any; how many pairs that makes."""
+        pairs = {self._pair(a, match[0]) for match in self.matches_of(a)}
+        self.dismissed |= pairs
+        return len(pairs)
+
+    def undismiss_all(self, a: Any) -> int:
+        """Takes back all that was said of a document; how many pairs there were."""
+        numbers = {entry.number for entry in self.entries.values()}
+        pairs = {pair for pair in self.dismissed if self.entries[a].number in pair and pair <= numbers}
+        self.dismissed -= pairs
+        return len(pairs)
+
     def dismissed_keys(self) -> set[frozenset[Any]]:
         """The dismissed pairs by key."""
         keys = {entry.number: key for key, entry in self.entries.items()}

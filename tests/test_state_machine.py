@@ -280,6 +280,17 @@ class IndexMachine(RuleBasedStateMachine):
                 decide(*keys)
         assert {frozenset(pair) for pair in self.index.dismissed()} == self.model.dismissed_keys()
 
+    @rule(key=KEYS, back=st.booleans())
+    def dismiss_all(self, key: Any, back: bool) -> None:
+        """A document that is said to be no duplicate of any, or taking that back."""
+        decide = self.index.undismiss if back else self.index.dismiss
+        if key in self.model.entries:
+            assert decide(key) == (self.model.undismiss_all if back else self.model.dismiss_all)(key)
+        else:
+            with pytest.raises(KeyNotFoundError):
+                decide(key)
+        assert {frozenset(pair) for pair in self.index.dismissed()} == self.model.dismissed_keys()
+
     def told(self, page: Changes) -> None:
         """A page of changes."""
         assert not page.codes

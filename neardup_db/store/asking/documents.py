@@ -97,6 +97,12 @@ class Documents:
         row = self.db.row(self.store.sql(sql), (key,))
         return None if row is None else Found(*self.require_numbers(row))
 
+    def found_of(self, document_ids: Iterable[int]) -> list[Found]:
+        """The rows of documents that are there."""
+        sql = "SELECT id, group_id, fingerprint_id, expires_at FROM {index}_document WHERE id = ?"
+        rows = self.db.rows_of_many(self.store.sql(sql), ((number,) for number in document_ids))
+        return [Found(*self.require_numbers(row)) for row in rows]
+
     def taken(self, keys: Sequence[Key], now: int = EVER) -> set[Key]:
         """Those of the keys that have a row, visible at `now`: one statement for all of a type."""
         at_once = self.store.sql(

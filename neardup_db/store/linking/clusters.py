@@ -98,6 +98,10 @@ class Clusters:
         """Make one cluster of those of two documents between which an edge was recorded."""
         self._join_stored({self._label_of(a), self._label_of(b)})
 
+    def are_one(self, a: int, b: int) -> bool:
+        """Whether two documents are in one cluster."""
+        return self._label_of(a) == self._label_of(b)
+
     def connect_further(self, document_id: int, neighbours: Sequence[Neighbour], now: int) -> None:
         """Record the edges that a further code of a document brings, and join the clusters that it touches."""
         if neighbours:
