@@ -46,6 +46,7 @@ from .reader import Reader
 from .schemes.base import Scheme
 from .schemes.codes import Code
 from .store.asking import statistics
+from .store.asking.documents import Found
 from .store.asking.question import Question
 from .store.database.connection import Database
 from .store.database.errors import translated
@@ -57,7 +58,9 @@ from .store.layout.opening import Target, open_store
 from .store.layout.sketches import Sketch
 from .store.layout.state import Choices, Store
 from .store.layout.window import Window
+from .store.linking.allowing import allow, disallow, sketch_of, sketch_of_document, withdraw
 from .store.linking.changes import Token
+from .store.linking.clusters import Clusters
 from .store.linking.dismissing import dismiss, dismiss_all, undismiss, undismiss_all
 from .store.upkeep.backup import back_up
 from .store.upkeep.check import Checker
@@ -798,6 +801,74 @@ class Index(Reader):
         (True, 0, 1, 1)
         """
         return self._decide(undismiss_all, key_a) if key_b is None else self._decide(undismiss, key_a, key_b)
+
+    def allow(self, text: str | bytes | None = None, *, key: Key | None = None, note: str | None = None) -> int:
+        """Let texts like this one match nothing, in all groups: a greeting, a footer, an automatic reply. Returns how many stored
+        documents match nothing from now on.
+
+        Like means similar by the index's own rule. `query` returns nothing for such a text, `add` returns nothing and stores it,
+        `add_if_new` stores it, and stored documents like it are in no `matches`, `pairs()` or cluster. The fingerprint of the
+        text is kept, so the text stays allowed when its documents are deleted, until `disallow`. key: the text of a stored
+        document. note: words for the list, `allowed()`.
+
+        Every stored fingerprint is compared once, and every later text with each allowed one, of which there may be 1,000. In an
+        index of codes, and for a text without shingles, ParameterError; raises KeyNotFoundError.
+
+        >>> from neardup_db import Index, MinHash
+        >>> reply = "Thanks for your message, we will reply within 24 hours"
+        >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
+        ...     added = [index.add(number, reply) for number in range(3)]
+        ...     index.allow(reply, note="automatic reply"), index.clusters(), index.add(4, reply), index.query(reply + "!")
+        (3, [], [], [])
+        """
+        if note is not None and not isinstance(note, str):
+            raise ParameterError(f"note={quoted(note)}: give text, or leave note= out")
+        if note is not None:
+            note = storable(note)
+        stored = None if text is None else storable(check_text(text))
+
+        def work(clusters: Clusters, sketch: Sketch, found: Found | None, now: int) -> int:
+            kept = stored if found is None else clusters.documents.text(found.id)
+            return allow(clusters, sketch, kept, note, now)
+
+        return self._decide_text(work, text, key)
+
+    def disallow(self, text: str | bytes | None = None, *, key: Key | None = None, id: int | None = None) -> int:
+        """Withdraw each allowed text that a text is like; returns how many there were. Stored documents that are like no other
+        allowed text match again.
+
+        key: a stored document in place of a text. id: the number of one allowed text, from `allowed()`. Raises KeyNotFoundError.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
+        ...     added = [index.add(number, "see you later, alligator") for number in range(2)]
+        ...     index.allow("see you later, alligator"), index.disallow(key=0), index.disallow(key=0), len(index.clusters())
+        (2, 1, 0, 1)
+        """
+        if id is None:
+            return self._decide_text(lambda clusters, sketch, _, now: disallow(clusters, sketch, now), text, key)
+        if text is not None or key is not None:
+            raise ParameterError(f"id={quoted(id)} does not go with text= or key=: give one of the three")
+        number = check_integer("id", id)
+        self._follower.catch_up(self._readers)
+        with self._store.writing():
+            return withdraw(self._readers.own.clusters, [number], clock.now_ms())
+
+    def _decide_text(
+        self, decide: Callable[[Clusters, Sketch, Found | None, int], int], text: str | bytes | None, key: Key | None
+    ) -> int:
+        """What `decide` returns about a text, or else the stored document of a key."""
+        if (text is None) == (key is None):
+            raise ParameterError("give either a text or the key= of a stored document")
+        if text is not None:
+            check_text(text)
+        self._follower.catch_up(self._readers)
+        with self._store.writing():
+            now, own = clock.now_ms(), self._readers.own
+            if text is not None:
+                return decide(own.clusters, sketch_of(self._store, text), None, now)
+            found = own.found(check_key(key), now)
+            return decide(own.clusters, sketch_of_document(own.clusters, found), found, now)
 
     def changes(self, since: str | None = None, *, limit: int = 1000) -> Changes:
         """What changed since an earlier call, whose `token` is given as `since`; at most `limit` changes, all of one state.
