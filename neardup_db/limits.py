@@ -142,11 +142,6 @@ EXPORTED_BYTES, EXPORTED_ROWS = 64 << 20, 1 << 16
 IMPORTED_BYTES = 16 << 20
 """Of fingerprints that are read at once."""
 
-# ---- allowed texts -----------------------------------------------------------------------------------------------------------
-
-ALLOWED_MOST = 1_000
-"""Allowed texts of an index: each new text is compared with every one."""
-
 # ---- Spark -------------------------------------------------------------------------------------------------------------------
 
 SPARK_BATCH_ROWS, SPARK_TEXT_BYTES = 2000, 16 << 20

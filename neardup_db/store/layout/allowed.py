@@ -19,6 +19,9 @@ class Allowed:
 
     TABLE = "allowed"
 
+    MOST = 1_000
+    """Of an index: each new text is compared with every one."""
+
     def __init__(self, scheme: Scheme, values: Sequence[bytes]) -> None:
         self._scheme = scheme.native
         self._values = native.Values.joined(values)

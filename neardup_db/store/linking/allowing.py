@@ -51,7 +51,7 @@ def allow(clusters: Clusters, sketch: Sketch, text: str | None, note: str | None
     if store.db.value(store.sql("SELECT 1 FROM {index}_allowed WHERE value = ?"), (compared,)) is not None:
         return 0
     count = store.db.value(store.sql("SELECT count(*) FROM {index}_allowed"))
-    if count >= limits.ALLOWED_MOST:
+    if count >= Allowed.MOST:
         raise ParameterError(f"{count:,} texts are allowed already, and each new text is compared with all: disallow() some first")
     sql = "INSERT INTO {index}_allowed (value, text, note, allowed_at) VALUES (?, ?, ?, ?)"
     store.db.execute(store.sql(sql), (compared, text if store.store_text else None, note, now))
