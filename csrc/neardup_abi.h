@@ -436,6 +436,10 @@ int nd_packing_next(nd_packing *packing, nd_packed *out);
 /* Similarity of two stored values and, for Hamming schemes, the distance (else -1). EVIDENCE_TEXT: of the signatures. */
 int nd_scheme_similarity(const nd_scheme *scheme, const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size,
     double *similarity, int64_t *distance);
+/* Whether a value is similar to one of `count` others, in the layout of nd_values, by the rule of the scheme at its own bounds; they
+ * are compared one by one. EVIDENCE_TEXT: the values are the evidence, sorted distinct hashes. */
+int nd_scheme_is_like(const nd_scheme *scheme, const uint8_t *value, size_t size, const uint8_t *others, const uint64_t *ends,
+    size_t count, int *like);
 
 /* ---- components: disjoint sets of numbers above INT64_MIN ----------------------------------------------------------------- */
 

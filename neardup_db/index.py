@@ -60,9 +60,10 @@ from .store.layout.opening import Target, open_store
 from .store.layout.sketches import Sketch
 from .store.layout.state import Choices, Store
 from .store.layout.window import Window
+from .store.linking.allowing import allow, disallow, sketch_of, sketch_of_document, withdraw
 from .store.linking.changes import Token
 from .store.linking.clusters import Clusters
-from .store.linking.dismissing import dismiss, undismiss
+from .store.linking.dismissing import dismiss, dismiss_all, undismiss, undismiss_all
 from .store.upkeep.backup import back_up
 from .store.upkeep.check import Checker
 from .store.upkeep.rebuild import rebuild
@@ -809,34 +810,105 @@ class Index(Reader):
 
     # ---- a person's word -----------------------------------------------------------------------------------------------
 
-    def dismiss(self, key_a: Key, key_b: Key) -> bool:
-        """Say that two documents are not duplicates of each other; False if that was said before.
+    def dismiss(self, key_a: Key, key_b: Key | None = None) -> int:
+        """Declare that two documents are not duplicates; False if they were dismissed already. With one key: that the document is
+        no duplicate of any stored document; returns how many pairs are dismissed now, one with each document that it matches.
 
-        From then on the two are in no `matches`, `pairs()` or recorded match, and their cluster is split unless other documents
-        connect them (`explain_match` names these). That holds through `rebuild`, until `undismiss`, or until one of the two is
-        deleted or replaced, which makes it another document. Two that do not match may be dismissed too, in case they will under
-        other settings. Questions about a text find both as before. Raises KeyNotFoundError, ParameterError for one key twice.
+        A dismissed pair is in no `matches`, `pairs()` or recorded match, and its cluster is split unless other documents connect
+        the two (`explain_match` names these). A dismissal survives `rebuild` and ends with `undismiss`, or when one of the two
+        documents is deleted or replaced. Two documents that do not match may be dismissed too, in case they will under other
+        settings. `query` and `add` compare a text with both as before, so a later document may connect them again. Raises
+        KeyNotFoundError, ParameterError for one key twice.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
-        ...     added = index.add("a", "chapter one of the report"), index.add("b", "chapter one of the report")
-        ...     index.dismiss("a", "b"), index.matches("a"), index.clusters(), list(index.dismissed())
-        (True, [], [], [('a', 'b')])
+        ...     added = [index.add(key, "chapter one of the report") for key in ("a", "b", "c")]
+        ...     index.dismiss("a"), index.matches("a"), index.clusters(), list(index.dismissed())
+        (2, [], [Cluster(representative='b', keys=('b', 'c'))], [('a', 'b'), ('a', 'c')])
         """
-        return self._decide(dismiss, key_a, key_b)
+        return self._decide(dismiss_all, key_a) if key_b is None else self._decide(dismiss, key_a, key_b)
 
-    def undismiss(self, key_a: Key, key_b: Key) -> bool:
-        """Take a `dismiss` back: the two match again if they are alike; False if they were not dismissed. Raises
-        KeyNotFoundError, ParameterError for one key twice.
+    def undismiss(self, key_a: Key, key_b: Key | None = None) -> int:
+        """Withdraw a `dismiss`: the two documents match again if they are alike; False if they were not dismissed. With one key:
+        withdraw all dismissed pairs of the document; returns how many there were. Raises KeyNotFoundError, ParameterError for one
+        key twice.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
         ...     for key in ("a", "b"):
         ...         matches = index.add(key, "the weekly report of the harbour")
-        ...     index.dismiss("a", "b"), len(index.clusters()), index.undismiss("a", "b"), len(index.clusters())
-        (True, 0, True, 1)
+        ...     index.dismiss("a", "b"), len(index.clusters()), index.undismiss("a"), len(index.clusters())
+        (True, 0, 1, 1)
         """
-        return self._decide(undismiss, key_a, key_b)
+        return self._decide(undismiss_all, key_a) if key_b is None else self._decide(undismiss, key_a, key_b)
+
+    def allow(self, text: str | bytes | None = None, *, key: Key | None = None, note: str | None = None) -> int:
+        """Let texts like this one match nothing, in all groups: a greeting, a footer, an automatic reply. Returns how many stored
+        documents match nothing from now on.
+
+        Like means similar by the index's own rule. `query` returns nothing for such a text, `add` returns nothing and stores it,
+        `add_if_new` stores it, and stored documents like it are in no `matches`, `pairs()` or cluster. The fingerprint of the
+        text is kept, so the text stays allowed when its documents are deleted, until `disallow`. key: the text of a stored
+        document. note: words for the list, `allowed()`.
+
+        Every stored fingerprint is compared once, and every later text with each allowed one, of which there may be 1,000. In an
+        index of codes, and for a text without shingles, ParameterError; raises KeyNotFoundError.
+
+        >>> from neardup_db import Index, MinHash
+        >>> reply = "Thanks for your message, we will reply within 24 hours"
+        >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
+        ...     added = [index.add(number, reply) for number in range(3)]
+        ...     index.allow(reply, note="automatic reply"), index.clusters(), index.add(4, reply), index.query(reply + "!")
+        (3, [], [], [])
+        """
+        if note is not None and not isinstance(note, str):
+            raise ParameterError(f"note={quoted(note)}: give text, or leave note= out")
+        if note is not None:
+            note = storable(note)
+        stored = None if text is None else storable(check_text(text))
+
+        def work(clusters: Clusters, sketch: Sketch, found: Found | None, now: int) -> int:
+            kept = stored if found is None else clusters.documents.text(found.id)
+            return allow(clusters, sketch, kept, note, now)
+
+        return self._decide_text(work, text, key)
+
+    def disallow(self, text: str | bytes | None = None, *, key: Key | None = None, id: int | None = None) -> int:
+        """Withdraw each allowed text that a text is like; returns how many there were. Stored documents that are like no other
+        allowed text match again.
+
+        key: a stored document in place of a text. id: the number of one allowed text, from `allowed()`. Raises KeyNotFoundError.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
+        ...     added = [index.add(number, "see you later, alligator") for number in range(2)]
+        ...     index.allow("see you later, alligator"), index.disallow(key=0), index.disallow(key=0), len(index.clusters())
+        (2, 1, 0, 1)
+        """
+        if id is None:
+            return self._decide_text(lambda clusters, sketch, _, now: disallow(clusters, sketch, now), text, key)
+        if text is not None or key is not None:
+            raise ParameterError(f"id={quoted(id)} does not go with text= or key=: give one of the three")
+        number = check_integer("id", id)
+        self._follower.catch_up(self._readers)
+        with self._store.writing():
+            return withdraw(self._readers.own.clusters, [number], clock.now_ms())
+
+    def _decide_text(
+        self, decide: Callable[[Clusters, Sketch, Found | None, int], int], text: str | bytes | None, key: Key | None
+    ) -> int:
+        """What `decide` returns about a text, or else the stored document of a key."""
+        if (text is None) == (key is None):
+            raise ParameterError("give either a text or the key= of a stored document")
+        if text is not None:
+            check_text(text)
+        self._follower.catch_up(self._readers)
+        with self._store.writing():
+            now, own = clock.now_ms(), self._readers.own
+            if text is not None:
+                return decide(own.clusters, sketch_of(self._store, text), None, now)
+            found = own.found(check_key(key), now)
+            return decide(own.clusters, sketch_of_document(own.clusters, found), found, now)
 
     def changes(self, since: str | None = None, *, limit: int = 1000) -> Changes:
         """What changed since an earlier call, whose `token` is given as `since`; at most `limit` changes, all of one state.
@@ -887,15 +959,16 @@ class Index(Reader):
         with self._store.writing():
             return self._readers.own.clusters.changes.forget()
 
-    def _decide(self, decide: Callable[[Clusters, Found, Found, int], bool], key_a: Key, key_b: Key) -> bool:
-        keys = check_key(key_a, "key_a"), check_key(key_b, "key_b")
-        if type(keys[0]) is type(keys[1]) and keys[0] == keys[1]:
-            raise ParameterError(f"key_b={quoted(key_b)} is key_a too: give the keys of two documents")
+    def _decide(self, decide: Callable[..., int], *keys: Key) -> int:
+        named = dict(zip(("key_a", "key_b"), keys, strict=False))
+        checked = [check_key(key, name) for name, key in named.items()]
+        if len(checked) == 2 and type(checked[0]) is type(checked[1]) and checked[0] == checked[1]:
+            raise ParameterError(f"key_b={quoted(keys[1])} is key_a too: give the keys of two documents")
         self._follower.catch_up(self._readers)
         with self._store.writing():
             now = clock.now_ms()
-            a, b = (self._readers.own.found(key, now) for key in keys)
-            return decide(self._readers.own.clusters, a, b, now)
+            found = [self._readers.own.found(key, now) for key in checked]
+            return decide(self._readers.own.clusters, *found, now)
 
     # ---- the whole index ---------------------------------------------------------------------------------------------
 

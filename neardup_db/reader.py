@@ -45,7 +45,20 @@ from .store.layout.sketches import Sketch, Sketches
 from .store.layout.state import SketchRules, Store
 from .store.readers import StoreReader, StoreReaders
 from .text import TextRules
-from .values import ANY_GROUP, AnyGroup, Cluster, Count, Document, Explanation, Key, Match, MatchExplanation, Pair, Stats
+from .values import (
+    ANY_GROUP,
+    AllowedText,
+    AnyGroup,
+    Cluster,
+    Count,
+    Document,
+    Explanation,
+    Key,
+    Match,
+    MatchExplanation,
+    Pair,
+    Stats,
+)
 
 Made = TypeVar("Made")
 
@@ -511,6 +524,21 @@ class Reader:
                 return
             yield from [row[2:] for row in page]
             after = page[-1][:2]
+
+    def allowed(self) -> list[AllowedText]:
+        """The allowed texts (`Index.allow`), in the order in which they were allowed.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash(), store_text=True) as index:
+        ...     aside = index.allow("Thanks for your message, we will reply within 24 hours", note="automatic reply")
+        ...     [(one.id, one.text, one.note) for one in index.allowed()]
+        [(1, 'Thanks for your message, we will reply within 24 hours', 'automatic reply')]
+        """
+        with self._readers.reading() as reader:
+            store = reader.store
+            sql = "SELECT id, text, note, allowed_at FROM {index}_allowed ORDER BY id"
+            rows = store.db.rows(store.sql(sql)) if store.allows else []
+            return [AllowedText(number, text, note, at / 1000) for number, text, note, at in rows]
 
     # ---- single documents --------------------------------------------------------------------------------------------
 

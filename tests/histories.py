@@ -104,19 +104,22 @@ class State(Model):
         """A snapshot."""
         made = State(self.case)
         made.entries, made.counter, made.dismissed = dict(self.entries), self.counter, set(self.dismissed)
+        made.allowed = self.allowed
         return made
 
     def visible(self, now: int) -> Model:
         """The documents that have not expired."""
         made = Model(self.case)
         made.entries = {key: one for key, one in self.entries.items() if one.expires_at is None or one.expires_at > now}
-        made.dismissed = self.dismissed
+        made.dismissed, made.allowed = self.dismissed, self.allowed
         return made
 
     def rebuild(self, case: Case) -> None:
         """Another scheme or other rules."""
         self.case = case
-        self.entries = {key: replace(one, prepared=case.prepare(one.content)) for key, one in self.entries.items()}
+        again = [(content, case.prepare(content)) for content, _ in self.allowed]
+        self.allowed = [one for one in again if one[1] is not None]
+        self._prepare_again()
 
 
 class _Raised(Exception):
@@ -466,17 +469,36 @@ class Player:
             self.same("delete", self.indexes[who].delete_many(keys), expected)
 
     def do_dismiss(self, who: int, a: Any, b: Any, back: bool) -> None:
-        """`dismiss` or `undismiss`."""
+        """`dismiss` or `undismiss`; of one document alone where b is None."""
         if not self.may_write(who) or a == b:
             return
         state, index = self.view(who), self.indexes[who]
-        there = {a, b} <= set(state.visible(CLOCK.now).entries)
-        expected = (state.undismiss if back else state.dismiss)(a, b) if there else "missing"
+        keys = [a] if b is None else [a, b]
+        decide: Any = (state.undismiss if back else state.dismiss) if len(keys) == 2 else (
+            state.undismiss_all if back else state.dismiss_all
+        )
+        expected = decide(*keys) if {*keys} <= set(state.visible(CLOCK.now).entries) else "missing"
         try:
-            found: Any = (index.undismiss if back else index.dismiss)(a, b)
+            found: Any = (index.undismiss if back else index.dismiss)(*keys)
         except KeyNotFoundError:
             found = "missing"
         self.same("dismiss", found, expected)
+
+    def do_allow(self, who: int, content: str, key: Any, back: bool) -> None:
+        """`allow` or `disallow`, of a text or that of a document."""
+        if not self.may_write(who):
+            return
+        state, index = self.view(who), self.indexes[who]
+        there = state.visible(CLOCK.now).entries
+        how = {"key": key} if key in there else {"text": content}
+        content = there[key].content if key in there else content
+        expected = (state.disallow if back else state.allow)(content)
+        try:
+            found = (index.disallow if back else index.allow)(**how)
+        except ParameterError:
+            found = None
+        self.same("allow", found, expected)
+        self.same("allowed", len(index.allowed()), len(state.allowed))
 
     def do_follow(self, who: int, limit: int) -> None:
         """Another system, which follows the index by `changes`, asks on; after a rebuild it begins again. Outside of
@@ -627,6 +649,7 @@ class Player:
         if failed:
             state = self.view(who)
             state.entries, state.counter, state.dismissed = complete.entries, complete.counter, complete.dismissed
+            state.allowed = complete.allowed
             return
         found = report.added, report.replaced, report.ignored, report.skipped
         self.same("report", found, tuple(counts[name] for name in ("added", "replaced", "ignored", "skipped")))
@@ -702,7 +725,7 @@ class Player:
                     with suppress(DuplicateKeyError):
                         index.merge(other, if_exists=if_exists, commit_every=commit_every)
                         self.same("merge", "done", "raised")
-                    state.entries, state.counter = complete.entries, complete.counter
+                    state.entries, state.counter, state.allowed = complete.entries, complete.counter, complete.allowed
                     return
                 counts[outcome] += 1
                 counts["found"] += bool(found)
@@ -964,6 +987,8 @@ class Maker:
         if self.times == (None,):
             for name in ("clock", "update", "expire"):
                 weights.pop(name, None)
+        if not self.codes:
+            weights["allow"] = 2
         for name in self.without:
             weights.pop(name, None)
         name = self.rng.choices(list(weights), list(weights.values()))[0]
@@ -1024,7 +1049,11 @@ class Maker:
 
     def _dismiss(self, *_: Any) -> dict[str, Any]:
         a, b = self.rng.sample([*range(301, self.fresh + 1), *self.keys], 2)
-        return {"a": a, "b": b, "back": self.rng.random() < 0.35}
+        return {"a": a, "b": None if self.rng.random() < 0.3 else b, "back": self.rng.random() < 0.35}
+
+    def _allow(self, *_: Any) -> dict[str, Any]:
+        key = self.rng.choice([None, *self.keys])
+        return {"content": self.rng.choice(self.contents), "key": key, "back": self.rng.random() < 0.5}
 
     def _follow(self, *_: Any) -> dict[str, Any]:
         return {"limit": self.rng.choice([1, 3, 1000])}

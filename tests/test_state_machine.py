@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from standard import connect
 from support import CASES, Case, Model
 
-from neardup_db import ANY_GROUP, Changes, DuplicateKeyError, Index, KeyNotFoundError, MismatchError
+from neardup_db import ANY_GROUP, Changes, DuplicateKeyError, Index, KeyNotFoundError, MismatchError, ParameterError
 
 KEYS = st.sampled_from(["a", "b", "c", "d", "e", "f", b"a", 1, "1", 2, 3, 4])
 GROUPS = st.sampled_from([None, None, None, "g", 7])
@@ -328,6 +328,36 @@ class IndexMachine(RuleBasedStateMachine):
             with pytest.raises(KeyNotFoundError):
                 decide(*keys)
         assert {frozenset(pair) for pair in self.index.dismissed()} == self.model.dismissed_keys()
+
+    @rule(key=KEYS, back=st.booleans())
+    def dismiss_all(self, key: Any, back: bool) -> None:
+        """A document that is said to be no duplicate of any, or taking that back."""
+        decide = self.index.undismiss if back else self.index.dismiss
+        if key in self.model.entries:
+            assert decide(key) == (self.model.undismiss_all if back else self.model.dismiss_all)(key)
+        else:
+            with pytest.raises(KeyNotFoundError):
+                decide(key)
+        assert {frozenset(pair) for pair in self.index.dismissed()} == self.model.dismissed_keys()
+
+    @precondition(lambda self: not self.case.codes)
+    @rule(content=TEXTS, by_key=st.none() | KEYS, back=st.booleans())
+    def allow(self, content: str, by_key: Any, back: bool) -> None:
+        """A text, or that of a document, is allowed, or withdrawn."""
+        if by_key in self.model.entries:
+            content, how = self.model.entries[by_key].content, {"key": by_key}
+        else:
+            how = {"text": content}
+        if back:
+            assert self.index.disallow(**how) == self.model.disallow(content)
+        else:
+            expected = self.model.allow(content)
+            if expected is None:
+                with pytest.raises(ParameterError, match="no shingle"):
+                    self.index.allow(**how)
+            else:
+                assert self.index.allow(**how) == expected
+        assert len(self.index.allowed()) == len(self.model.allowed)
 
     def told(self, page: Changes) -> None:
         """A page of changes."""

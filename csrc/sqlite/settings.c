@@ -11,7 +11,8 @@
 static const char *const setting_names[] = {"schema_version", "algorithm_version", "scheme", "plan", "bits", "max_distance",
     "blocks", "chunks", "num_perm", "bands", "rows", "slot_bits", "k", "seed", "family", "evidence", "measure", "containment",
     "threshold", "text.normalize", "text.case", "text.tokens", "text.shingle", "text.joiner", "text.nonword", "text.short",
-    "text.stopwords", "text.filter", "text.strip_accents", "text.hash", "text.hash_seed", "text.min_tokens", "table.part"};
+    "text.stopwords", "text.filter", "text.strip_accents", "text.hash", "text.hash_seed", "text.min_tokens", "table.part",
+    "table.allowed"};
 #define SETTING_COUNT (sizeof setting_names / sizeof setting_names[0])
 
 /* The rows read; values[i] is NULL where there is no row setting_names[i]. */
@@ -343,6 +344,7 @@ int nd_settings_load(sqlite3 *db, const char *index, nd_rules_wanted with_rules,
         if (rows.code == SQLITE_OK)
             build_scheme(&rows, &out->scheme);
         out->has_parts = get_optional(&rows, "table.part", 0, 1) != 0;
+        out->allows = get_optional(&rows, "table.allowed", 0, 1) != 0;
         if (rows.code == SQLITE_OK && needs_rules(&out->scheme, with_rules))
             build_rules(&rows, &out->rules);
     }

@@ -476,22 +476,25 @@ class Methods:
         answer: int = await self._write("keep_newest", n)
         return answer
 
-    async def dismiss(self, key_a: Key, key_b: Key) -> bool:
-        """Say that two documents are not duplicates of each other; False if that was said before.
+    async def dismiss(self, key_a: Key, key_b: Key | None = None) -> int:
+        """Declare that two documents are not duplicates; False if they were dismissed already. With one key: that the document is
+        no duplicate of any stored document; returns how many pairs are dismissed now, one with each document that it matches.
 
-        From then on the two are in no `matches`, `pairs()` or recorded match, and their cluster is split unless other documents
-        connect them (`explain_match` names these). That holds through `rebuild`, until `undismiss`, or until one of the two is
-        deleted or replaced, which makes it another document. Two that do not match may be dismissed too, in case they will under
-        other settings. Questions about a text find both as before. Raises KeyNotFoundError, ParameterError for one key twice.
-        """
-        answer: bool = await self._write("dismiss", key_a, key_b)
-        return answer
-
-    async def undismiss(self, key_a: Key, key_b: Key) -> bool:
-        """Take a `dismiss` back: the two match again if they are alike; False if they were not dismissed. Raises
+        A dismissed pair is in no `matches`, `pairs()` or recorded match, and its cluster is split unless other documents connect
+        the two (`explain_match` names these). A dismissal survives `rebuild` and ends with `undismiss`, or when one of the two
+        documents is deleted or replaced. Two documents that do not match may be dismissed too, in case they will under other
+        settings. `query` and `add` compare a text with both as before, so a later document may connect them again. Raises
         KeyNotFoundError, ParameterError for one key twice.
         """
-        answer: bool = await self._write("undismiss", key_a, key_b)
+        answer: int = await self._write("dismiss", key_a, key_b)
+        return answer
+
+    async def undismiss(self, key_a: Key, key_b: Key | None = None) -> int:
+        """Withdraw a `dismiss`: the two documents match again if they are alike; False if they were not dismissed. With one key:
+        withdraw all dismissed pairs of the document; returns how many there were. Raises KeyNotFoundError, ParameterError for one
+        key twice.
+        """
+        answer: int = await self._write("undismiss", key_a, key_b)
         return answer
 
     async def changes(self, since: str | None = None, *, limit: int = 1000) -> Changes:

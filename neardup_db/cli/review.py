@@ -12,25 +12,27 @@ from ..index import Index
 from ..values import Key
 from .command import command
 from .options import index_argument, json_option, key_type_option, name_option, open_index, parse_key
-from .output import emit, emit_json, note, plain, shown
+from .output import counted, emit, emit_json, note, plain, shown
 from .wording import called
 
 
 @command()
 @index_argument
-@click.argument("keys", metavar="[KEY KEY]", nargs=-1)
+@click.argument("keys", metavar="[KEY [KEY]]", nargs=-1)
 @click.option("--list", "listing", is_flag=True, help="Print the dismissed pairs instead.")
 @name_option
 @key_type_option
 @json_option
 def dismiss(index_path: Path, keys: tuple[str, ...], listing: bool, name: str, key_type: str, as_json: bool) -> int:
-    """Say that two documents are not duplicates.
+    """Declare that two documents are not duplicates, or that one is no duplicate of any stored document.
 
-    The two are no match and no pair from then on, and their cluster is split unless other documents connect them. That survives
-    a rebuild, and goes when one of the two is deleted or replaced. Exit code 1 if it was said before, or no pair is listed.
+    Two KEYs: the two are no match and no pair from then on, and their cluster is split unless other documents connect them. One
+    KEY: so is each pair of the document with a document that it matches, and it leaves its cluster. Dismissed pairs survive a
+    rebuild and end when one of the two is deleted or replaced. Exit code 1 if nothing changed, or no pair is listed.
 
     \b
     neardup dismiss articles.db a1 a2
+    neardup dismiss articles.db a1
     neardup dismiss articles.db --list
     """
     if not listing:
@@ -50,23 +52,24 @@ def dismiss(index_path: Path, keys: tuple[str, ...], listing: bool, name: str, k
 
 @command()
 @index_argument
-@click.argument("keys", metavar="KEY KEY", nargs=-1)
+@click.argument("keys", metavar="KEY [KEY]", nargs=-1)
 @name_option
 @key_type_option
 @json_option
 def undismiss(index_path: Path, keys: tuple[str, ...], name: str, key_type: str, as_json: bool) -> int:
-    """Take back that two documents are not duplicates.
+    """Withdraw the dismissal of two documents, or of all pairs of one.
 
     They match again if they are alike. Exit code 1 if they were not dismissed.
 
     \b
     neardup undismiss articles.db a1 a2
+    neardup undismiss articles.db a1
     """
     return _decide(Index.undismiss, index_path, keys, name, key_type, as_json, ("no longer dismissed", "were not dismissed"))
 
 
 def _decide(
-    decide: Callable[[Index, Key, Key], bool],
+    decide: Callable[..., int],
     index_path: Path,
     keys: tuple[str, ...],
     name: str,
@@ -74,15 +77,17 @@ def _decide(
     as_json: bool,
     told: tuple[str, str],
 ) -> int:
-    if len(keys) != 2:
-        raise click.UsageError("Give two KEYs")
-    a, b = (parse_key(key, key_type) for key in keys)
+    if len(keys) not in (1, 2):
+        raise click.UsageError("Give two KEYs, or the KEY of one document")
+    parsed = [parse_key(key, key_type) for key in keys]
     with open_index(index_path, name, write=True) as index, called(key_a="the first KEY", key_b="the second KEY"):
-        done = decide(index, a, b)
+        done = decide(index, *parsed)
     if as_json:
-        emit_json(plain({"key_a": a, "key_b": b, "changed": done}))
+        emit_json(plain({**dict(zip(("key_a", "key_b"), parsed, strict=False)), "changed": done}))
+    elif len(keys) == 2:
+        emit(f"{' and '.join(map(shown, parsed))}: {told[0] if done else told[1]}")
     else:
-        emit(f"{shown(a)} and {shown(b)}: {told[0] if done else told[1]}")
+        emit(f"{shown(parsed[0])}: {counted(done, 'pair')} {told[0]}")
     return 0 if done else 1
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice, pairwise
 from typing import Any, NamedTuple, TypeVar
@@ -99,6 +99,12 @@ class Documents:
         sql = "SELECT id, group_id, fingerprint_id, expires_at FROM {index}_document WHERE key = ?"
         row = self.db.row(self.store.sql(sql), (key,))
         return None if row is None else Found(*self.require_numbers(row))
+
+    def found_of(self, document_ids: Iterable[int]) -> list[Found]:
+        """The rows of documents that are there."""
+        sql = "SELECT id, group_id, fingerprint_id, expires_at FROM {index}_document WHERE id = ?"
+        rows = self.db.rows_of_many(self.store.sql(sql), ((number,) for number in document_ids))
+        return [Found(*self.require_numbers(row)) for row in rows]
 
     def taken(self, keys: Sequence[Key], now: int = EVER) -> set[Key]:
         """Those of the keys that have a row, visible at `now`: one statement for all of a type."""
@@ -302,7 +308,7 @@ class Documents:
         """The visible documents with their fingerprints, in the order of insertion, each of several codes by itself."""
         rows = self.db.stream(self.store.sql(self.store.frame("exported")), (now,))
         for key, group, token_count, part, fingerprint_id, *value in rows:
-            stored = None if fingerprint_id is None else self.sound(fingerprint_id, tuple(value))
+            stored = None if fingerprint_id is None and value[0] is None else self.sound(fingerprint_id or 0, tuple(value))
             yield StoredDocument(key, group, stored, token_count, part)
 
     def value(self, fingerprint_id: int) -> bytes:
@@ -396,9 +402,15 @@ class Documents:
         """Fingerprints whose rows may be sorted together."""
         return max(1, limits.FILING_BYTES // self.store.scheme.filing_bytes)
 
-    def fingerprint_ranges(self, size: int) -> Iterator[tuple[int, int]]:
-        """Ranges of `size` ids, first and last, that hold all fingerprints; where none are for long, none are given."""
-        first = self.next_fingerprint_id(1)
+    def fingerprint_of(self, group_id: int, value: bytes) -> int:
+        """The fingerprint with this value, a new one, which is not filed yet, where there is none."""
+        value_hash = signed_hash(value)
+        number = self.fingerprint_id(group_id, value, value_hash)
+        return self.add_fingerprint(group_id, value, value_hash) if number is None else number
+
+    def fingerprint_ranges(self, size: int, from_id: int = 1) -> Iterator[tuple[int, int]]:
+        """Ranges of `size` ids, first and last, that hold all fingerprints from one on; where none are for long, none are given."""
+        first = self.next_fingerprint_id(from_id)
         while first is not None:
             yield first, first + size - 1
             first = self.next_fingerprint_id(first + size)
@@ -459,11 +471,42 @@ class Documents:
         rows = self.db.rows_of_many(self.store.sql(sql), parameters)
         return [(document_id, other_id, label, bool(visible)) for document_id, other_id, label, visible in rows]
 
+    def set_aside(self, values: Mapping[int, bytes]) -> None:
+        """Keep the values of documents that have no fingerprint, since they are like an allowed text."""
+        sql = "INSERT INTO {index}_allowed_document (document_id, value, value_hash) VALUES (?, ?, ?)"
+        rows = [(number, value, signed_hash(value)) for number, value in values.items()]
+        self.db.execute_many(self.store.sql(sql), rows)
+
+    def take_fingerprint(self, fingerprint_id: int, value: bytes, *, is_filed: bool = True) -> list[int]:
+        """Set aside all documents of a fingerprint, which goes; returns their ids. is_filed: it has rows in the candidate table."""
+        sql = self.store.sql("UPDATE {index}_document SET fingerprint_id = NULL WHERE fingerprint_id = ? RETURNING id")
+        document_ids = [row[0] for row in self.db.rows(sql, (fingerprint_id,))]
+        self.set_aside(dict.fromkeys(document_ids, value))
+        if is_filed:
+            self._unfile(fingerprint_id, fingerprint_id)
+        self.db.execute(self.store.sql("DELETE FROM {index}_fingerprint WHERE id = ?"), (fingerprint_id,))
+        return document_ids
+
+    def aside(self, document_id: int) -> bytes | None:
+        """The value of a document that is set aside; None of others."""
+        if not self.store.allows:
+            return None
+        sql = self.store.sql("SELECT value, value_hash FROM {index}_allowed_document WHERE document_id = ?")
+        row = self.db.row(sql, (document_id,))
+        if row is None:
+            return None
+        if not self.is_sound(*row):
+            raise self._damaged(f"the fingerprint of document {document_id}", "not the one that was written")
+        return bytes(row[0])
+
     def drop(self, document_ids: Iterable[int], fingerprint_ids: set[int]) -> None:
         """Remove documents, and those of their fingerprints at which no other document points."""
         document_ids = list(document_ids)
         fingerprint_ids = fingerprint_ids | self.parts.drop(document_ids)
         self.db.execute_many(self.store.sql("DELETE FROM {index}_document WHERE id = ?"), ((one,) for one in document_ids))
+        if self.store.allows:
+            sql = self.store.sql("DELETE FROM {index}_allowed_document WHERE document_id = ?")
+            self.db.execute_many(sql, ((one,) for one in document_ids))
         sql = self.store.sql("SELECT fingerprint_id FROM {index}_document WHERE fingerprint_id = ? LIMIT 1")
         used = self.db.rows_of_many(sql, ((number,) for number in fingerprint_ids))
         unused = fingerprint_ids.difference(number for (number,) in used)

@@ -27,6 +27,10 @@ def collect(store: Store, now: int) -> Stats:
         "clusters": """SELECT count(*) FROM (SELECT 1 FROM {index}_document WHERE cluster_id IS NOT NULL
                        AND {visible} GROUP BY cluster_id HAVING count(*) > 1)""",
     }
+    if store.allows:
+        count["empty"] += " AND id NOT IN (SELECT document_id FROM {index}_allowed_document)"
+        count["allowed"] = "SELECT count(*) FROM {index}_allowed_document"
+        count["allowed_texts"] = "SELECT count(*) FROM {index}_allowed"
     figures: dict[str, Any] = {name: store.db.value(store.sql(sql), {"now": now}) for name, sql in count.items()}
     settings = {name: value for name, value in store.settings.items() if not name.startswith(PREFIX)}
     if isinstance(settings.get("text.stopwords"), str):

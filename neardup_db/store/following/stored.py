@@ -36,9 +36,9 @@ class StoredDocuments:
 
     def at(self, key: Key) -> Stored | None:
         """The document with this key, visible or not."""
-        sql = """SELECT d.id, d.expires_at, g.name, d.token_count, d.text, f.value
+        sql = """SELECT d.id, d.expires_at, g.name, d.token_count, d.text, {value}
                  FROM {index}_document AS d LEFT JOIN {index}_group AS g ON g.id = d.group_id
-                     LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id WHERE d.key = ?"""
+                     LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id {aside} WHERE d.key = ?"""
         row = self.db.row(self.store.sql(sql), (key,))
         return None if row is None else Stored(*row)
 

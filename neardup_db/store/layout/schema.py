@@ -92,7 +92,7 @@ def _apply_steps(db: Database, name: str, part: str, after: int, newest: int | N
             db.execute(text.replace("{index}", name)).fetchall()
 
 
-OPTIONAL = ("dismissed", "change", "part")
+OPTIONAL = ("dismissed", "change", "part", "allowed")
 """Tables that an index gets when they are first wanted; the setting `table.NAME` is 1 from then on."""
 
 RENEWABLE = ("dismissed", "change")

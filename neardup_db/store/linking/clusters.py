@@ -51,11 +51,13 @@ class Clusters:
         labels = {neighbour.cluster_id for neighbour in neighbours}
         self._join(labels | {ALONE + document_id}, large=len(neighbours) >= limits.CROWD, new_from=document_id)
 
-    def connect_many(self, documents: Sequence[Unconnected], new: tuple[int, int] | None, now: int) -> tuple[set[int], set[int]]:
+    def connect_many(
+        self, documents: Sequence[Unconnected], new: tuple[int, int] | None, now: int, *, are_new: bool = True
+    ) -> tuple[set[int], set[int]]:
         """Record the edges of documents that are in no cluster yet, and join the clusters that they touch.
 
         documents: in the order of their ids, all those that have one of the fingerprints `new`, the first and the last id, which
-        are filed. Returns the documents that match an earlier visible one, and those of which only a query tells, since all that
+        are filed. are_new: the documents are just added, and not older than others. Returns the documents that match an earlier visible one, and those of which only a query tells, since all that
         they were found to match has expired or is later."""
         batch = EdgeBatch(0 if self.store.scheme.takes_codes else None)
         matched: set[int] = set()
@@ -91,12 +93,19 @@ class Clusters:
                     batch.add(document_id, ALONE + document_id, self.edges.asked_for(document_id, now))
         self.edges.record(batch.edges, now)
         for labels, large in batch.joined():
-            self._join(labels, large=large, new_from=documents[0][0])
+            if are_new:
+                self._join(labels, large=large, new_from=documents[0][0])
+            else:
+                self._join_stored(labels)
         return matched, met - matched
 
     def join_two(self, a: int, b: int) -> None:
         """Make one cluster of those of two documents between which an edge was recorded."""
         self._join_stored({self._label_of(a), self._label_of(b)})
+
+    def are_one(self, a: int, b: int) -> bool:
+        """Whether two documents are in one cluster."""
+        return self._label_of(a) == self._label_of(b)
 
     def connect_further(self, document_id: int, neighbours: Sequence[Neighbour], now: int) -> None:
         """Record the edges that a further code of a document brings, and join the clusters that it touches."""
@@ -114,6 +123,10 @@ class Clusters:
             self._join(labels, large=large, new_from=new_from)
         else:
             self._join_stored(labels)
+
+    def leave(self, document_ids: Sequence[int]) -> None:
+        """Documents that are set aside are in no cluster."""
+        self._label(document_ids, None)
 
     def _join_stored(self, labels: set[int]) -> None:
         """`_join` where no document is just added: the id of each may be the label of a cluster that it was in."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from ... import limits
 from ..asking.documents import EVER, Documents
-from ..asking.search import Neighbour, Search
+from ..asking.search import MatchRow, Neighbour, Search
 from ..layout.schema import ALONE, sql_text
 from ..layout.state import Store
 
@@ -125,6 +125,9 @@ class Edges:
         rows = [(*edge, now) for edge in edges]
         if rows:
             self.db.execute_many(self.store.sql(sql), rows)
+
+    def record_match(self, document_id: int, match: MatchRow, now: int) -> None:
+        self.record([_edge(document_id, match.id, match.similarity, match.distance)], now)
 
     def drop(self, document_id: int) -> None:
         self.db.execute(self.store.sql("DELETE FROM {index}_match WHERE document_id = ?"), (document_id,))

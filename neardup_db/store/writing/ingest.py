@@ -360,9 +360,9 @@ class Ingest:
         memory."""
         contents, batch.contents = batch.contents, []
         if self.options.content == "code":
-            return Sketches(contents, None, None, self.store.epoch)
+            return self.store.sketch_code_values(contents)
         if self.options.content == "value":
-            return self.store.sketch_values(contents)
+            return self.store.sketch_values(contents, [batch.record(i).text for i in range(len(batch))])
         evidence = self.store.record_matches or self.options.only_new
         return self.store.sketch_texts(contents, evidence=evidence, to_file=not self.options.only_new)
 
