@@ -1199,9 +1199,13 @@ def test_what_commands_refuse(app: Followed) -> None:
     assert not missing.exists()
     code, told = neardup("follow", app.path, "article")
     assert code == 2 and "has no table 'article': give the name of one" in told
+    code, told = neardup("follow", app.path, "articles", "--text", "bodies")
+    assert code == 2 and "--text 'bodies': 'articles' has no such column" in told
+    assert app.run("SELECT name FROM sqlite_schema WHERE name NOT LIKE 'sqlite%'") == [["articles"]]
+    app.index().close()
     code, told = neardup("sync", app.path)
     assert code == 2 and "follows no table: run neardup follow" in told
-    neardup("follow", app.path, "articles")
+    code, told = neardup("follow", app.path, "articles", "--threshold", 0.5, "--exact", "--shingle", 1, "--num-perm", 64)
     code, told = neardup("delete", app.path, "1")
     assert code == 2 and "write to the table and call neardup sync, or call neardup unfollow first" in told
 
