@@ -13,6 +13,7 @@ from standard import MODULE
 from support import SETS, WORDS
 
 from neardup_db import Index
+from neardup_db.store.following.table import quote
 
 KEYS = {
     "automatic": ("id INTEGER PRIMARY KEY", "", (1, 2, 3, 4, 5, None)),
@@ -55,14 +56,15 @@ TRIGGERS = (
 METAS = (None, "{}", "no json", '{"slug": "s", "body": "fir yew", "shown": 1}', '{"slug": "t", "shown": 1}', '{"shown": 0}')
 CONDITIONS = (None, None, "hidden < 6", "meta ->> '$.shown' = 1", "slug IS NOT 'a'")
 RULES = ("", "", "OR REPLACE", "OR REPLACE", "OR IGNORE", "OR FAIL", "OR ROLLBACK")
-TABLES = ("articles", "old", "new", 'my ""table', "neardup")
+TABLES = ("articles", "old", "new", 'my "table', "neardup")
 
 
 class Side:
     """A connection of an application."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, has_rowid: bool) -> None:
         self.connection = connection
+        self.has_rowid = has_rowid
 
     def run(self, sql: str, values: tuple[Any, ...] = ()) -> Any:
         """Rows, changed rows and the last rowid; or the error."""
@@ -70,8 +72,10 @@ class Side:
             rows = self.connection.execute(sql, values).fetchall()
         except (apsw.Error, sqlite3.Error, MODULE.Error) as error:
             return str(error)
+        if not sql.startswith(("INSERT", "REPLACE", "UPDATE", "DELETE")):
+            return rows, None, None
         changed = self.connection.execute("SELECT changes()").fetchall()[0][0]
-        inserted = changed and sql.startswith(("INSERT", "REPLACE"))
+        inserted = self.has_rowid and changed and sql.startswith(("INSERT", "REPLACE")) and "DO UPDATE" not in sql
         return rows, changed, self.connection.execute("SELECT last_insert_rowid()").fetchall() if inserted else None
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
@@ -86,11 +90,11 @@ class History:
         pick = self.random.choice
         self.played: list[Any] = []
         self.standard = seed % 4 == 3
-        self.followed, self.twin = (Side(self.connection()) for _ in "12")
         self.kind = pick(list(KEYS))
+        self.followed, self.twin = (Side(self.connection(), "WITHOUT" not in KEYS[self.kind][1]) for _ in "12")
         self.body = pick(list(BODIES))
         self.name = pick(TABLES)
-        self.table = f'"{self.name}"'
+        self.table = quote(self.name)
         self.slug = pick(SLUGS)
         self.made = 0
         self.where = pick(CONDITIONS)
@@ -101,7 +105,7 @@ class History:
         for _ in range(pick([0, 1, 2])):
             self.index_or_trigger()
         self.index = Index(self.followed.connection, SETS, text=WORDS, store_text=True)
-        self.index.follow(self.name.replace('""', '"'), where=self.where)
+        self.index.follow(self.name, where=self.where)
         self.sync()
 
     def connection(self) -> Any:
@@ -175,16 +179,18 @@ class History:
         elif how == "add column":
             self.both(f"ALTER TABLE {self.table} ADD COLUMN {pick(['views', 'more'])} INTEGER DEFAULT 1")
         elif how == "copy":
-            columns = [row[1] for row in self.twin.rows(f"SELECT * FROM pragma_table_info('{self.name.replace('\"\"', '\"')}')")]
-            known = ", ".join(one for one in columns if one in ("id", "n", "raw", "slug", "hidden", "meta", "body"))
+            columns = self.twin.run("SELECT name FROM pragma_table_info(?)", (self.name,))[0]
+            known = ", ".join(name for (name,) in columns if name in ("id", "n", "raw", "slug", "hidden", "meta", "body"))
             self.create("copied")
             self.both(f"INSERT OR IGNORE INTO copied ({known}) SELECT {known} FROM {self.table}")
             self.both(f"DROP TABLE {self.table}")
             self.both(f"ALTER TABLE copied RENAME TO {self.table}")
         elif how == "rename":
-            self.both(f"ALTER TABLE {self.table} RENAME TO renamed")
-            self.table, self.name = "renamed", "renamed"
-            self.index.follow("renamed", where=self.where)
+            self.made += 1
+            self.name = f"renamed{self.made}"
+            self.both(f"ALTER TABLE {self.table} RENAME TO {self.name}")
+            self.table = self.name
+            self.index.follow(self.name, where=self.where)
         elif how == "rename column":
             self.both(f"ALTER TABLE {self.table} RENAME COLUMN views TO seen")
         else:
@@ -241,7 +247,7 @@ class History:
         report = self.index.check()
         assert report.problems == (), self.told(report)
         self.index.unfollow()
-        made = "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'neardup\\__%' ESCAPE '\\' ORDER BY rowid"
+        made = "SELECT type, name, sql FROM sqlite_schema WHERE name NOT GLOB 'neardup_?*' AND name NOT GLOB 'sqlite_*' ORDER BY name"
         assert self.followed.rows(made) == self.twin.rows(made)
         self.index.close()
         for side in (self.followed, self.twin):
