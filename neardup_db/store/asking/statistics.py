@@ -57,8 +57,8 @@ def _following(store: Store) -> dict[str, Any] | None:
     """The table that the index follows, and how many changes of it are pending; all_rows: whether all rows are to be compared."""
     if store.following is None:
         return None
-    there = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?"
+    there = "SELECT 1 FROM main.sqlite_schema WHERE type = 'table' AND name = ?"
     pending = 0
     if store.db.value(there, (f"{store.name}_pending",)) is not None:
-        pending = store.db.value(store.sql("SELECT count(*) FROM {index}_pending"))
+        pending = store.db.value(store.sql("SELECT count(*) FROM main.{index}_pending"))
     return {**store.following._asdict(), "pending": pending, "all_rows": store.setting(SCAN) is not None}

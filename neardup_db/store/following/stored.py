@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ...parameters import storable
 from ...values import Key
 from ..layout.state import Store
-from .rows import Row
+from .rows import Place, Row
 
 
 class Stored(NamedTuple):
@@ -33,6 +33,21 @@ class StoredDocuments:
         """The id of the newest document, 0 where there are none."""
         number: int = self.db.value(self.store.sql("SELECT ifnull(max(id), 0) FROM {index}_document"))
         return number
+
+    def count(self) -> int:
+        """How many rows there must be: those of the documents, and the excluded ones."""
+        sql = "SELECT (SELECT count(*) FROM {index}_document) + (SELECT count(*) FROM main.{index}_excluded)"
+        number: int = self.db.value(self.store.sql(sql))
+        return number
+
+    def exclude(self, places: Iterable[Place], excluded: Iterable[Place]) -> None:
+        """Remember which rows are no documents; places: the keys that were looked at, unless none of them was excluded before.
+        Inside `writing`."""
+        for place in places:
+            self.db.execute(self.store.sql(f"DELETE FROM main.{{index}}_excluded WHERE key = {place.bound}"), (place.value,))
+        for place in excluded:
+            sql = f"INSERT OR REPLACE INTO main.{{index}}_excluded (key) VALUES ({place.bound})"
+            self.db.execute(self.store.sql(sql), (place.value,))
 
     def at(self, key: Key) -> Stored | None:
         """The document with this key, visible or not."""
