@@ -37,6 +37,19 @@ def require_python_lock() -> None:
         )
 
 
+def refuse_sources(package: str) -> None:
+    """Raises ImportError if the package's folder is that of a checkout, whose modules in C are not compiled. `python` and `python -m`
+    find that folder first when they run at the top of a checkout."""
+    checkout = os.path.dirname(os.path.abspath(package))
+    if os.path.exists(os.path.join(checkout, "meson.build")):
+        alone = "-P" if sys.version_info >= (3, 11) else "-I"
+        raise ImportError(
+            f"{package} holds the sources of neardup_db, which are not compiled: run Python from another folder, or as python {alone}, "
+            f"to import the installed package; to edit the sources, install them as {os.path.join(checkout, 'CONTRIBUTING.md')} says, "
+            "with pip install --no-build-isolation --no-deps -e ."
+        ) from None
+
+
 def length_of_name(folder: str, name: str) -> tuple[int, int]:
     """The length of a file's name as the system counts it, and the longest that the folder may have."""
     if not hasattr(os, "pathconf"):
