@@ -38,15 +38,14 @@ def require_python_lock() -> None:
 
 
 def refuse_sources(package: str) -> None:
-    """Raises ImportError if the package's folder is that of a checkout, whose modules in C are not compiled. `python` and `python -m`
-    find that folder first when they run at the top of a checkout."""
-    checkout = os.path.dirname(os.path.abspath(package))
-    if os.path.exists(os.path.join(checkout, "meson.build")):
+    """Raises ImportError if the package's folder is that of a checkout, whose modules in C are not compiled. `python` and
+    `python -m` find that folder first when they run at the top of a checkout."""
+    if os.path.exists(os.path.join(os.path.dirname(os.path.abspath(package)), "meson.build")):
         alone = "-P" if sys.version_info >= (3, 11) else "-I"
         raise ImportError(
-            f"{package} holds the sources of neardup_db, which are not compiled: run Python from another folder, or as python {alone}, "
-            f"to import the installed package; to edit the sources, install them as {os.path.join(checkout, 'CONTRIBUTING.md')} says, "
-            "with pip install --no-build-isolation --no-deps -e ."
+            f"{package} holds source code that is not compiled: run Python from another folder, or as python {alone}, to import the "
+            "installed package; to edit the sources, install them with: pip install --no-build-isolation --no-deps -e . "
+            "(CONTRIBUTING.md)"
         ) from None
 
 

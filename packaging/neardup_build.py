@@ -23,7 +23,9 @@ An editable install compiles the sources again at import, with build tools that 
 """
 
 
-def build_wheel(wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None) -> str:
+def build_wheel(
+    wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None
+) -> str:
     """A wheel. meson-python compiles in a folder of the checkout; where that is read-only, a temporary folder replaces it."""
     settings = dict(config_settings or {})
     with tempfile.TemporaryDirectory() as folder:

@@ -51,7 +51,7 @@ def test_starting_loads_little(code: str, late: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("program", [["-c", IMPORT], ["-c", QUERY], ["-m", "neardup_db"]], ids=["import", "module", "command"])
 def test_uncompiled_sources_say_how_to_import_the_package(program: list[str]) -> None:
-    """At the top of a checkout Python finds the sources first; the last line of the error names the ways to the installed package."""
+    """At the top of a checkout Python finds the sources first; the error's last line says how to import the installed package."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     command = [sys.executable, "-S", "-B", *program]  # without the site-packages, where an editable install redirects the import
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
