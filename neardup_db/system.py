@@ -43,8 +43,8 @@ def refuse_sources(package: str) -> None:
     if os.path.exists(os.path.join(os.path.dirname(os.path.abspath(package)), "meson.build")):
         alone = "-P" if sys.version_info >= (3, 11) else "-I"
         raise ImportError(
-            f"{package} holds source code that is not compiled: run Python from another folder, or as python {alone}, to import the "
-            "installed package; to edit the sources, install them with: pip install --no-build-isolation --no-deps -e . "
+            f"{package} holds source code that is not compiled: run Python from another folder, or as python {alone}, to import "
+            "the installed package; to edit the sources, install them with: pip install --no-build-isolation --no-deps -e . "
             "(CONTRIBUTING.md)"
         ) from None
 
