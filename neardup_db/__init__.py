@@ -11,6 +11,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+try:
+    from ._texts import locate as _compiled  # noqa: F401 (any name of a compiled module)
+except ModuleNotFoundError:
+    from .system import refuse_sources
+
+    refuse_sources(__path__[0])
+    raise
+
 from .errors import (
     BusyError,
     ClosedError,

@@ -16,6 +16,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -275,6 +276,21 @@ def test_records_on_standard_output_are_data(tmp_path: Path) -> None:
     data = '{"text": "\x9b2J \u202e words"}\n'.encode()
     (tmp_path / "in.jsonl").write_bytes(data)
     assert run("dedup", tmp_path / "in.jsonl", "-o", "-").stdout_bytes == data
+
+
+def test_dedup_of_a_stream_runs_in_a_read_only_folder(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the current folder cannot be written, temporary files go to the system's folder for them."""
+    used = []
+    temporary_directory = tempfile.TemporaryDirectory
+
+    def noted(**options: Any) -> Any:
+        used.append(Path(options["dir"]))
+        return temporary_directory(**options)
+
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", noted)
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != Path.cwd())
+    assert run("dedup", source, "-o", "-").exit_code == 0
+    assert used == [Path(tempfile.gettempdir())]
 
 
 @pytest.mark.parametrize(

@@ -405,7 +405,7 @@ def test_stock_shell_searches(tmp_path: Path) -> None:
     db = open_database(str(tmp_path / "f.db"))
     create(db)
     db.close()
-    script = f".load {neardup_db.extension_path()}\nSELECT * FROM neardup_search('x', '0001');\n"
+    script = f".load '{neardup_db.extension_path()}'\nSELECT * FROM neardup_search('x', '0001');\n"
     script += "SELECT table_no, low FROM neardup_keys('x', x'1234');\n"
     done = subprocess.run([shell, str(tmp_path / "f.db")], input=script, capture_output=True, text=True)
     assert (done.stdout.splitlines(), done.stderr) == (["b|1.0|0|2", "a|0.9375|1|1", "0|18874368", "1|1125899961368576"], "")

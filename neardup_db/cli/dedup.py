@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -122,7 +123,7 @@ def dedup(
             raise ParameterError(f"{path}: pairs and clusters are written as JSON lines, CSV or TSV; name such a file")
     if index_path is not None:
         _check_index(index_path)
-    beside = tmp or (Path.cwd() if output == STDOUT or is_stream(output) else output.absolute().parent)
+    beside = tmp or _folder_for_temporary_files(output)
     full = room_in(beside, "name a folder for temporary files on another one with --tmp", (OSError, *OF_DATABASE))
     with full, tempfile.TemporaryDirectory(prefix=".neardup-", dir=beside) as folder:
         opened = open_source(paths, reading, Path(folder))
@@ -137,6 +138,13 @@ def dedup(
             plan = Plan(passes, output, Path(folder), rules=rules, index=index_path, known=known, **options)
             summary = deduplicate(plan)
     _report(summary, plan, measure, as_json, to_stdout)
+
+
+def _folder_for_temporary_files(output: Path) -> Path:
+    """The output's folder. A stream has none: then the current folder, or where that is read-only, the system's."""
+    if output != STDOUT and not is_stream(output):
+        return output.absolute().parent
+    return Path.cwd() if os.access(Path.cwd(), os.W_OK) else Path(tempfile.gettempdir())
 
 
 def _check_index(path: Path) -> None:

@@ -18,6 +18,7 @@ from ..errors import ParameterError
 from ..index import Index
 from ..values import ANY_GROUP, Match, flat_rows
 from .command import command
+from .inputs.binary import HEAD_BYTES, why_not_text
 from .inputs.lines import RecordError
 from .inputs.opening import open_source
 from .inputs.passes import in_pieces
@@ -119,7 +120,12 @@ def query(
 
 
 def _content(text: str | None, file: Path | None) -> str | bytes:
-    return file.read_bytes() if file is not None else sys.stdin.buffer.read() if text == "-" else text or ""
+    if file is None and text != "-":
+        return text or ""
+    content = sys.stdin.buffer.read() if file is None else file.read_bytes()
+    if why := why_not_text(content[:HEAD_BYTES]):
+        raise ParameterError(f"{file or 'standard input'}: {why}")
+    return content
 
 
 def _matches(index: Index, content: str | bytes, key: str | None, options: dict[str, Any]) -> list[Match]:

@@ -176,10 +176,10 @@ class InputFile:
         """Bytes of the file on disk that were read so far."""
         return 0 if self._raw.closed else self._raw.tell()
 
-    def head(self) -> bytes:
-        """The first bytes, which stay to be read."""
+    def head(self, most: int) -> bytes:
+        """At most so many of the first bytes, which stay to be read."""
         try:
-            return cast(bytes, self._stream.peek(_HEAD_BYTES)[:_HEAD_BYTES])
+            return cast(bytes, self._stream.peek(most)[:most])
         except Exception as error:
             self._raise_damage(error)
             raise

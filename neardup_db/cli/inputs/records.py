@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from ...parameters import quoted
 from ...values import MOST_PROBLEMS
+from .binary import HEAD_BYTES, known_kind, why_not_text
 from .encodings import BOM, UTF8, is_wide, line_end, refuse_unmarked_utf16, refuse_utf16, unit_bytes, with_byte_order
 from .fields import ABSENT, found, kind, listed, taken
 from .files import InputError, InputFile, Inputs, state_of
@@ -27,6 +28,9 @@ FORMATS = ("jsonl", "csv", "tsv", "lines", "parquet", "arrow")
 
 DEFAULT_MAX_BYTES = 64_000_000
 """Longest line, CSV row or text file unless the caller says otherwise."""
+
+_UTF16_BYTES = 64
+"""By how many of the first bytes UTF-16 is told that has no mark."""
 
 _SUFFIXES = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".tab": "tsv",
@@ -205,12 +209,23 @@ class RecordSource:
         require_state(self._states, path, named.name)
         with InputFile(path, named.name, named.packing) as file:
             require_state(self._states, path, named.name, file.state)
-            if self.format != "folder" and not is_wide(self.encoding):
-                refuse_unmarked_utf16(file.head(), named.name)
+            self._require_text(file)
             self._input = file
             yield file
             self._input = None
             self._done_bytes += file.size_bytes
+
+    def _require_text(self, file: InputFile) -> None:
+        """InputError where the first bytes of a file say that it is a picture or other binary data, or in another encoding."""
+        head = file.head(HEAD_BYTES)
+        if not is_wide(self.encoding):
+            refuse_utf16(head, file.name)
+            refuse_unmarked_utf16(head[:_UTF16_BYTES], file.name)
+        has_fields = self.format not in _NAMELESS  # an error names the record that is none
+        why = known_kind(head) if has_fields or is_wide(self.encoding) else why_not_text(head)
+        if why is not None:
+            others = "; leave out such files with --glob or --on-error skip" if self.format == "folder" else ""
+            raise InputError(f"{file.name}: {why}{others}")
 
     def require_unchanged(self) -> None:
         """ChangedError where a file is not as it was when it was opened first."""
