@@ -408,8 +408,8 @@ class Index(Reader):
         """`add_many` for codes: keys and codes (for example the rows of a `uint8[n, bits // 8]`) of the same length.
 
         codes: any iterable of what `add_code` takes, or an array: `uint8[n, bits // 8]`, `bool[n, bits]`, for 64 bits `uint64[n]`
-        or `int64[n]`. metadata, group, expires_at, ttl, part: a list (an array, a Series) with one for each record, or one value for
-        all. So metadata that is itself a list stands in a list for each record.
+        or `int64[n]`. metadata, group, expires_at, ttl, part: a list (an array, a Series) with one for each record, or one value
+        for all. So metadata that is itself a list stands in a list for each record.
 
         part: as of `add_code`: a key comes once for each of its codes. The report counts codes then. Raises ParameterError with
         only_new, which cannot tell what becomes of a key that is new by some codes only.
@@ -663,8 +663,8 @@ class Index(Reader):
     # ---- changing and removing -----------------------------------------------------------------------------------------
 
     def update(self, key: Key, *, group: Key | AnyGroup | None = ANY_GROUP, **changes: Any) -> None:
-        """Change `metadata=` or `expires_at=` of a document; None clears. `ttl=` in place of `expires_at`: after how many seconds,
-        or which timedelta from now on, it expires. The text stays: to change it, add the document again with
+        """Change `metadata=` or `expires_at=` of a document; None clears. `ttl=` in place of `expires_at`: seconds or a timedelta
+        until it expires. The text stays: to change it, add the document again with
         if_exists="replace". group: as of `get`. Raises KeyNotFoundError, ParameterError.
 
         >>> from neardup_db import Index, MinHash
@@ -680,9 +680,11 @@ class Index(Reader):
         unknown = [name for name in changes if name not in columns]
         if unknown or not changes:
             what = f"{unknown[0]!r} cannot be updated" if unknown else "nothing to update"
-            raise ParameterError(f"{what}: give metadata=, expires_at= or ttl=; to change a text, add it with if_exists='replace'")
+            remedy = "give metadata=, expires_at= or ttl=; to change a text, add it with if_exists='replace'"
+            raise ParameterError(f"{what}: {remedy}")
         if "ttl" in changes and (changes["ttl"] is None or "expires_at" in changes):
-            raise ParameterError(f"ttl={quoted(changes['ttl'])}: give a time without expires_at=; expires_at=None clears the expiry")
+            remedy = "give a time, and no expires_at=; expires_at=None clears the expiry"
+            raise ParameterError(f"ttl={quoted(changes['ttl'])}: {remedy}")
         values = {name: columns[name](value) for name, value in changes.items()}
         if "ttl" in values:
             values["expires_at"] = values.pop("ttl")

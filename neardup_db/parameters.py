@@ -368,7 +368,8 @@ def check_expiry(expires_at: Any, ttl: Any = None) -> int | None:
     elif isinstance(expires_at, timedelta):
         ends = now_ms() + round(expires_at / _MS)
     else:
-        return check_moment(expires_at, "expires_at", "give a timedelta from now on, or ttl=, or an aware datetime, or Unix seconds")
+        remedy = "give a timedelta from now on, or ttl=, or an aware datetime, or Unix seconds"
+        return check_moment(expires_at, "expires_at", remedy)
     if ends > _LAST_S * 1000:
         what = f"ttl={quoted(ttl)}" if ttl is not None else f"expires_at={quoted(expires_at)}"
         raise ParameterError(f"{what} ends after the year 2200: give a shorter time, or leave it out")

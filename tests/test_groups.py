@@ -81,7 +81,7 @@ def test_a_key_of_another_group_is_refused(way: str, how: str, store_text: bool)
     with Index(":memory:", MinHash(), store_text=store_text) as index:
         index.add("k", "an entirely different text, of seven words", group="a")
         before = snapshot(index)
-        with pytest.raises(DuplicateKeyError, match=r"key 'k' is already in group 'a', and this document is for (group 'b'|no g)"):
+        with pytest.raises(DuplicateKeyError, match=r"'k' is already in group 'a', and this document is for (group 'b'|no g)"):
             TEXT_WAYS[way](index, how)
         assert snapshot(index) == before and index.check().ok
 
@@ -388,11 +388,11 @@ NOTE = "neardup: the index has groups, and only documents without a group were s
 
 
 def test_query_says_which_group_it_asks(path: Path, tmp_path: Path) -> None:
-    """`neardup query` on an index with groups notes that only documents without a group were asked, and takes one group or all."""
+    """`neardup query` on an index with groups notes that documents without a group alone were asked; it takes one or all."""
     code, out, note = run("query", path, TEXT)
     assert (code, note) == (0, f"{NOTE}, or --all-groups\n")
     assert [line.split()[-1] for line in out.splitlines()] == ["e"]
-    for options, keys in ((["--group", "de"], "ab"), (["--group", 7], "cd"), (["--all-groups"], "abcde"), (["--group", "fr"], "")):
+    for options, keys in (("--group", "de"), "ab"), (("--group", 7), "cd"), (("--all-groups",), "abcde"), (("--group", "fr"), ""):
         code, out, note = run("query", path, TEXT, *options)
         assert (code, note) == (0 if keys else 1, "") and "".join(line.split()[-1] for line in out.splitlines()) == keys
     lines = tmp_path / "new.txt"

@@ -286,8 +286,8 @@ class Methods:
         """`add_many` for codes: keys and codes (for example the rows of a `uint8[n, bits // 8]`) of the same length.
 
         codes: any iterable of what `add_code` takes, or an array: `uint8[n, bits // 8]`, `bool[n, bits]`, for 64 bits `uint64[n]`
-        or `int64[n]`. metadata, group, expires_at, ttl, part: a list (an array, a Series) with one for each record, or one value for
-        all. So metadata that is itself a list stands in a list for each record.
+        or `int64[n]`. metadata, group, expires_at, ttl, part: a list (an array, a Series) with one for each record, or one value
+        for all. So metadata that is itself a list stands in a list for each record.
 
         part: as of `add_code`: a key comes once for each of its codes. The report counts codes then. Raises ParameterError with
         only_new, which cannot tell what becomes of a key that is new by some codes only.
@@ -425,8 +425,8 @@ class Methods:
         return answer
 
     async def update(self, key: Key, *, group: Key | AnyGroup | None = ANY_GROUP, **changes: Any) -> None:
-        """Change `metadata=` or `expires_at=` of a document; None clears. `ttl=` in place of `expires_at`: after how many seconds,
-        or which timedelta from now on, it expires. The text stays: to change it, add the document again with
+        """Change `metadata=` or `expires_at=` of a document; None clears. `ttl=` in place of `expires_at`: seconds or a timedelta
+        until it expires. The text stays: to change it, add the document again with
         if_exists="replace". group: as of `get`. Raises KeyNotFoundError, ParameterError.
         """
         await self._write("update", key, group=group, **changes)

@@ -45,7 +45,8 @@ def get(
 
     One object a line, with and without --json: key, group, metadata, text where INDEX stores texts, code where it holds codes,
     codes with their parts where a document has several, token_count, added_at, last_seen, times_seen, expires_at, cluster. Times
-    are seconds since 1970. With --group a document of another group counts as absent. Exit code 1 if none of the documents exists.
+    are seconds since 1970. With --group a document of another group counts as absent. Exit code 1 if none of the documents
+    exists.
 
     \b
     neardup get articles.db a1 a2

@@ -17,7 +17,7 @@ from .command import command
 from .difference import ADDED, REMOVED, has_colours, mark, show_side_by_side
 from .inputs.files import STDOUT
 from .options import (
-    group_asked,
+    group_or_none,
     index_argument,
     json_option,
     key_type_option,
@@ -89,7 +89,7 @@ def explain(
         raise click.UsageError("--json and --html - both write to standard output; name a file for the page")
     with open_index(index_path, name) as index:
         if len(subject) == 1:
-            text, asked = _argument(subject[0]), group_asked(index, group)
+            text, asked = _argument(subject[0]), group_or_none(index, group, "give --group NAME")
             _explain_query(index.explain(text, threshold=threshold, measure=measure, group=asked), as_json)
             return
         check_page(html, force, index_path)

@@ -108,17 +108,18 @@ def group_named(index: Index, given: str) -> Key:
     return given
 
 
-def group_asked(index: Index, group: str | None, all_groups: bool | None = None) -> Key | AnyGroup | None:
-    """The group that a question is for; all_groups: None where a command has no such option. A note names the options where an
-    index with groups is asked without."""
-    if all_groups:
-        if group is not None:
-            raise click.UsageError("--group and --all-groups do not go together")
-        return ANY_GROUP
+def group_asked(index: Index, group: str | None, all_groups: bool) -> Key | AnyGroup | None:
+    """The group that a question is for."""
+    if all_groups and group is not None:
+        raise click.UsageError("--group and --all-groups do not go together")
+    return ANY_GROUP if all_groups else group_or_none(index, group, "give --group NAME, or --all-groups")
+
+
+def group_or_none(index: Index, group: str | None, remedy: str) -> Key | None:
+    """The group that --group names. Without it a note says what is left out, and the remedy, where the index has groups."""
     if group is not None:
         return group_named(index, group)
     if index.connection.execute(f"SELECT 1 FROM {index.name}_fingerprint WHERE group_id > 0 LIMIT 1").fetchone() is not None:
-        remedy = "give --group NAME" + (", or --all-groups" if all_groups is not None else "")
         note(f"the index has groups, and only documents without a group were searched: {remedy}")
     return None
 

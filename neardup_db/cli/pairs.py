@@ -68,9 +68,9 @@ _TMPDIR = "name a folder for temporary files on another one with the variable TM
 def pairs(context: click.Context, /, paths: tuple[Path, ...], **options: Any) -> int:
     """Print all pairs of near-duplicates.
 
-    Of the documents of INDEX, where a pair is always of one group, or of the records of IN, which may be all that neardup dedup reads. Records are compared by a
+    Of the documents of INDEX, or of the records of IN, which may be all that neardup dedup reads. Records are compared by a
     temporary index, and each pair is verified by the exact similarity; text rules, --recall and the options of inputs are for
-    records only.
+    records only. A pair of an index is always of one group; without --group those of every group are printed.
 
     Prints one pair a line, as they are found. Columns, separated by tabs: similarity, distance (empty where the scheme has
     none), the earlier key, the later key; the keys of records are their ids. With --json each line is a JSON object. Exit code 1

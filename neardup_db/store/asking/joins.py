@@ -24,7 +24,6 @@ from .dismissed import NONE, Dismissed
 from .documents import ACROSS_GROUPS, OF_GROUP, Documents
 from .search import Search
 
-
 Group = Key | AnyGroup | None
 """The name of a group, or all groups."""
 

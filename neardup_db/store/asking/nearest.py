@@ -21,8 +21,8 @@ _LOOKED_UP = "neardup_candidates('{index}', :fingerprint, +:group_id{crowd}) AS 
 _EVERY = """(SELECT id AS fingerprint_id FROM {index}_fingerprint NOT INDEXED WHERE :group_id = 0 AND group_id = 0
     UNION ALL SELECT id FROM {index}_fingerprint WHERE :group_id <> 0 AND group_id = +:group_id
     UNION ALL SELECT id FROM {index}_fingerprint NOT INDEXED WHERE :group_id IS NULL) AS c"""
-"""All fingerprints of the group, or where it is NULL of all groups; of an index without groups in the order of the table. Only one
-of the parts runs."""
+"""All fingerprints of the group, or where it is NULL of all groups; of an index without groups in the order of the table. Only
+one of the parts runs."""
 
 _MORE = 4
 """Times as many fingerprints are taken where those before had too few visible documents."""
