@@ -11,7 +11,7 @@ from .sql import F, T, sql
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_GONE, _PLACE = "__neardup_gone", "__neardup_place"
+_GONE = "__neardup_gone"
 
 
 def check_frame(df: Any) -> None:
@@ -45,9 +45,18 @@ def without(df: DataFrame, key: str | None, text: str, gone: DataFrame) -> DataF
 
 
 def _one_of_each(rows: DataFrame, text: str) -> DataFrame:
+    place = _unused(rows)
     whole = F.to_json(F.struct(*map(_column, rows.columns)))
-    placed = rows.withColumn(_PLACE, F.row_number().over(sql.Window.partitionBy(_content_key(text)).orderBy(whole)))
-    return placed.where((F.col(_PLACE) == 1) | _column(text).isNull()).drop(_PLACE)
+    placed = rows.withColumn(place, F.row_number().over(sql.Window.partitionBy(_content_key(text)).orderBy(whole)))
+    return placed.where((F.col(place) == 1) | _column(text).isNull()).drop(place)
+
+
+def _unused(df: DataFrame) -> str:
+    """A name that no column has."""
+    name = "__neardup_place"
+    while _alike(df, name):
+        name += "_"
+    return name
 
 
 def _require_one(df: DataFrame, role: str, name: Any) -> None:

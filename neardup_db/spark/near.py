@@ -16,7 +16,7 @@ from . import meeting
 from .components import components, labels_of
 from .executors import said_by
 from .sketching import sketcher
-from .sql import F, errors
+from .sql import F, errors, protocol
 from .tables import Tables, read
 from .verifying import GROUP, arrow_type, comparer, connector
 
@@ -90,7 +90,7 @@ def _saved(spark: SparkSession, folder: str, name: str, columns: Sequence[str]) 
     try:
         frame = read(spark, path)
         found = frame.columns
-    except errors.PySparkException as error:
+    except (errors.PySparkException, protocol.Py4JJavaError) as error:
         raise ParameterError(f"earlier={folder!r}: {path} cannot be read ({said_by(str(error))}): {remedy}") from error
     if not set(columns) <= set(found):
         listed, wanted = (", ".join(names) or "(none)" for names in (found, columns))
