@@ -444,6 +444,21 @@ void nd_components_free(nd_components *components);
 int64_t nd_components_find(const nd_components *components, int64_t member); /* the set's present name; itself if never joined */
 int nd_components_join(nd_components *components, int64_t a, int64_t b);
 
+/* ---- deduplication: which of many records stay ----------------------------------------------------------------------------- */
+
+/* Records come in the order of preference. One is a duplicate if it matches, by the rule of the scheme and in its candidate table, an
+ * earlier one that stays; else it stays. Duplicates are not kept in memory. */
+typedef struct nd_deduplicator nd_deduplicator;
+/* ND_ERROR_PARAMETER where the evidence of the scheme is a text. */
+int nd_deduplicator_new(const nd_scheme *scheme, nd_deduplicator **out);
+void nd_deduplicator_free(nd_deduplicator *deduplicator);
+/* The next records by their stored values, in the layout of nd_values; one of size 0 matches nothing and stays. groups: records match
+ * within their group; NULL: all are of one. kept: of each record the number of the one that stays and is most similar to it, the
+ * earlier of two; -1 where the record itself stays. Records are numbered from 0 on, in the order in which they were added.
+ * similarities: to that one; 1.0 where the record stays. After an error the deduplicator can only be freed. */
+int nd_deduplicator_add(nd_deduplicator *deduplicator, const uint8_t *data, const uint64_t *ends, size_t count,
+    const int64_t *groups, int64_t *kept, double *similarities);
+
 /* ---- all pairs ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct nd_pairs nd_pairs;

@@ -56,6 +56,9 @@ documents for another of the group would take too long."""
 LIGHT_MAX = 1 << 20
 """A text of at least this length is added inside a savepoint if a transaction is open."""
 
+DEDUPLICATED_STEP = 256
+"""Records that one call of `Deduplicator` passes to C. Python handles Ctrl-C between two calls."""
+
 SLICE_TEXTS = 4096
 SLICE_BYTES = 8 << 20
 """Texts that one call passes to C, and their bytes. Python handles Ctrl-C between two calls."""

@@ -560,6 +560,35 @@ def connections(scheme: Any, values: Values, first: int, buckets: Array, items: 
     return ids, copied(lib.nd_pairs_similarities(handle), found, np.float64)
 
 
+class Deduplicator:
+    """Decides of records, in the order of preference, which stay: one is a duplicate if it matches an earlier one that stays.
+
+    What matches are pairs of the scheme's candidate table, verified. Records that stay are kept in memory, duplicates are not."""
+
+    def __init__(self, scheme: Any) -> None:
+        out = ffi.new("nd_deduplicator **")
+        check(lib.nd_deduplicator_new(scheme, out), "a scheme whose evidence is a text")
+        self._handle = _owned(out[0], lib.nd_deduplicator_free)
+
+    def add(self, values: Values, groups: Array | None = None) -> tuple[Array, Array]:
+        """The next records: of each the number of the record that stays and is most similar to it, the earliest of several, int64[n],
+        and the similarity to that one, float64[n]. -1 and 1.0 where the record itself stays. Records are numbered from 0 on, in the
+        order in which they were added by all calls. groups: int64[n]; records match within their group."""
+        count, ends = len(values.ends), values.ends
+        kept, similarities = np.empty(count, np.int64), np.empty(count, np.float64)
+        starts = np.concatenate([np.zeros(1, np.uint64), ends])
+        data = ffi.from_buffer("uint8_t[]", values.data)
+        for first in range(0, count, limits.DEDUPLICATED_STEP):  # an interrupt is seen between two of them
+            part = slice(first, first + limits.DEDUPLICATED_STEP)
+            start = int(starts[first])
+            own_ends = ends[part] - np.uint64(start)
+            own_groups = ffi.NULL if groups is None else pointer(groups[part], "int64_t[]")
+            out = pointer(kept[part], "int64_t[]"), pointer(similarities[part], "double[]")
+            placed = data + start, pointer(own_ends, "uint64_t[]"), len(own_ends)
+            check(lib.nd_deduplicator_add(self._handle, *placed, own_groups, *out), "fingerprints of records")
+        return kept, similarities
+
+
 # ---- without an index --------------------------------------------------------------------------------------------------
 
 

@@ -15,6 +15,14 @@ static inline int nd_reserve(void *buffer, size_t *capacity, size_t needed, size
     return needed <= *capacity ? ND_OK : nd_grow(buffer, capacity, needed, item_size);
 }
 
+/* A list that grows: ND_ROOM makes room for so many. */
+#define ND_LIST(type)                                                                                                            \
+    struct {                                                                                                                     \
+        type *at;                                                                                                                \
+        size_t count, capacity;                                                                                                  \
+    }
+#define ND_ROOM(list, needed) nd_reserve(&(list).at, &(list).capacity, (needed), sizeof *(list).at)
+
 /* ---- sorting ----------------------------------------------------------------------------------------------------------- */
 
 typedef struct nd_record {

@@ -33,14 +33,6 @@ typedef struct nd_bucket_kept {
     size_t offset, size;
 } nd_bucket_kept;
 
-/* A list that grows: ND_ROOM makes room for so many. */
-#define ND_LIST(type)                                                                                                            \
-    struct {                                                                                                                     \
-        type *at;                                                                                                                \
-        size_t count, capacity;                                                                                                  \
-    }
-#define ND_ROOM(list, needed) nd_reserve(&(list).at, &(list).capacity, (needed), sizeof *(list).at)
-
 typedef struct nd_bucket_rare nd_bucket_rare; /* bucket_rare.c */
 typedef int nd_bucket_meet(nd_bucket_join *join, size_t item, int64_t other);
 

@@ -1,0 +1,112 @@
+"""Which of many records stay, in memory, against the pairs of an index."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neardup_db import BinaryCode, BitSampling, BottomK, CorruptIndexError, Index, MinHash, ParameterError, SimHash, TextRules
+from neardup_db.native import Deduplicator, Values
+from neardup_db.schemes.base import values_of
+
+WORDS = TextRules(shingle=1)
+SCHEMES = {
+    "signatures": MinHash(num_perm=16, threshold=0.5, bands=4, rows=2),
+    "packed": MinHash(num_perm=16, threshold=0.5, bands=4, rows=2, exact=True),
+    "hashes": MinHash(num_perm=16, threshold=0.5, bands=4, rows=2, exact=True, family="java32"),
+    "simhash": SimHash(bits=64, max_distance=14),
+    "bottom-k": BottomK(k=8, threshold=0.5),
+    "estimate": BottomK(k=4, threshold=0.5, measure="estimate"),
+    "bits": BitSampling(bits=64, threshold=0.6),
+}
+
+texts = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6).map(" ".join), min_size=1, max_size=40)
+
+
+def first_independent(count: int, pairs: dict[tuple[int, int], float]) -> tuple[list[int], list[float]]:
+    """Of each number the one that stays and is most similar to it, -1 where it stays itself; and how similar they are."""
+    kept: list[int] = []
+    similarities: list[float] = []
+    for i in range(count):
+        near = [(pairs[j, i], -j) for j in range(i) if kept[j] == -1 and (j, i) in pairs]
+        similarity, earliest = max(near, default=(1.0, 1))
+        kept.append(-earliest if near else -1)
+        similarities.append(similarity)
+    return kept, similarities
+
+
+def pairs_of(scheme: Any, texts: list[str], groups: list[int] | None = None) -> dict[tuple[int, int], float]:
+    with Index(":memory:", scheme, text=WORDS, record_matches=False) as index:
+        index.add_many(
+            {"key": i, "text": text, "group": None if groups is None else str(groups[i])} for i, text in enumerate(texts)
+        )
+        return {(pair.key_a, pair.key_b): pair.similarity for pair in index.pairs()}
+
+
+def decided(scheme: Any, values: Values, step: int, groups: list[int] | None = None) -> tuple[list[int], list[float]]:
+    deduplicator, split = Deduplicator(scheme.native), values.split()
+    out: tuple[list[int], list[float]] = ([], [])
+    for first in range(0, len(split), step):
+        part = slice(first, first + step)
+        some = None if groups is None else np.array(groups[part], np.int64)
+        for all_, found in zip(out, deduplicator.add(Values.joined(split[part]), some), strict=True):
+            all_ += found.tolist()
+    return out
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+@settings(max_examples=40)
+@given(texts=texts, step=st.integers(1, 50))
+def test_what_stays_is_the_first_independent_set(name: str, texts: list[str], step: int) -> None:
+    """A record stays unless it is a pair, as an index finds pairs, with an earlier one that stays; the most similar is named."""
+    scheme = SCHEMES[name]
+    assert decided(scheme, values_of(scheme.native, texts, WORDS), step) == first_independent(len(texts), pairs_of(scheme, texts))
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+@settings(max_examples=40)
+@given(texts=texts, data=st.data())
+def test_records_match_within_their_group(name: str, texts: list[str], data: st.DataObject) -> None:
+    """A record stays unless it matches an earlier one of its group that stays."""
+    scheme, count = SCHEMES[name], len(texts)
+    groups = data.draw(st.lists(st.integers(1, 3), min_size=count, max_size=count))
+    expected = first_independent(count, pairs_of(scheme, texts, groups))
+    assert decided(scheme, values_of(scheme.native, texts, WORDS), 7, groups) == expected
+
+
+def test_many_records_that_stay_in_one_bucket() -> None:
+    """Hundreds of records that share buckets and do not match are decided as a few are."""
+    random = np.random.default_rng(7)
+    template = [f"w{i}" for i in range(12)]
+    texts = [" ".join([*random.choice(template, 8, replace=False), *(f"x{random.integers(60)}" for _ in range(5))]) for _ in range(700)]
+    scheme = MinHash(num_perm=32, threshold=0.6, bands=16, rows=2, exact=True)
+    expected = first_independent(len(texts), pairs_of(scheme, texts))
+    assert 300 < expected[0].count(-1) < 690
+    assert decided(scheme, values_of(scheme.native, texts, WORDS), 700) == expected
+
+
+def test_codes_of_the_application() -> None:
+    """Codes go by their distance, in a few large tables as in the scan of all."""
+    random = np.random.default_rng(3)
+    base = random.integers(0, 256, (40, 8), np.uint8)
+    codes = base[random.integers(0, 40, 3000)] ^ (1 << random.integers(0, 8, (3000, 8))) * (random.random((3000, 8)) < 0.3)
+    scheme = BinaryCode(bits=64, max_distance=4)
+    values = [code.astype(np.uint8).tobytes() for code in codes]
+    with Index(":memory:", scheme, record_matches=False) as index:
+        index.add_codes(list(range(3000)), codes.astype(np.uint8))
+        pairs: dict[tuple[int, int], float] = defaultdict(float)
+        pairs.update({(pair.key_a, pair.key_b): pair.similarity for pair in index.pairs()})
+    assert decided(scheme, Values.joined(values), 500) == first_independent(3000, pairs)
+
+
+def test_what_is_no_value_is_refused() -> None:
+    """Bytes that are none of the scheme's values are an error, and a scheme whose evidence is a text is refused."""
+    with pytest.raises(CorruptIndexError):
+        Deduplicator(SCHEMES["signatures"].native).add(Values.joined([b"12345"]))
+    with pytest.raises(ParameterError, match="text"):
+        Deduplicator(MinHash(exact=True).for_index(WORDS, store_text=True).native)
