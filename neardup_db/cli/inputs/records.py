@@ -94,7 +94,8 @@ class ReadOptions:
     """How an input is read.
 
     format: one of FORMATS, None to go by the file's name; id_field and text_fields: names of the fields, id_field None for "id",
-    else "key", else file and line, texts of several fields joined by line ends; integer_keys: ids are integers; typed_ids:
+    else "key", else file and line, texts of several fields joined by line ends; integer_keys: ids are integers; integer_texts: fields of
+    the text may be integers, which are taken by their digits; typed_ids:
     ids that are integers stay integers; delimiter: between columns, None for that of the format; encoding: as Python names it;
     on_error: "raise", or "skip" to leave out records that cannot be used; max_bytes: longest record; glob: which files of a
     folder; source_name: name of the input in the keys of records without an id, None for the file's name; one_header: shards of
@@ -106,6 +107,7 @@ class ReadOptions:
     id_field: str | None = None
     text_fields: tuple[str, ...] = ("text",)
     integer_keys: bool = False
+    integer_texts: bool = False
     typed_ids: bool = False
     delimiter: str | None = None
     encoding: str = UTF8
@@ -411,6 +413,8 @@ class RecordSource:
         """The record's text where it is not one plain field, taken out of its fields."""
         names = self.options.text_fields
         values = [taken(fields, name) for name in names]
+        if self.options.integer_texts:
+            values = [str(value) if type(value) is int else value for value in values]
         if all(value is None for value in values):
             raise self._error(line, f"no field {' or '.join(map(repr, names))}; it has {listed(fields)}; {_REMEDY}")
         for name, value in zip(names, values, strict=True):
