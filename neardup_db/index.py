@@ -18,6 +18,7 @@ from .errors import ClosedError, NearDupError, ParameterError, ShortTextsWarning
 from .parameters import (
     Durability,
     Expiry,
+    FieldNames,
     IfExists,
     Moment,
     OnError,
@@ -29,6 +30,7 @@ from .parameters import (
     check_callable,
     check_choice,
     check_expiry,
+    check_fields,
     check_flag,
     check_group,
     check_if_exists,
@@ -346,8 +348,10 @@ class Index(Reader):
         progress: Callable[[int], Any] | None = None,
         on_outcome: OnOutcome | None = None,
     ) -> AddReport:
-        """Store many documents: (key, text) pairs or mappings with the names of `add`'s arguments, from any iterable; or the rows
-        of a data frame.
+        """Store many documents: (key, text) pairs or mappings, from any iterable; or the rows of a data frame.
+
+        The fields of a mapping have the names of `add`'s arguments; any other field makes a wrong record. Or key, text, group and
+        metadata name the fields, as they name columns: then each record must have the named fields, and others are ignored.
 
         A data frame is whatever Arrow reads: a pyarrow Table, RecordBatch or RecordBatchReader, a DataFrame of pandas (2.2 and
         later) or polars, a DuckDB relation. key, text, group: the names of its columns. metadata: those that make up each row's
@@ -377,16 +381,17 @@ class Index(Reader):
         >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
         ...     index.add_many(stories, key="id", text="body")
         AddReport(added=2, replaced=0, ignored=0, skipped=0, matched=1, problems=())
+        >>> rows = [{"id": 1, "body": "the quick brown fox jumps", "source": "wire"}]
+        >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
+        ...     index.add_many(rows, key="id", text="body", metadata=["source"]).added, index.get(1).metadata
+        (1, {'source': 'wire'})
         """
         if is_arrow(records):
             with Table(records, key, text, group, metadata) as table:
                 return self._ingest("text", table, if_exists, on_error, only_new, commit_every, progress, on_outcome)
         records = check_many("records", records, "give pairs (key, text), mappings, or a table that Arrow reads")
-        for name, column in (("key", key), ("text", text), ("group", group), ("metadata", metadata)):
-            if column is not None:
-                what = f"{name}={quoted(column)} names a column of a data frame"
-                raise ParameterError(f"{what}, and records is none: leave {name}= out")
-        return self._ingest("text", records, if_exists, on_error, only_new, commit_every, progress, on_outcome)
+        fields = check_fields(key, text, group, metadata)
+        return self._ingest("text", records, if_exists, on_error, only_new, commit_every, progress, on_outcome, fields=fields)
 
     def add_codes(
         self,
@@ -530,6 +535,7 @@ class Index(Reader):
         progress: Callable[[int], Any] | None,
         on_outcome: OnOutcome | None = None,
         require: Callable[[Scheme, TextRules], None] | None = None,
+        fields: FieldNames | None = None,
     ) -> AddReport:
         check_if_exists(if_exists)
         check_choice("on_error", on_error, ("raise", "skip"))
@@ -538,7 +544,7 @@ class Index(Reader):
         check_callable("progress", progress)
         check_callable("on_outcome", on_outcome)
         self._looked_at()
-        options = IngestOptions(content, if_exists, on_error, bool(only_new), commit_every, progress, on_outcome, require)
+        options = IngestOptions(content, if_exists, on_error, bool(only_new), commit_every, progress, on_outcome, require, fields)
         with self._store.db.large_cache():
             ingest = Ingest(self._store, self._readers.own.documents, self._writer, options)
             report = ingest.run(records)

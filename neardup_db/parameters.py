@@ -14,9 +14,10 @@ import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, time, timedelta
+from enum import Enum
 from numbers import Integral
-from typing import Any, Literal, TypeGuard, get_args
+from typing import Any, Literal, NamedTuple, TypeGuard, get_args
 
 from .arrays import np
 from .clock import now_ms
@@ -238,7 +239,22 @@ def check_key(key: Any, name: str = "key") -> Key:
         if _LEAST <= number <= _MOST:
             return number
         raise ParameterError(f"{name}={quoted(number)} does not fit 64 bits: give a smaller number, or its digits as text")
-    raise ParameterError(f"{name}={quoted(key)} is of type {type(key).__name__}: give str, bytes or a 64-bit int")
+    how = f"give str, bytes or a 64-bit int{_as_key(key, name)}"
+    raise ParameterError(f"{name}={quoted(key)} is of type {type(key).__name__}: {how}")
+
+
+def _as_key(key: Any, name: str) -> str:
+    """How to make a key of a value that is none, for a message; "" where there is no obvious way."""
+    call = ""
+    if isinstance(key, (bytearray, memoryview)):
+        call = f"bytes({name})"
+    elif isinstance(key, Enum):
+        call = f"{name}.value"
+    elif isinstance(key, (date, time)):
+        call = f"{name}.isoformat()"
+    elif not isinstance(key, Iterable) and str(key) != repr(key):  # of a UUID, a Path, a Decimal
+        call = f"str({name})"
+    return call and f", for example {call}"
 
 
 def check_part(part: Any) -> Part | None:
@@ -246,7 +262,8 @@ def check_part(part: Any) -> Part | None:
     if part is None:
         return None
     if not isinstance(part, (str, int, Integral)) or isinstance(part, bool):
-        raise ParameterError(f"part={quoted(part)} is of type {type(part).__name__}: give str, a 64-bit int, or None")
+        how = f"give str, a 64-bit int, or None{_as_key(part, 'part')}"
+        raise ParameterError(f"part={quoted(part)} is of type {type(part).__name__}: {how}")
     return check_key(part, "part")  # type: ignore[return-value]
 
 
@@ -411,7 +428,8 @@ def check_record(record: Any, *, content: str, if_exists: IfExists, store_text: 
         names = _FIELDS_OF_CODES if content == "code" else _FIELDS
         unknown = [name for name in record if name not in names]
         if unknown:
-            raise ParameterError(f"record has the unknown field {quoted(unknown[0])}: give {', '.join(sorted(names))}")
+            named = "" if content == "code" else ", or name the fields, as in add_many(records, key='id', text='body')"
+            raise ParameterError(f"record has the unknown field {quoted(unknown[0])}: give {', '.join(sorted(names))}{named}")
         if content == "text" and "code" in record and "text" not in record:
             raise ParameterError(f"record has a 'code' and no 'text': give codes to add_codes(keys, codes): {quoted(record)}")
         for name in ("key", content):
@@ -430,6 +448,55 @@ def check_record(record: Any, *, content: str, if_exists: IfExists, store_text: 
     part = check_part(fields.get("part"))
     checked = Record(key, stored, metadata, group, check_expiry(fields.get("expires_at"), fields.get("ttl")), part=part)
     return Incoming(checked, value, check_if_exists(fields.get("if_exists", if_exists)))
+
+
+class FieldNames(NamedTuple):
+    """Which fields of mappings are key, text and group, and make up the metadata. A mapping is then read as a row of a table is,
+    and its other fields are ignored."""
+
+    key: Any
+    text: Any
+    group: Any
+    metadata: Sequence[Any]
+
+    def record(self, row: Any) -> dict[str, Any]:
+        """The record with the names of `add`'s arguments. ParameterError where a field is not there."""
+        if not isinstance(row, Mapping):
+            how = "key= and text= name the fields of mappings or the columns of a table: leave them out for pairs"
+            raise ParameterError(f"record={quoted(row)} is of type {type(row).__name__}: {how}")
+        record = {role: self._value(row, role, name) for role, name in zip(("key", "text"), self[:2], strict=True)}
+        if self.group is not None:
+            record["group"] = self._value(row, "group", self.group)
+        if self.metadata:
+            record["metadata"] = {name: self._value(row, "metadata", name) for name in self.metadata}
+        return record
+
+    @staticmethod
+    def _value(row: Mapping[Any, Any], role: str, name: Any) -> Any:
+        value = row.get(name, _MISSING)
+        if value is _MISSING:
+            raise ParameterError(f"{role}={quoted(name)} is no field of the record, which has {quoted(list(row), 200)}")
+        return value
+
+
+def check_fields(key: Any, text: Any, group: Any, metadata: Any) -> FieldNames | None:
+    """The names of the fields of mappings, None where no argument names one."""
+    if key is None and text is None and group is None and metadata is None:
+        return None
+    if key is None or text is None:
+        how = "say which hold the keys and the texts, as in add_many(records, key='id', text='body')"
+        raise ParameterError(f"key={quoted(key)}, text={quoted(text)}: the fields of records are named together: {how}")
+    names = FieldNames(key, text, group, check_metadata_names(metadata))
+    for role, name in (("key", key), ("text", text), ("group", group), *(("metadata", name) for name in names.metadata)):
+        check_kind(role, name, str, "the name of a field")
+    return names
+
+
+def check_metadata_names(metadata: Any) -> Sequence[str]:
+    """The names of the columns or fields that make up the metadata."""
+    if isinstance(metadata, str) or not isinstance(metadata, Sequence | None):
+        raise ParameterError(f"metadata={quoted(metadata)}: give a list of the names of columns")
+    return metadata or ()
 
 
 # ---- of a question -------------------------------------------------------------------------------------------------------

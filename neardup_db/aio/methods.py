@@ -221,8 +221,10 @@ class Methods:
         progress: Callable[[int], Any] | None = None,
         on_outcome: OnOutcome | None = None,
     ) -> AddReport:
-        """Store many documents: (key, text) pairs or mappings with the names of `add`'s arguments, from any iterable; or the rows
-        of a data frame.
+        """Store many documents: (key, text) pairs or mappings, from any iterable; or the rows of a data frame.
+
+        The fields of a mapping have the names of `add`'s arguments; any other field makes a wrong record. Or key, text, group and
+        metadata name the fields, as they name columns: then each record must have the named fields, and others are ignored.
 
         A data frame is whatever Arrow reads: a pyarrow Table, RecordBatch or RecordBatchReader, a DataFrame of pandas (2.2 and
         later) or polars, a DuckDB relation. key, text, group: the names of its columns. metadata: those that make up each row's

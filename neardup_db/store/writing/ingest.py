@@ -12,7 +12,17 @@ from typing import Any
 
 from ... import clock, limits
 from ...errors import DuplicateKeyError, NearDupError, ParameterError
-from ...parameters import IfExists, OnError, check_group, check_key, check_part, check_record, is_plain_key, storable
+from ...parameters import (
+    FieldNames,
+    IfExists,
+    OnError,
+    check_group,
+    check_key,
+    check_part,
+    check_record,
+    is_plain_key,
+    storable,
+)
 from ...values import MOST_PROBLEMS, AddReport, Key, Record, Skipped
 from ..asking.documents import Documents
 from ..asking.parts import Parts
@@ -39,6 +49,8 @@ class IngestOptions:
     on_outcome: OnOutcome | None = None
     require: Callable[..., None] | None = None
     """Refuses a scheme and text rules that the records are not of; called inside the transaction."""
+    fields: FieldNames | None = None
+    """Which fields of mappings are the key, the text and so on, if they do not have the names of `add`'s arguments."""
     takes_over: bool = False
     """Whether the records are rows of the table that the index follows."""
 
@@ -179,7 +191,7 @@ class Ingest:
         elif type(record) is Row:
             key = record.rows.keys[record.place]
         elif isinstance(record, Mapping):
-            key = record.get("key")
+            key = record.get("key" if self.options.fields is None else self.options.fields.key)
         else:
             key = record[0] if isinstance(record, (tuple, list)) and len(record) == 2 else None
         try:
@@ -211,7 +223,9 @@ class Ingest:
             if group is not None or part is not None:
                 batch.more[len(batch) - 1] = Record(key, None, None, group, None, part=part)
             return
-        if type(record) is tuple and len(record) == 2 and not self.store.store_text and is_plain_key(record[0]):
+        if self.options.fields is not None:
+            record = self.options.fields.record(record)
+        elif type(record) is tuple and len(record) == 2 and not self.store.store_text and is_plain_key(record[0]):
             key, content = record  # nearly every record, so this way is the quickest
             if code:
                 content = self.store.scheme.code_value(content)
