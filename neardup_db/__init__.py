@@ -33,6 +33,7 @@ from .text import TextRules
 from .values import (
     ANY_GROUP,
     AddReport,
+    AllowedText,
     Changes,
     CheckReport,
     Cluster,
@@ -54,8 +55,8 @@ if TYPE_CHECKING:
 __version__: str = text_of(lib.nd_version())
 
 __all__ = [
-    "ANY_GROUP", "AddReport", "BinaryCode", "BitSampling", "BottomK", "BusyError", "Changes", "CheckReport", "ClosedError",
-    "Cluster", "CorruptIndexError", "Count", "DiskFullError", "Document", "DuplicateKeyError", "Explanation", "FormatError",
+    "ANY_GROUP", "AddReport", "AllowedText", "BinaryCode", "BitSampling", "BottomK", "BusyError", "Changes", "CheckReport",
+    "ClosedError", "Cluster", "CorruptIndexError", "Count", "DiskFullError", "Document", "DuplicateKeyError", "Explanation", "FormatError",
     "Index", "Key",
     "KeyNotFoundError", "Match", "MatchExplanation", "MinHash", "MismatchError", "NearDupError", "Pair", "ParameterError",
     "ReadOnlyError", "ShortTextsWarning", "SimHash", "Skipped", "Stats", "SyncReport", "TextRules", "Tuning", "__version__",
