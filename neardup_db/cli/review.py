@@ -114,8 +114,8 @@ def allow(
     """Let texts like TEXT match nothing.
 
     For greetings, footers and automatic replies. Stored documents like TEXT leave their clusters, and later ones are stored
-    without a match. INDEX keeps the fingerprint of TEXT, and TEXT itself only where it stores texts. The list has number, time, note and
-    text. Exit code 1 if nothing is listed.
+    without a match. INDEX keeps the fingerprint of TEXT, and TEXT itself only if it stores texts. The list has number, time,
+    note and text. Exit code 1 if nothing is listed.
 
     \b
     neardup allow chat.db "Thanks for your message, we will reply within 24 hours"

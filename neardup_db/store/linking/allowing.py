@@ -52,7 +52,7 @@ def allow(clusters: Clusters, sketch: Sketch, text: str | None, note: str | None
         return 0
     count = store.db.value(store.sql("SELECT count(*) FROM {index}_allowed"))
     if count >= Allowed.MOST:
-        raise ParameterError(f"{count:,} texts are allowed, and each new text is compared with all of them: disallow() some first")
+        raise ParameterError(f"{count:,} texts are allowed, and each new text is compared with all: disallow() some first")
     sql = "INSERT INTO {index}_allowed (value, text, note, allowed_at) VALUES (?, ?, ?, ?)"
     store.db.execute(store.sql(sql), (compared, text if store.store_text else None, note, now))
     added = Allowed(store.scheme, [compared])
@@ -118,7 +118,7 @@ def set_aside(clusters: Clusters, allowed: Allowed, now: int) -> int:
 
 
 def set_aside_unfiled(store: Store, documents: Documents) -> None:
-    """Set aside each document that is like an allowed text, while the candidate table is empty and no document is in a cluster."""
+    """Set aside each document that is like an allowed text, while the candidate table is empty and there are no clusters."""
     allowed = store.sketch_rules.allowed
     if allowed is not None:
         for fingerprint_id, value in list(like(store, documents, allowed)):
