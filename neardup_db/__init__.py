@@ -41,6 +41,7 @@ from .text import TextRules
 from .values import (
     ANY_GROUP,
     AddReport,
+    AllowedText,
     Changes,
     CheckReport,
     Cluster,
@@ -62,9 +63,9 @@ if TYPE_CHECKING:
 __version__: str = text_of(lib.nd_version())
 
 __all__ = [
-    "ANY_GROUP", "AddReport", "BinaryCode", "BitSampling", "BottomK", "BusyError", "Changes", "CheckReport", "ClosedError",
-    "Cluster", "CorruptIndexError", "Count", "DiskFullError", "Document", "DuplicateKeyError", "Explanation", "FormatError",
-    "Index", "Key",
+    "ANY_GROUP", "AddReport", "AllowedText", "BinaryCode", "BitSampling", "BottomK", "BusyError", "Changes", "CheckReport",
+    "ClosedError", "Cluster", "CorruptIndexError", "Count", "DiskFullError", "Document", "DuplicateKeyError", "Explanation",
+    "FormatError", "Index", "Key",
     "KeyNotFoundError", "Match", "MatchExplanation", "MinHash", "MismatchError", "NearDupError", "Pair", "ParameterError",
     "ReadOnlyError", "ShortTextsWarning", "SimHash", "Skipped", "Stats", "SyncReport", "TextRules", "Tuning", "__version__",
     "extension_path", "load", "tune",

@@ -309,7 +309,7 @@ class MatchExplanation:
 
 @dataclass(frozen=True, slots=True)
 class AllowedText:
-    """A text that matches nothing, and neither do texts like it (`Index.allow`). Times are seconds since 1970 (UTC); `text` is None
+    """A text that matches nothing, and neither do texts like it (`Index.allow`). allowed_at: seconds since 1970 (UTC); text: None
     unless the index stores texts."""
 
     id: int

@@ -179,6 +179,12 @@ class Entry:
     expires_at: float | None
 
 
+def _is_same(a: Any, b: Any) -> bool:
+    """Whether two contents are compared by the same."""
+    a, b = (one[0] if isinstance(one, tuple) else one for one in (a, b))
+    return np.array_equal(a, b) if isinstance(a, np.ndarray) else bool(a == b)
+
+
 class Model:
     """What an index promises, in the plainest way."""
 
@@ -232,7 +238,7 @@ class Model:
         prepared, before = self.case.prepare(content), self._compared()
         if prepared is None:
             return None
-        if prepared not in [one for _, one in self.allowed]:
+        if not any(_is_same(prepared, one) for _, one in self.allowed):
             self.allowed = [*self.allowed, (content, prepared)]
         self._prepare_again()
         return before - self._compared()

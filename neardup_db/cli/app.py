@@ -49,8 +49,10 @@ COMMANDS = {
     "follow": ("follow", "Index the rows of an application's table in DATABASE."),
     "sync": ("follow", "Take over the changed rows of the table that INDEX follows."),
     "unfollow": ("follow", "Follow no table any more: the triggers go, the documents stay."),
-    "dismiss": ("review", "Say that two documents are not duplicates."),
-    "undismiss": ("review", "Take back that two documents are not duplicates."),
+    "dismiss": ("review", "Declare that documents are not duplicates."),
+    "undismiss": ("review", "Withdraw a dismissal."),
+    "allow": ("review", "Let texts like TEXT match nothing."),
+    "disallow": ("review", "Withdraw each allowed text that TEXT is like."),
     "changes": ("review", "Print what changed in INDEX since a token."),
     "sql": ("sql", "Run an SQL statement on INDEX; without one, an SQL shell."),
 }

@@ -1,15 +1,16 @@
-"""Commands for a person's word and for systems that follow an index: dismiss, undismiss, changes."""
+"""Commands for review and for systems that follow an index: dismiss, undismiss, allow, disallow, changes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ..index import Index
-from ..values import Key
 from .command import command
 from .options import index_argument, json_option, key_type_option, name_option, open_index, parse_key
 from .output import counted, emit, emit_json, note, plain, shown
@@ -89,6 +90,102 @@ def _decide(
     else:
         emit(f"{shown(parsed[0])}: {counted(done, 'pair')} {told[0]}")
     return 0 if done else 1
+
+
+@command()
+@index_argument
+@click.argument("text", metavar="[TEXT]", required=False)
+@click.option("--key", metavar="KEY", help="Allow the text of this document.")
+@click.option("--note", metavar="TEXT", help="Words for the list.")
+@click.option("--list", "listing", is_flag=True, help="Print the allowed texts instead.")
+@name_option
+@key_type_option
+@json_option
+def allow(
+    index_path: Path,
+    text: str | None,
+    key: str | None,
+    note: str | None,
+    listing: bool,
+    name: str,
+    key_type: str,
+    as_json: bool,
+) -> int:
+    """Let texts like TEXT match nothing.
+
+    For greetings, footers and automatic replies. Stored documents like TEXT leave their clusters, and later ones are stored
+    without a match. INDEX keeps the fingerprint of TEXT, and TEXT itself only if it stores texts. The list has number, time,
+    note and text. Exit code 1 if nothing is listed.
+
+    \b
+    neardup allow chat.db "Thanks for your message, we will reply within 24 hours"
+    neardup allow chat.db --key a1 --note "automatic reply"
+    neardup allow chat.db --list
+    """
+    if listing:
+        if text is not None or key is not None or note is not None:
+            raise click.UsageError("--list goes without TEXT, --key and --note")
+        return _list_allowed(index_path, name, as_json)
+    chosen = _text_or_key(text, key, key_type)
+    with open_index(index_path, name, write=True) as index, called(text="TEXT", key="--key", note="--note"):
+        count = index.allow(**chosen, note=note)
+    if as_json:
+        emit_json({"documents": count})
+    else:
+        emit(f"allowed: {counted(count, 'stored document')} now {'matches' if count == 1 else 'match'} nothing")
+    return 0
+
+
+@command()
+@index_argument
+@click.argument("text", metavar="[TEXT]", required=False)
+@click.option("--key", metavar="KEY", help="Take the text of this document.")
+@click.option("--id", "number", type=int, metavar="NUMBER", help="Withdraw the text with this number in neardup allow --list.")
+@name_option
+@key_type_option
+@json_option
+def disallow(
+    index_path: Path, text: str | None, key: str | None, number: int | None, name: str, key_type: str, as_json: bool
+) -> int:
+    """Withdraw each allowed text that TEXT is like.
+
+    Stored documents that are like no other allowed text match again. Exit code 1 if there was no such allowed text.
+
+    \b
+    neardup disallow chat.db "Thanks for your message, we will reply within 24 hours"
+    neardup disallow chat.db --id 3
+    """
+    if number is not None and (text is not None or key is not None):
+        raise click.UsageError("Give one of TEXT, --key and --id")
+    chosen = {"id": number} if number is not None else _text_or_key(text, key, key_type)
+    with open_index(index_path, name, write=True) as index, called(text="TEXT", key="--key", id="--id"):
+        count = index.disallow(**chosen)
+    if as_json:
+        emit_json({"texts": count})
+    else:
+        emit(f"{counted(count, 'allowed text')} withdrawn")
+    return 0 if count else 1
+
+
+def _text_or_key(text: str | None, key: str | None, key_type: str) -> dict[str, Any]:
+    if (text is None) == (key is None):
+        raise click.UsageError("Give either TEXT or --key")
+    return {"text": text} if key is None else {"key": parse_key(key, key_type)}
+
+
+def _time_text(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(" ", "seconds")
+
+
+def _list_allowed(index_path: Path, name: str, as_json: bool) -> int:
+    with open_index(index_path, name) as index:
+        texts = index.allowed()
+    for one in texts:
+        if as_json:
+            emit_json(plain(asdict(one)))
+        else:
+            emit(f"{one.id}\t{_time_text(one.allowed_at)}\t{shown(one.note or '')}\t{shown(one.text or '')}")
+    return 0 if texts else 1
 
 
 @command()

@@ -409,7 +409,8 @@ class Documents:
         return self.add_fingerprint(group_id, value, value_hash) if number is None else number
 
     def fingerprint_ranges(self, size: int, from_id: int = 1) -> Iterator[tuple[int, int]]:
-        """Ranges of `size` ids, first and last, that hold all fingerprints from one on; where none are for long, none are given."""
+        """Ranges of `size` ids, first and last, that hold all fingerprints from one on; where none are for long, none are
+        given."""
         first = self.next_fingerprint_id(from_id)
         while first is not None:
             yield first, first + size - 1
@@ -478,7 +479,7 @@ class Documents:
         self.db.execute_many(self.store.sql(sql), rows)
 
     def take_fingerprint(self, fingerprint_id: int, value: bytes, *, is_filed: bool = True) -> list[int]:
-        """Set aside all documents of a fingerprint, which goes; returns their ids. is_filed: it has rows in the candidate table."""
+        """Set aside all documents of a fingerprint, and remove it; returns their ids. is_filed: it has candidate rows."""
         sql = self.store.sql("UPDATE {index}_document SET fingerprint_id = NULL WHERE fingerprint_id = ? RETURNING id")
         document_ids = [row[0] for row in self.db.rows(sql, (fingerprint_id,))]
         self.set_aside(dict.fromkeys(document_ids, value))

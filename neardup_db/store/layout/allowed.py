@@ -31,7 +31,7 @@ class Allowed:
     def covers(self, value: bytes | None, evidence: bytes | None) -> bool:
         """Whether a text is like an allowed one."""
         compared = evidence if self.by_evidence else value
-        return bool(compared) and native.is_like(self._scheme, compared, self._values)
+        return value is not None and bool(compared) and native.is_like(self._scheme, compared or b"", self._values)
 
     def judged(self, sketch: Sketch) -> Sketch:
         """The sketch, set aside if it is like an allowed text."""

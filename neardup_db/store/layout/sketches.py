@@ -20,8 +20,8 @@ class StoredValue:
 
 
 class Sketch(NamedTuple):
-    """A text as the index sees it: stored value, evidence for exact verification, tokens. `value` None = an empty text, or one like
-    an allowed text, whose value is in `aside`."""
+    """A text as the index sees it: stored value, evidence for exact verification, tokens. `value` None = an empty text, or one
+    like an allowed text, whose value is in `aside`."""
 
     value: bytes | None
     evidence: bytes | None

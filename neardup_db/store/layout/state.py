@@ -77,7 +77,7 @@ _KEPT = 64
 
 
 class SketchRules(NamedTuple):
-    """The scheme and the text rules by which sketches are made, the allowed texts (None: there are none), and the number of all."""
+    """The scheme and the text rules by which sketches are made, the allowed texts (None: there are none), and their number."""
 
     epoch: int
     scheme: Scheme

@@ -1,8 +1,8 @@
 """Allowed texts: what is like one of them matches nothing.
 
 A new text is compared with the allowed ones when it is sketched (`layout/allowed.py`). A stored document that is like one is set
-aside: it has no fingerprint, as an empty text, and its value is kept until the allowed text is withdrawn. So a document is set aside
-if and only if it is like an allowed text, whichever came first.
+aside: it has no fingerprint, as an empty text, and its value is kept until the allowed text is withdrawn. So a document is set
+aside if and only if it is like an allowed text, whichever came first.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def allow(clusters: Clusters, sketch: Sketch, text: str | None, note: str | None
         return 0
     count = store.db.value(store.sql("SELECT count(*) FROM {index}_allowed"))
     if count >= Allowed.MOST:
-        raise ParameterError(f"{count:,} texts are allowed already, and each new text is compared with all: disallow() some first")
+        raise ParameterError(f"{count:,} texts are allowed, and each new text is compared with all: disallow() some first")
     sql = "INSERT INTO {index}_allowed (value, text, note, allowed_at) VALUES (?, ?, ?, ?)"
     store.db.execute(store.sql(sql), (compared, text if store.store_text else None, note, now))
     added = Allowed(store.scheme, [compared])
@@ -118,8 +118,7 @@ def set_aside(clusters: Clusters, allowed: Allowed, now: int) -> int:
 
 
 def set_aside_unfiled(store: Store, documents: Documents) -> None:
-    """Set aside each document that is like an allowed text, while no fingerprint has rows in the candidate table and no document is
-    in a cluster."""
+    """Set aside each document that is like an allowed text, while the candidate table is empty and there are no clusters."""
     allowed = store.sketch_rules.allowed
     if allowed is not None:
         for fingerprint_id, value in list(like(store, documents, allowed)):
@@ -131,7 +130,8 @@ def like(store: Store, documents: Documents, allowed: Allowed) -> Iterator[tuple
     text = "NULL"
     if allowed.by_evidence:
         text = "(SELECT d.text FROM {index}_document AS d WHERE d.fingerprint_id = f.id LIMIT 1)"
-    sql = store.sql(f"SELECT f.id, f.value, f.value_hash, {text} FROM {{index}}_fingerprint AS f WHERE f.id > ? ORDER BY f.id LIMIT ?")
+    columns = f"f.id, f.value, f.value_hash, {text}"
+    sql = store.sql(f"SELECT {columns} FROM {{index}}_fingerprint AS f WHERE f.id > ? ORDER BY f.id LIMIT ?")
     last = 0
     while page := store.db.page(sql, last, limits.CHECKED_TEXTS):
         proofs = store.scheme.evidence([row[3] or "" for row in page], store.rules) or [None] * len(page)

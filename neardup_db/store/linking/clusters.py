@@ -57,8 +57,8 @@ class Clusters:
         """Record the edges of documents that are in no cluster yet, and join the clusters that they touch.
 
         documents: in the order of their ids, all those that have one of the fingerprints `new`, the first and the last id, which
-        are filed. are_new: the documents are just added, and not older than others. Returns the documents that match an earlier visible one, and those of which only a query tells, since all that
-        they were found to match has expired or is later."""
+        are filed. are_new: the documents are just added, and not older than others. Returns the documents that match an earlier
+        visible one, and those of which only a query tells, since all that they were found to match has expired or is later."""
         batch = EdgeBatch(0 if self.store.scheme.takes_codes else None)
         matched: set[int] = set()
         met: set[int] = set()

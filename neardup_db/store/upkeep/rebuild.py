@@ -88,7 +88,8 @@ def _allow_again(store: Store, scheme: Scheme, rules: TextRules) -> None:
             "disallow() them first, and allow() the texts again afterwards"
         )
     compared = allowed_values(scheme, rules, [text for _, text in rows])
-    update, drop = (store.sql(sql) for sql in ("UPDATE {index}_allowed SET value = ? WHERE id = ?", "DELETE FROM {index}_allowed WHERE id = ?"))
+    update = store.sql("UPDATE {index}_allowed SET value = ? WHERE id = ?")
+    drop = store.sql("DELETE FROM {index}_allowed WHERE id = ?")
     for (number, _), value in zip(rows, compared, strict=True):
         if value:
             store.db.execute(update, (value, number))
