@@ -30,7 +30,12 @@ BODIES = {
     "generated": "body TEXT AS (CASE WHEN json_valid(meta) THEN meta ->> '$.body' END)",
     "stored": "body TEXT AS (slug || ' oak') STORED",
 }
-SLUGS = ("slug TEXT UNIQUE", "slug TEXT NOT NULL DEFAULT '' UNIQUE", "slug TEXT", "slug TEXT COLLATE NOCASE UNIQUE ON CONFLICT REPLACE")
+SLUGS = (
+    "slug TEXT UNIQUE",
+    "slug TEXT NOT NULL DEFAULT '' UNIQUE",
+    "slug TEXT",
+    "slug TEXT COLLATE NOCASE UNIQUE ON CONFLICT REPLACE",
+)
 INDEXES = (
     "CREATE UNIQUE INDEX {0} ON {table} (lower(slug), hidden)",
     "CREATE UNIQUE INDEX {0} ON {table} (json_extract(meta, '$.slug')) WHERE json_valid(meta)",
@@ -56,6 +61,7 @@ TRIGGERS = (
 METAS = (None, "{}", "no json", '{"slug": "s", "body": "fir yew", "shown": 1}', '{"slug": "t", "shown": 1}', '{"shown": 0}')
 CONDITIONS = (None, None, "hidden < 6", "meta ->> '$.shown' = 1", "slug IS NOT 'a'")
 RULES = ("", "", "OR REPLACE", "OR REPLACE", "OR IGNORE", "OR FAIL", "OR ROLLBACK")
+MIGRATIONS = ("index", "index", "no index", "no trigger", "drop column", "add column", "rename column", "rename", "copy")
 TABLES = ("articles", "old", "new", 'my "table', "neardup")
 
 
@@ -113,7 +119,8 @@ class History:
 
     def create(self, table: str) -> None:
         key, end, _ = KEYS[self.kind]
-        self.both(f"CREATE TABLE {table} ({key}, {self.slug}, hidden INTEGER DEFAULT 0, meta TEXT, views INTEGER, {BODIES[self.body]}) {end}")
+        columns = f"{key}, {self.slug}, hidden INTEGER DEFAULT 0, meta TEXT, views INTEGER, {BODIES[self.body]}"
+        self.both(f"CREATE TABLE {table} ({columns}) {end}")
 
     def both(self, sql: str, *values: Any) -> bool:
         """Run a statement on both sides, which say the same of it. Whether it did something."""
@@ -166,7 +173,7 @@ class History:
 
     def migrate(self) -> None:
         pick = self.random.choice
-        how = pick(["index", "index", "no index", "drop column", "add column", "copy", "rename", "rename column", "vacuum", "no trigger"])
+        how = pick(MIGRATIONS)
         if how == "index":
             self.index_or_trigger()
         elif how == "no index":
@@ -191,10 +198,8 @@ class History:
             self.both(f"ALTER TABLE {self.table} RENAME TO {self.name}")
             self.table = self.name
             self.index.follow(self.name, where=self.where)
-        elif how == "rename column":
-            self.both(f"ALTER TABLE {self.table} RENAME COLUMN views TO seen")
         else:
-            self.both("VACUUM")
+            self.both(f"ALTER TABLE {self.table} RENAME COLUMN views TO seen")
 
     def transaction(self) -> None:
         """Several writes, of which some are taken back; sync, too, where it comes inside."""
@@ -223,8 +228,8 @@ class History:
         found = {}
         for key, body in self.twin.rows(f"SELECT id, body FROM {self.table}"):
             if self.where is not None:
-                same = f"id IS ? AND typeof(id) = '{_kind(key)}' AND ({self.where})"
-                met = self.twin.run(f"SELECT 1 FROM {self.table} WHERE {same} AND CAST(id AS BLOB) IS CAST(? AS BLOB)", (key, key))
+                same = f"id IS ? COLLATE BINARY AND typeof(id) = '{_kind(key)}'"
+                met = self.twin.run(f"SELECT 1 FROM {self.table} WHERE {same} AND ({self.where})", (key,))
                 if isinstance(met, str) or not met[0]:
                     continue
             if isinstance(key, (int, str, bytes)) and isinstance(body, str):
@@ -247,7 +252,7 @@ class History:
         report = self.index.check()
         assert report.problems == (), self.told(report)
         self.index.unfollow()
-        made = "SELECT type, name, sql FROM sqlite_schema WHERE name NOT GLOB 'neardup_?*' AND name NOT GLOB 'sqlite_*' ORDER BY name"
+        made = "SELECT name, sql FROM sqlite_schema WHERE name NOT GLOB 'neardup_?*' AND name NOT GLOB 'sqlite_*' ORDER BY name"
         assert self.followed.rows(made) == self.twin.rows(made)
         self.index.close()
         for side in (self.followed, self.twin):

@@ -53,6 +53,7 @@ class Follower:
                 return
             if before is None:
                 self._require_rows(table)
+                triggers.remove(self.store)  # what a file may have of them was not checked when it was opened
             if before is None or not sound or before._replace(sync=None) != table.following._replace(sync=None):
                 triggers.install(self.store, table)
                 write_scan(self.store, Scan("follow() was called"))
