@@ -19,6 +19,7 @@ from ..text import TextRules
 from ..values import (
     ANY_GROUP,
     AddReport,
+    AllowedText,
     AnyGroup,
     Changes,
     CheckReport,
@@ -499,6 +500,30 @@ class Methods:
         answer: int = await self._write("undismiss", key_a, key_b)
         return answer
 
+    async def allow(self, text: str | bytes | None = None, *, key: Key | None = None, note: str | None = None) -> int:
+        """Let texts like this one match nothing, in all groups: a greeting, a footer, an automatic reply. Returns how many stored
+        documents match nothing from now on.
+
+        Like means similar by the index's own rule. `query` returns nothing for such a text, `add` returns nothing and stores it,
+        `add_if_new` stores it, and stored documents like it are in no `matches`, `pairs()` or cluster. The fingerprint of the
+        text is kept, so the text stays allowed when its documents are deleted, until `disallow`. key: the text of a stored
+        document. note: words for the list, `allowed()`.
+
+        Every stored fingerprint is compared once, and every later text with each allowed one, of which there may be 1,000. In an
+        index of codes, and for a text without shingles, ParameterError; raises KeyNotFoundError.
+        """
+        answer: int = await self._write("allow", text, key=key, note=note)
+        return answer
+
+    async def disallow(self, text: str | bytes | None = None, *, key: Key | None = None, id: int | None = None) -> int:
+        """Withdraw each allowed text that a text is like; returns how many there were. Stored documents that are like no other
+        allowed text match again.
+
+        key: a stored document in place of a text. id: the number of one allowed text, from `allowed()`. Raises KeyNotFoundError.
+        """
+        answer: int = await self._write("disallow", text, key=key, id=id)
+        return answer
+
     async def changes(self, since: str | None = None, *, limit: int = 1000) -> Changes:
         """What changed since an earlier call, whose `token` is given as `since`; at most `limit` changes, all of one state.
 
@@ -744,6 +769,11 @@ class Methods:
         group; a cluster is always of one group. The representative, and first key, is the earliest document.
         """
         answer: list[Cluster] = await self._read("clusters", min_size, group=group)
+        return answer
+
+    async def allowed(self) -> list[AllowedText]:
+        """The allowed texts (`Index.allow`), in the order in which they were allowed."""
+        answer: list[AllowedText] = await self._read("allowed")
         return answer
 
     async def get(self, key: Key, *, group: Key | AnyGroup | None = ANY_GROUP) -> Document:
