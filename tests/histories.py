@@ -1026,12 +1026,13 @@ class Maker:
         if nested and rng.random() < 0.4:
             reports[rng.randint(1, 3)] = self._operations(rng.randint(1, 2), depth + 1, who, True)
         sure = bool(inside or reports)
+        may_be_refused = has_parts(self.plan) or len(set(self.groups)) > 1
         return {
             "records": records,
             "inside": inside,
             "reports": reports,
             "if_exists": rng.choice(["replace", "replace", "ignore"] if sure else ["error", "replace", "replace", "ignore"]),
-            "on_error": rng.choice(["skip"] if sure and has_parts(self.plan) else ["raise", "raise", "skip"]),
+            "on_error": rng.choice(["skip"] if sure and may_be_refused else ["raise", "raise", "skip"]),
             "only_new": rng.random() < 0.25 and not has_parts(self.plan),
             "commit_every": rng.choice([None, None, 1, 2, 4]),
             "arrays": self.codes and not sure and records != [] and records[0][2:4] == (None, None) and rng.random() < 0.5,

@@ -95,6 +95,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "update": lambda index: index.update("a", metadata=[1]),
     "delete": lambda index: index.delete("a"),
     "delete_many": lambda index: index.delete_many(["a", "zz"]),
+    "delete_group": lambda index: index.delete_group(None),
     "expire": lambda index: index.expire(1_000_000_000),
     "keep_newest": lambda index: index.keep_newest(1),
     "rebuild": lambda index: index.rebuild(OTHER_SCHEME),
