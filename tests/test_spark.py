@@ -418,14 +418,15 @@ def test_days_that_cannot_be_read(spark: Any, tmp_path: Path) -> None:
             near_duplicates(df, "id", "body", earlier=[folder])
         assert f"earlier={folder!r}: {folder}/fingerprints" in str(caught.value)
         assert "\n" not in str(caught.value)
-    for arguments, message in (
+    wrong: list[tuple[dict[str, Any], str]] = [
         ({"earlier": [tmp_path]}, "earlier=.*give a list of folders, each a str"),
         ({"earlier": str(tmp_path)}, "earlier=.*give a list of folders, each a str"),
         ({"save": tmp_path}, "save=.*give a folder as a str"),
         ({"work_dir": tmp_path}, "work_dir=.*give a folder as a str"),
-    ):
+    ]
+    for arguments, message in wrong:
         with pytest.raises(ParameterError, match=message):
-            near_duplicates(df, "id", "body", **arguments)  # type: ignore[arg-type]
+            near_duplicates(df, "id", "body", **arguments)
 
 
 def test_what_is_no_frame_of_rows(spark: Any) -> None:
