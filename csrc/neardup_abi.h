@@ -447,6 +447,7 @@ typedef struct nd_components nd_components;
 nd_components *nd_components_new(void);
 void nd_components_free(nd_components *components);
 int64_t nd_components_find(const nd_components *components, int64_t member); /* the set's present name; itself if never joined */
+int nd_components_has(const nd_components *components, int64_t member);      /* whether it was ever joined */
 int nd_components_join(nd_components *components, int64_t a, int64_t b);
 
 /* ---- deduplication: which of many records stay ----------------------------------------------------------------------------- */

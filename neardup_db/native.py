@@ -635,6 +635,13 @@ def pairs(run: Any) -> Array:
     return copied(lib.nd_pairs_ids(handle), 2 * lib.nd_pairs_count(handle), np.int64).reshape(-1, 2)
 
 
+def set_numbers(value: bytes) -> Array:
+    """The numbers in a packed set, ascending: uint64[n]."""
+    numbers = np.empty(lib.nd_set_count(len(value)), np.uint64)
+    check(lib.nd_set_read(value, len(value), pointer(numbers, "uint64_t[]")), "a packed set")
+    return numbers
+
+
 def set_pairs(values: Array, ends: Array, split: int | None, threshold: float, most: int) -> Iterator[tuple[Array, Array]]:
     """The pairs of similar arrays, with a split only those across it, in pieces of about `most` pairs."""
     count = len(ends)

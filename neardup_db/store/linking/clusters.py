@@ -22,6 +22,7 @@ from ..layout.state import Store
 from .changes import ALL, ChangeLog
 from .crowds import Crowds
 from .edges import EdgeBatch, Edges, UnionFind, choose_edges
+from .rejoining import reconnect
 
 Unconnected = tuple[int, int, bool]  # document, its fingerprint, whether it is visible
 
@@ -204,7 +205,7 @@ class Clusters:
     def mend(self, label: int, seeds: set[int], now: int) -> None:
         """Split a cluster if the edges that are left no longer connect it. `seeds` were the ends of those that are gone. The
         largest part keeps the label."""
-        groups, edges = self.edges.reconnect(self.edges.loose_parts(seeds), EVER)
+        groups, edges = reconnect(self.edges, self.edges.loose_parts(seeds), EVER)
         self.edges.record(edges, now)
         for group in self._smaller_parts(label, groups):
             self._set_apart(group)
@@ -280,7 +281,7 @@ class Clusters:
         """The clusters that documents are, where nothing else matches one of them and the edges in `connected` are known."""
         keys = dict(group)
         parts = sorted((set(part) for part in connected.sets()), key=len)
-        apart, _ = self.edges.reconnect(parts[:-1], now)
+        apart, _ = reconnect(self.edges, parts[:-1], now)
         loose = {document_id for part in apart for document_id in part}
         for part in [*apart, [document_id for document_id in keys if document_id not in loose]]:
             yield sorted((document_id, keys[document_id]) for document_id in part)

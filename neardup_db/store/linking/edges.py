@@ -61,7 +61,7 @@ def choose_edges(document_id: int, neighbours: Sequence[Neighbour], label: Calla
     spare: list[Edge] = []
     for neighbour in neighbours:
         cluster = label(neighbour.cluster_id)
-        edge = _edge(document_id, neighbour.id, neighbour.similarity, neighbour.distance)
+        edge = edge_of(document_id, neighbour.id, neighbour.similarity, neighbour.distance)
         if cluster not in touched:
             touched.add(cluster)
             edges.append(edge)
@@ -70,7 +70,7 @@ def choose_edges(document_id: int, neighbours: Sequence[Neighbour], label: Calla
     return edges + spare
 
 
-def _edge(document_id: int, other_id: int, similarity: float, distance: int | None) -> Edge:
+def edge_of(document_id: int, other_id: int, similarity: float, distance: int | None) -> Edge:
     return max(document_id, other_id), min(document_id, other_id), similarity, distance
 
 
@@ -143,7 +143,7 @@ class Edges:
         """The edge between two documents, dismissed or not; None if they do not match."""
         for match in self.search.stored_matches(a, EVER, dismissed=True):
             if match.id == b:
-                return _edge(a, b, match.similarity, match.distance)
+                return edge_of(a, b, match.similarity, match.distance)
         return None
 
     def asked_for(self, document_id: int, now: int) -> list[Neighbour]:
@@ -219,25 +219,3 @@ class Edges:
                         members[part] |= members.pop(small)
                         frontier[part].extend(frontier.pop(small))
         return finished
-
-    def reconnect(self, parts: list[set[int]], now: int) -> tuple[list[list[int]], list[Edge]]:
-        """Query for the documents of loose parts, to find which parts match each other or the rest of their cluster. Only
-        documents that are visible at `now` count.
-
-        Returns the groups that stay apart from the rest, and the edges found."""
-        rest = len(parts)
-        owner = {document_id: number for number, part in enumerate(parts) for document_id in part}
-        joined = UnionFind()
-        edges: list[Edge] = []
-        for number, part in sorted(enumerate(parts), key=lambda item: len(item[1])):
-            for document_id in sorted(part, reverse=True):
-                if joined.find(number) == joined.find(rest):
-                    break
-                for match in self.search.stored_matches(document_id, now):
-                    if joined.union(number, owner.get(match.id, rest)):
-                        edges.append(_edge(document_id, match.id, match.similarity, match.distance))
-        groups: dict[int, list[int]] = defaultdict(list)
-        for number, part in enumerate(parts):
-            groups[joined.find(number)] += part
-        groups.pop(joined.find(rest), None)
-        return list(groups.values()), edges
