@@ -1,14 +1,14 @@
 """How far apart PDQ codes of altered and of unrelated pictures are, and what a `max_distance` finds among how many pictures.
 
     pip install pdqhash pillow
-    python benchmarks/pictures.py FOLDER ...
+    python benchmarks/pictures.py FOLDER ... [--most 4000] [--altered 500] [--near FILE]
 
 Pictures of Debian's packages: `openclipart-png` (drawings), `tuxpaint-stamps-default` (photographs and drawings of single things),
 `gnome-backgrounds`, `mate-backgrounds`, `plasma-workspace-wallpapers`, `ukui-wallpapers`, `lomiri-wallpapers-*` (photographs and
 paintings); unpack them by `dpkg -x`. Each folder is a set. Pictures below 64 pixels and those whose PDQ quality is below 50 are left
-out, of pictures of one file name the largest is taken, and of more than 4,000 pictures some. Transparent pictures are laid on white.
+out, of pictures of one file name the largest is taken. Transparent pictures are laid on white.
 
-Recall: of up to 500 pictures, how many of the altered copies are within a distance. Unrelated: the share of the pairs of different
+Recall: of up to `--altered` pictures, how many of the altered copies are within a distance. Unrelated: the share of the pairs of different
 pictures within a distance. A query against n pictures has n times that share of false matches, and n pictures have n (n - 1) / 2
 times that share of false pairs. Series of real collections (one drawing in several colours) are among the pairs: `--near FILE`
 lists the nearest for a person to look at.
@@ -29,7 +29,7 @@ from PIL import Image, ImageDraw, ImageEnhance
 
 DISTANCES = (23, 31, 40, 50, 60, 70, 80, 90)
 SUFFIXES = {".png", ".jpg", ".jpeg", ".webp"}
-LARGEST, ALTERED, MOST = 1024, 500, 4000
+LARGEST = 1024
 
 
 def opened(path: Path) -> Image.Image | None:
@@ -90,7 +90,7 @@ VARIANTS: dict[str, Callable[[Image.Image, random.Random], Image.Image]] = {
 }
 
 
-def pictures(folder: Path) -> Iterator[tuple[Path, Image.Image, np.ndarray]]:
+def pictures(folder: Path, most: int) -> Iterator[tuple[Path, Image.Image, np.ndarray]]:
     """The different pictures of a folder, with their codes."""
     largest: dict[str, Path] = {}
     for path in sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file() and not path.is_symlink()):
@@ -100,7 +100,7 @@ def pictures(folder: Path) -> Iterator[tuple[Path, Image.Image, np.ndarray]]:
     seen: set[bytes] = set()
     paths = list(largest.values())
     random.Random(3).shuffle(paths)
-    for path in paths[:MOST]:
+    for path in paths[:most]:
         picture = opened(path)
         if picture is None:
             continue
@@ -122,12 +122,12 @@ def distances(codes: np.ndarray) -> tuple[np.ndarray, list[tuple[int, int, int]]
     return counts, sorted(near)
 
 
-def measure(folder: Path, near: Path | None) -> np.ndarray:
+def measure(folder: Path, most: int, altered: int, near: Path | None) -> np.ndarray:
     """Print the tables of one set; its codes."""
-    found = [(path, bits) for path, _, bits in pictures(folder)]
+    found = [(path, bits) for path, _, bits in pictures(folder, most)]
     codes = np.array([bits for _, bits in found])
     rng = random.Random(1)
-    chosen = rng.sample(range(len(found)), min(ALTERED, len(found)))
+    chosen = rng.sample(range(len(found)), min(altered, len(found)))
     apart: dict[str, list[int]] = {name: [] for name in VARIANTS}
     for row in chosen:
         picture = opened(found[row][0])
@@ -142,7 +142,7 @@ def measure(folder: Path, near: Path | None) -> np.ndarray:
     counts, nearest = distances(codes)
     total = counts.sum()
     spread = np.repeat(np.arange(257), counts // max(1, total // 1_000_000))
-    print("| pairs of different pictures | " + " | ".join(str(int(counts[: distance + 1].sum())) for distance in DISTANCES) + f" | {int(np.median(spread))} |")
+    print("| pairs of different pictures | " + " | ".join(str(int(counts[: distance + 1].sum())) for distance in DISTANCES) + f" | {int(np.median(spread))} |", flush=True)
     print(f"\n{total:,} pairs; mean {spread.mean():.1f} bits, standard deviation {spread.std():.2f}")
     print("by distance: " + ", ".join(f"{bits} {counts[bits]}" for bits in range(257) if 0 < counts[: bits + 1].sum() and bits <= 90))
     if near is not None:
@@ -171,9 +171,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--near", type=Path)
+    parser.add_argument("--most", type=int, default=4000, help="files of a folder, at random")
+    parser.add_argument("--altered", type=int, default=500)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    across([measure(folder, options.near) for folder in options.folders])
+    across([measure(folder, options.most, options.altered, options.near) for folder in options.folders])
 
 
 if __name__ == "__main__":
