@@ -1,14 +1,14 @@
 """How far apart PDQ codes of altered and of unrelated pictures are, and what a `max_distance` finds among how many pictures.
 
     pip install pdqhash pillow
-    python benchmarks/pictures.py FOLDER ...
+    python benchmarks/pictures.py FOLDER ... [--most 4000] [--altered 500] [--near FILE]
 
 Pictures of Debian's packages: `openclipart-png` (drawings), `tuxpaint-stamps-default` (photographs and drawings of single things),
 `gnome-backgrounds`, `mate-backgrounds`, `plasma-workspace-wallpapers`, `ukui-wallpapers`, `lomiri-wallpapers-*` (photographs and
 paintings); unpack them by `dpkg -x`. Each folder is a set. Pictures below 64 pixels and those whose PDQ quality is below 50 are left
-out, and of pictures of one file name the largest is taken. Transparent pictures are laid on white.
+out, of pictures of one file name the largest is taken. Transparent pictures are laid on white.
 
-Recall: of up to 500 pictures, how many of the altered copies are within a distance. Unrelated: the share of the pairs of different
+Recall: of up to `--altered` pictures, how many of the altered copies are within a distance. Unrelated: the share of the pairs of different
 pictures within a distance. A query against n pictures has n times that share of false matches, and n pictures have n (n - 1) / 2
 times that share of false pairs. Series of real collections (one drawing in several colours) are among the pairs: `--near FILE`
 lists the nearest for a person to look at.
@@ -29,7 +29,7 @@ from PIL import Image, ImageDraw, ImageEnhance
 
 DISTANCES = (23, 31, 40, 50, 60, 70, 80, 90)
 SUFFIXES = {".png", ".jpg", ".jpeg", ".webp"}
-LARGEST, ALTERED = 1024, 500
+LARGEST = 1024
 
 
 def opened(path: Path) -> Image.Image | None:
@@ -43,7 +43,7 @@ def opened(path: Path) -> Image.Image | None:
                 ground = Image.new("RGBA", picture.size, "white")
                 picture = Image.alpha_composite(ground, picture)
             return picture.convert("RGB") if min(picture.size) >= 64 else None
-    except (OSError, SyntaxError, ValueError):
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
         return None
 
 
@@ -90,7 +90,7 @@ VARIANTS: dict[str, Callable[[Image.Image, random.Random], Image.Image]] = {
 }
 
 
-def pictures(folder: Path) -> Iterator[tuple[Path, Image.Image, np.ndarray]]:
+def pictures(folder: Path, most: int) -> Iterator[tuple[Path, Image.Image, np.ndarray]]:
     """The different pictures of a folder, with their codes."""
     largest: dict[str, Path] = {}
     for path in sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file() and not path.is_symlink()):
@@ -98,7 +98,9 @@ def pictures(folder: Path) -> Iterator[tuple[Path, Image.Image, np.ndarray]]:
         if name not in largest or path.stat().st_size > largest[name].stat().st_size:
             largest[name] = path
     seen: set[bytes] = set()
-    for path in largest.values():
+    paths = list(largest.values())
+    random.Random(3).shuffle(paths)
+    for path in paths[:most]:
         picture = opened(path)
         if picture is None:
             continue
@@ -113,23 +115,19 @@ def distances(codes: np.ndarray) -> tuple[np.ndarray, list[tuple[int, int, int]]
     words = codes.view(np.uint64)
     counts, near = np.zeros(257, np.int64), []
     for row in range(len(words) - 1):
-        bits = np.bitwise_count(words[row + 1 :] ^ words[row]) if hasattr(np, "bitwise_count") else _bits(words[row + 1 :] ^ words[row])
+        bits = np.bitwise_count(words[row + 1 :] ^ words[row])
         apart = bits.sum(axis=1, dtype=np.int64)
         counts += np.bincount(apart, minlength=257)
-        near += [(int(apart[other]), row, row + 1 + int(other)) for other in np.nonzero(apart <= 80)[0]]
+        near += [(int(apart[other]), row, row + 1 + int(other)) for other in np.nonzero(apart <= 60)[0]]
     return counts, sorted(near)
 
 
-def _bits(words: np.ndarray) -> np.ndarray:
-    return np.unpackbits(words.view(np.uint8), axis=1).reshape(len(words), -1, 64).sum(axis=2)
-
-
-def measure(folder: Path, near: Path | None) -> None:
-    """The tables of one set."""
-    found = [(path, bits) for path, _, bits in pictures(folder)]
+def measure(folder: Path, most: int, altered: int, near: Path | None) -> np.ndarray:
+    """Print the tables of one set; its codes."""
+    found = [(path, bits) for path, _, bits in pictures(folder, most)]
     codes = np.array([bits for _, bits in found])
     rng = random.Random(1)
-    chosen = rng.sample(range(len(found)), min(ALTERED, len(found)))
+    chosen = rng.sample(range(len(found)), min(altered, len(found)))
     apart: dict[str, list[int]] = {name: [] for name in VARIANTS}
     for row in chosen:
         picture = opened(found[row][0])
@@ -144,13 +142,28 @@ def measure(folder: Path, near: Path | None) -> None:
     counts, nearest = distances(codes)
     total = counts.sum()
     spread = np.repeat(np.arange(257), counts // max(1, total // 1_000_000))
-    print("| pairs of different pictures | " + " | ".join(str(int(counts[: distance + 1].sum())) for distance in DISTANCES) + f" | {int(np.median(spread))} |")
+    print("| pairs of different pictures | " + " | ".join(str(int(counts[: distance + 1].sum())) for distance in DISTANCES) + f" | {int(np.median(spread))} |", flush=True)
     print(f"\n{total:,} pairs; mean {spread.mean():.1f} bits, standard deviation {spread.std():.2f}")
     print("by distance: " + ", ".join(f"{bits} {counts[bits]}" for bits in range(257) if 0 < counts[: bits + 1].sum() and bits <= 90))
     if near is not None:
         with open(near, "a", encoding="utf-8") as file:
             for bits_, a, b in nearest:
                 print(bits_, found[a][0], found[b][0], sep="\t", file=file)
+    return codes
+
+
+def across(sets: list[np.ndarray]) -> None:
+    """Pairs of pictures of different sets by distance: hardly any of them are of one series."""
+    counts = np.zeros(257, np.int64)
+    for number, codes in enumerate(sets):
+        for others in sets[number + 1 :]:
+            for row in codes:
+                apart = np.bitwise_count(others.view(np.uint64) ^ row.view(np.uint64)).sum(axis=1, dtype=np.int64)
+                counts += np.bincount(apart, minlength=257)
+    mean = (counts * np.arange(257)).sum() / counts.sum()
+    spread = ((counts * (np.arange(257) - mean) ** 2).sum() / counts.sum()) ** 0.5
+    print(f"\nacross sets: {counts.sum():,} pairs; mean {mean:.1f} bits, standard deviation {spread:.2f}")
+    print("by distance: " + ", ".join(f"{bits} {counts[bits]}" for bits in range(257) if counts[bits] and bits <= 96))
 
 
 def main() -> None:
@@ -158,10 +171,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--near", type=Path)
+    parser.add_argument("--most", type=int, default=4000, help="files of a folder, at random")
+    parser.add_argument("--altered", type=int, default=500)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    for folder in options.folders:
-        measure(folder, options.near)
+    across([measure(folder, options.most, options.altered, options.near) for folder in options.folders])
 
 
 if __name__ == "__main__":

@@ -14,10 +14,10 @@ Texts of 5 to 40 words are taken, equal ones once, up to 10,000 a set in random 
 edited once or twice as people and programs do (`EDITS`). Deduplication is direct: in this order a row stays unless it matches a row
 that stays. Similarities are exact, so the machine does not matter.
 
-Recall: share of the planted copies that match their original. Unlike: share of the rows that go of which a person says that the row
-that stays is another message. `--rows FOLDER` writes a sample of 100 rows that go under each setting, in random order, planted
-copies aside; `planted_judged.tsv` has what a person said of each (the hashes of both texts, 1 for the same message, 0 for another
-one). Where not all of the 100 were judged the share is of those that were.
+Recall: share of the planted copies that match their original. Unlike: share of the rows that go for which the row that stays is another
+message. `--rows FOLDER` writes a sample of up to 100 rows that go under each setting, in random order, planted copies aside;
+`planted_judged.tsv` has one reader's verdict on each (the hashes of both texts, 1 for the same message, 0 for another). Where not all
+of the sample were judged the share is of the judged ones.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def name_of(text: str) -> str:
 
 
 def verdicts() -> dict[tuple[str, str], bool]:
-    """What a person said of pairs."""
+    """Of pairs that were read."""
     if not VERDICTS.exists():
         return {}
     with open(VERDICTS, encoding="ascii") as file:

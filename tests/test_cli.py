@@ -1334,5 +1334,5 @@ def test_short_texts_are_a_note(tmp_path: Path) -> None:
     says = "neardup: 100% of 30 texts have fewer than 20 words, and shingles of 3 words miss most near-duplicates of such texts: "
     for command in (("dedup", source, "-o", output), ("add", index, source)):
         result = run(*command)
-        assert (result.exit_code, result.stderr) == (0, says + "give --tokens chars --shingle 3 --threshold 0.6\n")
+        assert (result.exit_code, result.stderr) == (0, says + "give --tokens chars --shingle 3 --threshold 0.8\n")
     good("dedup", source, "-o", output, "--force", "--tokens", "chars")

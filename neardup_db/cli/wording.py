@@ -24,8 +24,8 @@ _PHRASES = (
     ("Give attach=True to create one in it", "Give another --name, or another path"),
     ("Give name=, or a scheme to create one", "Give its --name, or make one with neardup add"),
     ("give a scheme, e.g. MinHash(threshold=0.8), to create it", "make one with neardup add"),
-    ("take TextRules.chars(shingle=3) and a threshold of about 0.6, or silence this with "
-     "warnings.simplefilter('ignore', neardup_db.ShortTextsWarning)", "give --tokens chars --shingle 3 --threshold 0.6"),
+    ("take TextRules.chars(shingle=3) and a threshold of 0.8, or silence this with "
+     "warnings.simplefilter('ignore', neardup_db.ShortTextsWarning)", "give --tokens chars --shingle 3 --threshold 0.8"),
     ("try again, or give a larger timeout", "try again"),
     ("try again, or give Index a larger timeout", "try again"),
     ("try again, give Index a larger timeout, or let that thread come out before it waits for this one", "try again"),

@@ -50,7 +50,7 @@ class MinHash(SetScheme):
     slot. family: "affine32", or "java32", the linear functions of the article "MinHashing and LSH". expected: documents that the
     index is planned for.
 
-    Of texts below about 50 words one changed word changes many shingles: take `TextRules.chars(shingle=3)`, threshold 0.6.
+    Of texts below about 50 words one changed word changes many shingles: take `TextRules.chars(shingle=3)`, threshold 0.8.
 
     `fingerprint` gives uint16[num_perm] (uint32 with slot_bits=32).
 

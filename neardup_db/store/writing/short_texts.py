@@ -34,6 +34,6 @@ class TokenCounts:
             return None
         return (
             f"{self.short / self.texts:.0%} of {self.texts:,} texts have fewer than {SHORT} words, and shingles of {shingle} "
-            "words miss most near-duplicates of such texts: take TextRules.chars(shingle=3) and a threshold of about 0.6, or "
+            "words miss most near-duplicates of such texts: take TextRules.chars(shingle=3) and a threshold of 0.8, or "
             "silence this with warnings.simplefilter('ignore', neardup_db.ShortTextsWarning)"
         )
