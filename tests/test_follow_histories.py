@@ -105,7 +105,8 @@ class History:
         self.made = 0
         self.where = pick(CONDITIONS)
         self.renamed = False
-        self.both(f"PRAGMA recursive_triggers = {pick(['ON', 'OFF', 'OFF'])}")
+        recursive = not self.standard and pick([True, False, False])  # SQLite before 3.54 has a fault with any DELETE trigger
+        self.both(f"PRAGMA recursive_triggers = {recursive}")
         self.both("CREATE TABLE audit (slug UNIQUE)")
         self.create(self.table)
         for _ in range(pick([0, 1, 2])):
@@ -271,5 +272,5 @@ def _kind(key: Any) -> str:
 def test_the_application_sees_no_difference_and_documents_are_rows(part: int, more_rounds: bool) -> None:
     """Every statement of an application does what it does on a table that is not followed, and after each sync that is complete
     the documents are the rows."""
-    for seed in range(part, 1900 if more_rounds else 60, 4):
+    for seed in range(part, 1900 if more_rounds else 40, 4):
         History(seed).play(25)

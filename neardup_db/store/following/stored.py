@@ -43,11 +43,11 @@ class StoredDocuments:
     def exclude(self, places: Iterable[Place], excluded: Iterable[Place]) -> None:
         """Remember which rows are no documents; places: the keys that were looked at, unless none of them was excluded before.
         Inside `writing`."""
-        for place in places:
-            self.db.execute(self.store.sql(f"DELETE FROM main.{{index}}_excluded WHERE key = {place.bound}"), (place.value,))
-        for place in excluded:
-            sql = f"INSERT OR REPLACE INTO main.{{index}}_excluded (key) VALUES ({place.bound})"
-            self.db.execute(self.store.sql(sql), (place.value,))
+        delete = "DELETE FROM main.{index}_excluded WHERE key = "
+        insert = "INSERT OR REPLACE INTO main.{index}_excluded (key) SELECT "
+        for sql, some in (delete, list(places)), (insert, list(excluded)):
+            for bound in {place.bound for place in some}:
+                self.db.execute_many(self.store.sql(sql) + bound, [(place.value,) for place in some if place.bound == bound])
 
     def at(self, key: Key) -> Stored | None:
         """The document with this key, visible or not."""

@@ -48,6 +48,8 @@ class Taking:
         self.ingest = Ingest(store, documents, writer, options)
         self.counts = dict.fromkeys(("added", "replaced", "deleted", "unchanged", "skipped"), 0)
         self.found = 0
+        self.counted = False
+        """Whether the number of rows was found right before the end."""
         self.scanned = False
         """Whether a comparison of all rows has ended in this transaction."""
         self.problems: list[Skipped] = []
@@ -69,7 +71,7 @@ class Taking:
             matched=added.matched + self.matched,
             compared=self.why,
             found=self.found,
-            complete=self.scan is None and not self._is_pending() and self._is_counted(),
+            complete=self.scan is None and not self._is_pending() and (self.counted or self._is_counted()),
             problems=tuple(self.problems),
         )
 
@@ -81,8 +83,9 @@ class Taking:
             yield from self._pending()
         if self.scan is None and self.full:
             self.scan = Scan("full=True")
-        elif self.scan is None and not self._is_pending() and not self._is_counted():
-            self.scan = Scan(unseen_deletes(self.table.name))
+        elif self.scan is None and not self._is_pending():
+            self.counted = self._is_counted()
+            self.scan = None if self.counted else Scan(unseen_deletes(self.table.name))
         if self.scan is not None:
             self.why = self.scan.why
             before = sum(self.counts[name] for name in ("added", "replaced", "deleted"))
