@@ -16,7 +16,7 @@ __all__ = [
 ]  # fmt: skip
 
 _NOT_ISOLATED = """
-An editable install compiles the sources again at import, with build tools that stay installed. Install those first:
+An editable install compiles the sources at import, with build tools that stay installed. In an activated environment run:
 
     pip install 'meson-python>=0.17' 'meson>=1.3' ninja 'cffi>=2.1'
     pip install --no-build-isolation --no-deps -e .
