@@ -68,10 +68,10 @@ static uint64_t *rows_of(const nd_bitmaps *bitmaps, size_t set)
     return bitmaps->blocks + set / ND_SET_LANES * (bitmaps->words + 1) * ND_SET_LANES + set % ND_SET_LANES;
 }
 
-void nd_bitmaps_add(nd_bitmaps *bitmaps, size_t set, const uint64_t *values, size_t length)
+void nd_bitmap_draw(const uint64_t *values, size_t length, size_t words, uint64_t *rows)
 {
-    uint64_t *rows = rows_of(bitmaps, set), ones = 0;
-    unsigned shift = 64 - 6 - (unsigned)__builtin_ctzll(bitmaps->words);
+    uint64_t ones = 0;
+    unsigned shift = 64 - 6 - (unsigned)__builtin_ctzll(words);
     for (size_t i = 0; i < length; i++) {
         /* The values may be anything, the smallest hashes of many for one: the multiplication spreads them over the bitmap. */
         uint64_t bit = values[i] * 0x9E3779B97F4A7C15u >> shift;
@@ -79,7 +79,12 @@ void nd_bitmaps_add(nd_bitmaps *bitmaps, size_t set, const uint64_t *values, siz
         ones += (*row & one) == 0;
         *row |= one;
     }
-    rows[bitmaps->words * ND_SET_LANES] = length - ones;
+    rows[words * ND_SET_LANES] = length - ones;
+}
+
+void nd_bitmaps_add(nd_bitmaps *bitmaps, size_t set, const uint64_t *values, size_t length)
+{
+    nd_bitmap_draw(values, length, bitmaps->words, rows_of(bitmaps, set));
     if (set % ND_SET_LANES == 0)
         bitmaps->lengths[set / ND_SET_LANES] = (uint32_t)length;
 }

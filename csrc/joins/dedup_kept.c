@@ -93,6 +93,11 @@ double nd_dedup_bound(const nd_deduplicator *deduplicator)
     return deduplicator->best != ND_NO_RECORD && deduplicator->similarity > threshold ? deduplicator->similarity : threshold;
 }
 
+size_t nd_dedup_needed(const nd_deduplicator *deduplicator, size_t size, size_t other_size, double bound)
+{
+    return nd_dedup_has_sets(deduplicator) ? nd_overlap_needed(size + other_size, bound) : nd_share_needed(size, bound);
+}
+
 /* Whether a set of so many bytes, as it is stored, can match, or match better. */
 static int is_near_in_size(const nd_deduplicator *deduplicator, size_t value_size)
 {
@@ -159,7 +164,7 @@ int nd_dedup_meet(nd_deduplicator *deduplicator, uint32_t record, int table)
         return status;
     const int is_better = deduplicator->best == ND_NO_RECORD || similarity > deduplicator->similarity ||
                           (similarity >= deduplicator->similarity && record < deduplicator->best);
-    if (is_better && table)
+    if (is_better && table && deduplicator->scheme.plan == ND_PLAN_BANDS)
         status = share_bucket(deduplicator, record, &shared);
     if (status != ND_OK || !is_better || !shared)
         return status;

@@ -17,7 +17,9 @@ struct nd_dedup_rare {
     size_t ranked, next_order;         /* records; how many there are when it is taken anew */
     ND_LIST(nd_record) elements;
     ND_LIST(nd_record) sorted; /* elements of one set in the order */
+    ND_LIST(uint64_t) plain;   /* elements of one set as they come */
     size_t size;               /* of it */
+    nd_dedup_bitmaps *bitmaps; /* of all these records */
     nd_dedup_buckets heads;    /* by element: its newest posting */
     ND_LIST(rare_posting) postings;
 };
@@ -30,6 +32,8 @@ void nd_dedup_free_rare(nd_dedup_rare *rare)
     free(rare->sorted.at);
     free(rare->heads.at);
     free(rare->postings.at);
+    free(rare->plain.at);
+    nd_dedup_bitmaps_free(rare->bitmaps);
     free(rare);
 }
 
@@ -55,10 +59,13 @@ static int take_elements(nd_dedup_rare *rare, const nd_scheme *rule, const uint8
     int status = ND_ROOM(rare->elements, rare->size);
     if (status == ND_OK)
         status = ND_ROOM(rare->sorted, rare->size);
+    if (status == ND_OK)
+        status = ND_ROOM(rare->plain, rare->size);
     for (size_t i = 0; i < rare->size && status == ND_OK; i++) {
         uint64_t element = 0;
         memcpy(&element, bytes + i * width, width);
-        rare->elements.at[i].item = width == sizeof element ? element : (uint64_t)i << 32 | element;
+        element = width == sizeof element ? element : (uint64_t)i << 32 | element;
+        rare->elements.at[i].item = rare->plain.at[i] = element;
     }
     return status;
 }
@@ -103,6 +110,7 @@ static int post(nd_deduplicator *deduplicator, uint32_t record)
         rare->postings.at[rare->postings.count] = (rare_posting){record, (uint32_t)(rare->size - i), head->newest};
         head->key = rare->sorted.at[i].item;
         head->newest = (uint32_t)rare->postings.count++;
+        head->count++;
     }
     return status;
 }
@@ -132,7 +140,7 @@ static int order(nd_deduplicator *deduplicator)
         if (deduplicator->kept.at[i].is_ranked)
             status = count_elements(deduplicator, i);
     for (size_t i = 0; i < rare->heads.capacity; i++)
-        rare->heads.at[i].newest = ND_NO_RECORD;
+        rare->heads.at[i] = (nd_dedup_bucket){.newest = ND_NO_RECORD};
     rare->heads.used = rare->postings.count = 0;
     for (uint32_t i = 0; i < count && status == ND_OK; i++)
         if (deduplicator->kept.at[i].is_ranked)
@@ -146,29 +154,45 @@ int nd_dedup_rank(nd_deduplicator *deduplicator, uint32_t record)
         return ND_OK;
     if (deduplicator->rare == NULL) {
         deduplicator->rare = calloc(1, sizeof *deduplicator->rare);
-        if (deduplicator->rare == NULL)
+        if (deduplicator->rare == NULL || (deduplicator->rare->bitmaps = nd_dedup_bitmaps_new()) == NULL)
             return ND_ERROR_MEMORY;
         deduplicator->rare->next_order = ND_RANKED_FIRST;
     }
+    nd_dedup_rare *rare = deduplicator->rare;
     deduplicator->kept.at[record].is_ranked = 1;
-    deduplicator->rare->ranked++;
-    return deduplicator->rare->ranked >= deduplicator->rare->next_order ? order(deduplicator) : post(deduplicator, record);
+    rare->ranked++;
+    int status = rare->ranked >= rare->next_order ? order(deduplicator) : post(deduplicator, record);
+    const uint8_t *bytes;
+    size_t size;
+    if (status == ND_OK)
+        status = nd_dedup_read(deduplicator, record, &bytes, &size);
+    if (status == ND_OK)
+        status = take_elements(rare, &deduplicator->rule, bytes, size);
+    return status == ND_OK ? nd_dedup_bitmaps_add(deduplicator, rare->bitmaps, record, rare->plain.at, rare->size) : status;
 }
 
 /* ---- the present record ------------------------------------------------------------------------------------------------------- */
 
-/* How many elements must be common to two sets that have so many together. */
-static size_t needed_of(const nd_deduplicator *deduplicator, size_t total, double bound)
+/* Whether the bitmaps of all records are sooner looked at than those that have one of its rarest elements. */
+static int is_common(nd_deduplicator *deduplicator)
 {
-    return is_signature(&deduplicator->rule) ? nd_share_needed(total / 2, bound) : nd_overlap_needed(total, bound);
+    const nd_dedup_rare *rare = deduplicator->rare;
+    const size_t prefix = nd_prefix_count(rare->size, nd_dedup_bound(deduplicator));
+    size_t count = 0;
+    for (size_t i = 0; i < prefix; i++)
+        count += nd_dedup_bucket_of(&rare->heads, rare->sorted.at[i].item)->count;
+    return ND_BITMAP_WORDS_FOR * count > nd_dedup_bitmaps_words(rare->bitmaps);
 }
 
 int nd_dedup_ask_rare(nd_deduplicator *deduplicator)
 {
     nd_dedup_rare *rare = deduplicator->rare;
-    const int table = deduplicator->scheme.plan == ND_PLAN_BANDS;
     int status = rank_elements(rare, &deduplicator->rule, deduplicator->bytes, deduplicator->size);
-    for (size_t i = 0; status == ND_OK && rare->heads.capacity > 0; i++) {
+    if (status != ND_OK || rare->heads.capacity == 0)
+        return status;
+    if (is_common(deduplicator))
+        return nd_dedup_ask_bitmaps(deduplicator, rare->bitmaps, rare->plain.at, rare->size);
+    for (size_t i = 0; status == ND_OK; i++) {
         const double bound = nd_dedup_bound(deduplicator);
         if (i >= nd_prefix_count(rare->size, bound))
             break;
@@ -177,9 +201,8 @@ int nd_dedup_ask_rare(nd_deduplicator *deduplicator)
         for (; next != ND_NO_RECORD && status == ND_OK; next = rare->postings.at[next].next) {
             const rare_posting *posting = &rare->postings.at[next];
             const size_t rest = mine < posting->rest ? mine : posting->rest;
-            if (rest >=
-                needed_of(deduplicator, rare->size + posting->rest, bound)) /* the other set is no smaller than its rest */
-                status = nd_dedup_meet(deduplicator, posting->record, table);
+            if (rest >= nd_dedup_needed(deduplicator, rare->size, posting->rest, bound)) /* the other set is no smaller */
+                status = nd_dedup_meet(deduplicator, posting->record, 1);
         }
     }
     return status;

@@ -1,0 +1,127 @@
+/* dedup_bitmaps.c: records in hot buckets by their bitmaps (bitmaps.c), which are all looked at: where most have the same elements, as
+ * sentences put together of a few phrases do, rarest elements tell too little. */
+#include <stdlib.h>
+
+#include "joins/bitmaps.h"
+#include "joins/deduplicator.h"
+#include "kernels/kernels.h"
+
+/* Sets of one size. */
+typedef struct bitmap_class {
+    size_t size, words;
+    ND_LIST(uint64_t) blocks;  /* as the kernel may_overlap takes them */
+    ND_LIST(uint32_t) records; /* of each bitmap */
+} bitmap_class;
+
+struct nd_dedup_bitmaps {
+    ND_LIST(bitmap_class) classes;
+    size_t words;
+    uint64_t query[(ND_BITMAPS_WORDS_MAX + 1) * ND_SET_LANES];
+};
+
+nd_dedup_bitmaps *nd_dedup_bitmaps_new(void)
+{
+    return calloc(1, sizeof(nd_dedup_bitmaps));
+}
+
+void nd_dedup_bitmaps_free(nd_dedup_bitmaps *bitmaps)
+{
+    if (bitmaps == NULL)
+        return;
+    for (size_t i = 0; i < bitmaps->classes.count; i++) {
+        free(bitmaps->classes.at[i].blocks.at);
+        free(bitmaps->classes.at[i].records.at);
+    }
+    free(bitmaps->classes.at);
+    free(bitmaps);
+}
+
+size_t nd_dedup_bitmaps_words(const nd_dedup_bitmaps *bitmaps)
+{
+    return bitmaps->words;
+}
+
+/* The class of a size, a new one perhaps; NULL if memory is out. */
+static bitmap_class *class_of(nd_dedup_bitmaps *bitmaps, size_t size, double threshold)
+{
+    for (size_t i = 0; i < bitmaps->classes.count; i++)
+        if (bitmaps->classes.at[i].size == size)
+            return &bitmaps->classes.at[i];
+    if (ND_ROOM(bitmaps->classes, bitmaps->classes.count + 1) != ND_OK)
+        return NULL;
+    bitmap_class *class = &bitmaps->classes.at[bitmaps->classes.count++];
+    const size_t words = nd_bitmaps_words(size, threshold);
+    *class = (bitmap_class){.size = size, .words = words > 0 ? words : ND_BITMAPS_WORDS_MAX};
+    return class;
+}
+
+int nd_dedup_bitmaps_add(nd_deduplicator *deduplicator, nd_dedup_bitmaps *bitmaps, uint32_t record, const uint64_t *elements,
+    size_t size)
+{
+    bitmap_class *class = class_of(bitmaps, size, deduplicator->rule.threshold);
+    if (class == NULL)
+        return ND_ERROR_MEMORY;
+    const size_t lane = class->records.count % ND_SET_LANES, block = (class->words + 1) * ND_SET_LANES;
+    int status = ND_ROOM(class->records, class->records.count + 1);
+    if (status == ND_OK && lane == 0)
+        status = ND_ROOM(class->blocks, class->blocks.count + block);
+    if (status != ND_OK)
+        return status;
+    if (lane == 0) {
+        memset(class->blocks.at + class->blocks.count, 0, block * sizeof *class->blocks.at);
+        class->blocks.count += block;
+    }
+    nd_bitmap_draw(elements, size, class->words, class->blocks.at + class->blocks.count - block + lane);
+    class->records.at[class->records.count++] = record;
+    bitmaps->words += class->words;
+    return ND_OK;
+}
+
+/* The query's bitmap of so many words, and how many values more than ones it has. */
+static uint64_t draw_query(nd_dedup_bitmaps *bitmaps, const uint64_t *elements, size_t size, size_t words)
+{
+    memset(bitmaps->query, 0, (words + 1) * ND_SET_LANES * sizeof *bitmaps->query);
+    nd_bitmap_draw(elements, size, words, bitmaps->query);
+    for (size_t w = 0; w < words; w++)
+        bitmaps->query[w] = bitmaps->query[w * ND_SET_LANES];
+    return bitmaps->query[words * ND_SET_LANES];
+}
+
+/* Of a class, the records that may have `needed` elements in common with the query. */
+static int ask_class(nd_deduplicator *deduplicator, const nd_dedup_bitmaps *bitmaps, const bitmap_class *class, uint64_t excess,
+    size_t needed)
+{
+    enum { BLOCKS = ND_BITMAPS_STEP / ND_SET_LANES };
+    uint32_t needs[BLOCKS], found[ND_BITMAPS_STEP];
+    const size_t words = (class->words + 1) * ND_SET_LANES, block_count = class->blocks.count / words;
+    int status = ND_OK;
+    for (size_t i = 0; i < BLOCKS; i++)
+        needs[i] = (uint32_t)needed;
+    for (size_t first = 0; first < block_count && status == ND_OK; first += BLOCKS) {
+        const size_t rest = block_count - first, step = rest < BLOCKS ? rest : BLOCKS;
+        const size_t count = nd_kernels_active()->may_overlap(bitmaps->query, class->words, excess,
+            class->blocks.at + first * words, step, needs, found);
+        for (size_t i = 0; i < count && status == ND_OK; i++)
+            if (first * ND_SET_LANES + found[i] < class->records.count)
+                status = nd_dedup_meet(deduplicator, class->records.at[first * ND_SET_LANES + found[i]], 1);
+    }
+    return status;
+}
+
+int nd_dedup_ask_bitmaps(nd_deduplicator *deduplicator, nd_dedup_bitmaps *bitmaps, const uint64_t *elements, size_t size)
+{
+    size_t drawn = 0;
+    uint64_t excess = 0;
+    int status = ND_OK;
+    for (size_t i = 0; i < bitmaps->classes.count && status == ND_OK; i++) {
+        const bitmap_class *class = &bitmaps->classes.at[i];
+        const size_t needed = nd_dedup_needed(deduplicator, size, class->size, nd_dedup_bound(deduplicator));
+        if (needed > size || needed > class->size)
+            continue;
+        if (drawn != class->words)
+            excess = draw_query(bitmaps, elements, size, class->words);
+        drawn = class->words;
+        status = ask_class(deduplicator, bitmaps, class, excess, needed);
+    }
+    return status;
+}
