@@ -127,7 +127,7 @@ class Edges:
             self.db.execute_many(self.store.sql(sql), rows)
 
     def record_match(self, document_id: int, match: MatchRow, now: int) -> None:
-        self.record([_edge(document_id, match.id, match.similarity, match.distance)], now)
+        self.record([edge_of(document_id, match.id, match.similarity, match.distance)], now)
 
     def drop(self, document_id: int) -> None:
         self.db.execute(self.store.sql("DELETE FROM {index}_match WHERE document_id = ?"), (document_id,))
