@@ -192,6 +192,7 @@ class Clusters:
     def mend(self, label: int, seeds: set[int], now: int) -> None:
         """Split a cluster if the edges that are left no longer connect it. `seeds` were the ends of those that are gone. The
         largest part keeps the label."""
+        self.edges.connect_copies(seeds, now)
         groups, edges = reconnect(self.edges, self.edges.loose_parts(seeds), EVER)
         self.edges.record(edges, now)
         for group in self._smaller_parts(label, groups):
