@@ -153,3 +153,16 @@ def test_removing_some_of_many_copies_keeps_the_rest_together() -> None:
             index.delete_many([keys.pop() for _ in range(min(len(keys) - 2, rng.randrange(1, 6)))])
             assert clusters(index) == {frozenset(keys)}
         assert index.check().problems == ()
+
+
+def test_joining_two_clusters_costs_the_smaller_one() -> None:
+    """Joining a small older cluster with a younger one takes about the same steps if that is four times as large."""
+    counts = []
+    for count in (2000, 8000):
+        with Index(":memory:", MinHash(threshold=0.3, recall=0.9999)) as index:
+            index.add_many((f"small {number}", "one two three four five six seven eight nine ten") for number in range(1200))
+            index.add_many((number, "alpha beta gamma delta epsilon zeta eta theta iota kappa") for number in range(count))
+            both = "one two three four five six seven eight nine ten alpha beta gamma delta epsilon zeta eta theta iota kappa"
+            counts.append(steps(index, lambda index=index, both=both: index.add("both", both)))
+            assert [len(one.keys) for one in index.clusters()] == [count + 1201]
+    assert counts[1] < 2 * counts[0]
