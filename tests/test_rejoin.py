@@ -124,3 +124,45 @@ def test_removing_the_middle_of_a_star_does_not_cost_its_square(name: str) -> No
         with star(scheme, count) as index:
             counts.append(steps(index, lambda index=index: index.delete("text")))
     assert counts[1] < 7 * counts[0]
+
+
+@pytest.mark.parametrize("scheme", [MinHash(), SimHash(), BottomK()], ids=["minhash", "simhash", "bottomk"])
+def test_replacing_equal_copies_does_not_cost_their_square(scheme: Any) -> None:
+    """Four times the equal copies, replaced in another order, take SQLite four times the steps, and stay one cluster."""
+    counts = []
+    for count in (400, 1600):
+        with Index(":memory:", scheme) as index:
+            records = [(number, "this page does not exist on our server please try again") for number in range(count)]
+            index.add_many(records)
+            random.Random(1).shuffle(records)
+            counts.append(steps(index, lambda index=index, records=records: index.add_many(records, if_exists="replace")))
+            assert len(index.clusters()[0].keys) == count and index.check().problems == ()
+    assert counts[1] < 7 * counts[0]
+
+
+def test_removing_some_of_many_copies_keeps_the_rest_together() -> None:
+    """Whatever copies go, one by one or many at once, the others are one cluster, with those that match them."""
+    rng = random.Random(5)
+    with Index(":memory:", MinHash(threshold=0.5)) as index:
+        text = "this page does not exist on our server please try again or write to us"
+        keys = list(range(60))
+        for key in keys:
+            index.add(key, text if key % 3 else text + " soon")
+        while len(keys) > 2:
+            rng.shuffle(keys)
+            index.delete_many([keys.pop() for _ in range(min(len(keys) - 2, rng.randrange(1, 6)))])
+            assert clusters(index) == {frozenset(keys)}
+        assert index.check().problems == ()
+
+
+def test_joining_two_clusters_costs_the_smaller_one() -> None:
+    """Joining a small older cluster with a younger one takes about the same steps if that is four times as large."""
+    counts = []
+    for count in (2000, 8000):
+        with Index(":memory:", MinHash(threshold=0.3, recall=0.9999)) as index:
+            index.add_many((f"small {number}", "one two three four five six seven eight nine ten") for number in range(1200))
+            index.add_many((number, "alpha beta gamma delta epsilon zeta eta theta iota kappa") for number in range(count))
+            both = "one two three four five six seven eight nine ten alpha beta gamma delta epsilon zeta eta theta iota kappa"
+            counts.append(steps(index, lambda index=index, both=both: index.add("both", both)))
+            assert [len(one.keys) for one in index.clusters()] == [count + 1201]
+    assert counts[1] < 2 * counts[0]

@@ -144,7 +144,8 @@ class Clusters:
         named = {label for label in labels if label < ALONE}
         crowds = self.crowds.among(named)
         if len(named) > 1:
-            largest = max(named, key=lambda label: (self._size(label), label in crowds, -label))
+            sizes = self._sizes(named)
+            largest = max(named, key=lambda label: (sizes[label], label in crowds, -label))
         else:
             largest = next(iter(named), max(labels) - ALONE)
         if crowds or (large and self.store.table.has_crowds):
@@ -163,11 +164,15 @@ class Clusters:
         sql = self.store.sql("UPDATE {index}_document SET cluster_id = ? WHERE id = ?")
         self.db.execute_many(sql, [(label, document_id) for document_id in document_ids])
 
-    def _size(self, label: int) -> int:
-        """Documents of a cluster, `limits.SIZE_KNOWN` at most: to count a large one would take longer than to join it."""
-        sql = "SELECT count(*) FROM (SELECT 1 FROM {index}_document WHERE cluster_id = ? LIMIT +?)"
-        size: int = self.db.value(self.store.sql(sql), (label, limits.SIZE_KNOWN))
-        return size
+    def _sizes(self, labels: set[int]) -> dict[int, int]:
+        """Documents of each cluster; the largest is counted no further than it takes to know that it is."""
+        sql = self.store.sql("SELECT count(*) FROM (SELECT 1 FROM {index}_document WHERE cluster_id = ? LIMIT +?)")
+        most = limits.SIZE_KNOWN
+        while True:
+            sizes: dict[int, int] = {label: self.db.value(sql, (label, most)) for label in labels}
+            if sum(size == most for size in sizes.values()) < 2:
+                return sizes
+            most *= 4
 
     # ---- removing ----------------------------------------------------------------------------------------------------
 
@@ -205,6 +210,7 @@ class Clusters:
     def mend(self, label: int, seeds: set[int], now: int) -> None:
         """Split a cluster if the edges that are left no longer connect it. `seeds` were the ends of those that are gone. The
         largest part keeps the label."""
+        self.edges.connect_copies(seeds, now)
         groups, edges = reconnect(self.edges, self.edges.loose_parts(seeds), EVER)
         self.edges.record(edges, now)
         for group in self._smaller_parts(label, groups):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Any
 
@@ -187,6 +187,17 @@ class Edges:
         for (document_id, label), group in groupby(rows, itemgetter(0, 1)):
             matched = list(group)
             yield document_id, label, [Neighbour._make(row[2:7]) for row in matched], [row[7] for row in matched]
+
+    def connect_copies(self, document_ids: set[int], now: int) -> None:
+        """Record edges between those of the documents that have one fingerprint: thousands may be equal copies, and to find that
+        out by a walk and a query would cost each removal as much as there are copies."""
+        if len(document_ids) < 2 or self.store.dismisses or self.store.has_parts:
+            return
+        sql = self.store.sql("SELECT fingerprint_id, id FROM {index}_document WHERE id = ? AND fingerprint_id IS NOT NULL")
+        rows = sorted(map(self.documents.require_numbers, self.db.rows_of_many(sql, [(number,) for number in document_ids])))
+        distance = 0 if self.store.scheme.takes_codes else None
+        copies = [(a[1], b[1]) for a, b in pairwise(rows) if a[0] == b[0]]
+        self.record([edge_of(a, b, 1.0, distance) for a, b in copies], now)
 
     def loose_parts(self, seeds: set[int]) -> list[set[int]]:
         """The parts that the recorded edges leave of a component, except one, which is never walked to its end.
