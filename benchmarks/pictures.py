@@ -144,7 +144,7 @@ def measure(folder: Path, most: int, altered: int, near: Path | None) -> np.ndar
     spread = np.repeat(np.arange(257), counts // max(1, total // 1_000_000))
     print("| pairs of different pictures | " + " | ".join(str(int(counts[: distance + 1].sum())) for distance in DISTANCES) + f" | {int(np.median(spread))} |", flush=True)
     print(f"\n{total:,} pairs; mean {spread.mean():.1f} bits, standard deviation {spread.std():.2f}")
-    print("by distance: " + ", ".join(f"{bits} {counts[bits]}" for bits in range(257) if 0 < counts[: bits + 1].sum() and bits <= 90))
+    print("by distance: " + ", ".join(f"{bits} {counts[bits]}" for bits in range(257) if counts[: bits + 1].sum() > 0 and bits <= 90))
     if near is not None:
         with open(near, "a", encoding="utf-8") as file:
             for bits_, a, b in nearest:

@@ -92,12 +92,7 @@ def taken(texts: Iterator[str]) -> list[str]:
 
 SWAPS = dict(
     pair.split(":")
-    for pair in (
-        "is:was was:is are:were the:this a:the and:& to:2 for:4 you:u your:ur not:never very:really really:very great:good "
-        "good:great big:large large:big small:little said:says has:have have:had will:shall can:could all:every in:at on:upon "
-        "of:from with:using this:that that:which who:that it:this be:become but:yet or:and i:we my:our file:files tool:utility "
-        "library:libraries program:application support:supports movie:film film:movie best:finest"
-    ).split()
+    for pair in ["is:was", "was:is", "are:were", "the:this", "a:the", "and:&", "to:2", "for:4", "you:u", "your:ur", "not:never", "very:really", "really:very", "great:good", "good:great", "big:large", "large:big", "small:little", "said:says", "has:have", "have:had", "will:shall", "can:could", "all:every", "in:at", "on:upon", "of:from", "with:using", "this:that", "that:which", "who:that", "it:this", "be:become", "but:yet", "or:and", "i:we", "my:our", "file:files", "tool:utility", "library:libraries", "program:application", "support:supports", "movie:film", "film:movie", "best:finest"]
 )
 
 
