@@ -2,13 +2,14 @@
 
     python benchmarks/changed_words.py --data DIR [DIR ...]
 
-Each DIR holds docs.jsonl.gz (`id`, `text`) and clusters.csv.gz (`cluster`, `id`: what is one document). The texts are cut to their
-first 50, 200 and 1,000 words; shorter ones are left out of that length. Of each text (300 at most a set) a copy is made in which a
-share of the words, at random places, is replaced by words of other texts. Similarity is the exact Jaccard similarity under the
-default rules, shingles of three words. `recall` is the share of the copies that reach a threshold.
+Each DIR holds docs.jsonl.gz (`id`, `text`) and clusters.csv.gz (`cluster`, `id`: what is one document). The texts are cut to
+their first 50, 200 and 1,000 words; shorter ones are left out of that length. Of each text (300 at most a set) a copy is made
+in which a share of the words, at random places, is replaced by words of other texts. Similarity is the exact Jaccard
+similarity under the default rules, shingles of three words. `recall` is the share of the copies that reach a threshold.
 
-The second table is the price: of all the texts, cut to 200 words and equal ones once, how many go under each threshold (direct: a row
-stays unless it matches a row that stays), and of how many of these the row that stays is another document by the labels.
+The second table is the price: of all the texts, cut to 200 words and equal ones once, how many go under each threshold
+(direct: a row stays unless it matches a row that stays), and of how many of these the row that stays is another document by
+the labels.
 """
 
 from __future__ import annotations
@@ -72,16 +73,18 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", type=Path, required=True)
     options = parser.parse_args()
     sets = {folder.name: dict(read_jsonl(folder / "docs.jsonl.gz")) for folder in options.data}
-    print("| words | changed | texts | similarity, median (one in ten below) | " + " | ".join(f"recall at {one}" for one in THRESHOLDS) + " |")
+    recalls = " | ".join(f"recall at {one}" for one in THRESHOLDS)
+    print(f"| words | changed | texts | similarity, median (one in ten below) | {recalls} |")
     print("|---" * (4 + len(THRESHOLDS)) + "|")
     for length in LENGTHS:
         for share in SHARES:
             found = sorted(one for texts in sets.values() for one in similarities(list(texts.values()), length, share))
             recall = " | ".join(f"{sum(one >= threshold for one in found) / len(found):.0%}" for threshold in THRESHOLDS)
-            print(f"| {length} | {share:.0%} | {len(found)} | {found[len(found) // 2]:.2f} ({found[len(found) // 10]:.2f}) | {recall} |")
+            middle, low = found[len(found) // 2], found[len(found) // 10]
+            print(f"| {length} | {share:.0%} | {len(found)} | {middle:.2f} ({low:.2f}) | {recall} |")
     print("\n| set | texts | threshold | rows that go | another document stays |\n|---|---|---|---|---|")
-    for name, texts in sets.items():
-        with gzip.open(next(folder for folder in options.data if folder.name == name) / "clusters.csv.gz", "rt", encoding="utf-8") as file:
+    for folder, (name, texts) in zip(options.data, sets.items(), strict=True):
+        with gzip.open(folder / "clusters.csv.gz", "rt", encoding="utf-8") as file:
             labels = {row["id"]: row["cluster"] for row in csv.DictReader(file)}
         for threshold, gone, other in prices(texts, labels):
             print(f"| {name} | {len(texts):,} | {threshold} | {gone:,} | {other:,} |")

@@ -3,15 +3,15 @@
     pip install pdqhash pillow
     python benchmarks/pictures.py FOLDER ... [--most 4000] [--altered 500] [--near FILE]
 
-Pictures of Debian's packages: `openclipart-png` (drawings), `tuxpaint-stamps-default` (photographs and drawings of single things),
-`gnome-backgrounds`, `mate-backgrounds`, `plasma-workspace-wallpapers`, `ukui-wallpapers`, `lomiri-wallpapers-*` (photographs and
-paintings); unpack them by `dpkg -x`. Each folder is a set. Pictures below 64 pixels and those whose PDQ quality is below 50 are left
-out, of pictures of one file name the largest is taken. Transparent pictures are laid on white.
+Pictures of Debian's packages: `openclipart-png` (drawings), `tuxpaint-stamps-default` (photographs and drawings of single
+things), `gnome-backgrounds`, `mate-backgrounds`, `plasma-workspace-wallpapers`, `ukui-wallpapers`, `lomiri-wallpapers-*`
+(photographs and paintings); unpack them by `dpkg -x`. Each folder is a set. Pictures below 64 pixels and those whose PDQ
+quality is below 50 are left out, of pictures of one file name the largest is taken. Transparent pictures are laid on white.
 
-Recall: of up to `--altered` pictures, how many of the altered copies are within a distance. Unrelated: the share of the pairs of different
-pictures within a distance. A query against n pictures has n times that share of false matches, and n pictures have n (n - 1) / 2
-times that share of false pairs. Series of real collections (one drawing in several colours) are among the pairs: `--near FILE`
-lists the nearest for a person to look at.
+Recall: of up to `--altered` pictures, how many of the altered copies are within a distance. Unrelated: the share of the pairs
+of different pictures within a distance. A query against n pictures has n times that share of false matches, and n pictures
+have n (n - 1) / 2 times that share of false pairs. Series of real collections (one drawing in several colours) are among the
+pairs: `--near FILE` lists the nearest for a person to look at.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ VARIANTS: dict[str, Callable[[Image.Image, random.Random], Image.Image]] = {
 def pictures(folder: Path, most: int) -> Iterator[tuple[Path, Image.Image, np.ndarray]]:
     """The different pictures of a folder, with their codes."""
     largest: dict[str, Path] = {}
-    for path in sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file() and not path.is_symlink()):
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    for path in sorted(path for path in files if path.suffix.lower() in SUFFIXES):
         name = path.name if any(letter.isalpha() for letter in path.stem) else str(path.parent)
         if name not in largest or path.stat().st_size > largest[name].stat().st_size:
             largest[name] = path
@@ -142,9 +143,10 @@ def measure(folder: Path, most: int, altered: int, near: Path | None) -> np.ndar
     counts, nearest = distances(codes)
     total = counts.sum()
     spread = np.repeat(np.arange(257), counts // max(1, total // 1_000_000))
-    print("| pairs of different pictures | " + " | ".join(str(int(counts[: distance + 1].sum())) for distance in DISTANCES) + f" | {int(np.median(spread))} |", flush=True)
+    within = " | ".join(str(int(counts[: distance + 1].sum())) for distance in DISTANCES)
+    print(f"| pairs of different pictures | {within} | {int(np.median(spread))} |")
     print(f"\n{total:,} pairs; mean {spread.mean():.1f} bits, standard deviation {spread.std():.2f}")
-    print("by distance: " + ", ".join(f"{bits} {counts[bits]}" for bits in range(257) if 0 < counts[: bits + 1].sum() and bits <= 90))
+    print("by distance: " + ", ".join(f"{bits} {counts[bits]}" for bits in range(91) if counts[bits]), flush=True)
     if near is not None:
         with open(near, "a", encoding="utf-8") as file:
             for bits_, a, b in nearest:

@@ -10,14 +10,14 @@ None of the texts comes with this repository:
 - `--wordnet`: glosses, `/usr/share/wordnet` of Debian's `wordnet-base`
 - `--bible`: sentences, JSON lines of `text` (gzip) with chapters of one translation or more
 
-Texts of 5 to 40 words are taken, equal ones once, up to 10,000 a set in random order. Of 500 a copy is planted behind all of them,
-edited once or twice as people and programs do (`EDITS`). Deduplication is direct: in this order a row stays unless it matches a row
-that stays. Similarities are exact, so the machine does not matter.
+Texts of 5 to 40 words are taken, equal ones once, up to 10,000 a set in random order. Of 500 a copy is planted behind all of
+them, edited once or twice as people and programs do (`EDITS`). Deduplication is direct: in this order a row stays unless it
+matches a row that stays. Similarities are exact, so the machine does not matter.
 
-Recall: share of the planted copies that match their original. Unlike: share of the rows that go for which the row that stays is another
-message. `--rows FOLDER` writes a sample of up to 100 rows that go under each setting, in random order, planted copies aside;
-`planted_judged.tsv` has one reader's verdict on each (the hashes of both texts, 1 for the same message, 0 for another). Where not all
-of the sample were judged the share is of the judged ones.
+Recall: share of the planted copies that match their original. Unlike: share of the rows that go for which the row that stays
+is another message. `--rows FOLDER` writes a sample of up to 100 rows that go under each setting, in random order, planted
+copies aside; `planted_judged.tsv` has one reader's verdict on each (the hashes of both texts, 1 for the same message, 0 for
+another). Where not all of the sample were judged the share is of the judged ones.
 """
 
 from __future__ import annotations
@@ -90,22 +90,20 @@ def taken(texts: Iterator[str]) -> list[str]:
 
 # ---- planted copies ----------------------------------------------------------------------------------------------------
 
-SWAPS = dict(
-    pair.split(":")
-    for pair in (
-        "is:was was:is are:were the:this a:the and:& to:2 for:4 you:u your:ur not:never very:really really:very great:good "
-        "good:great big:large large:big small:little said:says has:have have:had will:shall can:could all:every in:at on:upon "
-        "of:from with:using this:that that:which who:that it:this be:become but:yet or:and i:we my:our file:files tool:utility "
-        "library:libraries program:application support:supports movie:film film:movie best:finest"
-    ).split()
-)
+SWAPS = {
+    "is": "was", "was": "is", "are": "were", "the": "this", "a": "the", "and": "&", "to": "2", "for": "4", "you": "u", "your":
+    "ur", "not": "never", "very": "really", "really": "very", "great": "good", "good": "great", "big": "large", "large":
+    "big", "small": "little", "said": "says", "has": "have", "have": "had", "will": "shall", "can": "could", "all": "every",
+    "in": "at", "on": "upon", "of": "from", "with": "using", "this": "that", "that": "which", "who": "that", "it": "this",
+    "be": "become", "but": "yet", "or": "and", "i": "we", "my": "our", "file": "files", "tool": "utility", "library":
+    "libraries", "program": "application", "support": "supports", "movie": "film", "film": "movie", "best": "finest",
+}
 
 
 def _typo(text: str, rng: random.Random) -> str:
     place = rng.choice([match.start() for match in re.finditer(r"(?<=\w)\w(?=\w)", text)] or [0])
-    return rng.choice(
-        (text[:place] + text[place + 1 :], text[:place] + text[place : place + 1] + text[place:], text[:place] + "e" + text[place + 1 :])
-    )
+    before, letter, after = text[:place], text[place : place + 1], text[place + 1 :]
+    return before + rng.choice(("", 2 * letter, "e")) + after
 
 
 def _word(text: str, rng: random.Random) -> str:
@@ -136,13 +134,15 @@ def _swapped(text: str, rng: random.Random) -> str:
     return " ".join(words)
 
 
+HASHTAGS = ("fail", "win", "news", "nowreading", "followback", "truth")
+
 EDITS = {
     "a typing error": _typo,
     "a word replaced by another": _word,
     "a short word left out": _left_out,
     "a word put in": _put_in,
     "two words swapped": _swapped,
-    "a hashtag at the end": lambda text, rng: f"{text} #{rng.choice(('fail', 'win', 'news', 'nowreading', 'followback', 'truth'))}",
+    "a hashtag at the end": lambda text, rng: f"{text} #{rng.choice(HASHTAGS)}",
     "a link at the end": lambda text, rng: f"{text} https://t.co/{''.join(rng.choices('abcdefghXYZ0123456789', k=8))}",
     "forwarded": lambda text, rng: f"RT @{rng.choice(('maria', 'jon_s', 'thenews', 'k8', 'debby77'))}: {text}",
     "an emoji": lambda text, rng: f"{text} {rng.choice('😂🔥👍😭🙏')}",
@@ -268,8 +268,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in ("hutto", "packages", "wordnet", "bible", "rows"):
         parser.add_argument(f"--{name}", type=Path)
     options = parser.parse_args(arguments)
-    heads = ("set", "rules", "threshold", "copies found", "rows that go", "of the set's own", "unlike, judged", "unlike, of all that go")
-    print("| " + " | ".join(heads) + " |", "|---" * len(heads) + "|", sep="\n")
+    heads = "set|rules|threshold|copies found|rows that go|of the set's own|unlike, judged|unlike, of all that go"
+    print(f"| {heads.replace('|', ' | ')} |", "|---" * (heads.count("|") + 1) + "|", sep="\n")
     for name, texts in sets_of(options):
         one = planted(name, taken(texts))
         words = sorted(len(text.split()) for text in one.texts)

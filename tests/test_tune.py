@@ -166,7 +166,7 @@ def test_pairs_are_those_of_brute_force(with_truth: bool, tiny: bool, request: p
 
 
 def test_removed_records_are_those_of_brute_force() -> None:
-    """How many records deduplication would remove and its largest cluster: in order, a record stays unless it matches one that stays.
+    """Counts and largest cluster are those of plain Python: in order, a record stays unless it matches one that stays.
 
     Thresholds with a pair just above them are left out: tables may miss one in a hundred there."""
     rng, texts = random.Random(3), []
@@ -257,7 +257,7 @@ def test_unlike_texts_and_copies_are_apart(tuned: Tuning) -> None:
 
 @pytest.mark.parametrize("name", ["posts", "products", "headlines", "names"])
 def test_short_texts_are_advised_rules_that_return_no_unlike_texts(name: str) -> None:
-    """Without the labels the advice is characters of 3 at 0.8, names of 3 words excepted, and nearly all it returns is labelled the same."""
+    """Without the labels the advice is characters of 3, at 0.8 except for names, and all it finds is labelled the same."""
     texts, same = short_texts(name)
     result = neardup_db.tune(texts)
     assert result.best is not None and result.best.name == "characters of 3"
@@ -272,7 +272,7 @@ def test_short_texts_are_advised_rules_that_return_no_unlike_texts(name: str) ->
 
 
 def test_pages_warning_and_tune_advise_the_same_for_short_texts() -> None:
-    """README, docs/reference/texts.md, the warning in Python and on the command line, and tune name the same rules and threshold."""
+    """README, docs/reference/texts.md, the warning (in Python and the shell) and tune name the same rules and threshold."""
     best = neardup_db.tune(short_texts("posts")[0]).best
     assert best is not None and (best.rules, best.threshold) == (TextRules.chars(shingle=3), 0.8)
     call = "TextRules.chars(shingle=3)"

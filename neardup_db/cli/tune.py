@@ -163,8 +163,8 @@ def _print_removed(trial: Trial, border: Border, sample: int) -> None:
     """What deduplication would remove at the threshold of a trial."""
     emit()
     emit(
-        f"Deduplication under {trial.name} at {border.threshold:.2f} would remove {border.removed or 0:,} of {counted(sample, 'text')}; "
-        f"the largest cluster has {border.largest or 1:,}."
+        f"Deduplication under {trial.name} at {border.threshold:.2f} would remove {border.removed or 0:,} of "
+        f"{counted(sample, 'text')}; the largest cluster has {border.largest or 1:,}."
     )
     if border.samples:
         emit("Some of them, beside the text that stays:")

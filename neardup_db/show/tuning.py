@@ -70,8 +70,8 @@ def _legend(tuning: Tuning) -> str:
     return (
         "Unlike: 999 in 1,000 pairs of unlike texts are below it. Edited: nine in ten copies in which one word in twenty was "
         f"changed are at or above it. Threshold: what {found}. Pairs: those of the sample that reach it. Removed: texts "
-        "that deduplication at the threshold would remove, of the sample; largest: texts of the largest cluster, the one that stays "
-        "among them. Shingles: of a text, "
+        "that deduplication at the threshold would remove, of the sample; largest: texts of the largest cluster, with the one that "
+        "stays. Shingles: of a text, "
         "the median. Bytes and microseconds (µs): of a text in an index, and to add it."
     )
 
@@ -126,7 +126,8 @@ def _removed(trial: Trial, sample: int, compare: Callable[[Example], str]) -> It
     if border.samples:
         yield "<p>Some of them, each as a change of the text that stays, the least similar first:</p>"
     for example in border.samples:
-        yield f'<div><p class="nd-note">Similarity <span class="nd-badge">{example.similarity:.4f}</span></p>{compare(example)}</div>'
+        badge = f'<span class="nd-badge">{example.similarity:.4f}</span>'
+        yield f'<div><p class="nd-note">Similarity {badge}</p>{compare(example)}</div>'
 
 
 def _trial(trial: Trial, is_best: bool, compare: Callable[[Example], str]) -> str:

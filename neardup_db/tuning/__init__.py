@@ -41,9 +41,9 @@ def tune(
     the truth. seed: the same texts and seed give the same sample. progress: called now and then with the number of texts read.
 
     Words of 1 to 3 and characters of 3 to 7 are tried. Similarities are exact: the Jaccard similarity of the shingles, as
-    `MinHash(exact=True)` measures it. For texts of 5 to 49 words (the median) the advice is characters of 3 at 0.8, which was measured
-    on real short texts. What counts as a near-duplicate is the reader's choice: `html()` shows pairs, and `Trial.border` the number of
-    records that deduplication would remove, with samples.
+    `MinHash(exact=True)` measures it. For texts of 5 to 49 words (the median) the advice is characters of 3 at 0.8, which
+    was measured on real short texts. What counts as a near-duplicate is the reader's choice: `html()` shows pairs, and
+    `Trial.border` the number of records that deduplication would remove, with samples.
     Raises ParameterError.
 
     >>> import neardup_db

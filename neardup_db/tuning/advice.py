@@ -38,7 +38,7 @@ def advised(trials: Sequence[Trial], on: Subject) -> tuple[Trial | None, str]:
     is_short = on.is_short and short.threshold is not None
     if is_short:
         best = short
-    why = _known(best, usual, known) if known else _short(best, usual) if is_short else _unknown(best, usual)
+    why = _known(best, usual, known) if known else _short(best) if is_short else _unknown(best, usual)
     parts = [f"Take {_call(best)}.", *why, *_price(best, sample)]
     if best.exact:
         parts.append(f"exact=True compares as measured here; with some {best.shingles:,} shingles a text it is not large.")
@@ -73,11 +73,12 @@ def _unknown(best: Trial, usual: Trial) -> list[str]:
     return parts
 
 
-def _short(best: Trial, usual: Trial) -> list[str]:
+def _short(best: Trial) -> list[str]:
     return [
-        f"In texts of 5 to 49 words {best.name} at {best.threshold} find 86 to 89 % of the copies of real messages that were edited once or "
-        f"twice; 0.7 finds 95 to 97 %. {USUAL.capitalize()}, the usual rules, find 40 to 45 % at 0.8. In lists of lines on one pattern, "
-        "such as titles and definitions, no threshold tells copies from other entries: see the records that would be removed."
+        f"In texts of 5 to 49 words {best.name} at {best.threshold} find 86 to 89 % of the copies of real messages that were "
+        f"edited once or twice; 0.7 finds 95 to 97 %. {USUAL.capitalize()}, the usual rules, find 40 to 45 % at 0.8. In lists "
+        "of lines on one pattern, such as titles and definitions, no threshold tells copies from other entries: see the "
+        "records that would be removed."
     ]
 
 
@@ -88,7 +89,8 @@ def _price(best: Trial, sample: int) -> list[str]:
     if not border.removed:
         return [f"Deduplication would remove none of the {sample:,} texts compared."]
     parts = [
-        f"Deduplication would remove {border.removed:,} of the {sample:,} texts compared, and its largest cluster has {border.largest:,}."
+        f"Deduplication would remove {border.removed:,} of the {sample:,} texts compared, and its largest cluster has "
+        f"{border.largest:,}."
     ]
     if best.threshold != DEFAULT:
         usual = next(one for one in best.borders if one.threshold == DEFAULT)

@@ -35,14 +35,14 @@ SHOWN, CONSIDERED = 3, 40
 """Pairs that are shown on either side of a threshold, and among how many these are chosen."""
 
 PRICED, SAMPLES = 0.5, 5
-"""The lowest threshold of which removed records are counted unless it is advised, since below it nearly all texts may match; and how
-many of them are shown."""
+"""The lowest threshold of which removed records are counted unless it is advised, since below it nearly all texts may match; and
+how many of them are shown."""
 
 PRICES = tuple(threshold for threshold in GRID if threshold >= PRICED)
 
 SHORT_RULES, SHORT_THRESHOLD, SHORT_WORDS = "characters of 3", 0.8, range(5, 50)
-"""Rules and threshold of texts whose median has so many words (benchmarks/results/2026-11-24-advice.md). A warning and the README say
-the same."""
+"""Rules and threshold of texts whose median has so many words (benchmarks/results/2026-11-24-advice.md). A warning and the README
+say the same."""
 
 EDITED, UNLIKE = 300, 20_000
 """Copies that are edited, and pairs of unlike texts that are drawn."""

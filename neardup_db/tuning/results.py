@@ -50,11 +50,12 @@ class Trial:
     """What the sample says of text rules.
 
     edited: the similarity that nine in ten copies keep in which one word in twenty was changed, one at least. unlike: the
-    similarity that 999 in 1,000 pairs of unlike texts stay below. histogram: pairs by similarity, (from, to, pairs) side by side,
-    from the lowest similarity that is looked at. threshold: what fits these texts best, between `unlike` and `edited`, None where
-    these do not leave room; for characters of 3 and texts of 5 to 49 words 0.8; with a truth, what agrees with it best. is_valley: whether few pairs are near the threshold.
-    shingles: different ones of a text, the median. exact: whether exact values are small enough to advise them. size_bytes,
-    microseconds: of a text in an index of the sample, and to add it, measured.
+    similarity that 999 in 1,000 pairs of unlike texts stay below. histogram: pairs by similarity, (from, to, pairs) side by
+    side, from the lowest similarity that is looked at. threshold: what fits these texts best, between `unlike` and `edited`,
+    None where these do not leave room; for characters of 3 and texts of 5 to 49 words 0.8; with a truth, what agrees with it
+    best. is_valley: whether few pairs are near the threshold. shingles: different ones of a text, the median. exact: whether
+    exact values are small enough to advise them. size_bytes, microseconds: of a text in an index of the sample, and to add
+    it, measured.
     """
 
     rules: TextRules
@@ -121,7 +122,9 @@ class Tuning:
         lines = [head + ("  recall precision" if truth else "")]
         for trial in self.trials:
             border = trial.border
-            shown = ("-", "-", "-") if border is None else (f"{border.threshold:.2f}", f"{border.pairs:,}", f"{border.removed:,}")
+            shown = ["-"] * 3
+            if border is not None:
+                shown = [f"{border.threshold:.2f}", f"{border.pairs:,}", f"{border.removed:,}"]
             line = (
                 f"{trial.name:<15} {trial.bars:<14} {trial.unlike:>6.2f} {trial.edited:>6.2f} {shown[0]:>9} {shown[1]:>9} "
                 f"{shown[2]:>9} "

@@ -93,14 +93,14 @@ class InputRecord(NamedTuple):
 class ReadOptions:
     """How an input is read.
 
-    format: one of FORMATS, None to go by the file's name; id_field and text_fields: names of the fields, id_field None for "id",
-    else "key", else file and line, texts of several fields joined by line ends; integer_keys: ids are integers; integer_texts: fields of
-    the text may be integers, which are taken by their digits; typed_ids:
-    ids that are integers stay integers; delimiter: between columns, None for that of the format; encoding: as Python names it;
-    on_error: "raise", or "skip" to leave out records that cannot be used; max_bytes: longest record; glob: which files of a
-    folder; source_name: name of the input in the keys of records without an id, None for the file's name; one_header: shards of
-    CSV or TSV must have the same columns; other_fields: the columns of a table that become the fields of its records, None
-    for all; records of text have all of theirs, and of these also what is their text or id.
+    format: one of FORMATS, None to go by the file's name; id_field and text_fields: names of the fields, id_field None for
+    "id", else "key", else file and line, texts of several fields joined by line ends; integer_keys: ids are integers;
+    integer_texts: fields of the text may be integers, which are taken by their digits; typed_ids: ids that are integers stay
+    integers; delimiter: between columns, None for that of the format; encoding: as Python names it; on_error: "raise", or
+    "skip" to leave out records that cannot be used; max_bytes: longest record; glob: which files of a folder; source_name:
+    name of the input in the keys of records without an id, None for the file's name; one_header: shards of CSV or TSV must
+    have the same columns; other_fields: the columns of a table that become the fields of its records, None for all; records
+    of text have all of theirs, and of these also what is their text or id.
     """
 
     format: str | None = None
