@@ -378,7 +378,8 @@ class Methods:
 
         Triggers on the table, plain SQL that any client fires, note the keys of rows that change; `sync` takes them over, the
         first time all rows. sync="query": every question does so first, unless the index is opened with read_only. Called again,
-        it changes columns, condition or `sync`. Raises ParameterError, MismatchError where another table is followed.
+        it changes columns, condition or `sync`. Raises ParameterError, MismatchError where another table is followed or where the
+        application has a table or trigger with a name that is needed.
         """
         await self._write("follow", table, key, text, group, where, sync=sync)
 
@@ -402,8 +403,9 @@ class Methods:
         commit_every: a transaction for every so many keys, so that the application's writes come in between. progress: called
         now and then with the number of keys looked at so far.
 
-        Where the triggers are missing they are made again and all rows are compared. Raises MismatchError where the table, or one
-        of its columns, is no longer there; ParameterError where no table is followed, BusyError, ReadOnlyError.
+        All rows are compared where the triggers are missing, which are made again, and where the number of rows says that a
+        change was not noted, as after REPLACE. Raises MismatchError where the table, or one of its columns, is no longer there,
+        or the application has taken a name that is needed; ParameterError where no table is followed, BusyError, ReadOnlyError.
 
         Warns once (ShortTextsWarning) as `add_many` does.
 
