@@ -178,8 +178,8 @@ def _require_condition(where: str, columns: tuple[str, ...], rowid: str | None) 
     """ParameterError for what is no condition on a row alone. rowid: the column that is the rowid; without one there is no such
     name.
 
-    SQLite itself judges, by a table in memory with columns of these names: the condition of an index may only compute with the row,
-    by SQLite's functions, and with the first row it may not depend on the time. Two pairs of brackets around the text, of
+    SQLite itself judges, by a table in memory with columns of these names: the condition of an index computes with the row only,
+    by SQLite's functions, and not depend on the time, which the first row shows. Two pairs of brackets around the text, of
     different kinds, show that it is one expression."""
     scratch = apsw.Connection(":memory:")
     first = quote(columns[0])
