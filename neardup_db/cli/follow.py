@@ -67,32 +67,27 @@ def follow(database: Path, table: str, name: str, later: bool, as_json: bool, **
     if options.pop("no_record_matches"):
         known["record_matches"] = False
     with about(database), warnings_as_notes():
+        how = {"text": rules, "name": name, **known}
         with called(table="TABLE", key="--key", text="--text", group="--group", where="--where"):
-            index = _followed(database, scheme, table, options, {"text": rules, "name": name, **known})
-        with index:
+            _create(database, scheme, table, options, how)
+        with Index(database, scheme, attach=True, **how) as index:
+            with called(table="TABLE", key="--key", text="--text", group="--group", where="--where"):
+                index.follow(table, **options)
             report, seconds = (SyncReport(complete=False), 0.0) if later else _synced(index, None, False, COMMIT_EVERY)
     _report(report, seconds, as_json)
 
 
-def _followed(database: Path, scheme: Any, table: str, options: dict[str, Any], how: dict[str, Any]) -> Index:
-    """The open index of that name, which follows the table. A new index is made in one transaction with its triggers, so a wrong
-    table or column leaves nothing in the file."""
-    with translated(str(database)), contextlib.closing(
-        open_file(str(database), read_only=False, durability="full", timeout=30.0)
-    ) as connection:
+def _create(database: Path, scheme: Any, table: str, options: dict[str, Any], how: dict[str, Any]) -> None:
+    """Make the index, if there is none of that name, in one transaction with its triggers: a wrong table or column leaves nothing
+    in the file."""
+    path = str(database)
+    with translated(path), contextlib.closing(open_file(path, read_only=False, durability="full", timeout=30.0)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         sql = "SELECT 1 FROM sqlite_schema WHERE name = ? COLLATE NOCASE"
         if connection.execute(sql, (f"{how['name']}_setting",)).get is None:
             with Index(connection, scheme or MinHash(), **how) as index:
                 index.follow(table, **options)
         connection.execute("COMMIT")
-    index = Index(database, scheme, attach=True, **how)
-    try:
-        index.follow(table, **options)
-    except BaseException:
-        index.close()
-        raise
-    return index
 
 
 @command()

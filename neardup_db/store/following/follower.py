@@ -23,7 +23,7 @@ from .compare import Comparison
 from .rows import Rows
 from .scan import Scan, lost_triggers, write_scan
 from .stored import StoredDocuments
-from .table import Table, found, found_again, require_lasting
+from .table import Table, found, found_again
 from .taking import Taking
 
 
@@ -45,8 +45,6 @@ class Follower:
         """Follow this table from now on; nothing changes where it is followed so already."""
         with self.store.writing():
             table = found(self.store.db, wanted)
-            if wanted.where is not None:
-                require_lasting(wanted.where, tuple(column.name for column in table.columns), table.rowid)
             self._require_possible(table)
             before, sound = self.store.following, triggers.are_there(self.store, table)
             if before == table.following and sound:

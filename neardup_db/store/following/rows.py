@@ -58,9 +58,7 @@ class Rows:
         key = quote(following.key)
         self._key = key if table.key_collation is None else f"{key} COLLATE {quote(table.key_collation)}"
         text, kind = _value(quote(following.text)), f"typeof({quote(following.text)})"
-        self._condition = ""
         if following.where is not None:
-            self._condition = f" AND ({following.where}\n)"
             text, kind = (f"CASE WHEN ({following.where}\n) THEN {one} END" for one in (text, kind))
         group = "'null', NULL" if following.group is None else _kind_and_value(quote(following.group))
         self._table = f"main.{quote(table.name)}"
@@ -69,20 +67,14 @@ class Rows:
 
     def after(self, place: Place | None, most: int) -> Iterator[Row]:
         """The next rows in the order of their keys. Those without a key are passed over."""
-        while most > 0:
-            try:
-                for row in self.db.stream(*self._next(self._source, place, most)):
-                    most -= 1
-                    place = Place(*row[:2])
-                    yield self._row(row)
-                return
-            except _FAILURES:  # of one of the rows: the others go on
-                key = self.db.row(*self._next(self._keys, place, 1))
-                if key is None:
-                    return
+        try:
+            for row in self.db.stream(*self._next(self._source, place, most)):
                 most -= 1
-                place = Place(*key)
-                single = self.at(place)
+                place = Place(*row[:2])
+                yield self._row(row)
+        except _FAILURES:  # of one of the rows: the others go on, one by one
+            for key in self.db.rows(*self._next(self._keys, place, most)):
+                single = self.at(Place(*key))
                 if single is not None:
                     yield single
 
@@ -95,23 +87,14 @@ class Rows:
         try:
             rows = self.db.rows(f"{self._source} WHERE {self._key} = {place.bound}", (place.value,))
         except _FAILURES as error:
-            if not self._is_among(place, self.db.rows(f"{self._keys} WHERE {self._key} = {place.bound}", (place.value,))):
-                return None
             problem = f"SQLite cannot compute where=, or a generated column, of this row ({error}): correct the row"
-            return Row(place, self._key_or_none(place), None, None, problem)
-        return next((self._row(row) for row in rows if self._is_among(place, [row[:2]])), None)
+            return Row(place, self._key_or_none(place), None, None, problem) if self.has(place) else None
+        return next((self._row(row) for row in rows if _is_at(place, row)), None)
 
     def has(self, place: Place) -> bool:
-        """Whether there is a row with exactly this key that meets the condition."""
-        try:
-            rows = self.db.rows(f"{self._keys} WHERE {self._key} = {place.bound}{self._condition}", (place.value,))
-        except _FAILURES:
-            return False
-        return self._is_among(place, rows)
-
-    @staticmethod
-    def _is_among(place: Place, rows: Sequence[tuple[Any, ...]]) -> bool:
-        return any(row == place and type(row[1]) is type(place.value) for row in rows)
+        """Whether there is a row with exactly this key."""
+        rows = self.db.rows(f"{self._keys} WHERE {self._key} = {place.bound}", (place.value,))
+        return any(_is_at(place, row) for row in rows)
 
     def count(self) -> int:
         """How many rows have a key. SQLite counts by the smallest index of the table."""
@@ -182,6 +165,10 @@ class Rows:
             return text
         decoded: str = place.value.decode(self.encoding, "replace")
         return decoded
+
+
+def _is_at(place: Place, row: Sequence[Any]) -> bool:
+    return place == row[:2] and type(place.value) is type(row[1])
 
 
 def _value(column: str) -> str:

@@ -40,12 +40,13 @@ class StoredDocuments:
         number: int = self.db.value(self.store.sql(sql))
         return number
 
-    def exclude(self, places: Iterable[Place], excluded: Iterable[Place]) -> None:
-        """Remember which rows are no documents; places: the keys that were looked at, unless none of them was excluded before.
-        Inside `writing`."""
+    def exclude(self, looked: Iterable[tuple[Place, Row | None]]) -> None:
+        """Remember which of these keys are rows, but no documents. Inside `writing`."""
+        places = dict(looked)
+        excluded = [place for place, row in places.items() if row is not None and row.text is None]
         delete = "DELETE FROM main.{index}_excluded WHERE key = "
         insert = "INSERT OR REPLACE INTO main.{index}_excluded (key) SELECT "
-        for sql, some in (delete, list(places)), (insert, list(excluded)):
+        for sql, some in (delete, list(places)), (insert, excluded):
             for bound in {place.bound for place in some}:
                 self.db.execute_many(self.store.sql(sql) + bound, [(place.value,) for place in some if place.bound == bound])
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -36,15 +35,6 @@ class Column(NamedTuple):
     generated: bool
 
 
-class Unique(NamedTuple):
-    """A column that no two rows have in common."""
-
-    column: str
-    is_primary: bool
-    collation: str | None
-    """By which its values differ, None for the rowid."""
-
-
 class Table(NamedTuple):
     """A table with the columns of an index that follows it, all names as the schema has them."""
 
@@ -62,15 +52,13 @@ def found(db: Database, wanted: Following) -> Table:
     name, has_rowid = _found_table(db, wanted.table)
     columns = tuple(_columns(db, name))
     alias = _rowid_alias(db, name, columns) if has_rowid else None
-    uniques = tuple(_uniques(db, name, alias))
-    key = _key(name, wanted.key, columns, alias, uniques)
+    key, collation = _key(db, name, wanted.key, columns, alias)
     text = _column(name, "text", wanted.text, columns)
     group = None if wanted.group is None else _column(name, "group", wanted.group, columns)
     if wanted.where is not None:
         _require_condition(wanted.where, tuple(column.name for column in columns), alias)
     following = Following(name, key, text, group, wanted.where, wanted.sync)
-    collations = [unique.collation for unique in uniques if unique.column == key]
-    return Table(name, columns, alias, following, None if None in collations else min(map(str, collations)))
+    return Table(name, columns, alias, following, collation)
 
 
 def found_again(db: Database, following: Following) -> Table:
@@ -148,33 +136,30 @@ def _same_name(one: str, other: str) -> bool:
     return one == other or one.encode().lower() == other.encode().lower()
 
 
-def _key(table: str, wanted: str, columns: Sequence[Column], alias: str | None, uniques: Sequence[Unique]) -> str:
-    """The column that names a row. ParameterError for one that may be another row's tomorrow."""
+def _key(db: Database, table: str, wanted: str, columns: Sequence[Column], alias: str | None) -> tuple[str, str | None]:
+    """The column that names a row, and the collation by which no two keys are equal, None for a rowid. ParameterError for one
+    that may be another row's tomorrow."""
     if wanted.lower() in _ROWID and not any(_same_name(column.name, wanted) for column in columns):
         if alias is None:
             raise ParameterError(
                 f"key={wanted!r}: the rowids of {table!r} are not declared, so VACUUM may number the rows again: give a declared "
                 "key, such as a column id INTEGER PRIMARY KEY"
             )
-        return alias
+        return alias, None
     name = _column(table, "key", wanted, columns)
-    for unique in uniques:
-        if unique.column == name and (unique.is_primary or next(c for c in columns if c.name == name).never_null):
-            return name
-    raise ParameterError(
-        f"key={wanted!r}: this column of {table!r} is not the PRIMARY KEY, nor is it UNIQUE and NOT NULL, so it does not name "
-        "one row: give a column that does"
-    )
-
-
-def _uniques(db: Database, table: str, alias: str | None) -> Iterator[Unique]:
-    if alias is not None:
-        yield Unique(alias, True, None)
-    sql = "SELECT name, origin FROM pragma_index_list(?, 'main') WHERE \"unique\" AND NOT partial ORDER BY name"
-    for index, origin in db.rows(sql, (table,)):
-        terms = db.rows("SELECT name, coll FROM pragma_index_xinfo(?, 'main') WHERE key", (index,))
-        if len(terms) == 1 and terms[0][0] is not None:  # None: an expression
-            yield Unique(terms[0][0], origin == "pk", terms[0][1])
+    if name == alias:
+        return name, None
+    sql = """SELECT min(c.coll) FROM pragma_index_list(:table, 'main') AS l CROSS JOIN pragma_index_xinfo(l.name, 'main') AS c
+             WHERE l."unique" AND NOT l.partial AND c.key AND c.name = :column AND (l.origin = 'pk' OR :never_null)
+             AND (SELECT count(*) FROM pragma_index_info(l.name, 'main')) = 1"""
+    never_null = any(column.never_null for column in columns if column.name == name)
+    collation: str | None = db.value(sql, {"table": table, "column": name, "never_null": never_null})
+    if collation is None:
+        raise ParameterError(
+            f"key={wanted!r}: this column of {table!r} is not the PRIMARY KEY, nor is it UNIQUE and NOT NULL, so it does not "
+            "name one row: give a column that does"
+        )
+    return name, collation
 
 
 # ---- the condition ---------------------------------------------------------------------------------------------------------
@@ -190,38 +175,26 @@ _NOT_IN_CONDITIONS = frozenset(";?:@$#")
 
 @lru_cache(64)
 def _require_condition(where: str, columns: tuple[str, ...], rowid: str | None) -> None:
-    """ParameterError for what is no condition on a row alone; nothing of it runs. rowid: the column that is the rowid; without
-    one there is no such name.
+    """ParameterError for what is no condition on a row alone. rowid: the column that is the rowid; without one there is no such
+    name.
 
-    SQLite itself judges, by an empty table with columns of these names: it takes for the condition of an index only what follows
-    from the row, with functions of its own. Two pairs of brackets around the text, of different kinds, show that it is one
-    expression."""
-    with _scratch(where, columns, rowid) as scratch:
+    SQLite itself judges, by a table in memory with columns of these names: the condition of an index computes with the row only,
+    by SQLite's functions, and not depend on the time, which the first row shows. Two pairs of brackets around the text, of
+    different kinds, show that it is one expression."""
+    scratch = apsw.Connection(":memory:")
+    first = quote(columns[0])
+    declared = [quote(column) + " INTEGER PRIMARY KEY" * (column == rowid) for column in columns]
+    without = f", PRIMARY KEY ({first})) WITHOUT ROWID" if rowid is None else ")"
+    try:
         wrong = _NOT_IN_CONDITIONS.intersection(_TOKEN.findall(where))
         if wrong:
             raise apsw.SQLError(f"it has {min(wrong)!r}")
-        scratch.execute(f"EXPLAIN SELECT CASE WHEN {where}\n THEN 1 END FROM followed").fetchall()
-        scratch.execute(f"EXPLAIN {_index_where(where, columns)}").fetchall()
-
-
-def require_lasting(where: str, columns: tuple[str, ...], rowid: str | None) -> None:
-    """ParameterError for a condition that depends on the time: some functions say so only when they run."""
-    with _scratch(where, columns, rowid) as scratch:
-        scratch.execute(_index_where(where, columns))
-        scratch.execute(f"INSERT INTO followed ({quote(columns[0])}) VALUES (0)")
-
-
-@contextmanager
-def _scratch(where: str, columns: tuple[str, ...], rowid: str | None) -> Iterator[apsw.Connection]:
-    """An empty table of such columns, in memory. What it refuses is told of the condition."""
-    scratch = apsw.Connection(":memory:")
-    try:
         scratch.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)  # "a name that is no column" is no text
         scratch.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
-        declared = [quote(column) + " INTEGER PRIMARY KEY" * (column == rowid) for column in columns]
-        without = f", PRIMARY KEY ({quote(columns[0])})) WITHOUT ROWID" if rowid is None else ")"
         scratch.execute(f"CREATE TABLE followed ({', '.join(declared)}{without}")
-        yield scratch
+        scratch.execute(f"EXPLAIN SELECT CASE WHEN {where}\n THEN 1 END FROM followed").fetchall()
+        scratch.execute(f"CREATE INDEX followed_where ON followed ({first}) WHERE ({where}\n)")
+        scratch.execute(f"INSERT INTO followed ({first}) VALUES (0)")
     except apsw.Error as error:
         raise ParameterError(
             f"where={quoted(where)}: SQLite does not take it for a condition on one row ({error}): give SQL that computes with "
@@ -229,7 +202,3 @@ def _scratch(where: str, columns: tuple[str, ...], rowid: str | None) -> Iterato
         ) from error
     finally:
         scratch.close()
-
-
-def _index_where(where: str, columns: tuple[str, ...]) -> str:
-    return f"CREATE INDEX followed_where ON followed ({quote(columns[0])}) WHERE ({where}\n)"

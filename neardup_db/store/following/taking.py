@@ -110,8 +110,7 @@ class Taking:
                 looked, last_id = self._looked_up(self.rows.pending(0, most))
             if last_id is None:
                 return
-            self._drop_pending(last_id)
-            self._exclude(looked, True)
+            self._drop_pending(last_id, looked)
             rows = list(self._taken(looked))
             if len(rows) <= limits.SYNC_SINGLY:
                 self._add_singly(rows)
@@ -147,13 +146,12 @@ class Taking:
                 self._skip(None, f"the key of rows is NULL in {self.table.following.key!r}: give them one", self.looked)
         while scan.document_id is None and (most := self._page()):
             with self.ingest.undisturbed():
-                rows = self._next_rows(scan.place, most)
-            if rows:
-                self.scan = scan = scan._replace(place=rows[-1].place)
-                self._count(len(rows))
-                looked = [(row.place, row) for row in rows]
-                self._exclude(looked, False)
-                yield from self._taken(looked) if look else self._new(rows)
+                looked = [(row.place, row) for row in self._next_rows(scan.place, most)]
+                self.stored.exclude(looked)
+            if looked:
+                self.scan = scan = scan._replace(place=looked[-1][0])
+                self._count(len(looked))
+                yield from self._taken(looked) if look else self._new([row for _, row in looked])
             else:
                 self.scan = scan = scan._replace(document_id=0)
         while scan.document_id is not None and (most := self._page()):
@@ -248,18 +246,13 @@ class Taking:
             with self.store.writing(light=self._light):
                 self.writer.clusters.remove(document_ids, clock.now_ms())
 
-    def _drop_pending(self, last_id: int | None) -> None:
-        """Changes up to this one, None = all, are taken over with the records that follow, in this transaction."""
+    def _drop_pending(self, last_id: int | None, looked: Sequence[Looked] = ()) -> None:
+        """Changes up to this one, None = all, are taken over with the records that follow, in this transaction. looked: the rows
+        of their keys."""
         with self.ingest.undisturbed():
             sql = "DELETE FROM main.{index}_pending" + (" WHERE id <= ?" if last_id is not None else "")
             self.store.db.execute(self.store.sql(sql), None if last_id is None else (last_id,))
-
-    def _exclude(self, looked: Sequence[Looked], may_be_excluded: bool) -> None:
-        """Remember which of these rows are no documents."""
-        excluded = [place for place, row in looked if row is not None and row.text is None]
-        if excluded or may_be_excluded:
-            with self.ingest.undisturbed():
-                self.stored.exclude([place for place, _ in looked] if may_be_excluded else (), excluded)
+            self.stored.exclude(looked)
 
     def _skip(self, key: Key | None, reason: str, number: int) -> None:
         if len(self.problems) < MOST_PROBLEMS:
