@@ -2,9 +2,8 @@
 
 What comes in goes out: the same type with the same columns, in the same order. A lazy frame, or a relation, is collected once.
 
-A row is a near-duplicate of another one by the true Jaccard similarity of their texts, unless a scheme is given. Rows are in a
-cluster where they are near-duplicates, or a chain of near-duplicates connects them. A null, and a text without a word, is no
-near-duplicate of anything.
+A row is a near-duplicate of another one by the true Jaccard similarity of their texts, unless a scheme is given. A null, and a text
+without a word, is no near-duplicate of anything.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError("neardup_db.frames needs narwhals: pip install 'neardup-db[frames]'") from error
 
 from .arrays import np
+from .duplicates import duplicates_of
 from .errors import ParameterError
 from .index import Index
 from .parameters import check_choice, check_kind, check_many, quoted
@@ -32,7 +32,7 @@ from .schemes.minhash import MinHash
 from .store.database.open import open_scratch
 from .tables import Columns, columns
 from .text import TextRules
-from .values import Cluster, Pair
+from .values import ANY_GROUP, Cluster, Pair
 
 Keep = Literal["first", "last", "longest"]
 Backend = Literal["pandas", "polars", "pyarrow"]
@@ -50,16 +50,21 @@ def drop_near_duplicates(
     *,
     keep: Keep = "first",
     order_by: str | Sequence[str] | None = None,
+    group: str | None = None,
+    connected: bool = False,
     against: Any = None,
     scheme: Scheme | None = None,
     rules: TextRules | None = None,
 ) -> Any:
-    """A data frame less its near-duplicates: of each cluster of rows with similar texts one is kept.
+    """A data frame less its near-duplicates: each row that is dropped is a near-duplicate of one that is kept.
 
-    text: the column. threshold: the least similarity, above 0 and at most 1. keep: "first" or "last", in the order of the rows or
-    of the columns `order_by` (a null comes behind, whichever is kept); or "longest", by characters, of equal ones the first.
-    against: an index, or a data frame with a column of the same name; a row that is a near-duplicate of anything in it is dropped
-    before the others are compared. scheme: instead of `MinHash(threshold, exact=True)`. rules: None for `TextRules()`.
+    text: the column. threshold: the least similarity, above 0 and at most 1. keep: the row that is kept of two, "first" or "last"
+    in the order of the rows or of the columns `order_by` (a null comes behind, whichever is kept); or "longest", by characters, of
+    equal ones the first. Rows are looked at in this order, and one that is a near-duplicate of a row kept already is dropped.
+    group: a column; only rows of equal values in it are compared, nulls with nulls. connected: keep one row of each connected
+    component instead, however unlike the others of it are. against: an index, or a data frame with a column of the same name; a
+    row that is a near-duplicate of anything in it, of any group, is dropped before the others are compared. scheme: instead of
+    `MinHash(threshold, exact=True)`. rules: None for `TextRules()`.
 
     Raises ParameterError for a column that is not there or has no strings, and for what is no data frame.
 
@@ -75,10 +80,8 @@ def drop_near_duplicates(
     kept = np.ones(len(opened.frame), np.bool_)
     if against is not None:
         kept[_like(opened, text, against, rule)] = False
-    with _indexed(opened, text, rule, kept) as index:
-        for rows in _clusters(index):
-            kept[rows] = False
-            kept[order.kept(rows)] = True
+    with _indexed(opened, text, rule, kept, group) as index:
+        kept[duplicates_of(index, order.rows(index), connected).gone] = False
     return opened.give(_filtered(opened.frame, kept))
 
 
@@ -89,16 +92,19 @@ def mark_near_duplicates(
     *,
     keep: Keep = "first",
     order_by: str | Sequence[str] | None = None,
+    group: str | None = None,
+    connected: bool = False,
     key: str | None = None,
     scheme: Scheme | None = None,
     rules: TextRules | None = None,
 ) -> Any:
     """A data frame with three more columns that say what is a near-duplicate of what.
 
-    cluster: a number from 0 on, in the order of their first rows; null where a row is alone. duplicate_of: the row that
-    `drop_near_duplicates` would keep instead of this one, by its number from 0 on, or by its value of the column `key`; null
-    where it is kept. similarity: that of the two texts; below the threshold where only a chain connects them. The other arguments
-    are those of `drop_near_duplicates`. Raises ParameterError where one of the columns is there already.
+    duplicate_of: the row that `drop_near_duplicates` keeps instead of this one, by its number from 0 on, or by its value of the
+    column `key`; of several the most similar; null where this one is kept. similarity: that of the two texts; with `connected`
+    below the threshold where only a chain connects them. cluster: a number from 0 on of the row that is kept and those that it
+    is kept for, in the order of their first rows; null where a row is alone. The other arguments are those of
+    `drop_near_duplicates`. Raises ParameterError where one of the columns is there already.
 
     >>> import polars
     >>> from neardup_db.frames import mark_near_duplicates
@@ -112,15 +118,13 @@ def mark_near_duplicates(
             raise ParameterError(f"the frame has a column {name!r} already, which would be overwritten: rename or drop it")
     rule, order, names = _Rule(threshold, scheme, rules), _Order(opened, text, keep, order_by), opened.names(key)
     marks: dict[str, list[Any]] = {name: [None] * len(opened.frame) for name in _MARKS}
-    with _indexed(opened, text, rule) as index:
-        pairs: list[tuple[Any, Any]] = []
-        for number, rows in enumerate(sorted(_clusters(index))):
-            kept = order.kept(rows)
-            for row in rows:
-                marks["cluster"][row] = number
-            pairs += [(row, kept) for row in rows if row != kept]
-        for (row, kept), similarity in zip(pairs, index._similarities(pairs), strict=True):
-            marks["duplicate_of"][row], marks["similarity"][row] = names(kept), similarity
+    with _indexed(opened, text, rule, True, group) as index:
+        found = duplicates_of(index, order.rows(index), connected)
+    for number, rows in enumerate(sorted(found.clusters())):
+        for row in rows:
+            marks["cluster"][row] = number
+    for row, kept, similarity in zip(*(column.tolist() for column in found), strict=True):
+        marks["duplicate_of"][row], marks["similarity"][row] = names(kept), similarity
     return opened.give(opened.frame.with_columns(*(opened.series(name, marks[name], key) for name in _MARKS)))
 
 
@@ -130,6 +134,7 @@ def pairs_frame(
     threshold: float | None = None,
     *,
     key: str | None = None,
+    group: str | None = None,
     scheme: Scheme | None = None,
     rules: TextRules | None = None,
     backend: Backend | None = None,
@@ -138,7 +143,7 @@ def pairs_frame(
 
     Columns key_a (the earlier one), key_b, similarity, and distance, null where the scheme has none. Of a data frame they are the
     numbers of rows from 0 on, or the values of the column `key`. threshold: of an index stricter than its own; of a data frame
-    0.8 unless given. backend: "pandas", "polars" or "pyarrow"; unless given, of an index pandas, of a data frame its own type.
+    0.8 unless given. group: a column of the data frame; only rows of equal values in it are compared. backend: "pandas", "polars" or "pyarrow"; unless given, of an index pandas, of a data frame its own type.
 
     >>> from neardup_db import Index, MinHash
     >>> from neardup_db.frames import pairs_frame
@@ -151,7 +156,7 @@ def pairs_frame(
     def pairs(index: Reader, least: float | None) -> Columns:
         return columns(index.pairs(least), Pair)
 
-    return _listing(source, text, threshold, (key, scheme, rules, backend), pairs)
+    return _listing(source, text, threshold, (key, group, scheme, rules, backend), pairs)
 
 
 def clusters_frame(
@@ -160,6 +165,7 @@ def clusters_frame(
     threshold: float | None = None,
     *,
     key: str | None = None,
+    group: str | None = None,
     scheme: Scheme | None = None,
     rules: TextRules | None = None,
     backend: Backend | None = None,
@@ -182,21 +188,21 @@ def clusters_frame(
             raise ParameterError(f"threshold={quoted(least)}: an index has the clusters of its own threshold; leave it out")
         return columns(index.clusters(min_size), Cluster)
 
-    return _listing(source, text, threshold, (key, scheme, rules, backend), clusters)
+    return _listing(source, text, threshold, (key, group, scheme, rules, backend), clusters)
 
 
 def _listing(
     source: Any,
     text: str | None,
     threshold: float | None,
-    more: tuple[str | None, Scheme | None, TextRules | None, Backend | None],
+    more: tuple[str | None, str | None, Scheme | None, TextRules | None, Backend | None],
     listed: Callable[[Reader, float | None], Columns],
 ) -> Any:
     """What `listed` has of an index, or of the rows of a data frame, as a data frame."""
-    key, scheme, rules, backend = more
+    key, group, scheme, rules, backend = more
     check_choice("backend", backend, (None, *get_args(Backend)))
     if isinstance(source, Reader):
-        for name, value in (("text", text), ("key", key), ("scheme", scheme), ("rules", rules)):
+        for name, value in (("text", text), ("key", key), ("group", group), ("scheme", scheme), ("rules", rules)):
             if value is not None:
                 raise ParameterError(f"{name}={quoted(value)} is for a data frame, and source is an index: leave {name}= out")
         return _frame_of(listed(source, threshold), nw.Implementation.from_backend(backend or "pandas"), None).to_native()
@@ -204,7 +210,7 @@ def _listing(
     if text is None:
         raise ParameterError("source is a data frame: name the column of texts, as in pairs_frame(frame, 'body')")
     rule, names = _Rule(THRESHOLD if threshold is None else threshold, scheme, rules), opened.names(key)
-    with _indexed(opened, text, rule) as index:
+    with _indexed(opened, text, rule, True, group) as index:
         table = listed(index, None)
     for name in table.keys() & _OF_KEYS:
         table[name] = [names(row) for row in table[name]]
@@ -232,13 +238,13 @@ class _Rule:
 
 
 class _Order:
-    """Which row of a cluster is kept."""
+    """The order of preference, in which rows are kept."""
 
     def __init__(self, opened: _Opened, text: str, keep: Keep, order_by: str | Sequence[str] | None) -> None:
         check_choice("keep", keep, get_args(Keep))
         column = opened.column(text)
         self._keep = keep
-        self._ranks: Sequence[int] | None = None
+        self._ranks: Any = None
         by = [order_by] if isinstance(order_by, str) else [*check_many("order_by", order_by or ())]
         if by:
             for name in by:
@@ -252,40 +258,38 @@ class _Order:
                 raise ParameterError(f"{why}: give columns of numbers, texts or times") from error
             ranks = np.empty(len(rows), np.int64)
             ranks[rows.get_column(number).to_numpy()] = np.arange(len(rows))
-            self._ranks = ranks.tolist()
+            self._ranks = ranks
         if keep == "longest":
-            self._lengths = (column if column.dtype == nw.String else column.cast(nw.String)).str.len_chars().to_list()
+            lengths = (column if column.dtype == nw.String else column.cast(nw.String)).str.len_chars()
+            self._lengths = np.nan_to_num(np.array(lengths.to_list(), np.float64))  # nulls are in no index
 
-    def kept(self, rows: Sequence[int]) -> int:
-        """The one of some rows that is kept."""
-
-        def rank(row: int) -> int:
-            return row if self._ranks is None else self._ranks[row]
-
-        if self._keep == "last":
-            return max(rows, key=rank)
-        return min(rows, key=rank if self._keep == "first" else lambda row: (-self._lengths[row], rank(row)))
+    def rows(self, index: Index) -> Any:
+        """The numbers of the rows in an index, in that order: int64[n]."""
+        rows = np.fromiter(index, np.int64)
+        ranks = rows if self._ranks is None else self._ranks[rows]
+        if self._keep == "longest":
+            return rows[np.lexsort((ranks, -self._lengths[rows]))]
+        return rows[np.argsort(ranks if self._keep == "first" else -ranks)]
 
 
 @contextmanager
-def _indexed(opened: _Opened, text: str, rule: _Rule, chosen: Any = True) -> Iterator[Index]:
-    """A temporary index of the chosen rows (bool[n]), under their numbers."""
+def _indexed(opened: _Opened, text: str, rule: _Rule, chosen: Any = True, group: str | None = None) -> Iterator[Index]:
+    """A temporary index of the chosen rows (bool[n]), under their numbers, each in the group of its value of a column."""
+    groups = opened.groups(group)
     rows, number = opened.numbered(text, chosen)
     with (
         tempfile.TemporaryDirectory(prefix="neardup-") as folder,
         closing(open_scratch(str(Path(folder) / "index.db"))) as connection,
         Index(connection, rule.scheme, text=rule.rules, record_matches=False) as index,
     ):
-        if isinstance(rows, list):
+        if groups is not None:
+            pairs = rows if isinstance(rows, list) else rows.iter_rows()
+            index.add_many({"key": row, "text": value, "group": groups[row]} for row, value in pairs)
+        elif isinstance(rows, list):
             index.add_many(rows)
         else:
             index.add_many(rows, key=number, text=text)
         yield index
-
-
-def _clusters(index: Index) -> list[list[int]]:
-    """The numbers of the rows of each cluster, ascending."""
-    return [sorted(map(int, cluster.keys)) for cluster in index.clusters()]
 
 
 def _like(opened: _Opened, text: str, against: Any, rule: _Rule) -> list[int]:
@@ -297,7 +301,7 @@ def _like(opened: _Opened, text: str, against: Any, rule: _Rule) -> list[int]:
         numbers, asked = rows.get_column(number).to_list(), partial(Reader.query_many, texts=rows, text=text, limit=1)
     if isinstance(against, Reader):
         both = isinstance(against.scheme, SetScheme) and isinstance(rule.scheme, SetScheme)
-        found = asked(against, threshold=rule.scheme.threshold if both else None)  # type: ignore[attr-defined]
+        found = asked(against, group=ANY_GROUP, threshold=rule.scheme.threshold if both else None)  # type: ignore[attr-defined]
     else:
         with _indexed(_Opened("against", against), text, rule) as index:
             found = asked(index)
@@ -360,6 +364,20 @@ class _Opened:
         if not len(rows) or (rows.implementation.is_pandas_like() and importlib.util.find_spec("pyarrow") is None):
             return list(rows.iter_rows()), number
         return rows, number
+
+    def groups(self, group: str | None) -> list[int | None] | None:
+        """Of each row a number that rows of equal values of a column share, None for a null."""
+        if group is None:
+            return None
+        column, numbers = self.column(group, "group"), {}
+        try:
+            return [
+                None if null or value != value else numbers.setdefault(value, len(numbers))
+                for value, null in zip(column.to_list(), column.is_null().to_list(), strict=True)
+            ]
+        except TypeError as error:
+            why = f"group={quoted(group)} is a column of values that cannot be compared ({quoted(str(error))})"
+            raise ParameterError(f"{why}: give one of numbers, texts or times") from error
 
     def names(self, key: str | None) -> Callable[[Any], Any]:
         """What a row is called, by its number."""

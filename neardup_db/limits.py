@@ -56,6 +56,9 @@ documents for another of the group would take too long."""
 LIGHT_MAX = 1 << 20
 """A text of at least this length is added inside a savepoint if a transaction is open."""
 
+VALUES_DECIDED = 1024
+"""Documents whose values are read together to decide which of them stay."""
+
 DEDUPLICATED_STEP = 256
 """Records that one call of `Deduplicator` passes to C. Python handles Ctrl-C between two calls."""
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from . import clock, limits
-from .arrays import np
+from .arrays import Array, np
 from .arrow import ArrowArray, ArrowStream, is_arrow, texts_of
 from .errors import MismatchError, NearDupError, ParameterError
 from .parameters import (
@@ -32,7 +32,7 @@ from .parameters import (
 )
 from .schemes.base import Scheme
 from .schemes.codes import Code
-from .store.asking import statistics
+from .store.asking import deduplication, statistics
 from .store.asking.containing import containers
 from .store.asking.documents import EVER
 from .store.asking.explain import explain_pair, explain_query
@@ -681,6 +681,11 @@ class Reader:
                     sketches = {b: sketch(b)}
                 similarities.append(reader.search.compared(sketch(a), sketches[b])[0])
         return similarities
+
+    def _duplicates(self, keys: Sequence[Key]) -> tuple[Array, Array]:
+        """`deduplication.duplicates`, in one state."""
+        with self._readers.reading() as reader:
+            return deduplication.duplicates(reader.documents, keys)
 
     def stats(self) -> Stats:
         """Counts, sizes in bytes, settings, versions and the tier of CPU instructions in use.

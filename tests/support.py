@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,6 +51,21 @@ def containment_estimate(a: set[int], b: set[int], k: int) -> float | None:
     last = min([max(one) for one in (a, b) if len(one) == k], default=2**64)
     covered = {one for one in a if one <= last}
     return containment(covered, b) if covered else None
+
+
+def duplicates_in(order: Sequence[int], similarity: Callable[[int, int], float | None]) -> dict[int, tuple[int, float]]:
+    """Of the numbers that go, where each that matches one that stays goes: (the most similar of those, how similar it is); the first
+    in the order of several. similarity: None where two do not match."""
+    kept: list[int] = []
+    gone: dict[int, tuple[int, float]] = {}
+    for number in order:
+        near = [(similar, -place) for place, one in enumerate(kept) if (similar := similarity(one, number)) is not None]
+        if near:
+            most, place = max(near)
+            gone[number] = (kept[-place], most)
+        else:
+            kept.append(number)
+    return gone
 
 
 @dataclass(frozen=True)

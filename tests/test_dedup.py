@@ -185,8 +185,8 @@ def test_only_texts_that_share_a_bucket_come_into_the_index(tmp_path: Path, monk
     """Of a hundred different texts and one copy the index has two."""
     made = [" ".join(random.Random(seed).choices("abcdefghijklmnopqrstuvwxyz", k=80)) for seed in range(100)]
     source = a_file(tmp_path / "in.jsonl", json_lines([*made, made[7]]))
-    sizes, clusters = [], Index.clusters
-    monkeypatch.setattr(Index, "clusters", lambda index: sizes.append(len(index)) or clusters(index))
+    sizes, duplicates = [], Index._duplicates
+    monkeypatch.setattr(Index, "_duplicates", lambda index, keys: sizes.append(len(index)) or duplicates(index, keys))
     assert run(source, "-o", tmp_path / "out.jsonl").exit_code == 0
     assert sizes == [2] and (tmp_path / "out.jsonl").read_bytes() == json_lines(made)
 
@@ -291,7 +291,7 @@ READ_AGAIN = [(kind, "shared", spoil) for kind in (".jsonl", ".csv", "shards.jso
 
 @pytest.mark.parametrize(
     ("kind", "moment", "change"),
-    [*itertools.product([".jsonl", ".csv", "shards.jsonl", ""], ["shared", "clusters"], [append, touch]), *READ_AGAIN],
+    [*itertools.product([".jsonl", ".csv", "shards.jsonl", ""], ["shared", "_duplicates"], [append, touch]), *READ_AGAIN],
 )
 def test_an_input_that_changes_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, moment: str, change: Callable[[Path], None]
@@ -331,17 +331,9 @@ def test_an_error_after_writing_to_a_stream_says_so(tmp_path: Path, monkeypatch:
     assert result.exit_code == 2 and "standard output may have a part of the output" in result.stderr
     assert "nothing was written" not in result.stderr and result.stderr.count("\n") == 1
     monkeypatch.undo()
-    monkeypatch.setattr(Index, "clusters", lambda *arguments: append(source) or [])
+    real_duplicates = Index._duplicates
+    monkeypatch.setattr(Index, "_duplicates", lambda *arguments: append(source) or real_duplicates(*arguments))
     assert "standard output may have" in run(source, "-o", "-").stderr
-
-
-def test_clusters_are_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`--clusters` writes the clusters by which records were chosen."""
-    real, calls = Index.clusters, []
-    monkeypatch.setattr(Index, "clusters", lambda index: calls.append(index) or real(index))
-    source = a_file(tmp_path / "in.jsonl", json_lines(texts(60)))
-    assert run(source, "-o", tmp_path / "out.jsonl", "--clusters", tmp_path / "c.csv").exit_code == 0
-    assert len(calls) == 1 and (tmp_path / "c.csv").read_text().count("\n") > 5
 
 
 def test_pieces_of_texts_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import duplicates_in
 
 from neardup_db import BinaryCode, BitSampling, BottomK, CorruptIndexError, Index, MinHash, ParameterError, SimHash, TextRules
 from neardup_db.native import Deduplicator, Values
@@ -30,14 +30,9 @@ texts = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6).map(" ".join)
 
 def first_independent(count: int, pairs: dict[tuple[int, int], float]) -> tuple[list[int], list[float]]:
     """Of each number the one that stays and is most similar to it, -1 where it stays itself; and how similar they are."""
-    kept: list[int] = []
-    similarities: list[float] = []
-    for i in range(count):
-        near = [(pairs[j, i], -j) for j in range(i) if kept[j] == -1 and (j, i) in pairs]
-        similarity, earliest = max(near, default=(1.0, 1))
-        kept.append(-earliest if near else -1)
-        similarities.append(similarity)
-    return kept, similarities
+    gone = duplicates_in(range(count), lambda a, b: pairs.get((a, b)))
+    both = [gone.get(number, (-1, 1.0)) for number in range(count)]
+    return [kept for kept, _ in both], [similarity for _, similarity in both]
 
 
 def pairs_of(scheme: Any, texts: list[str], groups: list[int] | None = None) -> dict[tuple[int, int], float]:
@@ -99,8 +94,7 @@ def test_codes_of_the_application() -> None:
     values = [code.astype(np.uint8).tobytes() for code in codes]
     with Index(":memory:", scheme, record_matches=False) as index:
         index.add_codes(list(range(3000)), codes.astype(np.uint8))
-        pairs: dict[tuple[int, int], float] = defaultdict(float)
-        pairs.update({(pair.key_a, pair.key_b): pair.similarity for pair in index.pairs()})
+        pairs = {(pair.key_a, pair.key_b): pair.similarity for pair in index.pairs()}
     assert decided(scheme, Values.joined(values), 500) == first_independent(3000, pairs)
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import SETS, WORDS
+from support import SETS, WORDS, duplicates_in
 
 from neardup_db import BinaryCode, BitSampling, Index, MinHash, ParameterError, ShortTextsWarning, TextRules
 from neardup_db.frames import clusters_frame, drop_near_duplicates, mark_near_duplicates, pairs_frame
@@ -164,12 +164,54 @@ def test_marks_name_rows_by_a_column(kind: str) -> None:
     assert [row[4] for row in rows(made)] == [None, None, None, 2, None, 2, None, 1, None, None]
 
 
-def test_a_chain_is_one_cluster() -> None:
-    """Rows that only a chain connects are in one cluster; the similarity is the true one, below the threshold."""
+def test_a_chain_is_no_cluster() -> None:
+    """A row that only a chain connects with a kept one is kept."""
     frame = polars.DataFrame({"body": ["a b c d", "b c d e", "c d e f"]})
     made = mark_near_duplicates(frame, "body", scheme=SETS, rules=WORDS)
+    assert made["cluster"].to_list() == [0, 0, None] and made["duplicate_of"].to_list() == [None, 0, None]
+    assert made["similarity"].to_list() == [None, 3 / 5, None]
+    assert drop_near_duplicates(frame, "body", scheme=SETS, rules=WORDS)["body"].to_list() == ["a b c d", "c d e f"]
+
+
+def test_a_chain_is_one_component() -> None:
+    """connected=True: rows that only a chain connects are in one cluster; the similarity is the true one, below the threshold."""
+    frame = polars.DataFrame({"body": ["a b c d", "b c d e", "c d e f"]})
+    made = mark_near_duplicates(frame, "body", scheme=SETS, rules=WORDS, connected=True)
     assert made["cluster"].to_list() == [0, 0, 0] and made["duplicate_of"].to_list() == [None, 0, 0]
     assert made["similarity"].to_list() == [None, 3 / 5, 2 / 6]
+
+
+def test_a_kept_row_is_the_most_similar_one() -> None:
+    """duplicate_of names, of the kept rows that a row matches, the most similar, and of several the first in preference."""
+    frame = polars.DataFrame({"body": ["a b c d", "e f g h", "a b c d e f g h", "c d e f g h"]})
+    made = mark_near_duplicates(frame, "body", scheme=SETS, rules=WORDS)
+    assert made["duplicate_of"].to_list() == [None, None, 0, 1] and made["similarity"].to_list() == [None, None, 1 / 2, 2 / 3]
+    last = mark_near_duplicates(frame, "body", scheme=SETS, rules=WORDS, keep="last")
+    assert last["duplicate_of"].to_list() == [None, 3, 3, None]
+
+
+def test_an_index_is_asked_in_every_group() -> None:
+    """against: a row that is like a document of any group of the index is dropped."""
+    frame = polars.DataFrame({"body": ["a b", "c d", "e f"]})
+    with Index(":memory:", SETS, text=WORDS) as index:
+        index.add_many([{"key": 1, "text": "a b"}, {"key": 2, "text": "c d", "group": "g"}])
+        made = drop_near_duplicates(frame, "body", against=index, scheme=SETS, rules=WORDS)
+    assert made["body"].to_list() == ["e f"]
+
+
+@pytest.mark.parametrize("kind", ["polars", "pandas", "pyarrow", "duckdb"])
+def test_rows_match_within_their_group(kind: str) -> None:
+    """Rows are compared with rows of equal values in the column, nulls with nulls; so are the pairs and the clusters."""
+    table = pa.table({"id": [*range(7)], "body": ["a b"] * 7, "at": [1.5, 2.5, 1.5, None, None, 2.5, 3.5]})
+    frame: Any = {
+        "polars": lambda: polars.from_arrow(table), "pandas": table.to_pandas, "pyarrow": lambda: table,
+        "duckdb": lambda: duckdb.connect(config={"threads": 2}).from_arrow(table),
+    }[kind]()  # fmt: skip
+    options: dict[str, Any] = {"scheme": SETS, "rules": WORDS, "group": "at"}
+    assert [row[0] for row in rows(drop_near_duplicates(frame, "body", **options))] == [0, 1, 3, 6]
+    assert [row[4] for row in rows(mark_near_duplicates(frame, "body", **options))] == [None, None, 0, None, 3, 1, None]
+    assert [row[:2] for row in rows(pairs_frame(frame, "body", **options))] == [(0, 2), (1, 5), (3, 4)]
+    assert sorted(row[3] for row in rows(clusters_frame(frame, "body", **options))) == [0, 1, 2, 3, 4, 5]
 
 
 def similar(a: str | None, b: str | None) -> float:
@@ -212,16 +254,20 @@ def test_brute_force(texts: list[str | None], kind: str, keep: Any, data: st.Dat
         return (-len(texts[row] or ""), place) if keep == "longest" else place
 
     parts = components(texts)
-    wanted = sorted((max if keep == "last" else min)(part, key=rank) for part in parts)
     options: dict[str, Any] = {"scheme": SETS, "rules": WORDS}
-    choice = {"keep": keep, "order_by": "p" if ordered else None, **options}
-    assert [row[0] for row in rows(drop_near_duplicates(frame, "t", **choice))] == wanted
+    connected = data.draw(st.booleans())
+    choice = {"keep": keep, "order_by": "p" if ordered else None, "connected": connected, **options}
+    order = sorted(range(count), key=rank, reverse=keep == "last")
+    gone = duplicates_in(order, lambda a, b: likeness if (likeness := similar(texts[a], texts[b])) >= 0.5 else None)
+    if connected:
+        first = {row: min(part, key=order.index) for part in parts for row in part}
+        gone = {row: (kept, similar(texts[row], texts[kept])) for row, kept in first.items() if row != kept}
+    assert [row[0] for row in rows(drop_near_duplicates(frame, "t", **choice))] == [row for row in range(count) if row not in gone]
     marks = rows(mark_near_duplicates(frame, "t", **choice))
+    assert [row[4:] for row in marks] == [gone.get(row, (None, None)) for row in range(count)]
+    stars = sorted(sorted([kept, *(row for row in gone if gone[row][0] == kept)]) for kept in {kept for kept, _ in gone.values()})
+    assert [row[3] for row in marks] == [next((i for i, star in enumerate(stars) if row in star), None) for row in range(count)]
     many = [part for part in parts if len(part) > 1]
-    assert [row[3] for row in marks] == [next((i for i, part in enumerate(many) if row in part), None) for row in range(count)]
-    for row, mark in enumerate(marks):
-        kept = next((one for part in many if row in part for one in part if one in wanted), row)
-        assert mark[4:] == ((None, None) if kept == row else (kept, similar(texts[row], texts[kept])))
     pairs = [(i, j, similar(texts[i], texts[j])) for j in range(count) for i in range(j) if similar(texts[i], texts[j]) >= 0.5]
     assert sorted(row[:3] for row in rows(pairs_frame(frame, "t", **options))) == sorted(pairs)
     listed = rows(clusters_frame(frame, "t", **options))

@@ -28,7 +28,8 @@ LAYERS = (
     ("reader",),
     ("index", "show.report"),
     ("tuning", "show.tuning"),
-    ("", "demo", "frames"),
+    ("", "demo", "duplicates"),
+    ("frames",),
     ("cli", "datasette", "spark", "aio"),
     ("__main__",),
 )

@@ -1,4 +1,4 @@
-"""Which record of a cluster stays, and which records are left out because another index knows their like."""
+"""In which order records are preferred, and which are left out because another index knows their like."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ import click
 
 from .. import limits
 from ..arrays import np
+from ..duplicates import Duplicates
 from ..errors import NearDupError, ParameterError
 from ..index import Index
 from ..located import LocatedTexts
 from ..parameters import Measure
 from ..schemes.base import SetScheme
 from ..store.database.open import open_scratch
-from ..values import Match
+from ..values import ANY_GROUP, Key, Match
 from .inputs.fields import ABSENT, found
 from .inputs.lines import RecordError
 from .inputs.passes import Passes
@@ -30,7 +31,7 @@ from .options import open_index
 from .output import note, shown
 from .wording import about
 
-ADDED_FIELDS = ("cluster", "duplicate_of", "against")
+ADDED_FIELDS = ("cluster", "duplicate_of", "similarity", "against")
 """Fields that --mark writes, the last one only with --against."""
 
 _LOOKED_AT = 100
@@ -41,7 +42,7 @@ _NO_FIELDS = ("folder", "lines")
 
 
 class Keep(NamedTuple):
-    """Which record of a cluster stays. rule: "first", "last", "longest", or "by": that with the largest value of a field, or with
+    """Which record of several stays. rule: "first", "last", "longest", or "by": that with the largest value of a field, or with
     the smallest."""
 
     rule: str = "first"
@@ -70,26 +71,29 @@ class KeepOption(click.ParamType[Keep]):
         return keep
 
 
-def check_fields(source: Source, keep: Keep, added: Sequence[str]) -> None:
-    """Refuses, before the work, a rule whose field the input has not, and fields to be added that it has. Each record of JSON may
+def check_fields(source: Source, keep: Keep, group: str | None, added: Sequence[str]) -> None:
+    """Refuses, before the work, options whose field the input has not, and fields to be added that it has. Each record of JSON may
     have other fields, so for these it can be no more than a note."""
-    if keep.rule != "by" and not added:
+    needed = [(f"--keep {keep}", keep.field)] if keep.rule == "by" else []
+    if group is not None:
+        needed.append((f"--group-field {group}", group))
+    asked = [option for option, _ in needed] + ["--mark"] * bool(added)
+    if not asked:
         return
-    asked = f"--keep {keep}" if keep.rule == "by" else "--mark"
     if source.format in _NO_FIELDS:
-        raise ParameterError(f"{source.name}: {asked} needs records with fields, and these are texts alone: leave it out")
+        raise ParameterError(f"{source.name}: {asked[0]} needs records with fields, and these are texts alone: leave it out")
     with contextlib.closing(iter(source)) as records:  # type: ignore[type-var]
         first = list(islice(records, _LOOKED_AT if source.format == "jsonl" else 1))
     for record in first:
         for name in added:
             if name in (source.schema.names if isinstance(source, TableSource) else record.fields):
                 raise ParameterError(f"{source.name} has a field {name!r} already, which --mark would write: rename it first")
-    if keep.rule != "by" or not first or any(found(record.fields, keep.field) is not ABSENT for record in first):
-        return
-    if source.format == "jsonl":
-        note(f"{source.name}: {asked}: none of the first records has a field {keep.field!r}; the first one {_fields(first[0])}")
-    else:
-        raise ParameterError(f"{source.name}: {asked}: there is no column {keep.field!r}; a record {_fields(first[0])}")
+    for option, field in needed:
+        if not first or any(found(record.fields, field) is not ABSENT for record in first):
+            continue
+        if source.format != "jsonl":
+            raise ParameterError(f"{source.name}: {option}: there is no column {field!r}; a record {_fields(first[0])}")
+        note(f"{source.name}: {option}: none of the first records has a field {field!r}; the first one {_fields(first[0])}")
 
 
 def _fields(record: InputRecord) -> str:
@@ -101,18 +105,18 @@ def _fields(record: InputRecord) -> str:
 
 
 class Choice:
-    """Chooses the record that stays of each cluster."""
+    """The order in which records are preferred."""
 
     def __init__(self, keep: Keep, passes: Passes) -> None:
         self._keep = keep
         self._passes = passes
         self._values: dict[int, Any] = {}
-        """Of records by their numbers; None is no value, and a record without the field is not there."""
+        """Of records by their numbers; one that has no value is not there."""
         self._without: InputRecord | None = None
         """A record without the field."""
 
     def note(self, record: InputRecord) -> None:
-        """Takes from a record that may be in a cluster what the choice needs."""
+        """Takes from a record that may have a near-duplicate what the order needs."""
         if self._keep.rule == "longest":
             self._values[record.number] = len(record.text)
         elif self._keep.rule == "by":
@@ -122,51 +126,53 @@ class Choice:
             else:
                 self._values[record.number] = value if value == value else None  # nan is no value
 
-    def kept(self, clusters: Sequence[Sequence[int]], records: int) -> Iterator[int]:
-        """Of each cluster, given by the ascending numbers of its records, the number of the record that stays. records: how many
-        the input has."""
+    def order(self, numbers: Any) -> Any:
+        """Ascending numbers of records, int64[n], in the order of preference. Values of one kind come together: numbers, then texts,
+        then others; records without a value come last, and of equal values the first record comes first."""
         if self._keep.rule in ("first", "last"):
-            place = 0 if self._keep.rule == "first" else -1
-            yield from (numbers[place] for numbers in clusters)
-            return
-        if self._keep.rule == "by":
-            self._prepare(clusters)
-        choose = min if self._keep.smallest else max  # of equal ones both give the first
-        for numbers in clusters:
-            valued = [number for number in numbers if self._values.get(number) is not None]
-            self._require_comparable(valued, records)
-            yield choose(valued, key=self._values.__getitem__) if valued else numbers[0]
+            return numbers if self._keep.rule == "first" else numbers[::-1]
+        if self._passes.source.format in ("csv", "tsv") and self._keep.rule == "by":
+            self._values = {number: _value_of_text(value) for number, value in self._values.items()}
+        kinds: dict[str, list[int]] = {}
+        others: list[int] = []
+        for number in numbers.tolist():
+            value = self._values.get(number)
+            kind = None if value is None else _kind(value)
+            (others if kind is None else kinds.setdefault(kind, [])).append(number)
+        order: list[int] = []
+        for kind in sorted(kinds):
+            order += sorted(kinds[kind], key=self._values.__getitem__, reverse=not self._keep.smallest)
+        # what has no order comes before what is not there: an error names it
+        order += sorted(others, key=lambda number: self._values.get(number) is None)
+        return np.array(order, np.int64)
 
-    def _prepare(self, clusters: Sequence[Sequence[int]]) -> None:
-        """Makes numbers of the texts of a CSV column, if all of them are numbers."""
-        source, members = self._passes.source, [number for numbers in clusters for number in numbers]
-        if members and self._without is not None and not any(number in self._values for number in members):
+    def check(self, duplicates: Duplicates, records: int) -> None:
+        """RecordError for the first record that goes whose value cannot be compared with that of the one that stays; ParameterError
+        where none of them has the field. records: how many the input has."""
+        if self._keep.rule != "by" or not len(duplicates.gone):
+            return
+        source = self._passes.source
+        pairs = zip(duplicates.gone.tolist(), duplicates.kept.tolist(), strict=True)
+        noted = has_field = False
+        for gone, kept in pairs:
+            has_field |= gone in self._values or kept in self._values
+            values = self._values.get(gone), self._values.get(kept)
+            kinds = [None if value is None else _kind(value) for value in values]
+            for number, value, kind in zip((gone, kept), values, kinds, strict=True):
+                if value is not None and kind is None:
+                    raise self._error(number, "numbers or text are needed", number, records)
+            if None in values or kinds[0] == kinds[1]:
+                continue
+            if source.format not in ("csv", "tsv"):
+                raise self._error(gone, f"{kinds[0]}; values of one kind are needed", kept, records)
+            if not noted:
+                note(f"--keep {self._keep}: {shown(str(values[0]))!r} is no number, and comes after all numbers")
+            noted = True
+        if self._without is not None and not has_field:
             raise ParameterError(
                 f"{source.name}: --keep {self._keep}: no record with a near-duplicate has a field {self._keep.field!r}; one "
                 f"{_fields(self._without)}"
             )
-        if source.format not in ("csv", "tsv"):
-            return
-        given = ((number, str(self._values.get(number) or "")) for number in members)
-        texts = {number: text for number, text in given if text.strip()}
-        read = ((number, _number(text)) for number, text in texts.items())
-        numbers = {number: value for number, value in read if value == value}  # nan is no value
-        if None not in numbers.values():
-            self._values = numbers
-            return
-        self._values = {number: texts[number] for number in numbers}
-        if any(value is not None for value in numbers.values()):
-            example = next(texts[number] for number, value in numbers.items() if value is None)
-            note(f"--keep {self._keep}: {shown(example)!r} is no number, so all values are compared as text")
-
-    def _require_comparable(self, numbers: Sequence[int], records: int) -> None:
-        """RecordError for the first value that cannot be compared with the first of all."""
-        kinds = [_kind(self._values[number]) for number in numbers]
-        for number, kind in zip(numbers, kinds, strict=True):
-            if kind is None:
-                raise self._error(number, "numbers or text are needed", number, records)
-            if kind != kinds[0]:
-                raise self._error(number, f"{kind}; values of one kind are needed", numbers[0], records)
 
     def _error(self, number: int, reason: str, other: int, total: int) -> RecordError:
         """The error of a record's value, which names its place and the value of another record."""
@@ -189,12 +195,14 @@ def _kind(value: Any) -> str | None:
     return {"str": "text", "bool": "true or false"}.get(type(value).__name__, type(value).__name__)
 
 
-def _number(text: str) -> int | float | None:
-    """The number that a text is, None for another text."""
+def _value_of_text(text: Any) -> int | float | str | None:
+    """What a text of CSV is compared as: a number if it is one, None for a text without a character and for nan."""
+    text = str(text or "")
     for kind in (int, float):
         with contextlib.suppress(ValueError):
-            return None if "_" in text else kind(text)
-    return None
+            number = kind(text.replace("_", "x"))
+            return number if number == number else None
+    return text if text.strip() else None
 
 
 # ---- what another index knows --------------------------------------------------------------------------------------------
@@ -235,15 +243,22 @@ class Known:
     def _answers(
         self, index: Index, question: dict[str, Any], texts: Sequence[str] | LocatedTexts, places: Any
     ) -> list[list[Match]]:
-        """One match of each text at those places. A question for containment may take a second, so that it is asked by itself."""
-        step = 1 if "measure" in question else limits.ASKED_PART
+        """One match of each text at those places, in any group. A question for containment may take a second, so that it is asked by
+        itself, and one group after the other."""
+        is_containment = "measure" in question
+        step = 1 if is_containment else limits.ASKED_PART
+        groups = _groups(index) if is_containment else [ANY_GROUP]
         answers: list[list[Match]] = []
         for start in range(0, len(places), step):
             if self._is_stopped:
                 break
             some = places[start : start + step].tolist()
             asked = texts.some(some) if isinstance(texts, LocatedTexts) else [texts[place] for place in some]
-            answers += index.query_many(asked, limit=1, any=True, **question)
+            found: list[list[Match]] = []
+            for group in groups:
+                if not any(found):
+                    found = index.query_many(asked, limit=1, any=True, group=group, **question)
+            answers += found
         return answers
 
     def stop(self) -> None:
@@ -256,6 +271,11 @@ class Known:
             return []
         keys = dict(self._keys.execute("SELECT number, key FROM key WHERE number BETWEEN ? AND ?", (min(numbers), max(numbers))))
         return [keys.get(number) for number in numbers]
+
+
+def _groups(index: Index) -> list[Key | None]:
+    """The groups of an index, None first."""
+    return [None, *(name for (name,) in index.connection.execute(f"SELECT name FROM {index.name}_group"))]
 
 
 @contextlib.contextmanager

@@ -26,12 +26,15 @@ from ..native import trim_memory
 from ..schemes import MinHash
 from ..store.database.open import open_scratch
 from ..text import TextRules
+from ..values import Key
 from .buckets import Buckets
 from .choices import Known
 from .feed import feed
-from .inputs.lines import Problem
+from .inputs.fields import ABSENT, found
+from .inputs.lines import Problem, RecordError
 from .inputs.passes import Passes, in_pieces
 from .inputs.records import InputRecord
+from .output import shown
 from .screen import Meter
 
 OF_DATABASE = (DiskFullError, apsw.FullError)
@@ -41,7 +44,7 @@ OF_DATABASE = (DiskFullError, apsw.FullError)
 class Comparison:
     """The records of an input, and what makes two of them near-duplicates.
 
-    named: the index knows the ids of records. known: which of them are left out before the others are compared. take: called
+    named: the index knows the ids of records. group: a field; records are compared with those of an equal value. known: which of them are left out before the others are compared. take: called
     with every record that may have a near-duplicate. folder: holds temporary files.
 
     With the index the other attributes are known: how many records there are and their bytes, the places of those without a word,
@@ -57,6 +60,7 @@ class Comparison:
         recall: float = 0.99,
         rules: TextRules | None = None,
         named: bool = True,
+        group: str | None = None,
         known: Known | None = None,
         take: Callable[[InputRecord], None] = lambda record: None,
     ) -> None:
@@ -66,7 +70,7 @@ class Comparison:
         self.records = self.record_bytes = self.skipped = self.replaced = 0
         self.problems: list[Problem] = []
         self.wordless: list[int] = []
-        self._named, self._take = named, take
+        self._named, self._group, self._take = named, group, take
 
     @contextlib.contextmanager
     def compared(self) -> Iterator[Index]:
@@ -105,7 +109,24 @@ class Comparison:
     def _arguments(self, record: InputRecord) -> dict[str, Any]:
         """What an index is to know of a record that is named by its id."""
         self._take(record)
-        return {"key": record.number, "text": record.text, "metadata": {"id": record.key, "line": record.line}}
+        return {**self._grouped(record), "metadata": {"id": record.key, "line": record.line}}
+
+    def _grouped(self, record: InputRecord) -> dict[str, Any]:
+        return {
+            "key": record.number,
+            "text": record.text,
+            "group": None if self._group is None else self._group_of(record, found(record.fields, self._group)),
+        }
+
+    def _group_of(self, record: InputRecord, value: Any) -> Key | None:
+        """The name of the group of a value. None where there is none; RecordError for a value that is no name."""
+        if value is ABSENT or value is None or value == "" or value != value:
+            return None
+        if isinstance(value, (dict, list, tuple)):
+            what = f"--group-field: field {self._group!r} is {shown(repr(value))[:60]}, numbers or text are needed"
+            raise RecordError(self.passes.source.problem(record, what))
+        is_key = isinstance(value, (str, bytes)) or (type(value) is int and -(2**63) <= value < 2**63)
+        return value if is_key else str(value)
 
     def _unknown(self, meter: Meter) -> Iterator[InputRecord]:
         """All records but those that another index knows."""
@@ -169,7 +190,7 @@ class Comparison:
                 yield self._arguments(record)
             else:
                 self._take(record)
-                yield record.number, record.text
+                yield (record.number, record.text) if self._group is None else self._grouped(record)
 
 
 def name_of(index: Index, number: int) -> tuple[Any, int]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from ..duplicates import is_large
 from ..errors import ParameterError
 from ..parameters import Measure
 from ..system import real_path
@@ -45,9 +46,13 @@ _between = NumberRange(0, 1, min_open=True, max_open=True)
     type=KeepOption(),
     default="first",
     show_default=True,
-    help="Record to keep of each cluster; by:FIELD is the one with the largest value, by:-FIELD with the smallest.",
+    help="Record to keep of near-duplicates; by:FIELD is the one with the largest value, by:-FIELD with the smallest.",
 )
-@click.option("--mark", is_flag=True, help="Write all records, with two more fields: cluster, and duplicate_of (an id).")
+@click.option("--connected", is_flag=True, help="Keep one record of each connected component, however unlike the others are.")
+@click.option("--group-field", metavar="FIELD", help="Compare only records with equal values of this field.")
+@click.option(
+    "--mark", is_flag=True, help="Write all records, with more fields: cluster, duplicate_of (an id), and similarity to that one."
+)
 @click.option(
     "--against", multiple=True, type=_path, metavar="INDEX", help="First leave out records like any document of this index."
 )
@@ -86,9 +91,10 @@ def dedup(
     IN are files of JSON lines, CSV, TSV or lines of text (.txt), packed (.gz, .zst) or not, Parquet or Arrow, folders of such
     files, and patterns ('2025-*/*.jsonl'), all of one format: their records go into one file. Or IN is a folder of texts (the
     output is a folder), or - for standard input (with --format). Texts are near-duplicates if they share enough of their runs of
-    three words; each pair found is verified by the exact similarity. One record of every cluster of near-duplicates stays. The
-    bytes and the order of records do not change. Memory does not grow with the texts; the temporary index holds only the texts
-    that may have a near-duplicate. docs/how-to/dedup.md says more of --keep, --mark and --against.
+    three words; each pair found is verified by the exact similarity. Every record that goes is a near-duplicate of one that stays.
+    The bytes and the order of records do not change. Memory does not grow with the texts; the temporary index holds only the texts
+    that may have a near-duplicate. docs/how-to/dedup.md says more of --keep, --mark,
+    --connected and --against.
 
     \b
     neardup dedup posts.jsonl -o unique.jsonl
@@ -99,7 +105,8 @@ def dedup(
     zcat dump.gz | neardup dedup - --format jsonl -o -
     """
     rules = text_rules(options)
-    other_fields = (options["keep"].field,) if options["keep"].rule == "by" else ()
+    needed = {options["keep"].field if options["keep"].rule == "by" else None, options["group_field"]}
+    other_fields = tuple(sorted(field for field in needed if field is not None))
     reading = replace(read_options(options), one_header=True, typed_ids=True, other_fields=other_fields)
     paths = paths_named(sources)
     outputs = [path for path in (output, options["pairs"], options["clusters"], index_path) if path is not None]
@@ -131,7 +138,7 @@ def dedup(
             check_apart(path, opened.files)
         _check_kinds(opened, paths, output)
         keep, mark = options["keep"], options["mark"]
-        check_fields(opened, keep, ADDED_FIELDS[: 2 + bool(against)] if mark else ())
+        check_fields(opened, keep, options["group_field"], ADDED_FIELDS[: 3 + bool(against)] if mark else ())
         keys = Path(folder) if mark else None
         with warnings_as_notes(), known_to(against, against_name, options["threshold"], measure, keys) as known:
             passes = passes_of(opened, Path(folder))
@@ -183,8 +190,20 @@ def _check_kinds(source: Source, paths: Sequence[Path], output: Path) -> None:
         raise ParameterError(f"{output}: records are copied as they are, so its name must end in .{ending}")
 
 
+def _note_chains(summary: Summary, plan: Plan) -> None:
+    """Tells of a large component whose records are unlike the one that stays: without --connected there are none."""
+    lowest = summary.largest_similarity
+    if lowest is None or lowest >= plan.threshold or not is_large(summary.largest_cluster, summary.records):
+        return
+    note(
+        f"chains of near-duplicates connect {summary.largest_cluster:,} of {summary.records:,} records, with a similarity to the one "
+        f"that stays down to {lowest:.2f}: leave out --connected, or give a higher --threshold"
+    )
+
+
 def _report(summary: Summary, plan: Plan, measure: Measure | None, as_json: bool, to_stdout: bool) -> None:
     source = plan.passes.source
+    _note_chains(summary, plan)
     note_problems(source.name, summary.invalid_utf8, summary.skipped, summary.problems, source.options.encoding)
     if as_json:
         emit_json(plain(summary))
@@ -202,7 +221,10 @@ def _report(summary: Summary, plan: Plan, measure: Measure | None, as_json: bool
         kept = counted(summary.empty, "record")
         tell(f"{kept} {without_words(plan.rules)} kept: they match nothing, not even each other. --drop-empty leaves them out")
     if summary.clusters:
-        tell(f"{counted(summary.clusters, 'cluster')}, the largest of {counted(summary.largest_cluster, 'record')}")
+        tell(
+            f"{counted(summary.clusters, 'cluster')}, the largest of {counted(summary.largest_cluster, 'record')}, "
+            f"at least {summary.largest_similarity:.2f} similar to the one that stays"
+        )
     tell(
         f"{bytes_text(summary.input_bytes)} in {summary.seconds:.1f} s: "
         f"{summary.records_per_second:,.0f} records/s, {summary.mb_per_second:.1f} MB/s"

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ..arrays import np
+from ..duplicates import Duplicates, duplicates_of
 from ..index import Index
 from ..system import is_reader_gone
 from ..text import TextRules
-from ..values import Cluster
 from .choices import Choice, Keep, Known
 from .comparing import OF_DATABASE, Comparison, name_of
 from .inputs.files import STDOUT, is_stream, packing_of
@@ -38,6 +38,8 @@ class Plan:
     recall: float = 0.99
     rules: TextRules | None = None
     keep: Keep = Keep()
+    connected: bool = False
+    group_field: str | None = None
     known: Known | None = None
     mark: bool = False
     drop_empty: bool = False
@@ -68,6 +70,8 @@ class Summary:
     empty_dropped: int = 0
     clusters: int = 0
     largest_cluster: int = 0
+    largest_similarity: float | None = None
+    """In the largest cluster the lowest similarity of a record to the one that stays; None without clusters."""
     skipped: int = 0
     invalid_utf8: int = 0
     input_bytes: int = 0
@@ -92,6 +96,7 @@ def deduplicate(plan: Plan) -> Summary:
             recall=plan.recall,
             rules=plan.rules,
             named=plan.names_wanted,
+            group=plan.group_field,
             known=plan.known,
             take=choice.note,
         )
@@ -99,8 +104,9 @@ def deduplicate(plan: Plan) -> Summary:
         source = plan.passes.source
         summary.records, summary.input_bytes = comparison.records, comparison.record_bytes
         summary.skipped, summary.problems, summary.invalid_utf8 = comparison.skipped, comparison.problems, comparison.replaced
-        found = index.clusters()
-        removed, marks = _chosen(plan, comparison, index, choice, found, summary)
+        found = duplicates_of(index, choice.order(np.fromiter(index, np.int64)), plan.connected)
+        choice.check(found, summary.records)
+        removed, marks = _chosen(plan, comparison, index, found, summary)
         with _writing(plan, plan.output, begun), Meter("Write", source.size_bytes) as meter:
             written = ~removed if marks is None else np.ones(len(removed), bool)
             plan.passes.write(written, places[plan.output], plan.output, meter, marks)
@@ -109,7 +115,7 @@ def deduplicate(plan: Plan) -> Summary:
                 _write_pairs(index, places[plan.pairs], plan.pairs)
         if plan.clusters is not None:
             with _writing(plan, plan.clusters, begun):
-                _write_clusters(index, found, places[plan.clusters], plan.clusters, removed)
+                _write_clusters(index, found.clusters(), places[plan.clusters], plan.clusters, removed)
         source.require_unchanged()
     summary.seconds = time.monotonic() - started
     summary.records_per_second = summary.records / max(summary.seconds, 1e-9)
@@ -158,23 +164,21 @@ def _filed(comparison: Comparison, target: Path, places: Mapping[Path, Path]) ->
 
 
 def _chosen(
-    plan: Plan, comparison: Comparison, index: Index, choice: Choice, clusters: Sequence[Cluster], summary: Summary
+    plan: Plan, comparison: Comparison, index: Index, found: Duplicates, summary: Summary
 ) -> tuple[Any, Marks | None]:
-    """Chooses a record of each cluster. Returns which ones are removed, bool[n], and the marks of all if these are written; the
-    number of a record is its place + 1."""
+    """Which records are removed, bool[n], and the marks of all if these are written; the number of a record is its place + 1."""
     removed = np.zeros(summary.records, bool)
+    removed[found.gone - 1] = True
     marks = _marks(comparison, index, summary.records) if plan.mark else None
-    members = [sorted(int(key) for key in cluster.keys) for cluster in clusters]
-    for number, (numbers, kept) in enumerate(zip(members, choice.kept(members, summary.records), strict=True), 1):
-        places = np.array(numbers) - 1
-        removed[places] = True
-        if marks is not None:
-            marks.cluster[places], marks.duplicate_of[places] = number, kept
-            marks.duplicate_of[kept - 1] = 0
-        removed[kept - 1] = False
-        summary.largest_cluster = max(summary.largest_cluster, len(numbers))
-        summary.duplicates += len(numbers) - 1
-    summary.clusters = len(clusters)
+    if marks is not None:
+        for number, members in enumerate(found.clusters(), 1):
+            marks.cluster[np.array(members) - 1] = number
+        marks.duplicate_of[found.gone - 1], marks.similarity[found.gone - 1] = found.kept, found.similarity
+    staying, sizes = np.unique(found.kept, return_counts=True)
+    summary.duplicates, summary.clusters = len(found.gone), len(staying)
+    if len(staying):
+        summary.largest_cluster = 1 + int(sizes.max())
+        summary.largest_similarity = float(found.similarity[found.kept == staying[sizes.argmax()]].min())
     if comparison.known is not None:
         removed |= comparison.known.flags
         summary.known = int(comparison.known.flags.sum())
@@ -194,7 +198,7 @@ def _marks(comparison: Comparison, index: Index, records: int) -> Marks:
         return [document.metadata["id"] for document in found if document is not None]
 
     against = None if comparison.known is None else comparison.known.names
-    return Marks(np.zeros(records, np.int64), np.zeros(records, np.int64), names, against)
+    return Marks(np.zeros(records, np.int64), np.zeros(records, np.int64), np.zeros(records), names, against)
 
 
 # ---- the outputs -------------------------------------------------------------------------------------------------------
@@ -227,9 +231,9 @@ def _write_pairs(index: Index, path: Path, target: Path | None) -> None:
             write(id_a, id_b, pair.similarity, line_a, line_b)
 
 
-def _write_clusters(index: Index, clusters: Sequence[Cluster], path: Path, target: Path | None, removed: Any) -> None:
+def _write_clusters(index: Index, clusters: Sequence[Sequence[int]], path: Path, target: Path | None, removed: Any) -> None:
     with _table_writer(path, target or path, ("cluster", "id", "kept", "line")) as write:
-        for number, cluster in enumerate(clusters, 1):
-            for key in cluster.keys:
-                name, line = name_of(index, int(key))
-                write(number, name, int(not removed[int(key) - 1]), line)
+        for cluster, members in enumerate(clusters, 1):
+            for number in members:
+                name, line = name_of(index, number)
+                write(cluster, name, int(not removed[number - 1]), line)

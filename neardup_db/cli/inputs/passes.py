@@ -32,12 +32,13 @@ class Piece(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Marks:
     """What --mark writes beside each of n records. cluster: its number from 1 on, 0 where the record is alone, int64[n];
-    duplicate_of: the number of the record that stays instead of this one, 0 where this one stays, int64[n]; names: the
-    ids of records by their numbers; against: if it is not None there is a third field of this name, text, which it gives for
+    duplicate_of: the number of the record that stays instead of this one, 0 where this one stays, int64[n]; similarity: to that one,
+    float64[n]; names: the ids of records by their numbers; against: if it is not None there is a further field of this name, text, which it gives for
     records by their numbers: the key of what another index has like the record, None where it has nothing."""
 
     cluster: Any
     duplicate_of: Any
+    similarity: Any
     names: Callable[[Sequence[int]], list[Key]]
     against: Callable[[Sequence[int]], list[str | None]] | None = None
 
@@ -49,6 +50,8 @@ class Marks:
         names: dict[int, Key | None] = {0: None, **dict(zip(known, self.names(known), strict=True))} if known else {0: None}
         columns = {"cluster": [number or None for number in self.cluster[places].tolist()]}
         columns["duplicate_of"] = [names[number] for number in stays]
+        similarities = zip(stays, self.similarity[places].tolist(), strict=True)
+        columns["similarity"] = [similarity if number else None for number, similarity in similarities]
         if self.against is not None:
             columns["against"] = self.against(numbers)
         return columns

@@ -18,7 +18,7 @@ from .tables import TableSource
 if TYPE_CHECKING:
     from ..screen import Meter
 
-CLUSTER, DUPLICATE_OF, AGAINST = "cluster", "duplicate_of", "against"
+CLUSTER, DUPLICATE_OF, SIMILARITY, AGAINST = "cluster", "duplicate_of", "similarity", "against"
 """The columns that --mark adds, the last one with --against."""
 
 
@@ -86,12 +86,13 @@ class _Added:
     def __init__(self, passes: TablePasses, marks: Marks) -> None:
         source = self._source = passes.source
         pa = source.pa
-        for name in (CLUSTER, DUPLICATE_OF) if marks.against is None else (CLUSTER, DUPLICATE_OF, AGAINST):
+        for name in (CLUSTER, DUPLICATE_OF, SIMILARITY, *([] if marks.against is None else [AGAINST])):
             if name in source.schema.names:
                 raise InputError(f"{source.name}: there is a column {name!r} already, which --mark adds: rename it first")
         kind = pa.string() if source.id_column is None else source.type_of(source.id_column)
         self._kind, self._plain = kind, without_views(pa, kind)
         self.schema = source.schema.append(pa.field(CLUSTER, pa.int64())).append(pa.field(DUPLICATE_OF, kind))
+        self.schema = self.schema.append(pa.field(SIMILARITY, pa.float64()))
         self._against = marks.against
         if marks.against is not None:
             self.schema = self.schema.append(pa.field(AGAINST, pa.string()))
@@ -101,6 +102,8 @@ class _Added:
         places = self._places = np.flatnonzero(is_record)
         self._clusters, self._staying = np.zeros(total, np.int64), np.full(total, -1, np.int64)
         self._clusters[places] = marks.cluster
+        self._similarities = np.zeros(total)
+        self._similarities[places] = marks.similarity
         is_marked = marks.duplicate_of > 0
         self._staying[places[is_marked]] = places[marks.duplicate_of[is_marked] - 1]
         self._named = np.unique(self._staying[self._staying >= 0])
@@ -141,6 +144,7 @@ class _Added:
         clusters, staying = self._clusters[places], self._staying[places]
         ids = self._ids.take(pa.array(np.searchsorted(self._named, staying), mask=staying < 0))
         columns = [pa.array(clusters, mask=clusters == 0), ids.cast(self._kind)]
+        columns.append(pa.array(self._similarities[places], mask=staying < 0))
         if self._against is not None:
             numbers = np.searchsorted(self._places, places) + 1
             columns.append(pa.array(self._against(numbers.tolist()), pa.string()))
