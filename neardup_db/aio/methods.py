@@ -420,8 +420,8 @@ class Methods:
         now and then with the number of keys looked at so far.
 
         All rows are compared where the triggers are missing, which are made again, and where the number of rows says that a
-        change was not noted, as after REPLACE. Raises MismatchError where the table, or one of its columns, is no longer there, or
-        the application has taken a name that is needed; ParameterError where no table is followed, BusyError, ReadOnlyError.
+        change was not noted, as after REPLACE. Raises MismatchError where the table, or one of its columns, is no longer there,
+        or the application has taken a name that is needed; ParameterError where no table is followed, BusyError, ReadOnlyError.
 
         Warns once (ShortTextsWarning) as `add_many` does.
 
