@@ -270,12 +270,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     heads = "set|rules|threshold|copies found|rows that go|of the set's own|unlike, judged|unlike, of all that go"
     print(f"| {heads.replace('|', ' | ')} |", "|---" * (heads.count("|") + 1) + "|", sep="\n")
+    notes = []
     for name, texts in sets_of(options):
         one = planted(name, taken(texts))
         words = sorted(len(text.split()) for text in one.texts)
         for row in results(one, options.rows):
             print("| " + " | ".join(row) + " |", flush=True)
-        print(f"\n{name}: {one.first_copy:,} texts of {words[len(words) // 2]} words (the median)\n")
+        notes.append(f"{name}: {one.first_copy:,} texts of {words[len(words) // 2]} words (the median)")
+    print("", *notes, sep="\n")
 
 
 if __name__ == "__main__":

@@ -69,10 +69,10 @@ def _legend(tuning: Tuning) -> str:
     found = "agrees best with the known pairs" if tuning.known else "fits these texts best"
     return (
         "Unlike: 999 in 1,000 pairs of unlike texts are below it. Edited: nine in ten copies in which one word in twenty was "
-        f"changed are at or above it. Threshold: what {found}. Pairs: those of the sample that reach it. Removed: texts "
-        "that deduplication at the threshold would remove, of the sample; largest: texts of the largest cluster, with the one that "
-        "stays. Shingles: of a text, "
-        "the median. Bytes and microseconds (µs): of a text in an index, and to add it."
+        f"changed are at or above it. Threshold: what {found}. Pairs: those of the sample that reach it. "
+        "Removed: texts of the sample that deduplication at the threshold would remove; largest: texts of the largest cluster, "
+        "with the one that stays. Shingles: of a text, the median. "
+        "Bytes and microseconds (µs): of a text in an index, and to add it."
     )
 
 
