@@ -1,13 +1,14 @@
 """`neardup dedup` of two installed versions, beside gaoya in memory and a bare pass of JSON.
 
     python benchmarks/dedup.py FOLDER BEFORE AFTER [--documents 100000 1000000] [--jobs before after gaoya json] [--rounds 1]
-        [--median 420] [--reckon DOCUMENTS]
+        [--median 420] [--reckon DOCUMENTS] [--chains]
 
 BEFORE and AFTER are the Python programs of two environments, each with one version installed; AFTER also has gaoya. The corpora
 (`corpus.py`, 2.5 KB a document) are made in FOLDER unless they are there; a million documents need 8 GB of disk. Every job runs
 in a process of its own, in turns, and its whole time counts, the start of Python included. Only gaoya's reading of the file is
-left out. gaoya holds all texts and is slow, so it runs up to --gaoya-most documents. Prints the medians as a Markdown table and
-whether the two versions wrote the same bytes; ends with an error if they did not. --reckon: time and memory for so many
+left out. gaoya holds all texts and is slow, so it runs up to --gaoya-most documents. Prints the medians as a Markdown table. The
+version before keeps one record of each component, as --connected does: the program ends with an error if these two wrote other
+bytes. --chains: texts put together of phrases, compared at 0.6, which chains connect. --reckon: time and memory for so many
 documents, from the growth over the sizes.
 """
 
@@ -26,6 +27,7 @@ from pathlib import Path
 JOBS = {
     "before": "`neardup dedup`, the version before",
     "after": "`neardup dedup`",
+    "connected": "`neardup dedup --connected`",
     "gaoya": "gaoya in memory, texts in a list, estimating; pairs only",
     "json": "`json.loads` of every line",
 }
@@ -36,12 +38,31 @@ COLUMNS = {
 """What a job reports, and the head of its column."""
 
 
+def reviews(path: Path, count: int) -> None:
+    """Writes short texts of a few phrases, which chains of near-duplicates connect."""
+    from random import Random
+
+    chance = Random(5)
+    things = ["cable", "charger", "lamp", "kettle", "bag", "mouse", "case", "blender", "tent", "backpack", "pan", "drill"]
+    people = ["son", "daughter", "wife", "husband", "office", "kitchen", "car", "mother", "friend", "dog"]
+    begins = ["I bought this {} for my {}", "We have used the {} for our {}", "This {} was a gift for my {}"]
+    tells = ["it works great so far", "it looks like the picture", "it does what it should do", "it broke after two weeks of use"]
+    ends = ["Would buy again", "I would recommend it to anyone", "Not sure if I would buy it again", "Great value for the money"]
+    ends += ["Five stars from me", "Shipping was fast and easy", "The color is nice too", "My only complaint is the size"]
+    with path.open("w") as file:
+        for number in range(count):
+            begin = chance.choice(begins).format(chance.choice(things), chance.choice(people))
+            text = ". ".join([f"{begin} and {chance.choice(tells)}", *chance.sample(ends, chance.randint(2, 5))])
+            file.write(json.dumps({"id": number, "text": text}) + "\n")
+
+
 def work(name: str, source: Path, output: Path) -> float:
     """One job in this process; returns the seconds before it began that do not count."""
-    if name in ("before", "after"):
+    if name in ("before", "after", "connected"):
         from neardup_db.cli import main
 
-        main(["dedup", str(source), "-o", str(output), "--force"], standalone_mode=False)
+        more = [*(["--connected"] if name == "connected" else []), *(["--threshold", "0.6"] if "chains" in source.name else [])]
+        main(["dedup", str(source), "-o", str(output), "--force", *more], standalone_mode=False)
         return 0.0
     started = time.perf_counter()
     with source.open("rb") as file:
@@ -106,16 +127,18 @@ def medians(options: argparse.Namespace, count: int) -> dict[str, dict[str, floa
     """Of each job the median of each column."""
     from corpus import write
 
-    source = options.folder / f"dedup-{count}-{options.median}.jsonl"
-    if not source.exists():
+    source = options.folder / (f"chains-{count}.jsonl" if options.chains else f"dedup-{count}-{options.median}.jsonl")
+    if not source.exists() and options.chains:
+        reviews(source, count)
+    elif not source.exists():
         write(source, count, median_words=options.median)
     jobs = [name for name in options.jobs if name != "gaoya" or count <= options.gaoya_most]
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in jobs}
     for _ in range(options.rounds):
         for name in jobs:
             runs[name].append(measured(options.before if name == "before" else options.after, name, source))
-        if {"before", "after"} <= runs.keys():
-            require_equal(*(source.with_suffix(f".{name}.jsonl") for name in ("before", "after")))
+        if {"before", "connected"} <= runs.keys():
+            require_equal(*(source.with_suffix(f".{name}.jsonl") for name in ("before", "connected")))
     return {name: {column: statistics.median(run[column] for run in taken) for column in COLUMNS} for name, taken in runs.items()}
 
 
@@ -147,6 +170,7 @@ def main() -> None:
     parser.add_argument("--jobs", choices=list(JOBS), nargs="+", default=list(JOBS))
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--median", type=int, default=420, help="words of a document")
+    parser.add_argument("--chains", action="store_true", help="texts that chains connect")
     parser.add_argument("--reckon", type=int, metavar="DOCUMENTS")
     parser.add_argument("--gaoya-most", type=int, default=100_000, help="documents up to which gaoya runs")
     options = parser.parse_args()
@@ -160,8 +184,8 @@ def main() -> None:
     if options.reckon:
         in_all = [name for name in options.jobs if all(name in jobs for jobs in made.values())]
         print("", *(reckoned(made, name, options.reckon) for name in in_all), sep="\n")
-    if {"before", "after"} <= set(options.jobs):
-        print("\nBoth versions wrote the same bytes in every round.")
+    if {"before", "connected"} <= set(options.jobs):
+        print("\nThe version before and --connected wrote the same bytes in every round.")
 
 
 if __name__ == "__main__":

@@ -26,6 +26,14 @@ class Duplicates(NamedTuple):
             members.setdefault(kept, [kept]).append(gone)
         return sorted((sorted(numbers) for numbers in members.values()), key=lambda numbers: (-len(numbers), numbers[0]))
 
+    def largest(self) -> tuple[int, float]:
+        """Records of the largest cluster, and the lowest similarity in it of a record to the one that stays; (0, 1.0) if none
+        is."""
+        staying, sizes = np.unique(self.kept, return_counts=True)
+        if not len(staying):
+            return 0, 1.0
+        return 1 + int(sizes.max()), float(self.similarity[self.kept == staying[sizes.argmax()]].min())
+
 
 def is_large(members: int, records: int) -> bool:
     """Whether a connected component is so large, above 1 % of 1,000 records or more, that it is told where a chain made it."""

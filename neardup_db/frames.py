@@ -2,14 +2,15 @@
 
 What comes in goes out: the same type with the same columns, in the same order. A lazy frame, or a relation, is collected once.
 
-A row is a near-duplicate of another one by the true Jaccard similarity of their texts, unless a scheme is given. A null, and a text
-without a word, is no near-duplicate of anything.
+A row is a near-duplicate of another one by the true Jaccard similarity of their texts, unless a scheme is given. A null, and a
+text without a word, is no near-duplicate of anything.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
@@ -21,8 +22,9 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("neardup_db.frames needs narwhals: pip install 'neardup-db[frames]'") from error
 
+from . import native
 from .arrays import np
-from .duplicates import duplicates_of
+from .duplicates import Duplicates, duplicates_of, is_large
 from .errors import ParameterError
 from .index import Index
 from .parameters import check_choice, check_kind, check_many, quoted
@@ -59,10 +61,11 @@ def drop_near_duplicates(
     """A data frame less its near-duplicates: each row that is dropped is a near-duplicate of one that is kept.
 
     text: the column. threshold: the least similarity, above 0 and at most 1. keep: the row that is kept of two, "first" or "last"
-    in the order of the rows or of the columns `order_by` (a null comes behind, whichever is kept); or "longest", by characters, of
-    equal ones the first. Rows are looked at in this order, and one that is a near-duplicate of a row kept already is dropped.
+    in the order of the rows or of the columns `order_by` (a null comes behind, whichever is kept); or "longest", by characters,
+    of equal ones the first. Rows are looked at in this order, and one that is a near-duplicate of a row kept already is dropped.
     group: a column; only rows of equal values in it are compared, nulls with nulls. connected: keep one row of each connected
-    component instead, however unlike the others of it are. against: an index, or a data frame with a column of the same name; a
+    component instead, however unlike the others of it are; a warning tells of a component of more than 1 % of 1,000 rows or more
+    that a chain made. against: an index, or a data frame with a column of the same name; a
     row that is a near-duplicate of anything in it, of any group, is dropped before the others are compared. scheme: instead of
     `MinHash(threshold, exact=True)`. rules: None for `TextRules()`.
 
@@ -81,7 +84,7 @@ def drop_near_duplicates(
     if against is not None:
         kept[_like(opened, text, against, rule)] = False
     with _indexed(opened, text, rule, kept, group) as index:
-        kept[duplicates_of(index, order.rows(index), connected).gone] = False
+        kept[_duplicates(index, order, connected).gone] = False
     return opened.give(_filtered(opened.frame, kept))
 
 
@@ -119,7 +122,7 @@ def mark_near_duplicates(
     rule, order, names = _Rule(threshold, scheme, rules), _Order(opened, text, keep, order_by), opened.names(key)
     marks: dict[str, list[Any]] = {name: [None] * len(opened.frame) for name in _MARKS}
     with _indexed(opened, text, rule, True, group) as index:
-        found = duplicates_of(index, order.rows(index), connected)
+        found = _duplicates(index, order, connected)
     for number, rows in enumerate(sorted(found.clusters())):
         for row in rows:
             marks["cluster"][row] = number
@@ -143,7 +146,8 @@ def pairs_frame(
 
     Columns key_a (the earlier one), key_b, similarity, and distance, null where the scheme has none. Of a data frame they are the
     numbers of rows from 0 on, or the values of the column `key`. threshold: of an index stricter than its own; of a data frame
-    0.8 unless given. group: a column of the data frame; only rows of equal values in it are compared. backend: "pandas", "polars" or "pyarrow"; unless given, of an index pandas, of a data frame its own type.
+    0.8 unless given. group: a column of the data frame; only rows of equal values in it are compared. backend: "pandas", "polars"
+    or "pyarrow"; unless given, of an index pandas, of a data frame its own type.
 
     >>> from neardup_db import Index, MinHash
     >>> from neardup_db.frames import pairs_frame
@@ -292,6 +296,20 @@ def _indexed(opened: _Opened, text: str, rule: _Rule, chosen: Any = True, group:
         yield index
 
 
+def _duplicates(index: Index, order: _Order, connected: bool) -> Duplicates:
+    """Which of the rows in an index go; a warning where a chain made a large component."""
+    found, rows = duplicates_of(index, order.rows(index), connected), len(index)
+    size, lowest = found.largest()
+    if is_large(size, rows) and lowest < native.bounds(index.scheme.native).lowest:
+        warnings.warn(
+            f"chains of near-duplicates connect {size:,} of {rows:,} rows, with a similarity to the one that is kept down to "
+            f"{lowest:.2f}: leave connected= out, or give a higher threshold",
+            UserWarning,
+            stacklevel=3,
+        )
+    return found
+
+
 def _like(opened: _Opened, text: str, against: Any, rule: _Rule) -> list[int]:
     """The numbers of the rows that are near-duplicates of something in an index or in another frame."""
     rows, number = opened.numbered(text)
@@ -369,7 +387,8 @@ class _Opened:
         """Of each row a number that rows of equal values of a column share, None for a null."""
         if group is None:
             return None
-        column, numbers = self.column(group, "group"), {}
+        column = self.column(group, "group")
+        numbers: dict[Any, int] = {}
         try:
             return [
                 None if null or value != value else numbers.setdefault(value, len(numbers))

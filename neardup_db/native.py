@@ -588,9 +588,9 @@ class Deduplicator:
         self._handle = _owned(out[0], lib.nd_deduplicator_free)
 
     def add(self, values: Values, groups: Array | None = None) -> tuple[Array, Array]:
-        """The next records: of each the number of the record that stays and is most similar to it, the earliest of several, int64[n],
-        and the similarity to that one, float64[n]. -1 and 1.0 where the record itself stays. Records are numbered from 0 on, in the
-        order in which they were added by all calls. groups: int64[n]; records match within their group."""
+        """The next records: of each the number of the record that stays and is most similar to it, the earliest of several,
+        int64[n], and the similarity to that one, float64[n]. -1 and 1.0 where the record itself stays. Records are numbered from
+        0 on, in the order in which they were added by all calls. groups: int64[n]; records match within their group."""
         count, ends = len(values.ends), values.ends
         kept, similarities = np.empty(count, np.int64), np.empty(count, np.float64)
         starts = np.concatenate([np.zeros(1, np.uint64), ends])

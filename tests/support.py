@@ -54,8 +54,8 @@ def containment_estimate(a: set[int], b: set[int], k: int) -> float | None:
 
 
 def duplicates_in(order: Sequence[int], similarity: Callable[[int, int], float | None]) -> dict[int, tuple[int, float]]:
-    """Of the numbers that go, where each that matches one that stays goes: (the most similar of those, how similar it is); the first
-    in the order of several. similarity: None where two do not match."""
+    """Where each number that matches one that stays goes: of those that go (the most similar that stays, how similar it is); the
+    first in the order of several. similarity: None where two do not match."""
     kept: list[int] = []
     gone: dict[int, tuple[int, float]] = {}
     for number in order:

@@ -78,7 +78,8 @@ def test_many_records_that_stay_in_one_bucket() -> None:
     """Hundreds of records that share buckets and do not match are decided as a few are."""
     random = np.random.default_rng(7)
     template = [f"w{i}" for i in range(12)]
-    texts = [" ".join([*random.choice(template, 8, replace=False), *(f"x{random.integers(60)}" for _ in range(5))]) for _ in range(700)]
+    drawn = [[*random.choice(template, 8, replace=False), *(f"x{random.integers(60)}" for _ in range(5))] for _ in range(700)]
+    texts = [" ".join(words) for words in drawn]
     scheme = MinHash(num_perm=32, threshold=0.6, bands=16, rows=2, exact=True)
     expected = first_independent(len(texts), pairs_of(scheme, texts))
     assert 300 < expected[0].count(-1) < 690

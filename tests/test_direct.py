@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import itertools
 import json
 import random
@@ -17,6 +18,7 @@ from support import duplicates_in, jaccard
 
 from neardup_db import Index, MinHash, TextRules
 from neardup_db.cli import main
+from neardup_db.cli.inputs import passes
 from neardup_db.compute import shingles
 from neardup_db.frames import drop_near_duplicates, mark_near_duplicates
 
@@ -193,3 +195,77 @@ def test_a_component_of_a_chain_is_told(tmp_path: Path) -> None:
     result = good(source, "-o", tmp_path / "b.jsonl", "--json")
     told = json.loads(result.stdout)
     assert (result.stderr, told["largest_cluster"], told["largest_similarity"]) == ("", 3, 20 / 24)
+
+
+def in_shards(folder: Path, kind: str, records: list[Record]) -> Path:
+    """The records in files below a folder, packed where the kind says so; of one all records are copies of earlier ones."""
+    for name, part in (("a", records[:30]), ("sub/b", records[30:]), ("sub/c", records[:1] * 4)):
+        path = folder / f"{name}.{kind}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        plain = write(path.with_name(path.name.removesuffix(".gz")), part)
+        if kind.endswith(".gz"):
+            path.write_bytes(gzip.compress(plain.read_bytes()))
+            plain.unlink()
+    return folder
+
+
+def read_shard(path: Path) -> list[Record]:
+    if path.suffix != ".gz":
+        return read(path)
+    plain = path.with_name(f"plain-{path.stem}")
+    plain.write_bytes(gzip.decompress(path.read_bytes()))
+    return read(plain)
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet", "jsonl.gz"])
+@pytest.mark.parametrize("mark", [(), ("--mark",)], ids=["", "mark"])
+@pytest.mark.parametrize("cut", ["usual", "tiny"])
+def test_shards_go_into_shards(
+    tmp_path: Path, kind: str, mark: tuple[str, ...], cut: str, request: pytest.FixtureRequest
+) -> None:
+    """A folder as output has each shard under its name, packed as it was, with the rows that one file of all would have of it."""
+    if cut == "tiny":
+        request.getfixturevalue("small_limits")
+    made = [record for record in reviews(60, 7) if record["text"] != "!!!"]
+    source, output = in_shards(tmp_path / "in", kind, made), tmp_path / "out"
+    good(source, "-o", f"{output}/", "--threshold", "0.5", *mark)
+    one = tmp_path / f"one.{kind}"
+    good(source, "-o", one, "--threshold", "0.5", *mark)
+    names = [f"a.{kind}", f"sub/b.{kind}", f"sub/c.{kind}"]
+    assert sorted(path.relative_to(output).as_posix() for path in output.rglob("*") if path.is_file()) == names
+    parts = [read_shard(output / name) for name in names]
+    assert [record for part in parts for record in part] == read_shard(one)
+    assert len(parts[2]) == (4 if mark else 0) and len(parts[0]) > 5
+    assert run(source, "-o", output).exit_code == 2  # it exists
+    good(source, "-o", output, "--force")
+
+
+def test_a_folder_of_shards_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an error in a later shard there is no folder, and one that was there stays as it was."""
+    source = in_shards(tmp_path / "in", "csv", reviews(60, 7))
+    real = passes.copy_records
+
+    def fail(places: Any, kept: Any, output: Path, target: Path, meter: Any) -> None:
+        if output.name == "b.csv":
+            raise OSError(5, "Input/output error", str(output))
+        real(places, kept, output, target, meter)
+
+    monkeypatch.setattr(passes, "copy_records", fail)
+    assert run(source, "-o", f"{tmp_path}/out/").exit_code == 2 and not (tmp_path / "out").exists()
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "x").write_text("x")
+    assert run(source, "-o", f"{tmp_path}/old", "--force").exit_code == 2
+    assert [path.name for path in (tmp_path / "old").iterdir()] == ["x"]
+
+
+def test_shards_without_names_of_their_own_are_refused(tmp_path: Path) -> None:
+    """Two inputs of one name, and a stream, cannot go into a folder: an error says so."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name / "x.jsonl", reviews(5, 1))
+    result = run(tmp_path / "a" / "x.jsonl", tmp_path / "b" / "x.jsonl", "-o", f"{tmp_path}/out/")
+    assert result.exit_code == 2 and "would be one file of the output" in result.stderr
+    result = CliRunner().invoke(main, ["dedup", "-", "--format", "jsonl", "-o", f"{tmp_path}/out/"], input='{"text": "a"}\n')
+    assert result.exit_code == 2 and "a stream has no name" in result.stderr and not (tmp_path / "out").exists()
+    result = run(tmp_path / "a", "-o", f"{tmp_path}/a/out/")
+    assert result.exit_code == 2 and "one is inside the other" in result.stderr

@@ -262,7 +262,8 @@ def test_brute_force(texts: list[str | None], kind: str, keep: Any, data: st.Dat
     if connected:
         first = {row: min(part, key=order.index) for part in parts for row in part}
         gone = {row: (kept, similar(texts[row], texts[kept])) for row, kept in first.items() if row != kept}
-    assert [row[0] for row in rows(drop_near_duplicates(frame, "t", **choice))] == [row for row in range(count) if row not in gone]
+    kept_rows = [row for row in range(count) if row not in gone]
+    assert [row[0] for row in rows(drop_near_duplicates(frame, "t", **choice))] == kept_rows
     marks = rows(mark_near_duplicates(frame, "t", **choice))
     assert [row[4:] for row in marks] == [gone.get(row, (None, None)) for row in range(count)]
     stars = sorted(sorted([kept, *(row for row in gone if gone[row][0] == kept)]) for kept in {kept for kept, _ in gone.values()})

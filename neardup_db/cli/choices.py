@@ -72,8 +72,8 @@ class KeepOption(click.ParamType[Keep]):
 
 
 def check_fields(source: Source, keep: Keep, group: str | None, added: Sequence[str]) -> None:
-    """Refuses, before the work, options whose field the input has not, and fields to be added that it has. Each record of JSON may
-    have other fields, so for these it can be no more than a note."""
+    """Refuses, before the work, options whose field the input has not, and fields to be added that it has. Each record of JSON
+    may have other fields, so for these it can be no more than a note."""
     needed = [(f"--keep {keep}", keep.field)] if keep.rule == "by" else []
     if group is not None:
         needed.append((f"--group-field {group}", group))
@@ -127,8 +127,8 @@ class Choice:
                 self._values[record.number] = value if value == value else None  # nan is no value
 
     def order(self, numbers: Any) -> Any:
-        """Ascending numbers of records, int64[n], in the order of preference. Values of one kind come together: numbers, then texts,
-        then others; records without a value come last, and of equal values the first record comes first."""
+        """Ascending numbers of records, int64[n], in the order of preference. Values of one kind come together: numbers, then
+        texts, then others; records without a value come last, and of equal values the first record comes first."""
         if self._keep.rule in ("first", "last"):
             return numbers if self._keep.rule == "first" else numbers[::-1]
         if self._passes.source.format in ("csv", "tsv") and self._keep.rule == "by":
@@ -147,8 +147,8 @@ class Choice:
         return np.array(order, np.int64)
 
     def check(self, duplicates: Duplicates, records: int) -> None:
-        """RecordError for the first record that goes whose value cannot be compared with that of the one that stays; ParameterError
-        where none of them has the field. records: how many the input has."""
+        """RecordError for the first record that goes whose value cannot be compared with that of the one that stays;
+        ParameterError where none of them has the field. records: how many the input has."""
         if self._keep.rule != "by" or not len(duplicates.gone):
             return
         source = self._passes.source
@@ -243,8 +243,8 @@ class Known:
     def _answers(
         self, index: Index, question: dict[str, Any], texts: Sequence[str] | LocatedTexts, places: Any
     ) -> list[list[Match]]:
-        """One match of each text at those places, in any group. A question for containment may take a second, so that it is asked by
-        itself, and one group after the other."""
+        """One match of each text at those places, in any group. A question for containment may take a second, so that it is asked
+        by itself, and one group after the other."""
         is_containment = "measure" in question
         step = 1 if is_containment else limits.ASKED_PART
         groups = _groups(index) if is_containment else [ANY_GROUP]

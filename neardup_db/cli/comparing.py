@@ -44,8 +44,9 @@ OF_DATABASE = (DiskFullError, apsw.FullError)
 class Comparison:
     """The records of an input, and what makes two of them near-duplicates.
 
-    named: the index knows the ids of records. group: a field; records are compared with those of an equal value. known: which of them are left out before the others are compared. take: called
-    with every record that may have a near-duplicate. folder: holds temporary files.
+    named: the index knows the ids of records. group: a field; records are compared with those of an equal value. known: which of
+    them are left out before the others are compared. take: called with every record that may have a near-duplicate. folder: holds
+    temporary files.
 
     With the index the other attributes are known: how many records there are and their bytes, the places of those without a word,
     from 0 on, and what the source tells of its first iteration.

@@ -38,7 +38,14 @@ _between = NumberRange(0, 1, min_open=True, max_open=True)
 
 @command()
 @click.argument("sources", metavar="IN...", nargs=-1, required=True, type=_place)
-@click.option("-o", "--output", required=True, type=_place, help="Write the remaining records here; - is standard output.")
+@click.option(
+    "-o",
+    "--output",
+    "output_name",
+    required=True,
+    type=click.Path(allow_dash=True),
+    help="Write the remaining records here; - is standard output, FOLDER/ a shard for each shard of IN.",
+)
 @click.option("--threshold", type=_above_0, default=0.8, show_default=True, help="Least Jaccard similarity of near-duplicates.")
 @click.option("--recall", type=_between, default=0.99, show_default=True, help="Share of the pairs at the threshold to find.")
 @click.option(
@@ -76,7 +83,7 @@ def dedup(
     context: click.Context,
     /,
     sources: tuple[Path, ...],
-    output: Path,
+    output_name: str,
     index_path: Path | None,
     against: tuple[Path, ...],
     against_name: str,
@@ -89,22 +96,26 @@ def dedup(
     """Copy the records of IN without near-duplicates.
 
     IN are files of JSON lines, CSV, TSV or lines of text (.txt), packed (.gz, .zst) or not, Parquet or Arrow, folders of such
-    files, and patterns ('2025-*/*.jsonl'), all of one format: their records go into one file. Or IN is a folder of texts (the
+    files, and patterns ('2025-*/*.jsonl'), all of one format: their records go into one file, or into a folder (-o FOLDER/) as
+    they came, in files of the same names. Or IN is a folder of texts (the
     output is a folder), or - for standard input (with --format). Texts are near-duplicates if they share enough of their runs of
-    three words; each pair found is verified by the exact similarity. Every record that goes is a near-duplicate of one that stays.
-    The bytes and the order of records do not change. Memory does not grow with the texts; the temporary index holds only the texts
-    that may have a near-duplicate. docs/how-to/dedup.md says more of --keep, --mark,
+    three words; each pair found is verified by the exact similarity. Every record that goes is a near-duplicate of one that
+    stays. The bytes and the order of records do not change. Memory does not grow with the texts; the temporary index holds only
+    the texts that may have a near-duplicate. docs/how-to/dedup.md says more of --keep, --mark,
     --connected and --against.
 
     \b
     neardup dedup posts.jsonl -o unique.jsonl
     neardup dedup posts.csv.gz -o unique.csv.gz --text-field body --keep longest --pairs pairs.csv
     neardup dedup shards --glob '*.jsonl.gz' -o unique.jsonl.gz
+    neardup dedup shards -o unique/
     neardup dedup posts.csv -o marked.csv --mark --keep by:score
     neardup dedup train.jsonl -o clean.jsonl --against test.db
     zcat dump.gz | neardup dedup - --format jsonl -o -
     """
     rules = text_rules(options)
+    output = Path(output_name)
+    to_folder = output_name.endswith(("/", os.sep)) or (output.is_dir() and (len(sources) > 1 or sources[0].is_dir()))
     needed = {options["keep"].field if options["keep"].rule == "by" else None, options["group_field"]}
     other_fields = tuple(sorted(field for field in needed if field is not None))
     reading = replace(read_options(options), one_header=True, typed_ids=True, other_fields=other_fields)
@@ -136,13 +147,14 @@ def dedup(
         opened = open_source(paths, reading, Path(folder))
         for path in files:
             check_apart(path, opened.files)
-        _check_kinds(opened, paths, output)
+        shards = to_folder and opened.format != "folder"
+        _check_kinds(opened, paths, output, shards)
         keep, mark = options["keep"], options["mark"]
         check_fields(opened, keep, options["group_field"], ADDED_FIELDS[: 3 + bool(against)] if mark else ())
         keys = Path(folder) if mark else None
         with warnings_as_notes(), known_to(against, against_name, options["threshold"], measure, keys) as known:
             passes = passes_of(opened, Path(folder))
-            plan = Plan(passes, output, Path(folder), rules=rules, index=index_path, known=known, **options)
+            plan = Plan(passes, output, Path(folder), rules=rules, index=index_path, known=known, shards=shards, **options)
             summary = deduplicate(plan)
     _report(summary, plan, measure, as_json, to_stdout)
 
@@ -163,7 +175,7 @@ def _check_index(path: Path) -> None:
             raise ParameterError(f"{path} is in use, or was not closed ({log} exists): close it, or name another file")
 
 
-def _check_kinds(source: Source, paths: Sequence[Path], output: Path) -> None:
+def _check_kinds(source: Source, paths: Sequence[Path], output: Path, shards: bool) -> None:
     """Refuses an output whose name does not fit the input's format: records are copied as they are."""
     if source.format == "folder" and len(paths) > 1:
         raise ParameterError(f"{source.name}: a folder of texts goes with no other input, since the output is a copy of it")
@@ -171,11 +183,14 @@ def _check_kinds(source: Source, paths: Sequence[Path], output: Path) -> None:
         raise ParameterError(f"a folder of texts cannot go to {output}; name an output folder")
     if output == STDOUT:
         return
-    check_kind(output, folder=source.format == "folder")
+    check_kind(output, folder=shards or source.format == "folder")
     for folder in filter(Path.is_dir, paths):
         here, there = folder.resolve(), output.resolve()
         if here in there.parents or there in here.parents:
             raise ParameterError(f"{output} and {folder}: one is inside the other; name an output elsewhere")
+    if shards:
+        _check_shards(source, paths)
+        return
     kind = format_of(output)
     if source.format in TABLE_FORMATS and packing_of(output) is not None:
         raise ParameterError(f"{output}: a table is compressed inside, as the input is; leave {output.suffix} out")
@@ -190,14 +205,25 @@ def _check_kinds(source: Source, paths: Sequence[Path], output: Path) -> None:
         raise ParameterError(f"{output}: records are copied as they are, so its name must end in .{ending}")
 
 
+def _check_shards(source: Source, paths: Sequence[Path]) -> None:
+    """Refuses shards that have no names, or one name in the output."""
+    if any(path == STDOUT or is_stream(path) for path in paths):
+        raise ParameterError(f"{source.name}: a stream has no name for a file in a folder: name an output file")
+    seen: dict[Path, Path] = {}
+    for path in source.files:
+        other = seen.setdefault(source.below(path), path)
+        if other != path:
+            raise ParameterError(f"{other} and {path} would be one file of the output: name a folder that holds both")
+
+
 def _note_chains(summary: Summary, plan: Plan) -> None:
     """Tells of a large component whose records are unlike the one that stays: without --connected there are none."""
     lowest = summary.largest_similarity
     if lowest is None or lowest >= plan.threshold or not is_large(summary.largest_cluster, summary.records):
         return
     note(
-        f"chains of near-duplicates connect {summary.largest_cluster:,} of {summary.records:,} records, with a similarity to the one "
-        f"that stays down to {lowest:.2f}: leave out --connected, or give a higher --threshold"
+        f"chains of near-duplicates connect {summary.largest_cluster:,} of {summary.records:,} records, with a similarity to the "
+        f"one that stays down to {lowest:.2f}: leave out --connected, or give a higher --threshold"
     )
 
 

@@ -22,6 +22,7 @@ from .inputs.files import STDOUT, is_stream, packing_of
 from .inputs.lines import Problem
 from .inputs.passes import Marks, Passes
 from .inputs.records import ChangedError, format_of
+from .inputs.source import Source
 from .output import add_afterword, json_line, leave_stdout
 from .outputs import ANOTHER_OUTPUT, open_output, replacing, room_in
 from .screen import Meter
@@ -29,7 +30,8 @@ from .screen import Meter
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The arguments of `deduplicate`. One of the outputs may be - for standard output; `folder` holds the temporary files."""
+    """The arguments of `deduplicate`. One of the outputs may be - for standard output; `folder` holds the temporary files.
+    shards: the output is a folder with a file for each file of the input."""
 
     passes: Passes
     output: Path
@@ -46,6 +48,7 @@ class Plan:
     pairs: Path | None = None
     clusters: Path | None = None
     index: Path | None = None
+    shards: bool = False
 
     @property
     def outputs(self) -> list[Path]:
@@ -109,7 +112,10 @@ def deduplicate(plan: Plan) -> Summary:
         removed, marks = _chosen(plan, comparison, index, found, summary)
         with _writing(plan, plan.output, begun), Meter("Write", source.size_bytes) as meter:
             written = ~removed if marks is None else np.ones(len(removed), bool)
-            plan.passes.write(written, places[plan.output], plan.output, meter, marks)
+            if plan.shards:
+                plan.passes.write_shards(written, _shards(source, places[plan.output]), meter, marks)
+            else:
+                plan.passes.write(written, places[plan.output], plan.output, meter, marks)
         if plan.pairs is not None:
             with _writing(plan, plan.pairs, begun):
                 _write_pairs(index, places[plan.pairs], plan.pairs)
@@ -174,11 +180,9 @@ def _chosen(
         for number, members in enumerate(found.clusters(), 1):
             marks.cluster[np.array(members) - 1] = number
         marks.duplicate_of[found.gone - 1], marks.similarity[found.gone - 1] = found.kept, found.similarity
-    staying, sizes = np.unique(found.kept, return_counts=True)
-    summary.duplicates, summary.clusters = len(found.gone), len(staying)
-    if len(staying):
-        summary.largest_cluster = 1 + int(sizes.max())
-        summary.largest_similarity = float(found.similarity[found.kept == staying[sizes.argmax()]].min())
+    summary.duplicates, summary.clusters = len(found.gone), len(np.unique(found.kept))
+    if summary.clusters:
+        summary.largest_cluster, summary.largest_similarity = found.largest()
     if comparison.known is not None:
         removed |= comparison.known.flags
         summary.known = int(comparison.known.flags.sum())
@@ -199,6 +203,14 @@ def _marks(comparison: Comparison, index: Index, records: int) -> Marks:
 
     against = None if comparison.known is None else comparison.known.names
     return Marks(np.zeros(records, np.int64), np.zeros(records, np.int64), np.zeros(records), names, against)
+
+
+def _shards(source: Source, output: Path) -> dict[Path, Path]:
+    """A file in a new folder for each file of a source, with its path below the folder that was named."""
+    shards = {path: output / source.below(path) for path in source.files}
+    for folder in {output, *(path.parent for path in shards.values())}:
+        folder.mkdir(parents=True, exist_ok=True)
+    return shards
 
 
 # ---- the outputs -------------------------------------------------------------------------------------------------------

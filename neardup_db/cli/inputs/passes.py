@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,9 +32,10 @@ class Piece(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Marks:
     """What --mark writes beside each of n records. cluster: its number from 1 on, 0 where the record is alone, int64[n];
-    duplicate_of: the number of the record that stays instead of this one, 0 where this one stays, int64[n]; similarity: to that one,
-    float64[n]; names: the ids of records by their numbers; against: if it is not None there is a further field of this name, text, which it gives for
-    records by their numbers: the key of what another index has like the record, None where it has nothing."""
+    duplicate_of: the number of the record that stays instead of this one, 0 where this one stays, int64[n]; similarity: to that
+    one, float64[n]; names: the ids of records by their numbers; against: if it is not None there is a further field of this name,
+    text, which it gives for records by their numbers: the key of what another index has like the record, None where it has
+    nothing."""
 
     cluster: Any
     duplicate_of: Any
@@ -80,6 +81,10 @@ class Passes(ABC):
         are any."""
 
     @abstractmethod
+    def write_shards(self, kept: Any, outputs: Mapping[Path, Path], meter: Meter, marks: Marks | None = None) -> None:
+        """The same with a file for each file of the source, packed as its name says: `outputs` has all of them."""
+
+    @abstractmethod
     def close(self) -> None:
         """Removes what was noted in temporary files."""
 
@@ -107,6 +112,10 @@ class TextPasses(Passes):
             copy_records(self._places, kept, output, target, meter)
         else:
             write_marked(self._places, kept, marks.columns, output, target, meter)
+
+    def write_shards(self, kept: Any, outputs: Mapping[Path, Path], meter: Meter, marks: Marks | None = None) -> None:
+        for path, output in outputs.items():
+            self.write(self._places.within(path, kept), output, output, meter, marks)
 
     def close(self) -> None:
         self._places.close()

@@ -86,6 +86,14 @@ class Places:
         if begun is not None:
             yield begun, ended
 
+    def within(self, path: Path, wanted: Any) -> Any:
+        """Those of the records that bool[n] chooses which stand in one file: bool[n]."""
+        chosen = np.zeros(len(wanted), bool)
+        for one, first, end in zip(self._files, self._first, [*self._first[1:], len(self)], strict=True):
+            if one == path:
+                chosen[first:end] = wanted[first:end]
+        return chosen
+
     @property
     def _columns(self) -> tuple[Numbers, Numbers, Numbers]:
         return self._lines, self._starts, self._sizes

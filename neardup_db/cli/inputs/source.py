@@ -36,6 +36,10 @@ class Source(Protocol):
         """Bytes on disk that the running iteration has read, up to `size_bytes`."""
         ...
 
+    def below(self, path: Path) -> Path:
+        """The path of one of the files below the folder that was named."""
+        ...
+
     def problem(self, record: InputRecord, reason: str) -> Problem:
         """The Problem of a record that was read but cannot be used."""
         ...

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from ..outputs import open_output
 from .files import InputError
 from .passes import Marks, Passes, Piece
 from .records import InputRecord
-from .tables import TableSource
+from .tables import Rows, TableSource
 
 if TYPE_CHECKING:
     from ..screen import Meter
@@ -46,13 +47,28 @@ class TablePasses(Passes):
                 yield from self.source.records(rows, texts, here, iter(numbers.tolist()))
 
     def write(self, kept: Any, output: Path, target: Path, meter: Meter, marks: Marks | None = None) -> None:
-        source, mask = self.source, self._of_rows(kept)
-        added = None if marks is None else _Added(self, marks)
+        mask, added = self._of_rows(kept), None if marks is None else _Added(self, marks)
+        rows = self.source.rows(None, limits.PLACES_AT_ONCE, mask)
+        self._write(rows, mask, output, self.source.files[0], len(self.source.files) > 1, added, meter)
+
+    def write_shards(self, kept: Any, outputs: Mapping[Path, Path], meter: Meter, marks: Marks | None = None) -> None:
+        mask, added = self._of_rows(kept), None if marks is None else _Added(self, marks)
+        left = dict(outputs)
+        for path, rows in groupby(self.source.rows(None, limits.PLACES_AT_ONCE, mask), key=lambda rows: rows.path):
+            self._write(rows, mask, left.pop(path), path, False, added, meter)
+        for path, output in left.items():  # of which no row is wanted
+            self._write(iter(()), mask, output, path, False, added, meter)
+
+    def _write(
+        self, some: Iterator[Rows], mask: Any, output: Path, path: Path, several: bool, added: _Added | None, meter: Meter
+    ) -> None:
+        """Writes the rows that bool[n] chooses into a file of the kind of another one."""
+        source = self.source
         schema = source.schema if added is None else added.schema
-        with source.opened(source.files[0]) as like, open_output(output, None) as file, _until_error(file) as sink:
+        with source.opened(path) as like, open_output(output, None) as file, _until_error(file) as sink:
             with _writable(source):
-                table = like.output(sink, schema, len(source.files) > 1)
-            for rows in source.rows(None, limits.PLACES_AT_ONCE, mask):
+                table = like.output(sink, schema, several)
+            for rows in some:
                 columns = list(rows.part.batch.columns)
                 here = mask[rows.place : rows.place + len(rows.part.batch)]
                 with _writable(source):

@@ -149,6 +149,10 @@ class TableSource:
             raise InputError(f"{self._named[path].name}: damaged, a name in it is no UTF-8 ({error})") from error
         self._require_state(path)
 
+    def below(self, path: Path) -> Path:
+        """The path of one of the files below the folder that was named."""
+        return self._named[path].below
+
     def _require_state(self, path: Path) -> None:
         require_state(self._states, path, self._named[path].name)
 

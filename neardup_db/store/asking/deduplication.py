@@ -12,8 +12,8 @@ from .documents import Documents
 
 
 def duplicates(documents: Documents, keys: Sequence[Key]) -> tuple[Array, Array]:
-    """Of documents in the order of preference the place in `keys` of the one that stays and is most similar, -1 where the document
-    itself stays: int64[n]; and the similarity to that one, float64[n]. In one state of the file."""
+    """Of documents in the order of preference the place in `keys` of the one that stays and is most similar, -1 where the
+    document itself stays: int64[n]; and the similarity to that one, float64[n]. In one state of the file."""
     deduplicator = Deduplicator(documents.store.scheme.native)
     kept, similarities = np.empty(len(keys), np.int64), np.empty(len(keys), np.float64)
     for first in range(0, len(keys), limits.VALUES_DECIDED):
