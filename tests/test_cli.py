@@ -29,6 +29,7 @@ import pytest
 import zstandard
 from click.testing import CliRunner, Result
 from rich.table import Table
+from support import duplicates_in
 
 import neardup_db
 from neardup_db import AddReport, BitSampling, BottomK, DiskFullError, Index, MinHash, SimHash, Skipped, TextRules, limits
@@ -1021,14 +1022,25 @@ def exact_clusters(threshold: float) -> tuple[dict[tuple[str, str], float], list
     return pairs, list(clusters.values())
 
 
+@pytest.mark.parametrize("connected", [False, True], ids=["", "connected"])
 @pytest.mark.parametrize(("keep", "threshold"), [("first", 0.8), ("longest", 0.8), ("first", 0.6)])
-def test_dedup_equals_an_exact_script_on_real_text(tmp_path: Path, keep: str, threshold: float) -> None:
+def test_dedup_equals_an_exact_script_on_real_text(tmp_path: Path, keep: str, threshold: float, connected: bool) -> None:
     """Pairs, clusters and the records kept are those of comparing every document with every other."""
     pairs, clusters = exact_clusters(threshold)
     texts = dict(documents())
+    order = list(texts)
+    best = {"first": order.index, "longest": lambda key: (-len(texts[key]), order.index(key))}[keep]
+    kept_of = {key: min(cluster, key=best) for cluster in clusters for key in cluster}
+    if not connected:
+        names = sorted(order, key=best)
+        gone = duplicates_in(range(len(names)), lambda a, b: pairs.get((names[a], names[b]), pairs.get((names[b], names[a]))))
+        kept_of = {names[number]: names[kept] for number, (kept, _) in gone.items()}
+        clusters = [[kept, *(key for key in kept_of if kept_of[key] == kept)] for kept in set(kept_of.values())]
+    removed = {key for key, kept in kept_of.items() if key != kept}
     out, found_pairs, found_clusters = tmp_path / "out.jsonl", tmp_path / "pairs.csv", tmp_path / "clusters.jsonl"
     source = sample(tmp_path / "in.jsonl")
     options = ["--threshold", threshold, "--keep", keep, "--pairs", found_pairs, "--clusters", found_clusters, "--json"]
+    options += ["--connected"] if connected else []
     told = json.loads(good("dedup", source, "-o", out, *options))
 
     with open(found_pairs, newline="") as file:
@@ -1040,9 +1052,6 @@ def test_dedup_equals_an_exact_script_on_real_text(tmp_path: Path, keep: str, th
         members.setdefault(row["cluster"], set()).add(row["id"])
     assert sorted(map(sorted, members.values())) == sorted(map(sorted, clusters))
 
-    order = list(texts)
-    best = {"first": lambda key: -order.index(key), "longest": lambda key: (len(texts[key]), -order.index(key))}[keep]
-    removed = {key for cluster in clusters for key in cluster} - {max(cluster, key=best) for cluster in clusters}
     raw = source.read_bytes().splitlines(keepends=True)
     assert out.read_bytes() == b"".join(line for line, key in zip(raw, order, strict=True) if key not in removed)
     assert (told["records"], told["duplicates"], told["clusters"]) == (len(order), len(removed), len(clusters))
