@@ -1,11 +1,14 @@
 """The same documents through an index and through Spark on one machine: seconds, memory, bytes, shuffles and spill.
 
     python benchmarks/spark.py [--documents 1000000] [--master 'local[2]'] [--memory 6g] [--partitions 16] [--median 420]
-        [--edited 15] [--cases plain equal template] [--folder FOLDER] > RESULT.md
+        [--edited 15] [--cases plain equal template chain] [--runs index clusters deduplicate] [--folder FOLDER] > RESULT.md
 
-Three inputs: documents of corpus.py alone; with 5 % of them texts that are there already; and with these and a tenth that are
+Four inputs: documents of corpus.py alone; with 5 % of them texts that are there already; and with these and a tenth that are
 edits of one template (100,000 of a million), each of fewer than --edited words of 400. With 15 all match the template. With 30
-half match nothing, and what meets in a bucket without matching is compared pair by pair, by the index and by Spark.
+half match nothing, and what meets in a bucket without matching is compared pair by pair, by the index and by Spark. In the
+fourth a fifth more are one chain, of which each text has one word of 400 changed in the text before.
+
+Three runs: clusters of an index, `near_duplicates`, and `deduplicate` by the distinct rows that stay.
 
 All are read from the same Parquet files. Clusters of both are compared. Every measurement runs in a process of its own; the
 figures of Spark are of its Java, its Python workers and the driver together, shuffles and spill from its event log.
@@ -33,8 +36,10 @@ from measure import folder_bytes, in_child, machine, machine_lines, note, table
 
 from neardup_db import Index, MinHash
 
-CASES = {"plain": (0.0, 0.0), "equal": (0.05, 0.0), "template": (0.05, 0.1)}
-"""Shares of equal texts, and of edits of a template."""
+CASES = {"plain": (0.0, 0.0, 0.0), "equal": (0.05, 0.0, 0.0), "template": (0.05, 0.1, 0.0), "chain": (0.05, 0.1, 0.2)}
+"""Shares of equal texts, of edits of a template, and of a chain of edits."""
+
+RUNS = ("index", "clusters", "deduplicate")
 
 FILES, ROWS = 16, 5000
 TEMPLATE_WORDS = 400
@@ -63,10 +68,11 @@ class Run:
 
 def documents(count: int, case: str, median: int, edited: int) -> Iterator[tuple[int, str]]:
     """(key, text) of all documents of a case, in an order that keeps equal ones apart."""
-    equal, edits = (int(count * share) for share in CASES[case])
+    equal, edits, links = (int(count * share) for share in CASES[case])
     random = np.random.default_rng(1)
     places = random.permutation(count)
-    texts = itertools.chain(_with_equal(count - equal - edits, equal, median), _edits(edits, edited, random))
+    alone = _with_equal(count - equal - edits - links, equal, median)
+    texts = itertools.chain(alone, _edits(edits, edited, random), _chain(links))
     return zip(places.tolist(), texts, strict=True)
 
 
@@ -87,6 +93,13 @@ def _edits(count: int, edited: int, random: np.random.Generator) -> Iterator[str
         text = list(template)
         for place in random.integers(0, TEMPLATE_WORDS, random.integers(0, edited)):
             text[place] = f"edit{number}x{place}"
+        yield " ".join(text)
+
+
+def _chain(count: int) -> Iterator[str]:
+    text = [f"link{i}" for i in range(TEMPLATE_WORDS)]
+    for number in range(count):
+        text[number % TEMPLATE_WORDS] = f"changed{number}"
         yield " ".join(text)
 
 
@@ -190,10 +203,10 @@ def run_index(case: str, given: str, work: str) -> Run:
     return Run(case, "index", watch.seconds, watch.cpu_seconds, watch.memory, path.stat().st_size, 0, 0, *figures)
 
 
-def run_spark(case: str, given: str, work: str, options: dict[str, str]) -> Run:
+def run_spark(case: str, given: str, work: str, options: dict[str, str], what: str) -> Run:
     from pyspark.sql import SparkSession
 
-    from neardup_db.spark import near_duplicates
+    from neardup_db.spark import deduplicate, near_duplicates
 
     log, save = Path(work) / "events", Path(work) / "save"
     log.mkdir()
@@ -203,13 +216,18 @@ def run_spark(case: str, given: str, work: str, options: dict[str, str]) -> Run:
             builder = builder.config(name, value)
         spark = builder.getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
-        found = near_duplicates(spark.read.parquet(f"file:{given}"), "id", "body", SCHEME, save=f"file:{save}")
-        together = found.where("cluster IS NOT NULL").groupBy("cluster").agg({"key": "collect_list"})
-        lists = [row[1] for row in together.toLocalIterator()]
+        df = spark.read.parquet(f"file:{given}")
+        if what == "deduplicate":
+            stay = deduplicate(df, "id", "body", SCHEME, save=f"file:{save}")
+            lists = [[row[0]] for row in stay.select("id").toLocalIterator()]
+        else:
+            found = near_duplicates(df, "id", "body", SCHEME, save=f"file:{save}")
+            together = found.where("cluster IS NOT NULL").groupBy("cluster").agg({"key": "collect_list"})
+            lists = [row[1] for row in together.toLocalIterator()]
         spark.stop()
     shuffled, spilled = events(log)
-    figures = digest(lists)
-    return Run(case, "Spark", watch.seconds, watch.cpu_seconds, watch.memory, folder_bytes(save), shuffled, spilled, *figures)
+    figures, what = digest(lists), f"Spark, {what}"
+    return Run(case, what, watch.seconds, watch.cpu_seconds, watch.memory, folder_bytes(save), shuffled, spilled, *figures)
 
 
 def events(folder: Path) -> tuple[int, int]:
@@ -238,6 +256,7 @@ def main() -> None:
     parser.add_argument("--median", type=int, default=corpus.MEDIAN_WORDS, help="words of a text")
     parser.add_argument("--edited", type=int, default=15, help="words of the template are changed, fewer than this many")
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--runs", nargs="+", choices=RUNS, default=list(RUNS))
     parser.add_argument("--folder", help="for inputs and outputs; a temporary one unless given")
     options = parser.parse_args()
     settings = {
@@ -255,13 +274,14 @@ def main() -> None:
             given = Path(folder) / case
             sizes[case] = write(given, options.documents, case, options.median, options.edited)
             note(f"{case}: {sizes[case] / 1e6:,.0f} MB of text")
-            for run, extra in ((run_index, ()), (run_spark, (settings,))):
+            for what in options.runs:
+                run, extra = (run_index, ()) if what == "index" else (run_spark, (settings, what))
                 with tempfile.TemporaryDirectory(dir=folder) as work:
                     runs.append(in_child(run, case, str(given), work, *extra))
                     note(str(runs[-1]))
     header = [
         "input", "", "seconds", "CPU s", "peak memory, MB", "stored, bytes a document", "shuffled, bytes a document",
-        "spilled, MB", "clusters", "documents in them",
+        "spilled, MB", "clusters, or rows that stay", "documents in them",
     ]  # fmt: skip
     rows = [
         [
@@ -280,9 +300,10 @@ def main() -> None:
     )
     print(table(header, rows))
     for case in options.cases:
-        digests = {run.digest for run in runs if run.case == case}
+        digests = {run.digest for run in runs if run.case == case and "deduplicate" not in run.what}
         verdict = "the same" if len(digests) == 1 else "DIFFERENT"
-        print(f"\n{case}: the clusters of both are {verdict} ({', '.join(sorted(digests))}).")
+        if digests:
+            print(f"\n{case}: the clusters of both are {verdict} ({', '.join(sorted(digests))}).")
 
 
 if __name__ == "__main__":

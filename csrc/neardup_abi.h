@@ -73,6 +73,7 @@ typedef struct nd_rules_spec {
     int32_t strip_accents; /* 0 or 1 */
     int32_t hash;          /* ND_HASH_* */
     int32_t shingle;       /* consecutive tokens in a shingle, 1 to 1000 */
+    int32_t min_tokens;    /* a text of fewer tokens has no shingle; 0 to 1,000,000 */
     uint64_t hash_seed;    /* 0 unless hash is XXH3-64 */
     const uint8_t *joiner; /* between the tokens of a shingle */
     size_t joiner_size;
@@ -435,6 +436,10 @@ int nd_packing_next(nd_packing *packing, nd_packed *out);
 /* Similarity of two stored values and, for Hamming schemes, the distance (else -1). EVIDENCE_TEXT: of the signatures. */
 int nd_scheme_similarity(const nd_scheme *scheme, const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size,
     double *similarity, int64_t *distance);
+/* Whether a value is similar to one of `count` others, in the layout of nd_values, by the rule of the scheme at its own bounds; they
+ * are compared one by one. EVIDENCE_TEXT: the values are the evidence, sorted distinct hashes. */
+int nd_scheme_is_like(const nd_scheme *scheme, const uint8_t *value, size_t size, const uint8_t *others, const uint64_t *ends,
+    size_t count, int *like);
 
 /* ---- components: disjoint sets of numbers above INT64_MIN ----------------------------------------------------------------- */
 
@@ -442,6 +447,7 @@ typedef struct nd_components nd_components;
 nd_components *nd_components_new(void);
 void nd_components_free(nd_components *components);
 int64_t nd_components_find(const nd_components *components, int64_t member); /* the set's present name; itself if never joined */
+int nd_components_has(const nd_components *components, int64_t member);      /* whether it was ever joined */
 int nd_components_join(nd_components *components, int64_t a, int64_t b);
 
 /* ---- deduplication: which of many records stay ----------------------------------------------------------------------------- */

@@ -88,10 +88,11 @@
 #define ND_RARE_BYTES ND_LIMIT((size_t)64 << 20, (size_t)400) /* of rarest elements held: every part asks the members again */
 #define ND_RARE_COUNTERS ND_LIMIT((size_t)1 << 20, (size_t)8) /* a power of two */
 #define ND_GROUPED_FROM ND_LIMIT(2048, 4)                     /* pairs of a bucket from which it pays to look at its parts */
-#define ND_HOT_FROM ND_LIMIT(8, 3)     /* records that stay in one bucket, from which on they are found by their rarest elements */
+#define ND_HOT_FROM ND_LIMIT(8, 3) /* records that stay in one bucket, from which on they are found by their rarest elements */
 #define ND_RANKED_FIRST ND_LIMIT(64, 2) /* such records after which the order of elements is taken for the first time */
-#define ND_BITMAP_WORDS_FOR ND_LIMIT(40, 3) /* words of bitmaps that are looked at in the time of one record found by an element */
-#define ND_SCANNED_FOR ND_LIMIT(4, 1)   /* codes that are compared in the time of one bucket that is looked up */
+#define ND_BITMAP_WORDS_FOR                                                                                                      \
+    ND_LIMIT(40, 3)                   /* words of bitmaps that are looked at in the time of one record found by an element */
+#define ND_SCANNED_FOR ND_LIMIT(4, 1) /* codes that are compared in the time of one bucket that is looked up */
 #define ND_SCANNED_STEP ND_LIMIT(1024, 3)
 
 #endif

@@ -37,7 +37,7 @@ def make(folder: Path, page: str) -> Path:
 
 def ask(path: Path, sql: str, mode: Sequence[str]) -> str:
     """What the shell prints, without the spaces at the ends of lines."""
-    load = f".load {neardup_db.extension_path()}"
+    load = f".load '{neardup_db.extension_path()}'"
     command = ["sqlite3", "-init", "/dev/null", "-readonly", "-bail", "-cmd", load, *mode, str(path)]
     done = subprocess.run(command, input=sql, capture_output=True, text=True, encoding="utf-8")
     if done.stderr:

@@ -11,6 +11,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+try:
+    from ._texts import locate as _compiled  # noqa: F401 (any name of a compiled module)
+except ModuleNotFoundError:
+    from .system import refuse_sources
+
+    refuse_sources(__path__[0])
+    raise
+
 from .errors import (
     BusyError,
     ClosedError,
@@ -33,6 +41,7 @@ from .text import TextRules
 from .values import (
     ANY_GROUP,
     AddReport,
+    AllowedText,
     Changes,
     CheckReport,
     Cluster,
@@ -54,9 +63,9 @@ if TYPE_CHECKING:
 __version__: str = text_of(lib.nd_version())
 
 __all__ = [
-    "ANY_GROUP", "AddReport", "BinaryCode", "BitSampling", "BottomK", "BusyError", "Changes", "CheckReport", "ClosedError",
-    "Cluster", "CorruptIndexError", "Count", "DiskFullError", "Document", "DuplicateKeyError", "Explanation", "FormatError",
-    "Index", "Key",
+    "ANY_GROUP", "AddReport", "AllowedText", "BinaryCode", "BitSampling", "BottomK", "BusyError", "Changes", "CheckReport",
+    "ClosedError", "Cluster", "CorruptIndexError", "Count", "DiskFullError", "Document", "DuplicateKeyError", "Explanation",
+    "FormatError", "Index", "Key",
     "KeyNotFoundError", "Match", "MatchExplanation", "MinHash", "MismatchError", "NearDupError", "Pair", "ParameterError",
     "ReadOnlyError", "ShortTextsWarning", "SimHash", "Skipped", "Stats", "SyncReport", "TextRules", "Tuning", "__version__",
     "extension_path", "load", "tune",

@@ -160,6 +160,10 @@ def _capsules(name: str, data: Any, method: str) -> Any:
         why = f"{name} cannot be handed over by Arrow ({quoted(str(error))})"
         remedy = "give the columns that are needed alone, each of one type, e.g. df[['id', 'body']].reset_index(drop=True)"
         raise ParameterError(f"{why}: {remedy}") from error
+    except ImportError as error:  # of pandas, which converts its columns by pyarrow
+        kind = f"{type(data).__module__.partition('.')[0]}.{type(data).__name__}"
+        remedy = "pip install 'neardup-db[arrow]', or give Python's values, e.g. zip(df['id'], df['body']) or list(df['body'])"
+        raise ParameterError(f"{name} is a {kind}, which needs pyarrow to hand over its data: {remedy}") from error
 
 
 def _moved(name: str, capsule: Any, kind: str) -> Any:

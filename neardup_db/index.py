@@ -18,15 +18,19 @@ from .errors import ClosedError, NearDupError, ParameterError, ShortTextsWarning
 from .parameters import (
     Durability,
     Expiry,
+    FieldNames,
     IfExists,
     Moment,
     OnError,
     OnMatch,
     Sync,
+    Ttl,
     WindowSize,
+    check_asked_group,
     check_callable,
     check_choice,
     check_expiry,
+    check_fields,
     check_flag,
     check_group,
     check_if_exists,
@@ -58,9 +62,10 @@ from .store.layout.opening import Target, open_store
 from .store.layout.sketches import Sketch
 from .store.layout.state import Choices, Store
 from .store.layout.window import Window
+from .store.linking.allowing import allow, disallow, sketch_of, sketch_of_document, withdraw
 from .store.linking.changes import Token
 from .store.linking.clusters import Clusters
-from .store.linking.dismissing import dismiss, undismiss
+from .store.linking.dismissing import dismiss, dismiss_all, undismiss, undismiss_all
 from .store.upkeep.backup import back_up
 from .store.upkeep.check import Checker
 from .store.upkeep.rebuild import rebuild
@@ -71,7 +76,7 @@ from .store.writing.outcomes import OnOutcome, Outcome
 from .store.writing.parts import PartWriter
 from .store.writing.window import change_window
 from .text import TextRules
-from .values import AddReport, Changes, CheckReport, Key, Match, Part, Record, SyncReport
+from .values import ANY_GROUP, AddReport, AnyGroup, Changes, CheckReport, Key, Match, Part, Record, SyncReport
 
 DEFAULT_NAME = "neardup"
 
@@ -208,13 +213,16 @@ class Index(Reader):
         metadata: Any = None,
         group: Key | None = None,
         expires_at: Expiry | None = None,
+        ttl: Ttl | None = None,
         if_exists: IfExists = "error",
         limit: int = 10,
     ) -> list[Match]:
         """Store a document; returns its matches among the earlier ones, best first, at most `limit`.
 
-        metadata: anything JSON can hold. group: duplicates are sought within it only. expires_at: aware datetime, Unix seconds,
-        or a timedelta from now on. if_exists: "error", "replace" (the document becomes the newest) or "ignore". With a window
+        metadata: anything JSON can hold. group: duplicates are sought within it only; keys are unique in the whole index.
+        expires_at: when the document expires, an aware datetime, Unix seconds, or a timedelta from now on, between the years 2000
+        and 2200. ttl: after how many seconds, or which timedelta, in place of `expires_at`. if_exists: "error", "replace" (the
+        document becomes the newest) or "ignore"; a key of another group is a DuplicateKeyError in any case. With a window
         what falls out now is still compared. Without `record_matches` nothing is looked for. Raises DuplicateKeyError,
         ParameterError, BusyError, ReadOnlyError.
 
@@ -225,7 +233,7 @@ class Index(Reader):
         []
         [Match(key='a1', similarity=0.75, distance=None)]
         """
-        record = self._record(key, metadata, group, expires_at, text)
+        record = self._record(key, metadata, group, check_expiry(expires_at, ttl), text)
         return self._add(record, lambda store: store.sketch_to_store(text), if_exists, limit)
 
     def add_code(
@@ -236,6 +244,7 @@ class Index(Reader):
         metadata: Any = None,
         group: Key | None = None,
         expires_at: Expiry | None = None,
+        ttl: Ttl | None = None,
         part: Part | None = None,
         if_exists: IfExists = "error",
         limit: int = 10,
@@ -244,7 +253,7 @@ class Index(Reader):
 
         part: a name, text or an integer, of this code among several of the key (BinaryCode only): rotations of a picture, frames
         of a film. The first code of a key brings the document; a further one, with another part, is added to it. `if_exists`
-        looks at key and part: "replace" replaces that code only. metadata and expires_at of a further code, where given, become
+        looks at key and part: "replace" replaces that code only. metadata and expiry of a further code, where given, become
         those of the document; its group has to be the same. An answer has a key once, with its best code.
 
         >>> from neardup_db import BinaryCode, Index
@@ -253,7 +262,7 @@ class Index(Reader):
         ...     index.query_code(0xF001), len(index), list(index.get("cat").codes)
         ([Match(key='cat', similarity=0.984375, distance=1, part='turned')], 1, ['as it is', 'turned'])
         """
-        record = self._record(key, metadata, group, expires_at, part=part)
+        record = self._record(key, metadata, group, check_expiry(expires_at, ttl), part=part)
         return self._add(record, Question(code=code).sketch, if_exists, limit)
 
     def _add(self, record: Record, make: Callable[[Store], Sketch], if_exists: IfExists, limit: int) -> list[Match]:
@@ -269,6 +278,7 @@ class Index(Reader):
         metadata: Any = None,
         group: Key | None = None,
         expires_at: Expiry | None = None,
+        ttl: Ttl | None = None,
         if_exists: IfExists = "error",
         limit: int = 10,
         on_match: OnMatch | None = None,
@@ -276,7 +286,7 @@ class Index(Reader):
         """Store a document unless something matches it, in one transaction.
 
         Returns the matches, best first, at most `limit`; an empty list means that it was new and is stored. on_match="touch":
-        the best match counts as seen again (last_seen, times_seen) and takes over `expires_at` where one is given. The other
+        the best match counts as seen again (last_seen, times_seen) and takes over the expiry where one is given. The other
         arguments and the errors are those of `add`. A key that exists is an error also where the text has matches.
 
         >>> from neardup_db import Index, MinHash
@@ -288,7 +298,7 @@ class Index(Reader):
         [Match(key='a1', similarity=1.0, distance=None)]
         (['a1'], 2)
         """
-        record = self._record(key, metadata, group, expires_at, text)
+        record = self._record(key, metadata, group, check_expiry(expires_at, ttl), text)
         return self._add_if_new(record, lambda store: store.sketch_to_store(text), if_exists, limit, on_match)
 
     def add_code_if_new(
@@ -299,6 +309,7 @@ class Index(Reader):
         metadata: Any = None,
         group: Key | None = None,
         expires_at: Expiry | None = None,
+        ttl: Ttl | None = None,
         part: Part | None = None,
         if_exists: IfExists = "error",
         limit: int = 10,
@@ -311,7 +322,7 @@ class Index(Reader):
         ...     index.add_code_if_new("a", 0x0F), index.add_code_if_new("b", 0x0E), "b" in index
         ([], [Match(key='a', similarity=0.984375, distance=1)], False)
         """
-        record = self._record(key, metadata, group, expires_at, part=part)
+        record = self._record(key, metadata, group, check_expiry(expires_at, ttl), part=part)
         return self._add_if_new(record, Question(code=code).sketch, if_exists, limit, on_match)
 
     def _add_if_new(
@@ -337,8 +348,10 @@ class Index(Reader):
         progress: Callable[[int], Any] | None = None,
         on_outcome: OnOutcome | None = None,
     ) -> AddReport:
-        """Store many documents: (key, text) pairs or mappings with the names of `add`'s arguments, from any iterable; or the rows
-        of a data frame.
+        """Store many documents: (key, text) pairs or mappings, from any iterable; or the rows of a data frame.
+
+        The fields of a mapping have the names of `add`'s arguments; any other field makes a wrong record. Or key, text, group and
+        metadata name the fields, as they name columns: then each record must have the named fields, and others are ignored.
 
         A data frame is whatever Arrow reads: a pyarrow Table, RecordBatch or RecordBatchReader, a DataFrame of pandas (2.2 and
         later) or polars, a DuckDB relation. key, text, group: the names of its columns. metadata: those that make up each row's
@@ -368,16 +381,17 @@ class Index(Reader):
         >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
         ...     index.add_many(stories, key="id", text="body")
         AddReport(added=2, replaced=0, ignored=0, skipped=0, matched=1, problems=())
+        >>> rows = [{"id": 1, "body": "the quick brown fox jumps", "source": "wire"}]
+        >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
+        ...     index.add_many(rows, key="id", text="body", metadata=["source"]).added, index.get(1).metadata
+        (1, {'source': 'wire'})
         """
         if is_arrow(records):
             with Table(records, key, text, group, metadata) as table:
                 return self._ingest("text", table, if_exists, on_error, only_new, commit_every, progress, on_outcome)
         records = check_many("records", records, "give pairs (key, text), mappings, or a table that Arrow reads")
-        for name, column in (("key", key), ("text", text), ("group", group), ("metadata", metadata)):
-            if column is not None:
-                what = f"{name}={quoted(column)} names a column of a data frame"
-                raise ParameterError(f"{what}, and records is none: leave {name}= out")
-        return self._ingest("text", records, if_exists, on_error, only_new, commit_every, progress, on_outcome)
+        fields = check_fields(key, text, group, metadata)
+        return self._ingest("text", records, if_exists, on_error, only_new, commit_every, progress, on_outcome, fields=fields)
 
     def add_codes(
         self,
@@ -387,6 +401,7 @@ class Index(Reader):
         metadata: Any = None,
         group: Key | Iterable[Key | None] | None = None,
         expires_at: Expiry | Iterable[Expiry | None] | None = None,
+        ttl: Ttl | Iterable[Ttl | None] | None = None,
         part: Part | Iterable[Part | None] | None = None,
         if_exists: IfExists = "error",
         on_error: OnError = "raise",
@@ -398,8 +413,8 @@ class Index(Reader):
         """`add_many` for codes: keys and codes (for example the rows of a `uint8[n, bits // 8]`) of the same length.
 
         codes: any iterable of what `add_code` takes, or an array: `uint8[n, bits // 8]`, `bool[n, bits]`, for 64 bits `uint64[n]`
-        or `int64[n]`. metadata, group, expires_at, part: a list (an array, a Series) with one for each record, or one value for
-        all. So metadata that is itself a list stands in a list for each record.
+        or `int64[n]`. metadata, group, expires_at, ttl, part: a list (an array, a Series) with one for each record, or one value
+        for all. So metadata that is itself a list stands in a list for each record.
 
         part: as of `add_code`: a key comes once for each of its codes. The report counts codes then. Raises ParameterError with
         only_new, which cannot tell what becomes of a key that is new by some codes only.
@@ -418,7 +433,7 @@ class Index(Reader):
                 "call add_code_if_new for each"
             )
         rows = self._looked_at().scheme.code_rows(codes)
-        more = {"metadata": metadata, "group": group, "expires_at": expires_at, "part": part}
+        more = {"metadata": metadata, "group": group, "expires_at": expires_at, "ttl": ttl, "part": part}
         records = code_records(keys, rows, more)
         return self._ingest("code", records, if_exists, on_error, only_new, commit_every, progress, on_outcome)
 
@@ -483,10 +498,11 @@ class Index(Reader):
         Of a document with several codes each is taken by itself, by its key and part, as `add_codes` takes it. The documents come
         after those that are there, in their own order, with their groups (by name), metadata, expiry and
         times (added_at, last_seen, times_seen). What has expired stays behind. With if_exists="ignore" a document that is here
-        already stays as it is. Matches and clusters are those of one index to which all were added; recorded matches have the
-        time of the merge. Into an index that never had a document, and has the settings of the other, the other's tables are
-        copied as they stand, recorded matches with their times: several times as fast. The other arguments, and the report, are
-        those of `add_many`. Raises CorruptIndexError for a damaged document of the other, ParameterError for the index itself,
+        already stays as it is; one of another group is a DuplicateKeyError in any case. Matches and clusters are those of one
+        index to which all were added; recorded matches have the time of the merge. Into an index that never had a
+        document, and has the settings of the other, the other's tables are copied as they stand, recorded matches with
+        their times: several times as fast. The other arguments, and the report, are those of `add_many`. Raises
+        CorruptIndexError for a damaged document of the other, ParameterError for the index itself,
         by whatever name.
 
         >>> from neardup_db import Index, MinHash
@@ -520,6 +536,7 @@ class Index(Reader):
         progress: Callable[[int], Any] | None,
         on_outcome: OnOutcome | None = None,
         require: Callable[[Scheme, TextRules], None] | None = None,
+        fields: FieldNames | None = None,
     ) -> AddReport:
         check_if_exists(if_exists)
         check_choice("on_error", on_error, ("raise", "skip"))
@@ -528,7 +545,7 @@ class Index(Reader):
         check_callable("progress", progress)
         check_callable("on_outcome", on_outcome)
         self._looked_at()
-        options = IngestOptions(content, if_exists, on_error, bool(only_new), commit_every, progress, on_outcome, require)
+        options = IngestOptions(content, if_exists, on_error, bool(only_new), commit_every, progress, on_outcome, require, fields)
         with self._store.db.large_cache():
             ingest = Ingest(self._store, self._readers.own.documents, self._writer, options)
             report = ingest.run(records)
@@ -571,7 +588,8 @@ class Index(Reader):
 
         Triggers on the table, plain SQL that any client fires, note the keys of rows that change; `sync` takes them over, the
         first time all rows. sync="query": every question does so first, unless the index is opened with read_only. Called again,
-        it changes columns, condition or `sync`. Raises ParameterError, MismatchError where another table is followed.
+        it changes columns, condition or `sync`. Raises ParameterError, MismatchError where another table is followed or where the
+        application has a table or trigger with a name that is needed.
 
         >>> import apsw
         >>> from neardup_db import Index, MinHash
@@ -622,8 +640,9 @@ class Index(Reader):
         commit_every: a transaction for every so many keys, so that the application's writes come in between. progress: called
         now and then with the number of keys looked at so far.
 
-        Where the triggers are missing they are made again and all rows are compared. Raises MismatchError where the table, or one
-        of its columns, is no longer there; ParameterError where no table is followed, BusyError, ReadOnlyError.
+        All rows are compared where the triggers are missing, which are made again, and where the number of rows says that a
+        change was not noted, as after REPLACE. Raises MismatchError where the table, or one of its columns, is no longer there,
+        or the application has taken a name that is needed; ParameterError where no table is followed, BusyError, ReadOnlyError.
 
         Warns once (ShortTextsWarning) as `add_many` does.
 
@@ -652,9 +671,10 @@ class Index(Reader):
 
     # ---- changing and removing -----------------------------------------------------------------------------------------
 
-    def update(self, key: Key, **changes: Any) -> None:
-        """Change `metadata=` or `expires_at=` of a document; None clears. The text stays: to change it, add the document again
-        with if_exists="replace". Raises KeyNotFoundError, ParameterError.
+    def update(self, key: Key, *, group: Key | AnyGroup | None = ANY_GROUP, **changes: Any) -> None:
+        """Change `metadata=` or `expires_at=` of a document; None clears. `ttl=` in place of `expires_at`: seconds or a timedelta
+        until it expires. The text stays: to change it, add the document again with
+        if_exists="replace". group: as of `get`. Raises KeyNotFoundError, ParameterError.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index:
@@ -663,17 +683,28 @@ class Index(Reader):
         ...     index.get("a1").metadata
         {'read': True}
         """
-        columns: dict[str, Callable[[Any], Any]] = {"metadata": check_metadata, "expires_at": check_expiry}
+        columns: dict[str, Callable[[Any], Any]] = {
+            "metadata": check_metadata, "expires_at": check_expiry, "ttl": partial(check_expiry, None)
+        }  # fmt: skip
         unknown = [name for name in changes if name not in columns]
         if unknown or not changes:
             what = f"{unknown[0]!r} cannot be updated" if unknown else "nothing to update"
-            raise ParameterError(f"{what}: give metadata= or expires_at=; to change a text, add it with if_exists='replace'")
+            remedy = "give metadata=, expires_at= or ttl=; to change a text, add it with if_exists='replace'"
+            raise ParameterError(f"{what}: {remedy}")
+        if "ttl" in changes and (changes["ttl"] is None or "expires_at" in changes):
+            remedy = "give a time, and no expires_at=; expires_at=None clears the expiry"
+            raise ParameterError(f"ttl={quoted(changes['ttl'])}: {remedy}")
         values = {name: columns[name](value) for name, value in changes.items()}
+        if "ttl" in values:
+            values["expires_at"] = values.pop("ttl")
+        group = check_asked_group(group)
         with self._writing_documents():
-            self._readers.own.documents.update(self._readers.own.found(key, clock.now_ms()).id, values)
+            self._readers.own.documents.update(self._readers.own.found(key, clock.now_ms(), group).id, values)
 
-    def delete(self, key: Key, *, part: Part | None | EllipsisType = ...) -> bool:
-        """Remove a document; False if there was none.
+    def delete(
+        self, key: Key, *, part: Part | None | EllipsisType = ..., group: Key | AnyGroup | None = ANY_GROUP
+    ) -> bool:
+        """Remove a document; False if there was none. group: as of `get`.
 
         part: of several codes remove only the one with this part, None = the one without. The others stay, the first of them in
         its place if it was the first; with its last code the document goes. False if the key has no such code. Raises
@@ -686,13 +717,14 @@ class Index(Reader):
         (True, [], ['turned'])
         """
         if isinstance(part, EllipsisType):
-            return self.delete_many([key]) == 1
-        key, part = check_key(key), check_part(part)
+            return self.delete_many([key], group=group) == 1
+        key, part, group = check_key(key), check_part(part), check_asked_group(group)
         with self._writing_documents():
-            return self._writer.remove_part(key, part, clock.now_ms())
+            return self._writer.remove_part(key, part, clock.now_ms(), group)
 
-    def delete_many(self, keys: Iterable[Key]) -> int:
+    def delete_many(self, keys: Iterable[Key], *, group: Key | AnyGroup | None = ANY_GROUP) -> int:
         """Remove documents in one transaction; returns how many there were. A key that is not there, or comes twice, is no error.
+        group: as of `get`.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index:
@@ -700,12 +732,32 @@ class Index(Reader):
         ...     index.delete_many([0, 1, 7]), list(index)
         (2, [2, 3, 4])
         """
-        checked = [check_key(key) for key in check_many("keys", keys)]
+        checked, group = [check_key(key) for key in check_many("keys", keys)], check_asked_group(group)
         with self._writing_documents():
-            now = clock.now_ms()
-            rows = [self._readers.own.documents.find(key) for key in dict.fromkeys(checked)]
-            self._readers.own.clusters.remove([row.id for row in rows if row is not None], now)
-            return sum(row is not None and row.is_visible(now) for row in rows)
+            now, documents = clock.now_ms(), self._readers.own.documents
+            found = filter(None, map(documents.find, dict.fromkeys(checked)))
+            rows = [row for row in found if documents.is_in(row, group)]
+            self._readers.own.clusters.remove([row.id for row in rows], now)
+            return sum(row.is_visible(now) for row in rows)
+
+    def delete_group(self, name: Key | None) -> int:
+        """Remove all documents of a group in one transaction, None = those without a group; returns how many there were.
+
+        The time is in proportion to the documents removed, and to the empty texts of all groups.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash()) as index:
+        ...     for key, language in (("a", "de"), ("b", "de"), ("c", "fr")):
+        ...         matches = index.add(key, f"text number {key} of this language", group=language)
+        ...     index.delete_group("de"), index.delete_group("de"), list(index)
+        (2, 0, ['c'])
+        """
+        name = check_group(name)
+        with self._writing_documents():
+            now, own = clock.now_ms(), self._readers.own
+            rows = own.documents.of_group(own.documents.group_id(name), now)
+            own.clusters.remove([document_id for document_id, _ in rows], now)
+            return sum(is_visible for _, is_visible in rows)
 
     @property
     def window(self) -> WindowSize | None:
@@ -769,34 +821,105 @@ class Index(Reader):
 
     # ---- a person's word -----------------------------------------------------------------------------------------------
 
-    def dismiss(self, key_a: Key, key_b: Key) -> bool:
-        """Say that two documents are not duplicates of each other; False if that was said before.
+    def dismiss(self, key_a: Key, key_b: Key | None = None) -> int:
+        """Declare that two documents are not duplicates; False if they were dismissed already. With one key: that the document is
+        no duplicate of any stored document; returns how many pairs are dismissed now, one with each document that it matches.
 
-        From then on the two are in no `matches`, `pairs()` or recorded match, and their cluster is split unless other documents
-        connect them (`explain_match` names these). That holds through `rebuild`, until `undismiss`, or until one of the two is
-        deleted or replaced, which makes it another document. Two that do not match may be dismissed too, in case they will under
-        other settings. Questions about a text find both as before. Raises KeyNotFoundError, ParameterError for one key twice.
+        A dismissed pair is in no `matches`, `pairs()` or recorded match, and its cluster is split unless other documents connect
+        the two (`explain_match` names these). A dismissal survives `rebuild` and ends with `undismiss`, or when one of the two
+        documents is deleted or replaced. Two documents that do not match may be dismissed too, in case they will under other
+        settings. `query` and `add` compare a text with both as before, so a later document may connect them again. Raises
+        KeyNotFoundError, ParameterError for one key twice.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
-        ...     added = index.add("a", "chapter one of the report"), index.add("b", "chapter one of the report")
-        ...     index.dismiss("a", "b"), index.matches("a"), index.clusters(), list(index.dismissed())
-        (True, [], [], [('a', 'b')])
+        ...     added = [index.add(key, "chapter one of the report") for key in ("a", "b", "c")]
+        ...     index.dismiss("a"), index.matches("a"), index.clusters(), list(index.dismissed())
+        (2, [], [Cluster(representative='b', keys=('b', 'c'))], [('a', 'b'), ('a', 'c')])
         """
-        return self._decide(dismiss, key_a, key_b)
+        return self._decide(dismiss_all, key_a) if key_b is None else self._decide(dismiss, key_a, key_b)
 
-    def undismiss(self, key_a: Key, key_b: Key) -> bool:
-        """Take a `dismiss` back: the two match again if they are alike; False if they were not dismissed. Raises
-        KeyNotFoundError, ParameterError for one key twice.
+    def undismiss(self, key_a: Key, key_b: Key | None = None) -> int:
+        """Withdraw a `dismiss`: the two documents match again if they are alike; False if they were not dismissed. With one key:
+        withdraw all dismissed pairs of the document; returns how many there were. Raises KeyNotFoundError, ParameterError for one
+        key twice.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
         ...     for key in ("a", "b"):
         ...         matches = index.add(key, "the weekly report of the harbour")
-        ...     index.dismiss("a", "b"), len(index.clusters()), index.undismiss("a", "b"), len(index.clusters())
-        (True, 0, True, 1)
+        ...     index.dismiss("a", "b"), len(index.clusters()), index.undismiss("a"), len(index.clusters())
+        (True, 0, 1, 1)
         """
-        return self._decide(undismiss, key_a, key_b)
+        return self._decide(undismiss_all, key_a) if key_b is None else self._decide(undismiss, key_a, key_b)
+
+    def allow(self, text: str | bytes | None = None, *, key: Key | None = None, note: str | None = None) -> int:
+        """Let texts like this one match nothing, in all groups: a greeting, a footer, an automatic reply. Returns how many stored
+        documents match nothing from now on.
+
+        Like means similar by the index's own rule. `query` returns nothing for such a text, `add` returns nothing and stores it,
+        `add_if_new` stores it, and stored documents like it are in no `matches`, `pairs()` or cluster. The fingerprint of the
+        text is kept, so the text stays allowed when its documents are deleted, until `disallow`. key: the text of a stored
+        document. note: words for the list, `allowed()`.
+
+        Every stored fingerprint is compared once, and every later text with each allowed one, of which there may be 1,000. In an
+        index of codes, and for a text without shingles, ParameterError; raises KeyNotFoundError.
+
+        >>> from neardup_db import Index, MinHash
+        >>> reply = "Thanks for your message, we will reply within 24 hours"
+        >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
+        ...     added = [index.add(number, reply) for number in range(3)]
+        ...     index.allow(reply, note="automatic reply"), index.clusters(), index.add(4, reply), index.query(reply + "!")
+        (3, [], [], [])
+        """
+        if note is not None and not isinstance(note, str):
+            raise ParameterError(f"note={quoted(note)}: give text, or leave note= out")
+        if note is not None:
+            note = storable(note)
+        stored = None if text is None else storable(check_text(text))
+
+        def work(clusters: Clusters, sketch: Sketch, found: Found | None, now: int) -> int:
+            kept = stored if found is None else clusters.documents.text(found.id)
+            return allow(clusters, sketch, kept, note, now)
+
+        return self._decide_text(work, text, key)
+
+    def disallow(self, text: str | bytes | None = None, *, key: Key | None = None, id: int | None = None) -> int:
+        """Withdraw each allowed text that a text is like; returns how many there were. Stored documents that are like no other
+        allowed text match again.
+
+        key: a stored document in place of a text. id: the number of one allowed text, from `allowed()`. Raises KeyNotFoundError.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
+        ...     added = [index.add(number, "see you later, alligator") for number in range(2)]
+        ...     index.allow("see you later, alligator"), index.disallow(key=0), index.disallow(key=0), len(index.clusters())
+        (2, 1, 0, 1)
+        """
+        if id is None:
+            return self._decide_text(lambda clusters, sketch, _, now: disallow(clusters, sketch, now), text, key)
+        if text is not None or key is not None:
+            raise ParameterError(f"id={quoted(id)} does not go with text= or key=: give one of the three")
+        number = check_integer("id", id)
+        self._follower.catch_up(self._readers)
+        with self._store.writing():
+            return withdraw(self._readers.own.clusters, [number], clock.now_ms())
+
+    def _decide_text(
+        self, decide: Callable[[Clusters, Sketch, Found | None, int], int], text: str | bytes | None, key: Key | None
+    ) -> int:
+        """What `decide` returns about a text, or else the stored document of a key."""
+        if (text is None) == (key is None):
+            raise ParameterError("give either a text or the key= of a stored document")
+        if text is not None:
+            check_text(text)
+        self._follower.catch_up(self._readers)
+        with self._store.writing():
+            now, own = clock.now_ms(), self._readers.own
+            if text is not None:
+                return decide(own.clusters, sketch_of(self._store, text), None, now)
+            found = own.found(check_key(key), now)
+            return decide(own.clusters, sketch_of_document(own.clusters, found), found, now)
 
     def changes(self, since: str | None = None, *, limit: int = 1000) -> Changes:
         """What changed since an earlier call, whose `token` is given as `since`; at most `limit` changes, all of one state.
@@ -847,15 +970,16 @@ class Index(Reader):
         with self._store.writing():
             return self._readers.own.clusters.changes.forget()
 
-    def _decide(self, decide: Callable[[Clusters, Found, Found, int], bool], key_a: Key, key_b: Key) -> bool:
-        keys = check_key(key_a, "key_a"), check_key(key_b, "key_b")
-        if type(keys[0]) is type(keys[1]) and keys[0] == keys[1]:
-            raise ParameterError(f"key_b={quoted(key_b)} is key_a too: give the keys of two documents")
+    def _decide(self, decide: Callable[..., int], *keys: Key) -> int:
+        named = dict(zip(("key_a", "key_b"), keys, strict=False))
+        checked = [check_key(key, name) for name, key in named.items()]
+        if len(checked) == 2 and type(checked[0]) is type(checked[1]) and checked[0] == checked[1]:
+            raise ParameterError(f"key_b={quoted(keys[1])} is key_a too: give the keys of two documents")
         self._follower.catch_up(self._readers)
         with self._store.writing():
             now = clock.now_ms()
-            a, b = (self._readers.own.found(key, now) for key in keys)
-            return decide(self._readers.own.clusters, a, b, now)
+            found = [self._readers.own.found(key, now) for key in checked]
+            return decide(self._readers.own.clusters, *found, now)
 
     # ---- the whole index ---------------------------------------------------------------------------------------------
 
@@ -1033,14 +1157,14 @@ class Index(Reader):
         return store.change(work, light=_is_light(record))
 
     def _record(
-        self, key: Key, metadata: Any, group: Any, expires_at: Expiry | None, text: Any = _CODE, part: Part | None = None
+        self, key: Key, metadata: Any, group: Any, expires_at: int | None, text: Any = _CODE, part: Part | None = None
     ) -> Record:
         self._store.db.require_open()
         stored = None
         if text is not _CODE:
             check_text(text)
             stored = storable(text) if self._store.store_text else None
-        more = check_metadata(metadata), check_group(group), check_expiry(expires_at)
+        more = check_metadata(metadata), check_group(group), expires_at
         return Record(check_key(key), stored, *more, part=check_part(part))
 
 

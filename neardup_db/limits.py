@@ -87,7 +87,7 @@ FROM_CROWD = 16
 """Verified fingerprints that an added document looks for in each crowd. A few are enough, because all are of one cluster."""
 
 SIZE_KNOWN = 1000
-"""Members of a cluster are counted up to this number."""
+"""Members of a cluster are counted up to this number, and further only where another cluster has as many."""
 
 CHANGES_KEPT = 1_000_000
 """Changes that are kept for those who follow an index by `changes`. A change takes about 20 bytes of the file."""

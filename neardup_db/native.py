@@ -475,6 +475,23 @@ def similarity(scheme: Any, a: bytes, b: bytes) -> tuple[float, int]:
     return float(result[0]), int(distance[0])
 
 
+def is_like(scheme: Any, value: bytes, others: Values) -> bool:
+    """True if a stored value is similar to one of others by the scheme's rule; of EVIDENCE_TEXT the values are evidence."""
+    like = ffi.new("int *")
+    data, ends = ffi.from_buffer("uint8_t[]", others.data), pointer(others.ends, "uint64_t[]")
+    given = ffi.from_buffer("uint8_t[]", value)
+    check(lib.nd_scheme_is_like(scheme, given, len(value), data, ends, len(others.ends), like), "comparing with allowed texts")
+    return bool(like[0])
+
+
+def is_ascending(hashes: bytes) -> bool:
+    """True if bytes are sorted distinct hashes, 64 bits little-endian each, at least one."""
+    if not hashes or len(hashes) % 8:
+        return False
+    numbers = np.frombuffer(hashes, "<u8")
+    return bool(np.all(numbers[:-1] < numbers[1:]))
+
+
 def is_value(scheme: Any, value: bytes) -> bool:
     """True if bytes can be a stored value of the scheme."""
     return bool(lib.nd_scheme_value_check(scheme, ffi.from_buffer("uint8_t[]", value), len(value)) == lib.ND_OK)
@@ -616,6 +633,13 @@ def pairs(run: Any) -> Array:
     handle = _owned(lib.nd_pairs_new(), lib.nd_pairs_free)
     check(run(handle), "all pairs")
     return copied(lib.nd_pairs_ids(handle), 2 * lib.nd_pairs_count(handle), np.int64).reshape(-1, 2)
+
+
+def set_numbers(value: bytes) -> Array:
+    """The numbers in a packed set, ascending: uint64[n]."""
+    numbers = np.empty(lib.nd_set_count(len(value)), np.uint64)
+    check(lib.nd_set_read(value, len(value), pointer(numbers, "uint64_t[]")), "a packed set")
+    return numbers
 
 
 def set_pairs(values: Array, ends: Array, split: int | None, threshold: float, most: int) -> Iterator[tuple[Array, Array]]:

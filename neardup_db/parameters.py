@@ -14,9 +14,10 @@ import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, time, timedelta
+from enum import Enum
 from numbers import Integral
-from typing import Any, Literal, TypeGuard, get_args
+from typing import Any, Literal, NamedTuple, TypeGuard, get_args
 
 from .arrays import np
 from .clock import now_ms
@@ -32,6 +33,7 @@ Measure = Literal["containment"]
 Sync = Literal["query"]
 Moment = datetime | float
 Expiry = Moment | timedelta
+Ttl = timedelta | float
 WindowSize = timedelta | int
 
 _IF_EXISTS = get_args(IfExists)
@@ -237,7 +239,22 @@ def check_key(key: Any, name: str = "key") -> Key:
         if _LEAST <= number <= _MOST:
             return number
         raise ParameterError(f"{name}={quoted(number)} does not fit 64 bits: give a smaller number, or its digits as text")
-    raise ParameterError(f"{name}={quoted(key)} is of type {type(key).__name__}: give str, bytes or a 64-bit int")
+    how = f"give str, bytes or a 64-bit int{_as_key(key, name)}"
+    raise ParameterError(f"{name}={quoted(key)} is of type {type(key).__name__}: {how}")
+
+
+def _as_key(key: Any, name: str) -> str:
+    """How to make a key of a value that is none, for a message; "" where there is no obvious way."""
+    call = ""
+    if isinstance(key, (bytearray, memoryview)):
+        call = f"bytes({name})"
+    elif isinstance(key, Enum):
+        call = f"{name}.value"
+    elif isinstance(key, (date, time)):
+        call = f"{name}.isoformat()"
+    elif not isinstance(key, Iterable) and str(key) != repr(key):  # of a UUID, a Path, a Decimal
+        call = f"str({name})"
+    return call and f", for example {call}"
 
 
 def check_part(part: Any) -> Part | None:
@@ -245,7 +262,8 @@ def check_part(part: Any) -> Part | None:
     if part is None:
         return None
     if not isinstance(part, (str, int, Integral)) or isinstance(part, bool):
-        raise ParameterError(f"part={quoted(part)} is of type {type(part).__name__}: give str, a 64-bit int, or None")
+        how = f"give str, a 64-bit int, or None{_as_key(part, 'part')}"
+        raise ParameterError(f"part={quoted(part)} is of type {type(part).__name__}: {how}")
     return check_key(part, "part")  # type: ignore[return-value]
 
 
@@ -259,7 +277,7 @@ def is_plain_key(key: Any) -> bool:
 
 def check_group(group: Any) -> Key | None:
     if isinstance(group, AnyGroup):
-        raise ParameterError("group=ANY_GROUP is for query, query_many, query_codes, matches and count: give a name, or None")
+        raise ParameterError("group=ANY_GROUP asks or finds documents of every group: give the name of one, or None")
     return None if group is None else check_key(group, "group")
 
 
@@ -319,40 +337,79 @@ def _depth(text: str) -> int:
 
 
 LATEST_MS = 10**17
-"""Milliseconds after 1970, and before, within which all times are."""
+"""Milliseconds after 1970, and before, within which all times of a file are."""
+
+_FIRST_S, _LAST_S = 946_684_800, 7_258_118_400
+"""2000-01-01 and 2200-01-01, UTC: a moment that is given lies between them. Others are durations, or in another unit."""
+
+_UNITS = {"milliseconds": 1000, "microseconds": 10**6, "nanoseconds": 10**9}
+
+_MS = timedelta(milliseconds=1)
 
 
-def check_moment(moment: Any, name: str, or_else: str = "") -> int | None:
+def _is_number(value: Any) -> bool:
+    is_plain = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_plain or isinstance(value, (np.integer, np.floating))
+
+
+_MOMENT = "give an aware datetime, or Unix seconds"
+
+
+def check_moment(moment: Any, name: str, remedy: str = _MOMENT) -> int | None:
     """A time in milliseconds: from an aware datetime or Unix seconds."""
     if moment is None:
         return None
     if isinstance(moment, datetime):
         if moment.utcoffset() is None:
-            raise ParameterError(f"{name}={moment!r} has no time zone: give an aware datetime, or Unix seconds")
-        return round(moment.timestamp() * 1000)
-    if isinstance(moment, (int, float)) and not isinstance(moment, bool):
-        if not abs(moment * 1000) < LATEST_MS:
-            raise ParameterError(f"{name}={quoted(moment)} is out of range: give Unix seconds")
-        return round(moment * 1000)
-    kind = type(moment).__name__
-    raise ParameterError(f"{name}={quoted(moment)} is of type {kind}: give an aware datetime, or Unix seconds{or_else}")
+            raise ParameterError(f"{name}={moment!r} has no time zone: {_MOMENT}")
+        seconds: Any = moment.timestamp()
+    elif _is_number(moment):
+        seconds = moment
+    else:
+        raise ParameterError(f"{name}={quoted(moment)} is of type {type(moment).__name__}: {remedy}")
+    if not _FIRST_S <= seconds <= _LAST_S:
+        what = f"{name}={quoted(float(moment) if isinstance(moment, np.floating) else moment)}"
+        for unit, factor in _UNITS.items():
+            if _FIRST_S * factor <= seconds <= _LAST_S * factor:
+                raise ParameterError(f"{what} looks like {unit}, and is to be Unix seconds: divide it by {factor:,}")
+        raise ParameterError(f"{what} is not between the years 2000 and 2200: {remedy}")
+    return round(float(seconds) * 1000)
 
 
-def check_expiry(expires_at: Any) -> int | None:
-    """An expiry in milliseconds: a time, or a timedelta from now on."""
-    if isinstance(expires_at, timedelta):
-        return now_ms() + round(expires_at / _MS)
-    return check_moment(expires_at, "expires_at", ", or a timedelta from now on")
+def check_expiry(expires_at: Any, ttl: Any = None) -> int | None:
+    """An expiry in milliseconds: a time, a timedelta from now on, or as `ttl` a timedelta or seconds from now on."""
+    if ttl is not None:
+        if expires_at is not None:
+            raise ParameterError(f"expires_at={quoted(expires_at)} and ttl={quoted(ttl)}: give one of the two")
+        ends = now_ms() + _check_ttl(ttl)
+    elif isinstance(expires_at, timedelta):
+        ends = now_ms() + round(expires_at / _MS)
+    else:
+        remedy = "give a timedelta from now on, or ttl=, or an aware datetime, or Unix seconds"
+        return check_moment(expires_at, "expires_at", remedy)
+    if ends > _LAST_S * 1000:
+        what = f"ttl={quoted(ttl)}" if ttl is not None else f"expires_at={quoted(expires_at)}"
+        raise ParameterError(f"{what} ends after the year 2200: give a shorter time, or leave it out")
+    return ends
+
+
+def _check_ttl(ttl: Any) -> int:
+    """How long a document stays, in milliseconds."""
+    if not isinstance(ttl, timedelta) and not _is_number(ttl):
+        raise ParameterError(f"ttl={quoted(ttl)} is of type {type(ttl).__name__}: give a timedelta, or a number of seconds")
+    longest = 1000.0 * _LAST_S
+    length = ttl / _MS if isinstance(ttl, timedelta) else ttl * 1000.0 if abs(ttl) < _LAST_S else longest * (ttl > 0)
+    if length < 1:
+        written = float(ttl) if isinstance(ttl, np.floating) else ttl
+        raise ParameterError(f"ttl={quoted(written)}: give a timedelta, or a number of seconds, of at least a millisecond")
+    return round(min(length, longest))
 
 
 def check_since(since: Any) -> int | None:
     """The earliest time that counts, in milliseconds: a time, or a timedelta back from now."""
     if isinstance(since, timedelta):
         return now_ms() - round(since / _MS)
-    return check_moment(since, "since", ", or a timedelta back from now")
-
-
-_MS = timedelta(milliseconds=1)
+    return check_moment(since, "since", "give a timedelta back from now, an aware datetime, or Unix seconds")
 
 
 def check_if_exists(if_exists: Any) -> IfExists:
@@ -361,7 +418,7 @@ def check_if_exists(if_exists: Any) -> IfExists:
 
 
 _MISSING = object()
-_FIELDS = frozenset({"key", "text", "code", "metadata", "group", "expires_at", "if_exists"})
+_FIELDS = frozenset({"key", "text", "code", "metadata", "group", "expires_at", "ttl", "if_exists"})
 _FIELDS_OF_CODES = _FIELDS | {"part"}
 
 
@@ -371,7 +428,8 @@ def check_record(record: Any, *, content: str, if_exists: IfExists, store_text: 
         names = _FIELDS_OF_CODES if content == "code" else _FIELDS
         unknown = [name for name in record if name not in names]
         if unknown:
-            raise ParameterError(f"record has the unknown field {quoted(unknown[0])}: give {', '.join(sorted(names))}")
+            named = "" if content == "code" else ", or name the fields, as in add_many(records, key='id', text='body')"
+            raise ParameterError(f"record has the unknown field {quoted(unknown[0])}: give {', '.join(sorted(names))}{named}")
         if content == "text" and "code" in record and "text" not in record:
             raise ParameterError(f"record has a 'code' and no 'text': give codes to add_codes(keys, codes): {quoted(record)}")
         for name in ("key", content):
@@ -388,8 +446,57 @@ def check_record(record: Any, *, content: str, if_exists: IfExists, store_text: 
     key, stored = check_key(fields["key"]), storable(value) if store_text and content == "text" else None
     metadata, group = check_metadata(fields.get("metadata")), check_group(fields.get("group"))
     part = check_part(fields.get("part"))
-    checked = Record(key, stored, metadata, group, check_expiry(fields.get("expires_at")), part=part)
+    checked = Record(key, stored, metadata, group, check_expiry(fields.get("expires_at"), fields.get("ttl")), part=part)
     return Incoming(checked, value, check_if_exists(fields.get("if_exists", if_exists)))
+
+
+class FieldNames(NamedTuple):
+    """Which fields of mappings are key, text and group, and make up the metadata. A mapping is then read as a row of a table is,
+    and its other fields are ignored."""
+
+    key: Any
+    text: Any
+    group: Any
+    metadata: Sequence[Any]
+
+    def record(self, row: Any) -> dict[str, Any]:
+        """The record with the names of `add`'s arguments. ParameterError where a field is not there."""
+        if not isinstance(row, Mapping):
+            how = "key= and text= name the fields of mappings or the columns of a table: leave them out for pairs"
+            raise ParameterError(f"record={quoted(row)} is of type {type(row).__name__}: {how}")
+        record = {role: self._value(row, role, name) for role, name in zip(("key", "text"), self[:2], strict=True)}
+        if self.group is not None:
+            record["group"] = self._value(row, "group", self.group)
+        if self.metadata:
+            record["metadata"] = {name: self._value(row, "metadata", name) for name in self.metadata}
+        return record
+
+    @staticmethod
+    def _value(row: Mapping[Any, Any], role: str, name: Any) -> Any:
+        value = row.get(name, _MISSING)
+        if value is _MISSING:
+            raise ParameterError(f"{role}={quoted(name)} is no field of the record, which has {quoted(list(row), 200)}")
+        return value
+
+
+def check_fields(key: Any, text: Any, group: Any, metadata: Any) -> FieldNames | None:
+    """The names of the fields of mappings, None where no argument names one."""
+    if key is None and text is None and group is None and metadata is None:
+        return None
+    if key is None or text is None:
+        how = "say which hold the keys and the texts, as in add_many(records, key='id', text='body')"
+        raise ParameterError(f"key={quoted(key)}, text={quoted(text)}: the fields of records are named together: {how}")
+    names = FieldNames(key, text, group, check_metadata_names(metadata))
+    for role, name in (("key", key), ("text", text), ("group", group), *(("metadata", name) for name in names.metadata)):
+        check_kind(role, name, str, "the name of a field")
+    return names
+
+
+def check_metadata_names(metadata: Any) -> Sequence[str]:
+    """The names of the columns or fields that make up the metadata."""
+    if isinstance(metadata, str) or not isinstance(metadata, Sequence | None):
+        raise ParameterError(f"metadata={quoted(metadata)}: give a list of the names of columns")
+    return metadata or ()
 
 
 # ---- of a question -------------------------------------------------------------------------------------------------------

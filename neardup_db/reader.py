@@ -45,7 +45,20 @@ from .store.layout.sketches import Sketch, Sketches
 from .store.layout.state import SketchRules, Store
 from .store.readers import StoreReader, StoreReaders
 from .text import TextRules
-from .values import AnyGroup, Cluster, Count, Document, Explanation, Key, Match, MatchExplanation, Pair, Stats
+from .values import (
+    ANY_GROUP,
+    AllowedText,
+    AnyGroup,
+    Cluster,
+    Count,
+    Document,
+    Explanation,
+    Key,
+    Match,
+    MatchExplanation,
+    Pair,
+    Stats,
+)
 
 Made = TypeVar("Made")
 
@@ -220,7 +233,7 @@ class Reader:
             make = partial(store.sketch_codes, rows)
             return _answers(reader, question, pieces(len(rows), make, False))
 
-    def nearest(self, wanted: Code, n: int, *, group: Key | None = None) -> list[Match]:
+    def nearest(self, wanted: Code, n: int, *, group: Key | AnyGroup | None = None) -> list[Match]:
         """The `n` documents most similar to a text or a code, best first, beyond the threshold or distance of the index too; ties
         in the order of insertion.
 
@@ -238,7 +251,7 @@ class Reader:
         """
         return self._nearest(partial(sketch_of, wanted), n, group)
 
-    def nearest_code(self, code: Code, n: int, *, group: Key | None = None) -> list[Match]:
+    def nearest_code(self, code: Code, n: int, *, group: Key | AnyGroup | None = None) -> list[Match]:
         """`nearest` for a code, in any index that takes codes; hexadecimal digits and bytes are a code, too.
 
         >>> from neardup_db import BinaryCode, Index
@@ -249,8 +262,8 @@ class Reader:
         """
         return self._nearest(Question(code=code).sketch, n, group)
 
-    def _nearest(self, make: Callable[[Store], Sketch], n: int, group: Key | None) -> list[Match]:
-        n, group = check_integer("n", n), check_group(group)
+    def _nearest(self, make: Callable[[Store], Sketch], n: int, group: Key | AnyGroup | None) -> list[Match]:
+        n, group = check_integer("n", n), check_asked_group(group)
         sketch = self._sketched(make)
         with self._readers.reading() as reader:
             if sketch.epoch != reader.store.epoch:
@@ -363,8 +376,11 @@ class Reader:
             with reader.store.reading():
                 return _matches_of(reader, key, question)
 
-    def pairs(self, threshold: float | None = None, *, measure: Measure | None = None) -> Iterator[Pair]:
-        """All pairs of near-duplicates, lazily, but those that were dismissed; `key_a` is the earlier document.
+    def pairs(
+        self, threshold: float | None = None, *, measure: Measure | None = None, group: Key | AnyGroup | None = ANY_GROUP
+    ) -> Iterator[Pair]:
+        """All pairs of near-duplicates, lazily, but those that were dismissed; `key_a` is the earlier document. group: only pairs
+        of this group; a pair is always of one group.
 
         The candidate table is joined with itself a range of documents at a time; each range sees one state of the index.
 
@@ -380,11 +396,14 @@ class Reader:
         ...     list(index.pairs(measure="containment"))
         [Pair(key_a='fox', key_b='day', similarity=1.0, distance=None)]
         """
-        measure = check_measure(measure)
-        return self._pairs(self._begin_pairs(threshold, None, measure), threshold, None, measure)
+        measure, group = check_measure(measure), check_asked_group(group)
+        return self._pairs(self._begin_pairs(threshold, None, measure), threshold, None, measure, group)
 
-    def pairs_with(self, other: Reader, threshold: float | None = None) -> Iterator[Pair]:
-        """All pairs of a document of this index and one of another, whose key is `key_b`, lazily, in groups of the same name.
+    def pairs_with(
+        self, other: Reader, threshold: float | None = None, *, group: Key | AnyGroup | None = ANY_GROUP
+    ) -> Iterator[Pair]:
+        """All pairs of a document of this index and one of another, whose key is `key_b`, lazily, in groups of the same name;
+        group: only in this group.
 
         Both must have the same scheme and text rules, else ParameterError. The candidate table is joined with the other's
         fingerprints as in `pairs`.
@@ -398,7 +417,7 @@ class Reader:
         """
         if not isinstance(other, Reader):
             raise ParameterError(f"other={quoted(other)}: give another Index")
-        return self._pairs(self._begin_pairs(threshold, other), threshold, other)
+        return self._pairs(self._begin_pairs(threshold, other), threshold, other, None, check_asked_group(group))
 
     def _begin_pairs(
         self, threshold: float | None, other: Reader | None, measure: Measure | None = None
@@ -421,13 +440,14 @@ class Reader:
         begun: tuple[SketchRules, SketchRules | None],
         threshold: float | None,
         other: Reader | None,
-        measure: Measure | None = None,
+        measure: Measure | None,
+        group: Key | AnyGroup | None,
     ) -> Iterator[Pair]:
         """The pairs. The listing begins again where the index is rebuilt before the first pair."""
         listed = False
         while True:
             try:
-                for pairs in self._parts(*begun, threshold, other, measure):
+                for pairs in self._parts(*begun, threshold, other, measure, group):
                     for pair in pairs.documents():
                         listed = True
                         yield Pair(pair.a.key, pair.b.key, pair.similarity, pair.distance)
@@ -444,13 +464,14 @@ class Reader:
         threshold: float | None,
         other: Reader | None,
         measure: Measure | None,
+        group: Key | AnyGroup | None,
     ) -> Iterator[Any]:
         joins = partial(self._joins, mine)
         if measure is not None:
-            return containers(joins, threshold, clock.now_ms)
+            return containers(joins, threshold, clock.now_ms, group)
         if other is not None and theirs is not None:
-            return ranges_with(joins, partial(other._joins, theirs), threshold, clock.now_ms)
-        return (set_blocks if mine.scheme.is_set else ranges)(joins, threshold, clock.now_ms)
+            return ranges_with(joins, partial(other._joins, theirs), threshold, clock.now_ms, group)
+        return (set_blocks if mine.scheme.is_set else ranges)(joins, threshold, clock.now_ms, group)
 
     @contextmanager
     def _joins(self, begun: SketchRules) -> Iterator[Joins]:
@@ -463,11 +484,11 @@ class Reader:
                 )
             yield reader.joins
 
-    def clusters(self, min_size: int = 2) -> list[Cluster]:
+    def clusters(self, min_size: int = 2, *, group: Key | AnyGroup | None = ANY_GROUP) -> list[Cluster]:
         """Connected components of the graph of pairs, largest first; without `record_matches` they are computed now.
 
-        min_size: leave out those of fewer documents; with 1 documents that are alone come too. The representative, and first
-        key, is the earliest document.
+        min_size: leave out those of fewer documents; with 1 documents that are alone come too. group: only clusters of this
+        group; a cluster is always of one group. The representative, and first key, is the earliest document.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index:
@@ -476,9 +497,9 @@ class Reader:
         ...     index.clusters()
         [Cluster(representative='a1', keys=('a1', 'a2'))]
         """
-        min_size = check_integer("min_size", min_size, 1)
+        min_size, group = check_integer("min_size", min_size, 1), check_asked_group(group)
         with self._readers.reading() as reader:
-            return reader.clusters.listing(min_size, clock.now_ms())
+            return reader.clusters.listing(min_size, clock.now_ms(), reader.documents.group_id(group))
 
     def dismissed(self) -> Iterator[tuple[Key, Key]]:
         """The pairs of keys that were dismissed (`Index.dismiss`), lazily: the earlier document first, in the order of the later
@@ -504,10 +525,27 @@ class Reader:
             yield from [row[2:] for row in page]
             after = page[-1][:2]
 
+    def allowed(self) -> list[AllowedText]:
+        """The allowed texts (`Index.allow`), in the order in which they were allowed.
+
+        >>> from neardup_db import Index, MinHash
+        >>> with Index(":memory:", MinHash(), store_text=True) as index:
+        ...     aside = index.allow("Thanks for your message, we will reply within 24 hours", note="automatic reply")
+        ...     [(one.id, one.text, one.note) for one in index.allowed()]
+        [(1, 'Thanks for your message, we will reply within 24 hours', 'automatic reply')]
+        """
+        with self._readers.reading() as reader:
+            store = reader.store
+            sql = "SELECT id, text, note, allowed_at FROM {index}_allowed ORDER BY id"
+            rows = store.db.rows(store.sql(sql)) if store.allows else []
+            return [AllowedText(number, text, note, at / 1000) for number, text, note, at in rows]
+
     # ---- single documents --------------------------------------------------------------------------------------------
 
-    def get(self, key: Key) -> Document:
+    def get(self, key: Key, *, group: Key | AnyGroup | None = ANY_GROUP) -> Document:
         """A stored document. Raises KeyNotFoundError.
+
+        group: a condition, None = no group. A document of another group counts as absent.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash(), store_text=True) as index:
@@ -516,11 +554,12 @@ class Reader:
         >>> document.text, document.metadata, document.token_count
         ('the quick brown fox', {'source': 'wire'}, 4)
         """
+        group = check_asked_group(group)
         with self._readers.reading() as reader:
-            return reader.documents.read(reader.found(key, clock.now_ms()).id)
+            return reader.documents.read(reader.found(key, clock.now_ms(), group).id)
 
-    def get_many(self, keys: Iterable[Key]) -> list[Document | None]:
-        """Stored documents in the order of the keys; None for a key that is not there.
+    def get_many(self, keys: Iterable[Key], *, group: Key | AnyGroup | None = ANY_GROUP) -> list[Document | None]:
+        """Stored documents in the order of the keys; None for a key that is not there. group: as of `get`.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index:
@@ -528,10 +567,10 @@ class Reader:
         ...     [document and document.key for document in index.get_many(["a0", "a1"])]
         [None, 'a1']
         """
-        checked = [check_key(key) for key in check_many("keys", keys)]
+        checked, group = [check_key(key) for key in check_many("keys", keys)], check_asked_group(group)
         with self._readers.reading() as reader:
             now = clock.now_ms()
-            rows = [reader.documents.visible(key, now) for key in checked]
+            rows = [reader.documents.visible(key, now, group) for key in checked]
             return [None if row is None else reader.documents.read(row.id) for row in rows]
 
     def __contains__(self, key: object) -> bool:

@@ -37,6 +37,18 @@ def require_python_lock() -> None:
         )
 
 
+def refuse_sources(package: str) -> None:
+    """Raises ImportError if the package's folder is that of a checkout, whose modules in C are not compiled. `python` and
+    `python -m` find that folder first when they run at the top of a checkout."""
+    if os.path.exists(os.path.join(os.path.dirname(os.path.abspath(package)), "meson.build")):
+        alone = "-P" if sys.version_info >= (3, 11) else "-I"
+        raise ImportError(
+            f"{package} holds source code that is not compiled: run Python from another folder, or as python {alone}, to import "
+            "the installed package; to edit the sources, install them with: pip install --no-build-isolation --no-deps -e . "
+            "(CONTRIBUTING.md)"
+        ) from None
+
+
 def length_of_name(folder: str, name: str) -> tuple[int, int]:
     """The length of a file's name as the system counts it, and the longest that the folder may have."""
     if not hasattr(os, "pathconf"):

@@ -17,6 +17,7 @@ from .settings import StoredSettings
 _TOKENS, _NONWORD, _SHORT = (native.words(f"text.{name}") for name in ("tokens", "nonword", "short"))
 _NORMALIZE, _CASE = ((None, *native.words(f"text.{name}")[1:]) for name in ("normalize", "case"))  # C: none
 _SHINGLE_MAX = 1000
+_MIN_TOKENS_MAX = 1_000_000
 _CALLABLE = "callable:"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -44,7 +45,8 @@ class TextRules(Immutable):
     or "drop". short: a text of fewer tokens is one shingle ("whole") or none ("drop"). stopwords: tokens to drop; each goes
     through normalisation and folding itself. filter: a callable that keeps the tokens for which it is true. strip_accents: drop
     accents. hash: "xxh3_64", "fnv1a_32", "fnv1a_64", "djb2a", "md5", "sha1", "sha256", or a callable from bytes to at least four
-    bytes, always as many. hash_seed: 0 to 2^63 - 1, of "xxh3_64" only; "random" draws one.
+    bytes, always as many. hash_seed: 0 to 2^63 - 1, of "xxh3_64" only; "random" draws one. min_tokens: a text of fewer tokens,
+    counted after stopwords and filter, has no shingles and matches nothing; 0 to 1,000,000.
 
     Shingles of three words do badly below about 50 words, where one changed word changes too many of them: take
     `TextRules.chars(shingle=3)` for short texts. Raises ParameterError for a value that is none of these.
@@ -57,7 +59,7 @@ class TextRules(Immutable):
 
     names: ClassVar[tuple[str, ...]] = (
         "normalize", "case", "tokens", "shingle", "joiner", "nonword", "short", "stopwords", "filter", "strip_accents", "hash",
-        "hash_seed",
+        "hash_seed", "min_tokens",
     )  # fmt: skip
 
     normalize: Normalize | None
@@ -72,6 +74,7 @@ class TextRules(Immutable):
     strip_accents: bool
     hash: HashName | ShingleHash
     hash_seed: int
+    min_tokens: int
 
     @records_given()
     def __init__(
@@ -88,6 +91,7 @@ class TextRules(Immutable):
         strip_accents: bool = False,
         hash: HashName | ShingleHash = "xxh3_64",
         hash_seed: int | Literal["random"] = 0,
+        min_tokens: int = 0,
     ) -> None:
         self._set(
             normalize=check_choice("normalize", normalize, _NORMALIZE),
@@ -102,6 +106,7 @@ class TextRules(Immutable):
             strip_accents=check_flag("strip_accents", strip_accents),
             hash=_name_or_callable("hash", hash, native.HASHES),
             hash_seed=check_seed("hash_seed", hash_seed),
+            min_tokens=check_integer("min_tokens", min_tokens, 0, _MIN_TOKENS_MAX, "tokens of the shortest text that can match"),
         )
         if self.hash_seed and self.hash != "xxh3_64":
             raise ParameterError(f"hash_seed={self.hash_seed} goes with hash='xxh3_64' only, not {hash!r}: leave it out")
@@ -198,6 +203,7 @@ class TextRules(Immutable):
             "text.strip_accents": int(self.strip_accents),
             "text.hash": self._stored_callable("hash"),
             "text.hash_seed": self.hash_seed,
+            "text.min_tokens": self.min_tokens,
         }
 
     @classmethod
@@ -226,6 +232,7 @@ class TextRules(Immutable):
             "strip_accents": bool(stored.integer("text.strip_accents", 0, 1)),
             "hash": _from_name(stored, "hash", native.HASHES, given),
             "hash_seed": stored.integer("text.hash_seed", 0, SEED_LIMIT - 1),
+            "min_tokens": stored.integer("text.min_tokens", 0, _MIN_TOKENS_MAX),
         }
         if state["hash_seed"] and state["hash"] != "xxh3_64":
             raise stored.wrong("text.hash_seed", "0 with any hash but xxh3_64")
@@ -248,6 +255,7 @@ class TextRules(Immutable):
             "hash": 0 if callable(self.hash) else native.HASHES.index(self.hash),
             "shingle": self.shingle,
             "hash_seed": self.hash_seed,
+            "min_tokens": self.min_tokens,
         }
         joiner = self.joiner if self.joiner is not None else "" if self.tokens == "chars" else " "
         return native.rules_new(spec, native.text_bytes(joiner), [native.text_bytes(word) for word in self.stopwords])

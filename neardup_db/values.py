@@ -266,7 +266,7 @@ class MatchExplanation:
 
     dismissed: somebody has said that the two are no duplicates (`Index.dismiss`), so they are no match. connected_by: the keys of
     documents that connect a dismissed pair in one cluster all the same, each of which matches the next; None where nothing does,
-    and for other pairs.
+    and for other pairs. allowed: one of the two is like an allowed text (`Index.allow`), so they are no match.
     """
 
     key_a: Key
@@ -285,6 +285,7 @@ class MatchExplanation:
     probes: int = 0
     dismissed: bool = False
     connected_by: tuple[Key, ...] | None = None
+    allowed: bool = False
 
     @property
     def jaccard(self) -> float | None:
@@ -304,6 +305,17 @@ class MatchExplanation:
         from .show.explanation import explanation_html
 
         return _fragment(explanation_html(self))
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedText:
+    """A text that matches nothing, and neither do texts like it (`Index.allow`). allowed_at: seconds since 1970 (UTC); text: None
+    unless the index stores texts."""
+
+    id: int
+    text: str | None
+    note: str | None
+    allowed_at: float
 
 
 MOST_PROBLEMS = 100

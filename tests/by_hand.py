@@ -15,7 +15,7 @@ PACKAGE = Path(neardup_db.extension_path()).parent
 TEXT_RULES: dict[str, Any] = {
     "text.normalize": "NFKC", "text.case": "fold", "text.tokens": "words", "text.shingle": 3, "text.joiner": None,
     "text.nonword": "space", "text.short": "whole", "text.stopwords": "[]", "text.filter": None, "text.strip_accents": 0,
-    "text.hash": "xxh3_64", "text.hash_seed": 0,
+    "text.hash": "xxh3_64", "text.hash_seed": 0, "text.min_tokens": 0,
 }  # fmt: skip
 """Settings of the default text rules."""
 

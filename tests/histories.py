@@ -104,19 +104,22 @@ class State(Model):
         """A snapshot."""
         made = State(self.case)
         made.entries, made.counter, made.dismissed = dict(self.entries), self.counter, set(self.dismissed)
+        made.allowed = self.allowed
         return made
 
     def visible(self, now: int) -> Model:
         """The documents that have not expired."""
         made = Model(self.case)
         made.entries = {key: one for key, one in self.entries.items() if one.expires_at is None or one.expires_at > now}
-        made.dismissed = self.dismissed
+        made.dismissed, made.allowed = self.dismissed, self.allowed
         return made
 
     def rebuild(self, case: Case) -> None:
         """Another scheme or other rules."""
         self.case = case
-        self.entries = {key: replace(one, prepared=case.prepare(one.content)) for key, one in self.entries.items()}
+        again = [(content, case.prepare(content)) for content, _ in self.allowed]
+        self.allowed = [one for one in again if one[1] is not None]
+        self._prepare_again()
 
 
 class _Raised(Exception):
@@ -367,14 +370,14 @@ class Player:
     def _put(
         self, state: State, record: Any, if_exists: str, only_new: bool, part: Any = None, whole: bool = False
     ) -> tuple[str, list[Any]]:
-        """What becomes of one record, and its matches among the earlier ones; KeyError where the key is there, or a further code
-        is of another group. whole: it is all of its document."""
+        """What becomes of one record, and its matches among the earlier ones; KeyError where the key is there, or is of another
+        group. whole: it is all of its document."""
         key, content, group, expires_at = record
         model = state.visible(CLOCK.now)
         if self.parts and not whole:
             return self._put_code(state, model, record, if_exists, only_new, part)
         there = key in model.entries
-        if there and if_exists == "error":
+        if model.refuses(key, group, if_exists):
             raise KeyError(key)
         if there and if_exists == "ignore":
             return "ignored", []
@@ -466,17 +469,36 @@ class Player:
             self.same("delete", self.indexes[who].delete_many(keys), expected)
 
     def do_dismiss(self, who: int, a: Any, b: Any, back: bool) -> None:
-        """`dismiss` or `undismiss`."""
+        """`dismiss` or `undismiss`; of one document alone where b is None."""
         if not self.may_write(who) or a == b:
             return
         state, index = self.view(who), self.indexes[who]
-        there = {a, b} <= set(state.visible(CLOCK.now).entries)
-        expected = (state.undismiss if back else state.dismiss)(a, b) if there else "missing"
+        keys = [a] if b is None else [a, b]
+        decide: Any = (state.undismiss if back else state.dismiss) if len(keys) == 2 else (
+            state.undismiss_all if back else state.dismiss_all
+        )
+        expected = decide(*keys) if {*keys} <= set(state.visible(CLOCK.now).entries) else "missing"
         try:
-            found: Any = (index.undismiss if back else index.dismiss)(a, b)
+            found: Any = (index.undismiss if back else index.dismiss)(*keys)
         except KeyNotFoundError:
             found = "missing"
         self.same("dismiss", found, expected)
+
+    def do_allow(self, who: int, content: str, key: Any, back: bool) -> None:
+        """`allow` or `disallow`, of a text or that of a document."""
+        if not self.may_write(who):
+            return
+        state, index = self.view(who), self.indexes[who]
+        there = state.visible(CLOCK.now).entries
+        how = {"key": key} if key in there else {"text": content}
+        content = there[key].content if key in there else content
+        expected = (state.disallow if back else state.allow)(content)
+        try:
+            found = (index.disallow if back else index.allow)(**how)
+        except ParameterError:
+            found = None
+        self.same("allow", found, expected)
+        self.same("allowed", len(index.allowed()), len(state.allowed))
 
     def do_follow(self, who: int, limit: int) -> None:
         """Another system, which follows the index by `changes`, asks on; after a rebuild it begins again. Outside of
@@ -627,6 +649,7 @@ class Player:
         if failed:
             state = self.view(who)
             state.entries, state.counter, state.dismissed = complete.entries, complete.counter, complete.dismissed
+            state.allowed = complete.allowed
             return
         found = report.added, report.replaced, report.ignored, report.skipped
         self.same("report", found, tuple(counts[name] for name in ("added", "replaced", "ignored", "skipped")))
@@ -686,6 +709,8 @@ class Player:
         with Index(":memory:", state.case.scheme, **given) as other:
             for key, content, group, expires, _ in records:
                 add = other.add_code if self.codes else other.add
+                if theirs.visible(CLOCK.now).refuses(key, group, "replace"):
+                    continue
                 add(key, content, group=group, expires_at=self.when(expires), if_exists="replace")
                 theirs.put(key, content, group, self.moment(expires))
             counts: Counter[str] = Counter()
@@ -700,7 +725,7 @@ class Player:
                     with suppress(DuplicateKeyError):
                         index.merge(other, if_exists=if_exists, commit_every=commit_every)
                         self.same("merge", "done", "raised")
-                    state.entries, state.counter = complete.entries, complete.counter
+                    state.entries, state.counter, state.allowed = complete.entries, complete.counter, complete.allowed
                     return
                 counts[outcome] += 1
                 counts["found"] += bool(found)
@@ -962,6 +987,8 @@ class Maker:
         if self.times == (None,):
             for name in ("clock", "update", "expire"):
                 weights.pop(name, None)
+        if not self.codes:
+            weights["allow"] = 2
         for name in self.without:
             weights.pop(name, None)
         name = self.rng.choices(list(weights), list(weights.values()))[0]
@@ -999,12 +1026,13 @@ class Maker:
         if nested and rng.random() < 0.4:
             reports[rng.randint(1, 3)] = self._operations(rng.randint(1, 2), depth + 1, who, True)
         sure = bool(inside or reports)
+        may_be_refused = has_parts(self.plan) or len(set(self.groups)) > 1
         return {
             "records": records,
             "inside": inside,
             "reports": reports,
             "if_exists": rng.choice(["replace", "replace", "ignore"] if sure else ["error", "replace", "replace", "ignore"]),
-            "on_error": rng.choice(["skip"] if sure and has_parts(self.plan) else ["raise", "raise", "skip"]),
+            "on_error": rng.choice(["skip"] if sure and may_be_refused else ["raise", "raise", "skip"]),
             "only_new": rng.random() < 0.25 and not has_parts(self.plan),
             "commit_every": rng.choice([None, None, 1, 2, 4]),
             "arrays": self.codes and not sure and records != [] and records[0][2:4] == (None, None) and rng.random() < 0.5,
@@ -1022,7 +1050,11 @@ class Maker:
 
     def _dismiss(self, *_: Any) -> dict[str, Any]:
         a, b = self.rng.sample([*range(301, self.fresh + 1), *self.keys], 2)
-        return {"a": a, "b": b, "back": self.rng.random() < 0.35}
+        return {"a": a, "b": None if self.rng.random() < 0.3 else b, "back": self.rng.random() < 0.35}
+
+    def _allow(self, *_: Any) -> dict[str, Any]:
+        key = self.rng.choice([None, *self.keys])
+        return {"content": self.rng.choice(self.contents), "key": key, "back": self.rng.random() < 0.5}
 
     def _follow(self, *_: Any) -> dict[str, Any]:
         return {"limit": self.rng.choice([1, 3, 1000])}

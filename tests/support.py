@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neardup_db import BinaryCode, BitSampling, BottomK, DuplicateKeyError, MinHash, ParameterError, SimHash, TextRules
+from neardup_db import BinaryCode, BitSampling, BottomK, DuplicateKeyError, MinHash, SimHash, TextRules
 from neardup_db.compute import shingles
 
 Verdict = tuple[float, "int | None"]
@@ -194,6 +194,12 @@ class Entry:
     expires_at: float | None
 
 
+def _is_same(a: Any, b: Any) -> bool:
+    """Whether two contents are compared by the same."""
+    a, b = (one[0] if isinstance(one, tuple) else one for one in (a, b))
+    return np.array_equal(a, b) if isinstance(a, np.ndarray) else bool(a == b)
+
+
 class Model:
     """What an index promises, in the plainest way."""
 
@@ -204,6 +210,8 @@ class Model:
         self.counter = 0
         self.dismissed: set[frozenset[int]] = set()
         """Pairs of the numbers of entries: one that is replaced has another number."""
+        self.allowed: list[tuple[Any, Any]] = []
+        """Contents, with what they are compared by."""
 
     def _pair(self, a: Any, b: Any) -> frozenset[int]:
         return frozenset((self.entries[a].number, self.entries[b].number))
@@ -220,6 +228,50 @@ class Model:
         self.dismissed.discard(self._pair(a, b))
         return known
 
+    def dismiss_all(self, a: Any) -> int:
+        """A document is no duplicate of any; how many pairs that makes."""
+        pairs = {self._pair(a, match[0]) for match in self.matches_of(a)}
+        self.dismissed |= pairs
+        return len(pairs)
+
+    def undismiss_all(self, a: Any) -> int:
+        """Takes back all that was said of a document; how many pairs there were."""
+        numbers = {entry.number for entry in self.entries.values()}
+        pairs = {pair for pair in self.dismissed if self.entries[a].number in pair and pair <= numbers}
+        self.dismissed -= pairs
+        return len(pairs)
+
+    def prepare(self, content: Any) -> Any:
+        """A content as it is compared; None of one that is like an allowed one."""
+        prepared = self.case.prepare(content)
+        if prepared is None or any(self.case.compare(prepared, one) is not None for _, one in self.allowed):
+            return None
+        return prepared
+
+    def allow(self, content: Any) -> int | None:
+        """Let contents like this one match nothing; how many entries that changes. None where it has nothing to compare."""
+        prepared, before = self.case.prepare(content), self._compared()
+        if prepared is None:
+            return None
+        if not any(_is_same(prepared, one) for _, one in self.allowed):
+            self.allowed = [*self.allowed, (content, prepared)]
+        self._prepare_again()
+        return before - self._compared()
+
+    def disallow(self, content: Any) -> int:
+        """Withdraw what a content is like; how many there were."""
+        prepared, before = self.case.prepare(content), len(self.allowed)
+        if prepared is not None:
+            self.allowed = [one for one in self.allowed if self.case.compare(prepared, one[1]) is None]
+            self._prepare_again()
+        return before - len(self.allowed)
+
+    def _compared(self) -> int:
+        return sum(entry.prepared is not None for entry in self.entries.values())
+
+    def _prepare_again(self) -> None:
+        self.entries = {key: replace(entry, prepared=self.prepare(entry.content)) for key, entry in self.entries.items()}
+
     def dismissed_keys(self) -> set[frozenset[Any]]:
         """The dismissed pairs by key."""
         keys = {entry.number: key for key, entry in self.entries.items()}
@@ -229,8 +281,18 @@ class Model:
         """Store as the newest document."""
         self.entries.pop(key, None)
         self.counter += 1
-        self.entries[key] = Entry(self.counter, content, self.case.prepare(content), group, expires_at)
+        self.entries[key] = Entry(self.counter, content, self.prepare(content), group, expires_at)
         self.let_leave()
+
+    def refuses(self, key: Any, group: Any, if_exists: str) -> bool:
+        """Whether the document that has a key is an error for another one: always if it is of another group."""
+        entry = self.entries.get(key)
+        return entry is not None and (if_exists == "error" or entry.group != group)
+
+    def has(self, key: Any, group: Any) -> bool:
+        """Whether a group has the key."""
+        entry = self.entries.get(key)
+        return entry is not None and entry.group == group
 
     def fate(self, key: Any, part: Any, group: Any, if_exists: str) -> Any:
         """What becomes of a code that is one of several: an error, or the word of a report."""
@@ -238,10 +300,16 @@ class Model:
         if entry is None:
             return "added"
         there = part in parts_of(entry.content)
-        if there and if_exists != "replace":
-            return DuplicateKeyError if if_exists == "error" else "ignored"
-        whole = part is None and not isinstance(entry.content, tuple)
-        return ParameterError if not whole and entry.group != group else "replaced" if there else "added"
+        if entry.group != group or there and if_exists == "error":
+            return DuplicateKeyError
+        return "ignored" if there and if_exists == "ignore" else "replaced" if there else "added"
+
+    def delete_group(self, group: Any) -> int:
+        """Forget all documents of a group; how many there were."""
+        gone = [key for key, entry in self.entries.items() if entry.group == group]
+        for key in gone:
+            del self.entries[key]
+        return len(gone)
 
     def delete_part(self, key: Any, part: Any) -> bool:
         """Take one code of a document out, and the document with its last one; False if there is none."""
@@ -252,7 +320,7 @@ class Model:
         del left[part]
         if left:
             content = left[None] if list(left) == [None] else tuple(left.items())
-            self.entries[key] = replace(entry, content=content, prepared=self.case.prepare(content))
+            self.entries[key] = replace(entry, content=content, prepared=self.prepare(content))
         else:
             del self.entries[key]
         return True
@@ -265,7 +333,7 @@ class Model:
         else:
             content = tuple({**parts_of(entry.content), part: code}.items())
             expiry = entry.expires_at if expires_at is None else expires_at
-            self.entries[key] = replace(entry, content=content, prepared=self.case.prepare(content), expires_at=expiry)
+            self.entries[key] = replace(entry, content=content, prepared=self.prepare(content), expires_at=expiry)
 
     def skip(self) -> None:
         """What was stored as the newest document is there no more, or nobody sees it."""
@@ -279,7 +347,7 @@ class Model:
 
     def _others(self, content: Any, group: Any, without: Any) -> Iterator[tuple[Any, Entry, Any]]:
         """Documents that a content may be compared with, and the content as it is compared."""
-        prepared = self.case.prepare(content)
+        prepared = self.prepare(content)
         for key, entry in self.entries.items():
             both = prepared is not None and entry.prepared is not None
             if both and entry.group == group and (without is None or key != without):

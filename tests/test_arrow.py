@@ -448,7 +448,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "lists of times": (WIDE, {"key": "id", "text": "body", "metadata": ["l"]}, "metadata='l' is a column of list"),
     "array": (TABLE["body"], {"key": "id", "text": "body"}, "records is an array of string: give a table"),
     "lazy frame": (polars.LazyFrame({"a": [1]}), {"key": "a", "text": "a"}, "records is a polars.LazyFrame, .* collect"),
-    "names and no table": ([(1, "a")], {"text": "body"}, "text='body' names a column of a data frame, and records is none"),
+    "names and pairs": ([(1, "a")], {"key": "id", "text": "body"}, "record 0: record=.* leave them out for pairs"),
 }
 
 

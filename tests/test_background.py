@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
-from neardup_db import DuplicateKeyError, Index, MinHash, TextRules, limits
+from neardup_db import DuplicateKeyError, Index, MinHash, SimHash, TextRules, limits
 from neardup_db.store.layout.state import Store
 from neardup_db.store.writing import ingest
 from neardup_db.store.writing.background import Lane
@@ -203,3 +204,23 @@ def test_a_load_that_failed_is_forgotten() -> None:
         with pytest.raises(DuplicateKeyError):
             index.add_many(texts(20))
         assert loads() == before
+
+
+CURSORS = [("a path", None), ("a path", 9000), ("memory", None), ("a connection", None)]
+
+
+@pytest.mark.parametrize(("where", "commit_every"), CURSORS)
+def test_records_that_are_read_from_the_connection_of_the_index(tmp_path: Path, where: str, commit_every: int | None) -> None:
+    """However many rows a cursor of the index's own connection has, and whatever wraps it, all of them are added."""
+    path = tmp_path / "index.db"
+    target = {"a path": path, "memory": ":memory:"}.get(where) or apsw.Connection(str(path))
+    index = Index(target, SimHash(), record_matches=False)
+    index.connection.execute("CREATE TABLE article (id INTEGER PRIMARY KEY, body TEXT)")
+    numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12000)"
+    index.connection.execute(f"INSERT INTO article {numbers} SELECT i, hex(randomblob(12)) FROM n")
+    rows = index.connection.execute("SELECT id, body FROM article")
+    assert index.add_many(rows, commit_every=commit_every).added == 12000
+    again = (("again", key, body) for key, body in index.connection.execute("SELECT id, body FROM article"))
+    assert index.add_many(((f"{word} {key}", body) for word, key, body in again), commit_every=commit_every).added == 12000
+    assert len(index) == 24000
+    index.close()

@@ -235,7 +235,7 @@ with Index({str(path)!r}) as index:
 def test_what_expires_is_told_when_it_is_removed() -> None:
     """A document that has expired is told like others, until `expire` removes it."""
     with Index(":memory:", SETS, text=WORDS) as index:
-        index.add("a", "oak elm", expires_at=1)
+        index.add("a", "oak elm", expires_at=1_000_000_000)
         page = index.changes()
         assert page.added == ("a",)
         index.expire()

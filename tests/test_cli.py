@@ -16,6 +16,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -276,6 +277,21 @@ def test_records_on_standard_output_are_data(tmp_path: Path) -> None:
     data = '{"text": "\x9b2J \u202e words"}\n'.encode()
     (tmp_path / "in.jsonl").write_bytes(data)
     assert run("dedup", tmp_path / "in.jsonl", "-o", "-").stdout_bytes == data
+
+
+def test_dedup_of_a_stream_runs_in_a_read_only_folder(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the current folder cannot be written, temporary files go to the system's folder for them."""
+    used = []
+    temporary_directory = tempfile.TemporaryDirectory
+
+    def noted(**options: Any) -> Any:
+        used.append(Path(options["dir"]))
+        return temporary_directory(**options)
+
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", noted)
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != Path.cwd())
+    assert run("dedup", source, "-o", "-").exit_code == 0
+    assert used == [Path(tempfile.gettempdir())]
 
 
 @pytest.mark.parametrize(
@@ -689,6 +705,21 @@ def test_an_id_that_stands_twice_is_named_with_both_lines(tmp_path: Path) -> Non
     assert "2 added, 1 left out" in run("add", tmp_path / "i.db", source, "--on-error", "skip").stdout
 
 
+def test_texts_below_min_tokens_are_told(tmp_path: Path) -> None:
+    """--min-tokens leaves short texts without matches; add, query and dedup say so with the number."""
+    records = [{"id": i, "text": text} for i, text in enumerate(["lol", "lol", "a b c", "a b c", "..."])]
+    source, path, out = lines(tmp_path / "in.jsonl", records), tmp_path / "i.db", tmp_path / "out.jsonl"
+    added = good("add", path, source, "--min-tokens", "3")
+    assert "1 with a near-duplicate" in added and "3 documents with fewer than 3 tokens: they match nothing" in added
+    result = run("query", path, "lol")
+    assert (result.exit_code, result.stdout) == (1, "") and "one with fewer than 3 tokens" in result.stderr
+    assert "3 records with fewer than 3 tokens kept" in good("dedup", source, "-o", out, "--min-tokens", "3")
+    assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == [0, 1, 2, 4]
+    other = "--index", tmp_path / "kept.db", "--drop-empty", "--force"
+    assert "3 empty dropped" in good("dedup", source, "-o", out, "--min-tokens", "3", *other)
+    assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == [2]
+
+
 def test_texts_without_a_word_are_told(tmp_path: Path) -> None:
     """They match nothing: the summary of add counts them, and a query for one says why it finds nothing."""
     source = lines(tmp_path / "in.jsonl", [{"id": 1, "text": "!!!"}, {"id": 2, "text": "!!!"}, {"id": 3, "text": "a word"}])
@@ -697,7 +728,7 @@ def test_texts_without_a_word_are_told(tmp_path: Path) -> None:
     more = lines(tmp_path / "more.jsonl", [{"id": 4, "text": ""}])
     assert json.loads(good("add", path, more, "--json"))["without_words"] == 1
     result = run("query", path, "!!!")
-    assert (result.exit_code, result.stdout) == (1, "") and "holds no word" in result.stderr
+    assert (result.exit_code, result.stdout) == (1, "") and "one without a word, so nothing matches it" in result.stderr
     assert run("query", path, "no such words").stderr == ""
 
 
@@ -871,6 +902,60 @@ def test_sql_only_writes_when_told(index: Path) -> None:
     assert "add --write" in refused("sql", index, "DELETE FROM neardup_match")
     good("sql", index, "--write", "DELETE FROM neardup_match")
     assert "syntax error" in refused("sql", index, "SELEC 1")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "PRAGMA query_only = 0; DELETE FROM neardup_match",
+        "PRAGMA journal_mode = DELETE",
+        "PRAGMA user_version = 7",
+        "PRAGMA writable_schema = 1",
+        "PRAGMA optimize",
+        "VACUUM",
+        "VACUUM INTO '{folder}/copy.db'",
+        "ATTACH '{folder}/other.db' AS other",
+        "CREATE TABLE other (x)",
+        "CREATE TEMP TABLE other (x)",
+        "DROP TABLE neardup_match",
+        "REINDEX",
+    ],
+)
+def test_sql_without_write_changes_no_file(index: Path, statement: str) -> None:
+    """A statement that changes a file, or makes one, is refused with the remedy, in the shell too, and every byte stays."""
+    before, names = index.read_bytes(), sorted(index.parent.iterdir())
+    statement = statement.format(folder=index.parent)
+    assert "add --write" in refused("sql", index, statement)
+    assert re.search("not authorized|authorization denied|readonly", run("sql", index, stdin=f"{statement};\n").stderr)
+    assert index.read_bytes() == before and sorted(index.parent.iterdir()) == names
+
+
+def test_sql_without_write_answers_questions(index: Path) -> None:
+    """Pragmas that only report, table functions and recursive queries need no --write."""
+    for statement, last in (
+        ("PRAGMA journal_mode", "wal"),
+        ("SELECT count(*) FROM pragma_table_info('neardup_match')", "5"),
+        ("PRAGMA integrity_check", "ok"),
+        ("WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 9) SELECT max(x) FROM c", "9"),
+        ("BEGIN; SELECT 3; COMMIT", "3"),
+    ):
+        assert good("sql", index, statement).split()[-1] == last
+
+
+def test_outputs_whose_names_promise_what_is_not_written(index: Path, source: Path) -> None:
+    """A packing or a format that a command does not write is refused by its name, and no file named - is made."""
+    folder = index.parent
+    for arguments, reason in (
+        (("backup", index, "-"), "name a file"),
+        (("export", index, "-"), "name a file"),
+        (("export", index, "-o", folder / "e.csv"), "-o FILE is JSON lines"),
+        (("export", index, "-o", folder / "e.tsv.gz"), "-o FILE is JSON lines"),
+        (("export", index, "-o", folder / "e.jsonl.bz2"), "name it .gz or .zst"),
+        (("dedup", source, "-o", folder / "o.jsonl.xz"), "name it .gz or .zst"),
+    ):
+        names = sorted(folder.iterdir())
+        assert reason in refused(*arguments)
+        assert sorted(folder.iterdir()) == names and not Path("-").exists()
 
 
 def test_reading_leaves_one_file(index: Path) -> None:
@@ -1258,5 +1343,5 @@ def test_short_texts_are_a_note(tmp_path: Path) -> None:
     says = "neardup: 100% of 30 texts have fewer than 20 words, and shingles of 3 words miss most near-duplicates of such texts: "
     for command in (("dedup", source, "-o", output), ("add", index, source)):
         result = run(*command)
-        assert (result.exit_code, result.stderr) == (0, says + "give --tokens chars --shingle 3 --threshold 0.6\n")
+        assert (result.exit_code, result.stderr) == (0, says + "give --tokens chars --shingle 3 --threshold 0.8\n")
     good("dedup", source, "-o", output, "--force", "--tokens", "chars")

@@ -534,3 +534,41 @@ def test_keys_that_no_command_line_takes(tmp_path: Path) -> None:
     for a, b in ((1, 2), (2, 3)):
         answer = decide(file, {"a": a, "b": b})
         assert answer.status_code == 400 and "Index.dismiss" in answer.text
+
+
+def test_a_button_takes_a_document_out_of_its_cluster(tmp_path: Path) -> None:
+    """The next page is that of the cluster, says what was done, and has a button that undoes it."""
+    file = tmp_path / "articles.db"
+    with Index(file, LOW) as index:
+        index.add_many([("first", TEXT), ("near", NEAR), ("again", TEXT)])
+        number = index.connection.execute("SELECT cluster_id FROM neardup_document").fetchone()[0]
+    page = get(file, f"{PAGE}/clusters/{number}", metadata=WRITING).text
+    assert page.count('name="say" value="apart"') == page.count('name="say" value="allow"') == 3
+    answer = decide(file, {"a": 2, "say": "apart", "cluster": number})
+    assert (answer.status_code, answer.headers["location"]) == (303, f"{PAGE}/clusters/{number}?done=apart&document=2")
+    with Index(file) as index:
+        assert list(index.dismissed()) == [("first", "near"), ("near", "again")] and len(index.clusters()[0].keys) == 2
+    page = get(file, answer.headers["location"], metadata=WRITING).text
+    assert "near</span> is no duplicate" in page and 'name="say" value="back"' in page
+    assert "is no duplicate" not in get(file, f"{PAGE}/clusters/{number}?done=apart&document=77", metadata=WRITING).text
+    assert decide(file, {"a": 2, "say": "back"}).headers["location"] == f"{PAGE}/clusters/{number}?done=back&document=2"
+    with Index(file) as index:
+        assert list(index.dismissed()) == [] and len(index.clusters()[0].keys) == 3
+
+
+def test_a_button_allows_texts_like_a_document(tmp_path: Path) -> None:
+    """The cluster is gone then; the page of the index lists the allowed text, with a button that withdraws it."""
+    file = tmp_path / "articles.db"
+    with Index(file, LOW, store_text=True) as index:
+        index.add_many([("-first", TEXT), ("near", NEAR)])
+        number = index.connection.execute("SELECT cluster_id FROM neardup_document").fetchone()[0]
+    answer = decide(file, {"a": 1, "say": "allow", "cluster": number})
+    assert (answer.status_code, answer.headers["location"]) == (303, f"{PAGE}?done=allow&document=1")
+    page = get(file, answer.headers["location"], metadata=WRITING).text
+    assert "texts like this match nothing" in page and "Allowed texts" in page and 'name="say" value="withdraw"' in page
+    assert 'name="say"' not in get(file, answer.headers["location"]).text
+    assert decide(file, {"a": 1, "say": "withdraw"}).status_code == 303
+    with Index(file) as index:
+        assert index.allowed() == [] and len(index.clusters()) == 1 and index.check().ok
+    assert [decide(file, {"a": 1, "say": say}).status_code for say in ("allow", "disallow")] == [303, 303]
+    assert decide(file, {"a": 1, "say": "sing"}).status_code == 403 and decide(file, {"a": 99, "say": "allow"}).status_code == 404

@@ -59,8 +59,8 @@ def test_histories_come_to_every_operation(tmp_path: Path) -> None:
     drawn = [make(plan, seed) for plan in PLANS for seed in range(SEEDS_MORE)]
     kinds = {name for history in drawn for name, _, _ in history.operations}
     assert kinds == {
-        "add", "add_if_new", "add_many", "check", "clock", "compare", "contains", "delete", "dismiss", "expire", "follow",
-        "keep_newest", "merge", "pinned", "query", "rebuild", "reopen", "sql", "transaction", "update",
+        "add", "add_if_new", "add_many", "allow", "check", "clock", "compare", "contains", "delete", "dismiss", "expire",
+        "follow", "keep_newest", "merge", "pinned", "query", "rebuild", "reopen", "sql", "transaction", "update",
     }  # fmt: skip
     assert {history.target for history in drawn} == {"path", "connection", "mixed", "memory"}
     assert sum(bool(arguments.get("inside")) for one in drawn for _, _, arguments in one.operations) > SEEDS

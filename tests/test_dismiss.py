@@ -129,7 +129,7 @@ def test_a_document_that_has_expired_is_not_there() -> None:
     with Index(":memory:", SETS, text=WORDS) as index:
         index.add_many([("a", "oak elm"), ("b", "oak elm")])
         index.dismiss("a", "b")
-        index.update("b", expires_at=1)
+        index.update("b", expires_at=1_000_000_000)
         assert list(index.dismissed()) == []
         with pytest.raises(KeyNotFoundError):
             index.undismiss("a", "b")
@@ -168,6 +168,59 @@ def test_codes_and_groups() -> None:
         assert index.clusters() == [] and list(index.pairs()) == [] and index.check().ok
         index.undismiss("a", "b")
         assert list(index.pairs()) == [Pair("a", "b", 1 - 1 / 64, 1)]
+
+
+# ---- one document with all that it matches -----------------------------------------------------------------------------
+
+
+def test_a_document_is_taken_out_of_its_cluster_at_once(triple: Index) -> None:
+    """`dismiss` with one key dismisses each pair of the document and counts these; `undismiss` with one key brings all back."""
+    assert triple.dismiss("a") == 2 and triple.dismiss("a") == 0 and triple.dismiss("far") == 0
+    assert list(triple.dismissed()) == [("a", "b"), ("a", "c")]
+    assert triple.matches("a") == [] and pairs(triple) == {("b", "c")} and clusters(triple) == [("b", "c")] and triple.check().ok
+    assert triple.undismiss("a") == 2 and triple.undismiss("a") == 0
+    assert clusters(triple) == [("a", "b", "c")] and len(pairs(triple)) == 3 and triple.check().ok
+
+
+def test_a_document_taken_out_is_compared_with_later_ones(triple: Index) -> None:
+    """Only stored documents are meant: a later document matches as before, and connects the document with its cluster again."""
+    triple.dismiss("b")
+    triple.add("d", "oak elm ash fir")
+    assert keys(triple.matches("d")) == ["b", "a", "c"]
+    assert clusters(triple) == [("a", "b", "c", "d")] and ("b", "d") in pairs(triple)
+    assert triple.dismiss("b") == 1 and clusters(triple) == [("a", "c", "d")] and triple.check().ok
+
+
+def test_an_expired_document_does_not_keep_a_document_in_its_cluster(triple: Index) -> None:
+    """The pairs with expired documents are dismissed too, so that the number of the cluster changes at once."""
+    triple.update("c", expires_at=1)
+    assert triple.dismiss("b") == 2
+    if triple.stats()["settings"]["record_matches"]:
+        assert triple.connection.execute("SELECT cluster_id FROM neardup_document WHERE key = 'b'").fetchall() == [(None,)]
+    assert clusters(triple) == [] and list(triple.dismissed()) == [("a", "b")] and triple.check().ok
+
+
+def test_taking_documents_out_of_a_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large cluster loses each document that is dismissed, copies among them, and gets them back."""
+    monkeypatch.setattr(limits, "CROWD", 4)
+    with Index(":memory:", SETS, text=WORDS) as index:
+        for n in range(8):
+            index.add(n, f"oak elm ash fir yew box w{n}")
+        index.add("copy", "oak elm ash fir yew box w0")
+        assert [index.dismiss(0), index.dismiss(5)] == [8, 7] and index.check().ok
+        assert clusters(index) == [(1, 2, 3, 4, 6, 7, "copy")] and crowd_sizes(index) == [6]
+        assert [index.undismiss(0), index.undismiss(5)] == [8, 7] and index.check().ok
+        assert clusters(index) == [(*range(8), "copy")] and crowd_sizes(index) == [8]
+
+
+def test_the_command_takes_one_document_out(path: Path) -> None:
+    """`neardup dismiss INDEX KEY` says how many pairs it dismissed, and its exit code whether there were any."""
+    run = CliRunner().invoke
+    told = [run(main, [command, str(path), "c", *more]) for command in ("dismiss", "undismiss") for more in ([], [], ["--json"])]
+    assert [one.output for one in told[:2]] == ["c: 3 pairs dismissed\n", "c: 0 pairs dismissed\n"]
+    assert [one.output for one in told[3:5]] == ["c: 3 pairs no longer dismissed\n", "c: 0 pairs no longer dismissed\n"]
+    assert [one.exit_code for one in told] == [0, 1, 1, 0, 1, 1] and json.loads(told[2].output) == {"key_a": "c", "changed": 0}
+    assert run(main, ["dismiss", str(path), "a", "b", "c"]).exit_code == 2
 
 
 # ---- why two are still in one cluster --------------------------------------------------------------------------------
@@ -545,7 +598,7 @@ def test_the_commands(path: Path) -> None:
     code, out = run("explain", path, "a", "b")
     assert code == 0 and "it was dismissed" in out and "through c" in out
     assert json.loads(run("explain", path, "a", "b", "--json")[1])["connected_by"] == ["c"]
-    assert run("dismiss", path, "b")[0] == 2 and run("dismiss", path, "b", "c", "--list")[0] == 2
+    assert run("dismiss", path)[0] == 2 and run("dismiss", path, "b", "c", "--list")[0] == 2
     with Index(path) as index:
         assert index.matches("b") == [Match("c", 1.0), *index.matches("b")[1:]]
 

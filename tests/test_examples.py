@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -213,7 +214,7 @@ def test_the_daily_crawl_of_the_shell(tmp_path: Path) -> None:
     for day, some in (("monday", records[:150]), ("tuesday", records[150:]), ("tuesday", records[150:])):
         text = "".join(json.dumps({"url": row["id"], "text": row["text"], "day": day}) + "\n" for row in some)
         (tmp_path / f"{day}.jsonl").write_text(text, "utf-8")
-        run("bash", "-c", f"PATH={path}:$PATH bash keep_new.sh {day}", folder=tmp_path)
+        run("bash", "-c", f"PATH={shlex.quote(str(path))}:$PATH bash keep_new.sh {day}", folder=tmp_path)
     written = [(tmp_path / f"{day}.new.jsonl").read_text("utf-8").splitlines() for day in ("monday", "tuesday")]
     first, second = ([json.loads(line)["url"] for line in one] for one in written)
     assert first + second == firsts(records)

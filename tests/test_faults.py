@@ -123,6 +123,7 @@ WRITES = [
     Write("update", lambda index: index.update("b", metadata={"x": 1}, expires_at=SOON), KEYS),
     Write("delete", lambda index: index.delete("a"), "bcde"),
     Write("delete-many", lambda index: index.delete_many(list("abd")), "ce"),
+    Write("delete-group", lambda index: index.delete_group(None), ""),
     Write("expire", lambda index: index.expire(SOON + 1), "abcd"),
     Write("keep-newest", lambda index: index.keep_newest(2), "de"),
     Write("dismiss", lambda index: index.dismiss("d", "c"), KEYS),

@@ -62,7 +62,7 @@ def copied(tmp_path: Path) -> Any:
     """A copy of a released file, so that the file itself is never written."""
 
     def copy(path: Path) -> Path:
-        return Path(shutil.copy(path, tmp_path / path.name))
+        return Path(shutil.copyfile(path, tmp_path / path.name))
 
     return copy
 

@@ -379,6 +379,6 @@ def test_columns_and_settings_that_no_writer_of_ours_makes(tmp_path: Path) -> No
 def test_expired_documents_decide_no_type(tmp_path: Path) -> None:
     """The keys of visible documents are of one type, whatever was there before."""
     with Index(":memory:", MinHash(), text=RULES) as index:
-        index.add(7, "one two three", expires_at=1.0, group=5)
+        index.add(7, "one two three", expires_at=1_000_000_000.5, group=5)
         index.add("s", "four five six")
         assert index.export_fingerprints(tmp_path / "some.parquet") == 1

@@ -14,6 +14,7 @@ import pytest
 from application import Application
 from click.testing import CliRunner
 from load import run_threads
+from standard import MODULE
 from support import SETS, WORDS
 
 from neardup_db import (
@@ -122,13 +123,14 @@ def test_rows_that_were_there_before(app: Followed) -> None:
 
 
 def test_columns_that_are_no_document_note_nothing(app: Followed) -> None:
-    """An UPDATE of other columns leaves nothing to take over; one that sets the same text neither."""
+    """An UPDATE of other columns leaves nothing to take over; one that sets the same text changes no document."""
     index = app.following()
     app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm ash')")
     index.sync()
     app.run("UPDATE articles SET views = views + 1")
-    app.run("UPDATE articles SET body = 'oak elm ash'")
     assert pending(index) == 0
+    app.run("UPDATE articles SET body = 'oak elm ash'")
+    assert pending(index) == 1 and right(index) == SyncReport(unchanged=1)
 
 
 @pytest.mark.parametrize("store_text", [False, True])
@@ -210,7 +212,8 @@ def test_replace_fires_no_delete_trigger(app: Followed, recursive: str) -> None:
     app.run("INSERT INTO articles (id, body, slug) VALUES (1, 'oak elm', 'a'), (2, 'fir yew', 'b'), (3, 'box bay', 'c')")
     index.sync()
     app.run("INSERT OR REPLACE INTO articles (id, body, slug) VALUES (9, 'oak oak elm', 'a')")
-    assert right(index) == SyncReport(added=1, deleted=1)
+    report = right(index)
+    assert (report.added, report.replaced, report.deleted) == (1, 0, 1)
     assert keys(index) == {2, 3, 9}
     app.run("REPLACE INTO articles (id, body, slug) VALUES (2, 'fir box', 'c')")
     right(index)
@@ -258,14 +261,14 @@ def test_victims_by_any_unique_index(app: Followed, name: str) -> None:
 
 
 def test_the_victims_of_a_unique_index_that_came_later(app: Followed) -> None:
-    """A unique index that the application makes later is noticed by the next sync, which compares all rows."""
+    """What REPLACE deletes by a unique index that the application makes later is gone after the next sync."""
     index = app.following("CREATE TABLE articles (id INTEGER PRIMARY KEY, body TEXT, url TEXT)")
     app.run("INSERT INTO articles VALUES (1, 'oak elm', 'u'), (2, 'fir yew', 'v')")
     index.sync()
     app.run("CREATE UNIQUE INDEX urls ON articles (url)")
     app.run("REPLACE INTO articles VALUES (3, 'box bay', 'u')")
     report = index.sync()
-    assert "made anew" in report.compared and report.deleted == 1
+    assert report.compared == "rows of 'articles' changed without a note, as REPLACE deletes them" and report.deleted == 1
     app.run("REPLACE INTO articles VALUES (4, 'box bay', 'u')")
     right(index)
     assert keys(index) == {2, 4}
@@ -333,9 +336,9 @@ def test_triggers_that_are_gone_are_made_when_the_index_is_opened(app: Followed)
     app.run("DROP TRIGGER neardup_follow_update")
     app.index(read_only=True).close()
     triggers = "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger'"
-    assert app.run(triggers) == [[4]]
+    assert app.run(triggers) == [[3]]
     index = app.index()
-    assert app.run(triggers) == [[5]]
+    assert app.run(triggers) == [[4]]
     assert index.stats()["following"]["all_rows"]
     assert index.sync().compared
 
@@ -378,7 +381,7 @@ def test_what_no_trigger_sees_is_found_by_a_full_comparison(app: Followed) -> No
     connection = index.connection
     triggers = connection.execute("SELECT sql FROM sqlite_schema WHERE type = 'trigger'").fetchall()
     with connection:
-        for event in ("insert", "update", "delete"):
+        for event in ("insert", "key", "update", "delete"):
             connection.execute(f"DROP TRIGGER neardup_follow_{event}")
         connection.execute("DELETE FROM articles WHERE id = 3; INSERT INTO articles VALUES (4, 'new')")
         for (text,) in triggers:
@@ -804,14 +807,12 @@ def test_a_table_with_another_name(app: Followed) -> None:
 
 
 def test_a_table_with_another_name_under_the_old_rules(app: Followed) -> None:
-    """With legacy_alter_table the name in the triggers stays: writes fail, as with any such trigger, until follow is called."""
+    """With legacy_alter_table no write fails either, and follow with the new name goes on."""
     index = app.following()
     app.run("PRAGMA legacy_alter_table = ON")
     app.run("ALTER TABLE articles RENAME TO posts")
-    assert "articles" in app.application.fails("INSERT INTO posts (id, body) VALUES (1, 'oak elm')")
-    index.follow("posts")
-    app.run("SELECT count(*) FROM posts")
     app.run("INSERT INTO posts (id, body) VALUES (1, 'oak elm')")
+    index.follow("posts")
     right(index)
     assert keys(index) == {1}
 
@@ -870,7 +871,7 @@ def test_documents_that_are_no_rows_are_not_lost(app: Followed) -> None:
     app.run(PLAIN)
     app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm'), (2, 'fir yew')")
     index = app.index()
-    index.add(1, "oak elm", expires_at=2e12)
+    index.add(1, "oak elm", expires_at=7e9)
     index.add("own", "fir yew")
     with pytest.raises(ParameterError, match="documents that are no rows of 'articles', such as 'own'"):
         index.follow("articles")
@@ -913,6 +914,285 @@ def test_an_index_of_codes_follows_nothing(app: Followed) -> None:
     app.run(PLAIN)
     with Index(app.path, BinaryCode(bits=64), attach=True) as index, pytest.raises(ParameterError, match="takes codes"):
         index.follow("articles")
+
+
+# ---- the application's table is never harmed ----------------------------------------------------------------------------
+
+
+OTHERS = {
+    "table": ("CREATE TABLE articles_pending (id INTEGER PRIMARY KEY, body TEXT)", "table 'articles_pending'"),
+    "view": ("CREATE VIEW Articles_Pending AS SELECT 1", "view 'Articles_Pending'"),
+    "index": ("CREATE INDEX articles_pending ON articles (body)", "index 'articles_pending'"),
+    "second table": ("CREATE TABLE articles_excluded (key)", "table 'articles_excluded'"),
+    "trigger": (
+        "CREATE TRIGGER articles_follow_delete AFTER DELETE ON articles BEGIN SELECT 1; END",
+        "trigger 'articles_follow_delete'",
+    ),
+    "trigger of another table": (
+        "CREATE TABLE t (x);\nCREATE TRIGGER Articles_Follow_Insert AFTER INSERT ON t BEGIN INSERT INTO t VALUES (NEW.x); END",
+        "trigger 'Articles_Follow_Insert'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_names_that_the_application_has_taken(app: Followed, name: str) -> None:
+    """An object of the application with a name that following needs is refused before anything changes, and stays."""
+    app.run(PLAIN)
+    app.run(OTHERS[name][0])
+    index = app.index("articles")
+    before = app.run("SELECT * FROM sqlite_schema")
+    with pytest.raises(MismatchError, match=rf"has a {OTHERS[name][1]} that neardup_db did not make.* another name"):
+        index.follow("articles")
+    assert app.run("SELECT * FROM sqlite_schema") == before and index.stats()["following"] is None
+    other = app.index()
+    other.follow("articles")
+    app.run("INSERT INTO articles (body) VALUES ('oak elm')")
+    assert right(other).added == 1
+
+
+@pytest.mark.parametrize("part", ["pending", "excluded"])
+def test_names_that_the_application_takes_later(part: str) -> None:
+    """Where the application has put an object of its own in the place of ours, sync refuses, and unfollow leaves it there."""
+    connection = apsw.Connection(":memory:")
+    connection.execute(PLAIN)
+    index = Index(connection, SETS, text=WORDS)
+    index.follow("articles")
+    connection.execute(f"DROP TABLE neardup_{part}; CREATE TABLE neardup_{part} (key, mine)")
+    connection.execute(f"INSERT INTO neardup_{part} VALUES (1, 2)")
+    with pytest.raises(MismatchError, match=f"a table 'neardup_{part}' that neardup_db did not make"):
+        index.sync()
+    assert not index.check(repair=True).ok
+    assert index.unfollow()
+    assert connection.execute(f"SELECT * FROM neardup_{part}").fetchall() == [(1, 2)]
+    names = "SELECT name FROM sqlite_schema WHERE type = 'trigger' OR name IN ('neardup_pending', 'neardup_excluded')"
+    assert connection.execute(names).fetchall() == [(f"neardup_{part}",)]
+
+
+def test_temporary_tables_and_triggers_with_our_names() -> None:
+    """They hide nothing: sync ends, and takes over what is pending."""
+    connection = apsw.Connection(":memory:")
+    connection.execute(PLAIN)
+    index = Index(connection, SETS, text=WORDS)
+    index.follow("articles", sync="query")
+    index.sync()
+    connection.execute("INSERT INTO articles (id, body) VALUES (1, 'oak elm'), (2, NULL)")
+    connection.execute("CREATE TEMP TABLE neardup_pending AS SELECT * FROM neardup_pending")
+    connection.execute("CREATE TEMP TABLE neardup_excluded AS SELECT * FROM main.neardup_excluded")
+    connection.execute("CREATE TEMP TRIGGER neardup_follow_insert AFTER INSERT ON main.articles BEGIN SELECT 1; END")
+    assert keys(index) == {1} and index.stats()["following"]["pending"] == 0
+    connection.execute("UPDATE articles SET body = 'fir yew'")
+    assert index.sync() == SyncReport(added=1, replaced=1, matched=1)
+    index.follow("articles", where="views = 0")
+    assert index.sync().complete and index.unfollow()
+    assert connection.execute("SELECT count(*) FROM temp.sqlite_schema").get == 3
+
+
+EXPRESSIONS = {
+    "a partial index": "CREATE UNIQUE INDEX u ON articles (json_extract(lang, '$.slug')) WHERE json_valid(lang)",
+    "a string in double quotes": """CREATE UNIQUE INDEX u ON articles (json_extract(lang, "$.slug")) WHERE json_valid(lang)""",
+    "a plain expression": "CREATE UNIQUE INDEX u ON articles (lower(slug))",
+}
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_unique_indexes_of_expressions(name: str) -> None:
+    """Writes do not compute an expression but as the application's own index does; DROP COLUMN and DROP INDEX pass."""
+    connection = apsw.Connection(":memory:")
+    connection.execute("CREATE TABLE articles (id INTEGER PRIMARY KEY, body TEXT, lang TEXT, slug TEXT, views INTEGER)")
+    connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 1)
+    connection.execute(EXPRESSIONS[name])
+    index = Index(connection, SETS, text=WORDS)
+    index.follow("articles")
+    connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
+    connection.execute("INSERT INTO articles (body, lang) VALUES ('oak elm', 'no json'), ('fir yew', '{}')")
+    connection.execute("UPDATE articles SET lang = 'none' WHERE id = 2")
+    connection.execute("ALTER TABLE articles DROP COLUMN views")
+    assert right(index).added == 2
+    connection.execute("DROP INDEX u")
+    connection.execute("ALTER TABLE articles DROP COLUMN slug")
+    connection.execute("INSERT INTO articles (body) VALUES ('box bay')")
+    assert right(index) == SyncReport(added=1)
+
+
+def test_a_write_costs_the_same_whatever_the_table_has() -> None:
+    """An INSERT runs as many steps of SQLite's machine with 5,000 rows as with 10, also after a unique index was dropped."""
+    connection = apsw.Connection(":memory:")
+    connection.execute(f"{PLAIN}; CREATE UNIQUE INDEX langs ON articles (lang)")
+    index = Index(connection, SETS, text=WORDS)
+    index.follow("articles")
+    connection.execute("DROP INDEX langs")
+
+    def steps() -> int:
+        counted = [0]
+
+        def count() -> bool:
+            counted[0] += 1
+            return False
+
+        connection.set_progress_handler(count, 1)
+        connection.execute("INSERT INTO articles (body, slug) VALUES ('oak', NULL)")
+        connection.set_progress_handler(None)
+        return counted[0]
+
+    first = steps()
+    connection.executemany("INSERT INTO articles (body) VALUES (?)", [("oak",)] * 5000)
+    assert steps() == first
+
+
+REPLACED = {
+    "a default": (
+        "id INTEGER PRIMARY KEY, body TEXT, slug TEXT NOT NULL DEFAULT '' UNIQUE",
+        ["INSERT INTO articles (id, body) VALUES (1, 'oak elm')"],
+        "INSERT OR REPLACE INTO articles (id, body, slug) VALUES (2, 'fir yew', NULL)",
+    ),
+    "an automatic key": (
+        "id INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT, slot AS (id % 3)",
+        ["CREATE UNIQUE INDEX u ON articles (slot)"] + ["INSERT INTO articles (body) VALUES ('oak elm')"] * 3,
+        "REPLACE INTO articles (body) VALUES ('fir yew')",
+    ),
+    "a rowid without a name": (
+        "id TEXT PRIMARY KEY, body TEXT",
+        ["INSERT INTO articles VALUES ('a', 'oak elm')"],
+        "REPLACE INTO articles (rowid, id, body) VALUES (1, 'b', 'fir yew')",
+    ),
+    "a key in another case": (
+        "id TEXT PRIMARY KEY COLLATE NOCASE, body TEXT",
+        ["INSERT INTO articles VALUES ('a', 'oak elm')"],
+        "REPLACE INTO articles VALUES ('A', 'fir yew')",
+    ),
+    "an index for a moment": (
+        "id INTEGER PRIMARY KEY, body TEXT, slug TEXT",
+        ["INSERT INTO articles VALUES (1, 'oak elm', 'a')"],
+        "CREATE UNIQUE INDEX u ON articles (slug);\nREPLACE INTO articles VALUES (2, 'fir yew', 'a');\nDROP INDEX u",
+    ),
+    "an excluded row": (
+        "id INTEGER PRIMARY KEY, body TEXT, slug TEXT UNIQUE",
+        ["INSERT INTO articles VALUES (1, NULL, 'a')"],
+        "REPLACE INTO articles VALUES (2, 'fir yew', 'a')",
+    ),
+}
+
+
+@pytest.mark.parametrize("limit", [1, None])
+@pytest.mark.parametrize("name", REPLACED)
+def test_rows_that_replace_deletes_without_a_trigger(app: Followed, name: str, limit: int | None) -> None:
+    """The number of rows says that one was deleted, and the same sync compares all rows."""
+    columns, before, sql = REPLACED[name]
+    index = app.following(f"CREATE TABLE articles ({columns})")
+    for one in before:
+        app.run(one)
+    right(index)
+    app.run(sql) if name != "an index for a moment" else app.run("\n" + sql)
+    report = index.sync(limit)
+    while not report.complete:
+        report = index.sync(limit)
+    assert report.compared == "rows of 'articles' changed without a note, as REPLACE deletes them"
+    assert keys(index) == {key for (key,) in app.run("SELECT id FROM articles")} and index.check().problems == ()
+    assert index.sync() == SyncReport()
+
+
+def test_replace_of_rows_that_are_excluded_compares_nothing(app: Followed) -> None:
+    """REPLACE by the key itself is the usual way to write a row; of rows that are no documents, too, it costs no comparison."""
+    index = app.following(where="views > 0")
+    app.run("REPLACE INTO articles (id, body, views) VALUES (1, 'oak elm', 0), (2, 'fir yew', 1), (3, NULL, 1)")
+    assert right(index).added == 1
+    for _ in range(2):
+        app.run("REPLACE INTO articles (id, body, views) VALUES (1, 'oak elm', 0), (2, 'fir yew', 1), (3, NULL, 1)")
+        assert right(index) == SyncReport(unchanged=1)
+    app.run("UPDATE articles SET views = 1 - views")
+    assert right(index) == SyncReport(added=1, deleted=1)
+
+
+def test_triggers_of_the_application_that_fire_first(app: Followed) -> None:
+    """Whatever a newer trigger of the application ends by RAISE(IGNORE), or by a conflict of OR FAIL, is found."""
+    index = app.following()
+    app.run("CREATE TABLE audit (body UNIQUE)")
+    app.run("CREATE TRIGGER audit AFTER UPDATE ON articles BEGIN INSERT INTO audit VALUES (NEW.body); END")
+    app.run("CREATE TRIGGER quiet AFTER INSERT ON articles BEGIN SELECT RAISE(IGNORE) WHERE NEW.body LIKE 'draft%'; END")
+    app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm'), (2, 'draft one')")
+    app.run("INSERT INTO audit VALUES ('fir yew'), ('box bay')")
+    assert "constraint" in app.application.fails("UPDATE OR FAIL articles SET body = 'fir yew' WHERE id = 1")
+    right(index)
+    assert keys(index) == {1, 2} and index.query("fir yew")[0].key == 1
+    assert "constraint" in app.application.fails("UPDATE OR FAIL articles SET body = 'box bay' WHERE id = 1")
+    app.run("INSERT INTO articles (id, body) VALUES (3, 'draft two')")
+    assert right(index) == SyncReport(added=1, replaced=1)
+    other = app.index("other")
+    other.follow("articles")
+    assert right(other).added == 3
+    app.run("DELETE FROM articles WHERE id = 3")
+    for one in (index, other, index):
+        assert one.sync().compared == ""
+
+
+@pytest.mark.parametrize("name", ["old", "new", "OLD", "rowid", "neardup", "select"])
+def test_tables_with_names_of_sql(app: Followed, name: str) -> None:
+    """Each row is noted once, and what REPLACE deletes is found."""
+    app.run(f'CREATE TABLE "{name}" (id INTEGER PRIMARY KEY, body TEXT, slug TEXT UNIQUE)')
+    index = app.index()
+    index.follow(name.swapcase())
+    right(index)
+    for number in range(5):
+        app.run(f"""INSERT INTO "{name}" VALUES (?, 'oak elm', ?)""", number, f"s{number}")
+    assert pending(index) == 5
+    right(index)
+    app.run(f"""UPDATE OR REPLACE "{name}" SET slug = 's1', body = 'fir' WHERE id = 2""")
+    right(index)
+    assert keys(index) == {0, 2, 3, 4}
+
+
+@pytest.mark.usefixtures("small_limits")
+@pytest.mark.parametrize("connection", [apsw.Connection, MODULE.connect])
+def test_rows_whose_condition_fails(connection: Any) -> None:
+    """Such a row is left out and named, and leaves the index if it was a document; all others go on, in sync, check and
+    questions."""
+    application = connection(":memory:")
+    application.execute("CREATE TABLE articles (id INTEGER PRIMARY KEY, body TEXT, meta TEXT)")
+    for number in range(30):
+        meta = "no json" if number % 3 == 1 else json.dumps({"shown": number % 2})
+        application.execute("INSERT INTO articles VALUES (?, 'oak elm', ?)", (number, meta))
+    getattr(application, "commit", int)()
+    index = Index(application, SETS, text=WORDS)
+    index.follow("articles", where="meta ->> '$.shown' = 1", sync="query")
+    report = index.sync()
+    shown = {number for number in range(30) if number % 3 != 1 and number % 2}
+    assert (report.added, report.skipped, report.complete) == (len(shown), 10, True) and keys(index) == shown
+    assert report.problems[0].key == 1 and "malformed JSON" in report.problems[0].reason
+    assert index.check().problems == () and index.sync(full=True).found == 0
+    application.execute("UPDATE articles SET meta = 'broken' WHERE id IN (3, 4, 6)")
+    application.execute("UPDATE articles SET meta = '{\"shown\": 1}' WHERE id IN (1, 2)")
+    getattr(application, "commit", int)()
+    assert {one.key for one in index.query("oak elm", limit=99)} == shown - {3} | {1, 2}
+    assert index.check().problems == () and index.sync() == SyncReport()
+    assert index.unfollow()
+
+
+def test_generated_texts_that_cannot_be_computed(app: Followed) -> None:
+    """A column that was added later may fail for rows of before: no write fails because of the triggers, and others go on."""
+    app.run("CREATE TABLE articles (id INTEGER PRIMARY KEY, meta TEXT)")
+    app.run("INSERT INTO articles VALUES (1, 'no json'), (2, '{\"body\": \"oak elm\"}')")
+    app.run("ALTER TABLE articles ADD COLUMN body TEXT AS (meta ->> '$.body')")
+    index = app.index()
+    index.follow("articles")
+    report = index.sync()
+    assert (report.added, report.skipped, report.problems[0].key, keys(index)) == (1, 1, 1, {2})
+    app.run("UPDATE articles SET meta = '{\"body\": \"fir yew\"}' WHERE id = 1")
+    assert right(index) == SyncReport(added=1)
+    app.run("UPDATE articles SET meta = '{}' WHERE id = 2")
+    assert right(index) == SyncReport(deleted=1)
+
+
+def test_columns_that_are_followed_may_be_dropped(app: Followed) -> None:
+    """DROP COLUMN of the text passes; sync says that the column is gone and takes nothing."""
+    index = app.following()
+    app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm')")
+    index.sync()
+    app.run("ALTER TABLE articles DROP COLUMN body")
+    app.run("UPDATE articles SET views = 2")
+    with pytest.raises(MismatchError, match="text='body': 'articles' has no such column"):
+        index.sync()
+    assert keys(index) == {1}
 
 
 # ---- how much at once --------------------------------------------------------------------------------------------------
@@ -1199,9 +1479,13 @@ def test_what_commands_refuse(app: Followed) -> None:
     assert not missing.exists()
     code, told = neardup("follow", app.path, "article")
     assert code == 2 and "has no table 'article': give the name of one" in told
+    code, told = neardup("follow", app.path, "articles", "--text", "bodies")
+    assert code == 2 and "--text 'bodies': 'articles' has no such column" in told
+    assert app.run("SELECT name FROM sqlite_schema WHERE name NOT LIKE 'sqlite%'") == [["articles"]]
+    app.index().close()
     code, told = neardup("sync", app.path)
     assert code == 2 and "follows no table: run neardup follow" in told
-    neardup("follow", app.path, "articles")
+    code, told = neardup("follow", app.path, "articles", "--threshold", 0.5, "--exact", "--shingle", 1, "--num-perm", 64)
     code, told = neardup("delete", app.path, "1")
     assert code == 2 and "write to the table and call neardup sync, or call neardup unfollow first" in told
 

@@ -115,12 +115,13 @@ class FollowMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), number=st.integers(1, 4))
     def writes_between_two_syncs(self, data: st.DataObject, number: int) -> None:
-        """Documents change by nothing but what the triggers tell."""
+        """Documents change by what the triggers note, and by a comparison only where the number of rows asks for one."""
         for key, slug in zip(self.form.keys, ["a", "b", "c", None], strict=False):
             self.tried("INSERT OR IGNORE INTO articles (id, body, slug) VALUES (?, 'oak elm ash', ?)", key, slug)
         self.index.sync()
         self.writes(data, number)
-        assert self.index.sync().compared == ""
+        report = self.index.sync()
+        assert report.complete and report.compared in ("", "rows of 'articles' changed without a note, as REPLACE deletes them")
         self.compare()
 
     @rule()
@@ -161,7 +162,7 @@ class FollowMachine(RuleBasedStateMachine):
                 "INSERT INTO articles (id, body, slug, lang, hidden) SELECT id, body, slug, lang, hidden FROM articles_old",
                 "DROP TABLE articles_old",
             ],
-            "triggers": ["DROP TRIGGER IF EXISTS neardup_follow_insert", "DROP TRIGGER IF EXISTS neardup_follow_before_update"],
+            "triggers": ["DROP TRIGGER IF EXISTS neardup_follow_insert", "DROP TRIGGER IF EXISTS neardup_follow_update"],
             "index": ["CREATE UNIQUE INDEX IF NOT EXISTS later ON articles (lower(slug), lang) WHERE hidden = 0"],
             "no index": ["DROP INDEX IF EXISTS later"],
             "vacuum": ["VACUUM"],
@@ -202,7 +203,7 @@ class FollowMachine(RuleBasedStateMachine):
     @rule()
     def compare(self) -> None:
         """After sync the documents are the rows, with the pairs and clusters of these."""
-        self.index.sync()
+        assert self.index.sync().complete
         assert self.index.check().problems == () and self.index.check().notes == ()
         model = Model(self.case)
         rows = self.rows()

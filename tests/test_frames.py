@@ -383,7 +383,7 @@ def test_what_is_refused(call: Callable[[], Any], message: str) -> None:
 def test_short_texts_are_told_what_to_give() -> None:
     """The warning about short texts names rules and threshold, which are arguments here too; with these there is none."""
     frame = polars.DataFrame({"body": [f"number {n} of some short titles" for n in range(30)]})
-    with pytest.warns(ShortTextsWarning, match=r"such texts: take TextRules\.chars\(shingle=3\) and a threshold of about 0\.6,"):
+    with pytest.warns(ShortTextsWarning, match=r"such texts: take TextRules\.chars\(shingle=3\) and a threshold of 0\.8,"):
         drop_near_duplicates(frame, "body")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -309,7 +309,7 @@ def test_settings_of_any_kind_are_refused_or_harmless(name: str, tmp_path: Path,
     """Each setting of each scheme missing or with any other value: the file is refused, or every question has an answer or an
     error of the package. All values with all settings in the long run, else a third of them, or an eighth."""
     step = 1 if long_run else 3 if more_rounds else 8
-    path = Path(shutil.copy(CURRENT / f"{name}.db", tmp_path))
+    path = Path(shutil.copyfile(CURRENT / f"{name}.db", tmp_path / f"{name}.db"))
     connection = apsw.Connection(str(path))
     neardup_db.load(connection)
     settings = connection.execute("SELECT name, value FROM neardup_setting").fetchall()

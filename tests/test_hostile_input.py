@@ -353,7 +353,30 @@ def test_a_zstd_frame_that_asks_for_a_huge_window_is_refused(tmp_path: Path) -> 
     with zstandard.ZstdCompressor(compression_params=parameters).stream_writer(open(source, "wb")) as file:
         file.write(GOOD)
     code, told = run("add", tmp_path / "index.db", source)
-    assert code == 2 and "in.jsonl.zst: no zstd data, or damaged" in told, told
+    assert code == 2 and "in.jsonl.zst: it was packed with a window of more than 128 MB (zstd --long)" in told, told
+
+
+def test_a_zst_file_that_is_cut_short_is_an_error(tmp_path: Path) -> None:
+    """Wherever a frame ends early, also between two blocks or after a whole frame, no record of the file counts."""
+    packed = zstandard.ZstdCompressor(write_checksum=False).compress(GOOD * 20_000)
+    index, source = tmp_path / "index.db", tmp_path / "in.jsonl.zst"
+    for whole, part in ((b"", packed[:12]), (b"", packed[: len(packed) // 2]), (b"", packed[:-1]), (packed, packed[:20])):
+        source.write_bytes(whole + part)
+        code, told = run("add", index, source, "--if-exists", "ignore", "--one-transaction")
+        assert code == 2 and "in.jsonl.zst: the packed data ends early" in told and not index.exists(), told
+        code, told = run("dedup", source, "-o", tmp_path / "out.jsonl")
+        assert code == 2 and "in.jsonl.zst: the packed data ends early" in told and not (tmp_path / "out.jsonl").exists(), told
+
+
+def test_all_frames_of_a_zst_file_are_read(tmp_path: Path) -> None:
+    """Frames one after another, empty ones and those that zstd says to skip give the same records as one frame."""
+    lines = [json.dumps({"id": str(n), "text": f"text number {n}"}).encode() + b"\n" for n in range(9)]
+    skipped = bytes.fromhex("502a4d18") + (3).to_bytes(4, "little") + b"abc"
+    pieces = [zstandard.compress(b"".join(lines[:4])), skipped, zstandard.compress(b""), zstandard.compress(b"".join(lines[4:]))]
+    (tmp_path / "in.jsonl.zst").write_bytes(b"".join(pieces))
+    code, told = run("add", tmp_path / "index.db", tmp_path / "in.jsonl.zst")
+    with Index(tmp_path / "index.db") as made:
+        assert code == 0 and list(made) == [str(n) for n in range(9)], told
 
 
 LINES = {

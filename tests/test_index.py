@@ -258,12 +258,16 @@ def test_expire_before_now_leaves_what_has_expired_since_invisible(codes: Index)
         assert codes.clusters() == [] and codes.stats()["clusters"] == 0 and codes.check().problems == ()
 
 
+BEGUN = 1_700_000_000
+"""Unix seconds at which a Clock begins."""
+
+
 class Clock:
-    """The time of an index, in seconds since 1970."""
+    """The time of an index, in seconds since BEGUN."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seconds = 0
-        monkeypatch.setattr(clock, "now_ms", lambda: self.seconds * 1000)
+        monkeypatch.setattr(clock, "now_ms", lambda: (BEGUN + self.seconds) * 1000)
 
 
 def test_a_clock_that_is_set_back(codes: Index, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,10 +275,10 @@ def test_a_clock_that_is_set_back(codes: Index, monkeypatch: pytest.MonkeyPatch)
     time_now = Clock(monkeypatch)
     time_now.seconds = 100
     codes.add_code("a", 0)
-    codes.add_code("bridge", 0b111, expires_at=1000)
+    codes.add_code("bridge", 0b111, expires_at=BEGUN + 1000)
     time_now.seconds = 2000
-    codes.add_code("over", 1, expires_at=1000)
-    codes.add_codes(["also over"], [0b11], expires_at=1000)
+    codes.add_code("over", 1, expires_at=BEGUN + 1000)
+    codes.add_codes(["also over"], [0b11], expires_at=BEGUN + 1000)
     codes.add_code("c", 0b111111)
     assert codes.clusters() == [] and codes.check().problems == ()
     time_now.seconds = 500
@@ -292,14 +296,14 @@ def test_add_if_new_where_what_it_matches_has_expired(texts: Index, monkeypatch:
     touch that moves an expiry moves it for clusters too."""
     time_now = Clock(monkeypatch)
     time_now.seconds = 100
-    texts.add("a", "v w x y", expires_at=1000)
+    texts.add("a", "v w x y", expires_at=BEGUN + 1000)
     texts.add("b", "v w x z")
     time_now.seconds = 2000
     assert texts.add_if_new("c", "w x y u") == []
     assert texts.clusters() == []
     time_now.seconds = 500
     assert texts.clusters() == [Cluster("a", ("a", "b", "c"))] and texts.check().problems == ()
-    assert keys(texts.add_if_new("d", "v w x y", on_match="touch", expires_at=3000)) == ["a", "b", "c"]
+    assert keys(texts.add_if_new("d", "v w x y", on_match="touch", expires_at=BEGUN + 3000)) == ["a", "b", "c"]
     time_now.seconds = 2000
     assert texts.clusters() == [Cluster("a", ("a", "b", "c"))] and texts.check().problems == ()
 

@@ -135,6 +135,7 @@ WRITES: dict[str, Callable[[Index], Any]] = {
     "merge": lambda index: index.merge(f"{MERGED.name}/merged.db", if_exists="replace"),
     "merge of one connection": merged_of_one_connection,
     "delete": lambda index: index.delete("0"),
+    "delete_group": lambda index: index.delete_group(None),
     "update": lambda index: index.update("0", expires_at=PAST),
     "expire": lambda index: index.expire(),
     "keep_newest": lambda index: index.keep_newest(3),

@@ -71,6 +71,10 @@ def test_large_texts_without_words_are_empty() -> None:
     """A large text of no words, or of fewer than a shingle where those are dropped, has no fingerprint."""
     assert SimHash(bits=64).fingerprint(" -- " * LARGE) is None
     assert BottomK().fingerprint("a" * LARGE + " b", TextRules(short="drop")) is None
+    words = "abc " * LARGE
+    for scheme in (SimHash(bits=64), MinHash(), BottomK()):
+        assert scheme.fingerprint(words, TextRules(min_tokens=LARGE + 1)) is None
+        assert repr(scheme.fingerprint(words, TextRules(min_tokens=LARGE))) == repr(scheme.fingerprint(words))
     rows, empty = MinHash().fingerprints([" " * LARGE, ENGLISH], return_empty=True)
     assert empty.tolist() == [True, False]
     assert not rows[0].any()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from support import CASES, FAR, PAST, SETS, SOON, WORDS, Case, Model, keys
 
-from neardup_db import BinaryCode, BitSampling, BottomK, CorruptIndexError, Index, MinHash, ParameterError, SimHash
+from neardup_db import ANY_GROUP, BinaryCode, BitSampling, BottomK, CorruptIndexError, Index, MinHash, ParameterError, SimHash
 
 ORDERED = [name for name, case in CASES.items() if case.order is not None]
 WORD = st.sampled_from(["oak", "elm", "ash", "fir", "yew", "box", "bay", "may"])
@@ -46,9 +46,10 @@ def test_the_nearest_are_those_of_brute_force(name: str, data: st.DataObject) ->
             key, group = data.draw(st.integers(0, 20)), data.draw(groups)
             content = data.draw(st.sampled_from(some) | contents(case))
             what = data.draw(st.sampled_from(["add", "add", "add", "expired", "delete"]))
-            if what == "delete":
+            if what == "delete" or model.refuses(key, group, "replace"):
                 index.delete(key)
-            else:
+                model.entries.pop(key, None)
+            if what != "delete":
                 add(key, content, group=group, if_exists="replace", expires_at=PAST if what == "expired" else SOON)
             if what == "add":
                 model.put(key, content, group)
@@ -58,6 +59,9 @@ def test_the_nearest_are_those_of_brute_force(name: str, data: st.DataObject) ->
         for _ in range(4):
             asked, group, n = data.draw(st.sampled_from(some) | contents(case)), data.draw(groups), data.draw(st.integers(0, 30))
             assert tuples(nearest(asked, n, group=group)) == model.nearest(asked, n, group)
+            every = [match for name in (None, "g") for match in model.nearest(asked, n, name)]
+            every.sort(key=lambda one: (-one[1] if one[2] is None else one[2], model.entries[one[0]].number))
+            assert tuples(nearest(asked, n, group=ANY_GROUP)) == every[:n]
 
 
 PLANNED = {"blocks": BinaryCode(64, 5), "chunks": BinaryCode(256, 20), "scan": BinaryCode(256, 60), "equal": BinaryCode(64, 0)}
@@ -236,11 +240,14 @@ def test_the_smallest_distance_that_holds_as_many(scheme: BinaryCode) -> None:
 
 
 def test_what_neardup_nearest_refuses() -> None:
-    """A code of another width, an index of sets and numbers out of range are errors; NULL has no rows."""
+    """A code of another width, an index of sets and numbers out of range are errors; NULL has no rows, as the group
+    it stands for all."""
     with Index(":memory:", BinaryCode(64, 3)) as index, Index(index.connection, BottomK(), name="texts") as _:
         index.add_code("a", 0)
-        for arguments in ((None, 0, 1), (bytes(8), None, 1), (bytes(8), 0, None)):
+        index.add_code("b", 1, group="g")
+        for arguments in ((None, 0, 1), (bytes(8), 0, None)):
             assert index.connection.execute(ASK, arguments).fetchall() == []
+        assert index.connection.execute(ASK, (bytes(8), None, 2)).fetchall() == [(1, 0), (2, 1)]
         for arguments, message in (
             ((bytes(7), 0, 1), "a code of 64 bits must have 8 bytes, not 7"),
             (("0" * 8, 0, 1), "a fingerprint must be a blob, not text"),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import io
 import json
+import os
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,6 +30,7 @@ from neardup_db import (
     Skipped,
     limits,
 )
+from neardup_db.cli import outcomes
 
 Told = tuple[Any, str, Any]
 FOX = "the quick brown fox jumps over the lazy dog and runs away into the dark wood"
@@ -393,6 +397,26 @@ def test_after_an_error_the_committed_records_are_told(tmp_path: Path) -> None:
         out.unlink(missing_ok=True)
         assert "nothing was added" in refused("add", tmp_path / f"b{len(more)}.db", posts, *more, "--outcomes", out)
         assert not out.exists()
+
+
+def test_outcomes_that_cannot_be_written_are_not_promised(tmp_path: Path) -> None:
+    """Where the disk is full for the outcomes, the message says that none are in the file, and there is no file."""
+    posts = records_file(tmp_path, *({"id": str(n), "text": f"text number {n}"} for n in range(5)))
+    out, written = tmp_path / "out.jsonl", 0
+
+    class Full(io.BytesIO):
+        def write(self, data: Any) -> int:
+            nonlocal written
+            written += 1
+            if written > 1:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return super().write(data)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(outcomes, "open_output", lambda path, packing: Full())
+        said = refused("add", tmp_path / "a.db", posts, "--commit-every", 2, "--outcomes", out)
+    assert "no room is left" in said and f"no outcomes are in {out}" in said and "their outcomes are in" not in said
+    assert "4 records are committed" in said and not out.exists()
 
 
 def test_where_outcomes_cannot_go(tmp_path: Path) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import re
 import struct
+import sys
 import zipfile
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import apsw
 import pytest
@@ -87,6 +92,41 @@ def test_pythons_are_the_same_everywhere() -> None:
     assert f'build = ["cp3{oldest}-*", ' in read("pyproject.toml")
     assert f"| CPython | 3.{oldest} and later," in read("docs/compatibility.md")
     assert f"Python 3.{oldest} or later" in read("CONTRIBUTING.md")
+
+
+# ---- the build backend ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The backend that pyproject.toml names, above a meson-python that returns the settings of a build."""
+    hooks = ("build_editable", "build_sdist", "get_requires_for_build_sdist", "get_requires_for_build_wheel")
+    mesonpy = SimpleNamespace(**dict.fromkeys(hooks), build_wheel=lambda directory, settings, metadata: settings)
+    monkeypatch.setitem(sys.modules, "mesonpy", mesonpy)
+    monkeypatch.syspath_prepend(ROOT / re.findall(r'^backend-path = \["(.+)"\]$', read("pyproject.toml"), re.MULTILINE)[0])
+    (name,) = re.findall(r'^build-backend = "(\w+)"', read("pyproject.toml"), re.MULTILINE)
+    yield importlib.import_module(name)
+    del sys.modules[name]
+
+
+def test_a_read_only_checkout_is_compiled_elsewhere(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wheel of a checkout that cannot be written is compiled in a temporary folder, unless a build folder is given."""
+    monkeypatch.setattr(backend.os, "access", lambda path, mode: True)
+    assert backend.build_wheel("out") == {}
+    monkeypatch.setattr(backend.os, "access", lambda path, mode: False)
+    assert not Path(backend.build_wheel("out")["build-dir"]).is_relative_to(ROOT)
+    given = {"build-dir": "mine", "setup-args": "-Da=b"}
+    assert backend.build_wheel("out", given) == given
+
+
+def test_an_isolated_editable_install_is_refused(backend: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """It would compile at import with build tools that are deleted; the error has the commands of CONTRIBUTING.md instead."""
+    with pytest.raises(SystemExit):
+        backend.get_requires_for_build_editable()
+    told = [line.strip() for line in capsys.readouterr().err.splitlines() if line.startswith("    pip ")]
+    assert len(told) == 2 and all(line in read("CONTRIBUTING.md").splitlines() for line in told)
+    tools = re.findall(r'"([\w-]+)(?:>=[\d.]+)?"', re.findall(r"^requires = \[(.+)\]$", read("pyproject.toml"), re.MULTILINE)[0])
+    assert all(tool in told[0] for tool in tools) and len(tools) == 4
 
 
 # ---- wheels ------------------------------------------------------------------------------------------------------------

@@ -119,11 +119,11 @@ def test_what_the_first_code_brings(index: Index) -> None:
     assert index.get("x").metadata == {"n": 2} and index.get("x").expires_at == pytest.approx(PAST + 100_000, abs=0.001)
     assert (index.get("x").added_at, index.get("x").times_seen) == (added_at, 1)
     for group in (None, "h"):
-        with pytest.raises(ParameterError, match=f"group={group!r}: the codes of a key are all in one group, and key 'x'"):
+        with pytest.raises(DuplicateKeyError, match="key 'x' is already in group 'g', and this document is for "):
             index.add_code("x", 4, part=3, group=group)
     report = index.add_codes(["x", "x"], [5, 6], part=[4, 5], group=["h", "g"], on_error="skip")
     assert (report.added, report.skipped, list(index.get("x").codes)) == (1, 1, [0, 1, 2, 5])
-    assert report.problems[0].record == 0 and "one group" in report.problems[0].reason
+    assert report.problems[0].record == 0 and "in group 'g'" in report.problems[0].reason
     assert index.query_code(1) == [] and index.query_code(1, group="g")[0].key == "x"
 
 

@@ -36,7 +36,7 @@ def history(rng: random.Random, length: int) -> list[Callable[[Index], Any]]:
             [
                 lambda index: index.add(number, words),
                 lambda index: index.add(rng.randrange(number + 1), words, if_exists="replace"),
-                lambda index: index.add(number, words, expires_at=1),
+                lambda index: index.add(number, words, expires_at=1_000_000_000),
                 lambda index: index.add(number, words, metadata={"long": words * 300}),
                 lambda index: index.delete(rng.randrange(number + 1)),
                 lambda index: index.expire(),

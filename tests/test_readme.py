@@ -64,7 +64,7 @@ def test_python_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "pysqlite3", MODULE)  # the newest Pythons have no wheel of it, and a sqlite3 that will do
     text = "\n".join(blocks(page, "python"))
-    test = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
+    test = doctest.DocTestParser().get_doctest(text, {"__name__": "__main__"}, page.name, str(page), 0)
     result = doctest.DocTestRunner().run(test)
     assert result.failed == 0
     assert result.attempted >= text.count(">>> ") > 1

@@ -12,6 +12,7 @@ from typing import Any
 
 import apsw
 import pytest
+from standard import MODULE
 
 import neardup_db.store.layout.opening as opening
 from neardup_db import (
@@ -223,6 +224,54 @@ def test_a_caller_s_row_trace_is_the_caller_s() -> None:
     assert list(index) == ["a", "b", "c"] and index.check().ok and index.delete("a")
     index.rebuild()
     assert connection.execute("SELECT 1 AS x").fetchall() == [{"x": 1}]
+
+
+class Dictionaries(apsw.Cursor):
+    """Rows as an application may want them."""
+
+    def fetchall(self) -> Any:
+        return [dict(enumerate(row)) for row in super().fetchall()]
+
+    def fetchone(self) -> Any:
+        return {"row": super().fetchone()}
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["a path", "a connection"])
+@pytest.mark.parametrize("setting", ["cursor_factory", "convert_jsonb", "row_trace"])
+def test_what_an_application_sets_for_its_cursors_reaches_none_of_ours(tmp_path: Path, setting: str, own: bool) -> None:
+    """With any cursor, conversion or trace: the same keys, answers and settings, and a repair that finds nothing to do."""
+    values: dict[str, Any] = {
+        "cursor_factory": Dictionaries,
+        "convert_jsonb": lambda cursor, number, value: "converted",
+        "row_trace": lambda cursor, row: tuple("traced" for _ in row),
+    }
+    path = tmp_path / "index.db"
+    index = Index(path if own else apsw.Connection(str(path)), BinaryCode(bits=64, max_distance=3))
+    setattr(index.connection, setting, values[setting])
+    jsonb = b"\x7aseventy"  # a text of seven bytes, as JSONB has it
+    assert index.add_code(jsonb, int.from_bytes(jsonb, "big")) == []
+    assert [match.key for match in index.add_code("b", int.from_bytes(jsonb, "big") ^ 1)] == [jsonb]
+    index.add_codes([1, 2], [0x2B13312B13312B13, 0x2B13312B13312B12])
+    assert list(index) == [jsonb, "b", 1, 2] and len(index.clusters()) == 2
+    assert index.check(repair=True).problems == () and index.get(jsonb).key == jsonb
+    assert index.delete("b") and index.update(1, metadata={"n": 1}) is None
+    index.rebuild()
+    assert [pair.key_b for pair in index.pairs()] == [2]
+    assert getattr(index.connection, setting) is values[setting]
+
+
+def test_counts_of_changes_as_rows_lose_no_document() -> None:
+    """With PRAGMA count_changes, where INSERT returns a row, loads and all other calls do the same as without."""
+    for connection in (apsw.Connection(":memory:"), MODULE.connect(":memory:", isolation_level=None)):
+        connection.execute("PRAGMA count_changes = 1").fetchall()
+        index = Index(connection, MinHash(), store_text=True)
+        index.add("a", "one two three")
+        index.add_many((number, f"four five six {number}") for number in range(20))
+        index.add_many([("b", "one two three"), (3, "seven eight nine")], if_exists="replace")
+        assert len(index) == 22 and index.delete_many(range(10, 20)) == 10 and index.expire() == 0
+        index.rebuild()
+        assert index.check(repair=True).problems == () and len(index) == 12
+        assert index.clusters()[0].keys == ("a", "b") and not connection.in_transaction
 
 
 # ---- calls ----------------------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ def path(tmp_path: Path) -> Path:
         for i in range(3):
             index.add(i, " ".join(f"alone{i}{j}" for j in range(20)))
         for key in ("ferry-4", "y2"):
-            index.update(key, expires_at=1)
+            index.update(key, expires_at=1_000_000_000)
     return path
 
 

@@ -222,16 +222,20 @@ def test_nulls_short_and_equal_texts(spark: Any) -> None:
     assert clusters_of(rows) == {(10, 11)}
     drop = near_duplicates(frame(spark, records), "id", "body", rules=TextRules(short="drop", shingle=5)).collect()
     assert clusters_of(drop) == set()
+    four = near_duplicates(frame(spark, [*records, (12, "a b")]), "id", "body", rules=TextRules(min_tokens=3)).collect()
+    assert clusters_of(four) == {(10, 11)}
 
 
 def test_frames_without_rows_or_pairs(spark: Any) -> None:
-    """A frame without rows gives one without rows."""
-    from neardup_db.spark import near_duplicates
+    """A frame without rows gives one without rows; rows without a text, and a single row, stay."""
+    from neardup_db.spark import deduplicate, near_duplicates
 
     assert near_duplicates(frame(spark, []), "id", "body").collect() == []
+    for key, rows in (("id", []), ("id", [(1, None), (2, "a b c")]), (None, [(1, None), (2, None)])):
+        assert sorted(map(tuple, deduplicate(frame(spark, rows), key, "body").collect())) == rows
 
 
-def test_deduplicate_keeps_one_of_each_cluster_and_all_columns(spark: Any) -> None:
+def test_connected_deduplicate_keeps_one_of_each_cluster_and_all_columns(spark: Any) -> None:
     """The row that stays is the first, the last or the longest; keys made from content keep one of equal rows."""
     from neardup_db.spark import deduplicate
 
@@ -245,13 +249,97 @@ def test_deduplicate_keeps_one_of_each_cluster_and_all_columns(spark: Any) -> No
     }
     df = spark.createDataFrame([(key, text, len(key)) for key, text in texts.items()], "id string, body string, n int")
     for keep, stays in (("last", "c"), ("longest", "b")):
-        kept = deduplicate(df, "id", "body", keep=keep)
+        kept = deduplicate(df, "id", "body", keep=keep, connected=True)
         assert kept.schema == df.schema
         assert sorted(row.id for row in kept.collect()) == sorted([stays, "n", "z"])
     twice = df.union(df)
     kept = [row.id for row in deduplicate(twice, None, "body").collect()]
     assert len(kept) == 4
     assert sorted(kept)[1:] == ["n", "n", "z"]
+
+
+# ---- a row goes only if it matches one that stays ----------------------------------------------------------------------------
+
+
+def chained(count: int, seed: int) -> list[str]:
+    """Texts in chains: each is an edit of the one before, so that the ends of a chain have little in common. Some are equal, and
+    some say a word several times."""
+    rng = random.Random(seed)
+    texts: list[str] = []
+    while len(texts) < count:
+        words = [f"w{rng.randrange(10**6)}" for _ in range(30)]
+        for _ in range(rng.choice((1, 2, 3, 12, 40))):
+            words = edited(words, rng, rng.randrange(3)).split()
+            texts.append(" ".join(words + words[: rng.randrange(4)]))
+    rng.shuffle(texts)
+    return texts[:count]
+
+
+BY_WORD = TextRules(shingle=1)
+
+
+def in_order(texts: dict[int, str], keep: str) -> list[int]:
+    """Keys in the order of preference."""
+    order = {"first": lambda key: key, "last": lambda key: -key, "longest": lambda key: (-len(texts[key].split()), key)}
+    return sorted(texts, key=order[keep])
+
+
+def kept_by_hand(texts: dict[int, str], order: list[int], scheme: MinHash) -> set[int]:
+    """The first independent set of the graph of all matching pairs of an index, in an order."""
+    with indexed(texts.items(), scheme, BY_WORD) as index:
+        pairs = [(pair.key_a, pair.key_b) for pair in index.pairs()]
+    neighbours: dict[Any, set[Any]] = {key: set() for key in texts}
+    for a, b in pairs:
+        neighbours[a].add(b)
+        neighbours[b].add(a)
+    kept: set[int] = set()
+    for key in order:
+        if not neighbours[key] & kept:
+            kept.add(key)
+    return kept
+
+
+@pytest.mark.parametrize("keep", ["first", "last", "longest"])
+def test_a_row_goes_only_if_it_matches_a_row_that_stays(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, keep: Any
+) -> None:
+    """In chains the rows stay that stay in an index to which they are added in the order of preference, where batches of three
+    rows end within components; duplicates/ names a row that stays and matches."""
+    from neardup_db.spark import deduplicate
+
+    monkeypatch.setattr(limits, "SPARK_BATCH_ROWS", 3)
+    texts = dict(enumerate(chained(300, 11)))
+    order = in_order(texts, keep)
+    df = frame(spark, texts.items())
+    found = deduplicate(df, "id", "body", SCHEME, BY_WORD, keep=keep, save=f"file:{tmp_path}/day").collect()
+    kept = {row.id for row in found}
+    with Index(":memory:", SCHEME.with_exact(True), text=BY_WORD) as index:
+        index.add_many(((key, texts[key]) for key in order), only_new=True)
+        assert kept == set(index) == kept_by_hand(texts, order, SCHEME)
+    rows = spark.read.parquet(f"file:{tmp_path}/day/duplicates").collect()
+    assert {row.key for row in rows if row.duplicate_of is not None} == set(texts) - kept
+    sets = {key: set(text.split()) for key, text in texts.items()}
+    for row in rows:
+        other = row.key if row.duplicate_of is None else row.duplicate_of
+        assert other in kept
+        assert row.similarity == len(sets[row.key] & sets[other]) / len(sets[row.key] | sets[other]) >= SCHEME.threshold
+
+
+def test_rows_of_earlier_days_are_decided_first(spark: Any, tmp_path: Path) -> None:
+    """Three days one by one leave the rows that an index keeps to which the days are added in turn: a new row stays though it
+    matches a row that went."""
+    from neardup_db.spark import deduplicate
+
+    records = list(enumerate(chained(300, 12)))
+    parts = [records[100:200], records[200:], records[:100]]
+    folders = [f"file:{tmp_path}/day{i}" for i in range(3)]
+    with Index(":memory:", SCHEME.with_exact(True), text=BY_WORD) as index:
+        for day, part in enumerate(parts):
+            df, before = frame(spark, part), set(index)
+            days: dict[str, Any] = {"earlier": folders[:day], "save": folders[day]}
+            found = deduplicate(df, "id", "body", SCHEME, BY_WORD, keep="last", **days).collect()
+            index.add_many(sorted(part, reverse=True), only_new=True)
+            assert {row.id for row in found} == set(index) - before
 
 
 def test_keys_that_are_none(spark: Any) -> None:
@@ -275,6 +363,79 @@ def test_keys_that_are_none(spark: Any) -> None:
             near_duplicates(df, **arguments)
     with pytest.raises(ParameterError, match="column of double"):
         near_duplicates(spark.createDataFrame([(1.0, "a")], "id double, body string"), "id", "body")
+
+
+def test_columns_of_any_name(spark: Any) -> None:
+    """Backticks, dots, and names that the package uses itself are names as others; a name of several columns is refused, unless
+    it is neither that of the key nor that of the text."""
+    from neardup_db.spark import deduplicate
+
+    rows = [(1, "a b c", 5), (2, "a b c", 5), (3, "d e f", 5)]
+    for names, keyed in ((["i`d", "bo.dy", "__neardup_key"], True), (["a.b`", "`", "__neardup_place"], False)):
+        kept = deduplicate(spark.createDataFrame(rows, names), names[0] if keyed else None, names[1])
+        assert kept.columns == names
+        assert sorted(map(tuple, kept.collect())) == [rows[0], rows[2]]
+    df = spark.createDataFrame(rows, "id long, body string, n long").selectExpr("*", "7 AS m")
+    assert len(deduplicate(df.toDF("id", "body", "n", "n"), "id", "body").collect()) == 2
+    refused: list[tuple[tuple[str, ...], str | None, str]] = [
+        (("id", "body", "n", "id"), "id", "key='id' names several columns"),
+        (("id", "body", "n", "ID"), "id", "key='id' names several columns"),
+        (("id", "body", "body", "n"), "id", "text='body' names several columns"),
+        (("id", "body", "n", "n"), None, "several are named 'n'"),
+    ]
+    for names, chosen, message in refused:
+        with pytest.raises(ParameterError, match=f"{message}.*rename all but one"):
+            deduplicate(df.toDF(*names), chosen, "body")
+
+
+@pytest.mark.parametrize("collation", ["UTF8_LCASE", "UNICODE_CI"])
+def test_keys_of_a_collation_are_compared_by_their_bytes(spark: Any, collation: str) -> None:
+    """Keys that a collation takes for equal are different keys, as in an index, and the rows keep their collation."""
+    from neardup_db.spark import deduplicate
+
+    rows = [("a", "one two three"), ("A", "one two three"), ("b", "four five six")]
+    df = spark.createDataFrame(rows, "id string, body string").selectExpr(f"id COLLATE {collation} AS id", "body")
+    kept = deduplicate(df, "id", "body")
+    assert kept.schema == df.schema
+    assert sorted(row.id for row in kept.collect()) == ["A", "b"]
+
+
+def test_days_that_cannot_be_read(spark: Any, tmp_path: Path) -> None:
+    """A folder that is missing, empty, damaged or of another program is named, with the remedy, and so is what is no folder."""
+    from neardup_db.spark import near_duplicates
+
+    df = frame(spark, [(1, "a b c")])
+    for name in ("empty", "damaged", "foreign"):
+        (tmp_path / name / "fingerprints").mkdir(parents=True)
+    (tmp_path / "damaged" / "fingerprints" / "part-0.parquet").write_text("nothing of Parquet")
+    df.write.mode("append").parquet(f"file:{tmp_path}/foreign/fingerprints")
+    for name in ("missing", "empty", "damaged", "foreign"):
+        folder = f"file:{tmp_path}/{name}"
+        with pytest.raises(ParameterError, match="give a folder that save= of an earlier day wrote") as caught:
+            near_duplicates(df, "id", "body", earlier=[folder])
+        assert f"earlier={folder!r}: {folder}/fingerprints" in str(caught.value)
+        assert "\n" not in str(caught.value)
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"earlier": [tmp_path]}, "earlier=.*give a list of folders, each a str"),
+        ({"earlier": str(tmp_path)}, "earlier=.*give a list of folders, each a str"),
+        ({"save": tmp_path}, "save=.*give a folder as a str"),
+        ({"work_dir": tmp_path}, "work_dir=.*give a folder as a str"),
+    ]
+    for arguments, message in wrong:
+        with pytest.raises(ParameterError, match=message):
+            near_duplicates(df, "id", "body", **arguments)
+
+
+def test_what_is_no_frame_of_rows(spark: Any) -> None:
+    """A list, and a frame that never ends, are refused with the remedy."""
+    from neardup_db.spark import deduplicate, near_duplicates
+
+    stream = spark.readStream.format("rate").load().selectExpr("value AS id", "CAST(value AS string) AS body")
+    for run in (deduplicate, near_duplicates):
+        with pytest.raises(ParameterError, match="give a DataFrame of Spark"):
+            run([(1, "a")], "id", "body")
+        with pytest.raises(ParameterError, match="foreachBatch"):
+            run(stream, "id", "body")
 
 
 # ---- executors that lack what they need --------------------------------------------------------------------------------------

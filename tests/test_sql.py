@@ -383,7 +383,8 @@ def test_any_arguments_give_a_value_or_an_error(db: apsw.Connection) -> None:
 def test_stock_shell_loads_it() -> None:
     """The sqlite3 command of the system gives the same answers as the SQLite of apsw."""
     shell = sqlite_shell()
-    script = f".load {neardup_db.extension_path()}\nSELECT hex(neardup_simhash('the quick brown fox')), neardup_hamming(1, 2);\n"
+    script = f".load '{neardup_db.extension_path()}'\n"
+    script += "SELECT hex(neardup_simhash('the quick brown fox')), neardup_hamming(1, 2);\n"
     script += "SELECT shingle FROM neardup_shingles('the quick brown fox', 3);\nSELECT * FROM neardup_probe('nothing', x'00');\n"
     done = subprocess.run([shell, ":memory:"], input=script, capture_output=True, text=True)
     code = simhash("the quick brown fox", 3, 64)

@@ -130,6 +130,7 @@ def test_a_newer_file_is_refused_by_name_and_number(db: apsw.Connection) -> None
         ("text.normalize", "NFD"), ("text.case", "upper"), ("text.tokens", "lines"), ("text.shingle", 0), ("text.shingle", 1001),
         ("text.joiner", 5), ("text.nonword", "x"), ("text.short", None), ("text.stopwords", "[1]"), ("text.stopwords", "["),
         ("text.stopwords", 3), ("text.filter", "x"), ("text.strip_accents", 2), ("text.hash", "crc"), ("text.hash_seed", -1),
+        ("text.min_tokens", -1), ("text.min_tokens", 1_000_001), ("text.min_tokens", "3"),
     ],
 )  # fmt: skip
 def test_damaged_text_rules_are_refused_where_texts_are_hashed(db: apsw.Connection, name: str, value: Any) -> None:
@@ -404,7 +405,7 @@ def test_stock_shell_searches(tmp_path: Path) -> None:
     db = open_database(str(tmp_path / "f.db"))
     create(db)
     db.close()
-    script = f".load {neardup_db.extension_path()}\nSELECT * FROM neardup_search('x', '0001');\n"
+    script = f".load '{neardup_db.extension_path()}'\nSELECT * FROM neardup_search('x', '0001');\n"
     script += "SELECT table_no, low FROM neardup_keys('x', x'1234');\n"
     done = subprocess.run([shell, str(tmp_path / "f.db")], input=script, capture_output=True, text=True)
     assert (done.stdout.splitlines(), done.stderr) == (["b|1.0|0|2", "a|0.9375|1|1", "0|18874368", "1|1125899961368576"], "")

@@ -195,6 +195,16 @@ def test_text_rules_come_from_the_settings(db: apsw.Connection) -> None:
     assert "text.stopwords" in refused(db, "SELECT * FROM neardup_search('t', 'a b c')")
 
 
+def test_a_text_below_min_tokens_finds_nothing(db: apsw.Connection) -> None:
+    """`neardup_search` counts tokens as the index does: fewer than text.min_tokens match nothing, even a stored copy."""
+    create(db, "t", BOTTOMK | TEXT_RULES | {"text.min_tokens": 4}, "bottomk_prefix")
+    for key in ("one two three", "one two three four"):
+        add(db, "t", key, pack(hashes(key)))
+    file_keys(db, "t", "bottomk_prefix")
+    assert search(db, "t", "one two three") == []
+    assert search(db, "t", "One, two, three, four!")[0] == ("one two three four", 1.0, None, 2)
+
+
 def test_what_is_found_is_visible_and_without_group(db: apsw.Connection) -> None:
     """Documents of a group and expired ones are not found; keys come back as they are; copies come in order of insertion."""
     create(db, "t", BOTTOMK | TEXT_RULES, "bottomk_prefix")

@@ -161,7 +161,7 @@ def test_the_stock_shell_says_what_python_says(case: str, tmp_path: Path) -> Non
     """Documents, clusters, settings, matches and answers of neardup_search, similarities to the last bit, for every scheme."""
     path = tmp_path / "index.db"
     asked, expected, pairs = make(path, case)
-    command = [sqlite_shell(), "-init", "/dev/null", "-readonly", "-cmd", f".load {neardup_db.extension_path()}", str(path)]
+    command = [sqlite_shell(), "-init", "/dev/null", "-readonly", "-cmd", f".load '{neardup_db.extension_path()}'", str(path)]
     done = subprocess.run(command, input=SCRIPT.read_text("utf-8"), capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     answers: dict[str, list[list[str]]] = defaultdict(list)
@@ -191,7 +191,7 @@ def test_rules_of_python_are_named_in_the_shell(tmp_path: Path) -> None:
         index.add("a", "some text that is long enough for shingles")
         index.add("b", "some text that is long enough for shingles!")
     script = "SELECT key, other_key FROM neardup_matches; SELECT * FROM neardup_search('neardup', 'some text');"
-    command = [sqlite_shell(), "-init", "/dev/null", "-cmd", f".load {neardup_db.extension_path()}", str(path)]
+    command = [sqlite_shell(), "-init", "/dev/null", "-cmd", f".load '{neardup_db.extension_path()}'", str(path)]
     done = subprocess.run(command, input=script, capture_output=True, text=True)
     assert done.stdout == "b|a\n" and done.returncode == 1
     assert f"text.filter = {is_long.__module__}:is_long" in done.stderr and "from Python" in done.stderr

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import os
+import shutil
 import subprocess
 import sys
 import typing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,7 @@ import pytest
 import neardup_db
 from neardup_db import arrays, compute
 
+ROOT = Path(__file__).resolve().parents[1]
 IMPORT = "import neardup_db"
 ONE_TEXT = """
 from neardup_db import Index, MinHash
@@ -43,6 +47,24 @@ def test_starting_loads_little(code: str, late: tuple[str, ...]) -> None:
     loaded = told.splitlines()[-1].split()
     assert loaded[0] == "loaded" and "neardup_db" in loaded
     assert [name for name in loaded if name in late] == []
+
+
+@pytest.mark.parametrize("program", [["-c", IMPORT], ["-c", QUERY], ["-m", "neardup_db"]], ids=["import", "module", "command"])
+def test_uncompiled_sources_say_how_to_import_the_package(program: list[str]) -> None:
+    """At the top of a checkout Python finds the sources first; the error's last line says how to import the installed package."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    command = [sys.executable, "-S", "-B", *program]  # without the site-packages, where an editable install redirects the import
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
+    told = done.stderr.splitlines()[-1]
+    assert done.returncode == 1 and told.startswith("ImportError: "), done.stderr
+    assert "not compiled" in told and "from another folder" in told and "pip install --no-build-isolation --no-deps -e ." in told
+
+
+def test_a_missing_module_elsewhere_is_named(tmp_path: Path) -> None:
+    """Outside a checkout the error of a missing or broken module in C stays as Python raises it."""
+    shutil.copytree(ROOT / "neardup_db", tmp_path / "neardup_db", ignore=shutil.ignore_patterns("__pycache__"))
+    done = subprocess.run([sys.executable, "-S", "-c", IMPORT], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1 and "No module named 'neardup_db._texts'" in done.stderr.splitlines()[-1]
 
 
 def test_threads_may_need_the_first_array_together() -> None:

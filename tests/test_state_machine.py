@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from standard import connect
 from support import CASES, Case, Model
 
-from neardup_db import ANY_GROUP, Changes, DuplicateKeyError, Index, KeyNotFoundError, MismatchError
+from neardup_db import ANY_GROUP, Changes, DuplicateKeyError, Index, KeyNotFoundError, MismatchError, ParameterError
 
 KEYS = st.sampled_from(["a", "b", "c", "d", "e", "f", b"a", 1, "1", 2, 3, 4])
 GROUPS = st.sampled_from([None, None, None, "g", 7])
@@ -86,7 +86,7 @@ class IndexMachine(RuleBasedStateMachine):
     def add(self, data: st.DataObject, key: Any, group: Any, expires_at: Any, if_exists: str) -> None:
         content = self.content(data)
         more = {"group": group, "expires_at": expires_at, "if_exists": if_exists}
-        if key in self.model.entries and if_exists == "error":
+        if self.model.refuses(key, group, if_exists):
             with pytest.raises(DuplicateKeyError):
                 self.put(key, content, **more)
         elif key in self.model.entries and if_exists == "ignore":
@@ -99,6 +99,8 @@ class IndexMachine(RuleBasedStateMachine):
     @rule(data=st.data(), key=KEYS, group=GROUPS)
     def add_invisible(self, data: st.DataObject, key: Any, group: Any) -> None:
         """A document that has expired already is stored, and nobody sees it."""
+        if self.model.refuses(key, group, "replace"):
+            return
         self.put(key, self.content(data), group=group, expires_at=PAST, if_exists="replace")
         self.model.entries.pop(key, None)
         self.model.skip()
@@ -107,9 +109,9 @@ class IndexMachine(RuleBasedStateMachine):
     def add_if_new(self, data: st.DataObject, key: Any, group: Any, replace: bool) -> None:
         content = self.content(data)
         add_if_new = self.index.add_code_if_new if self.case.codes else self.index.add_if_new
-        if key in self.model.entries and not replace:
+        if self.model.refuses(key, group, "replace" if replace else "error"):
             with pytest.raises(DuplicateKeyError):
-                add_if_new(key, content, group=group)
+                add_if_new(key, content, group=group, if_exists="replace" if replace else "error")
             return
         expected = self.model.matches(content, group, without=key)[:10]
         found = add_if_new(key, content, group=group, if_exists="replace" if replace else "error")
@@ -120,19 +122,22 @@ class IndexMachine(RuleBasedStateMachine):
     @rule(data=st.data(), keys=st.lists(KEYS, max_size=8), group=GROUPS, only_new=st.booleans())
     def add_many(self, data: st.DataObject, keys: list[Any], group: Any, only_new: bool) -> None:
         contents = [self.content(data) for _ in keys]
-        stored = matched = 0
+        stored = matched = refused = 0
         for key, content in zip(keys, contents, strict=True):
+            if self.model.refuses(key, group, "replace"):
+                refused += 1
+                continue
             found = self.model.matches(content, group, without=key)
             matched += bool(found) and (self.record_matches or only_new)
             if not (only_new and found):
                 self.model.put(key, content, group)
                 stored += 1
         if self.case.codes:
-            report = self.index.add_codes(keys, contents, group=group, if_exists="replace", only_new=only_new)
+            report = self.index.add_codes(keys, contents, group=group, if_exists="replace", only_new=only_new, on_error="skip")
         else:
             records = [{"key": k, "text": c, "group": group} for k, c in zip(keys, contents, strict=True)]
-            report = self.index.add_many(records, if_exists="replace", only_new=only_new, commit_every=3)
-        assert (report.total, report.matched) == (stored, matched)
+            report = self.index.add_many(records, if_exists="replace", only_new=only_new, commit_every=3, on_error="skip")
+        assert (report.total, report.matched, report.skipped) == (stored, matched, refused)
 
     # In a window keys that are there may have left when their turn comes.
     @precondition(lambda self: self.window is None and not self.is_timed)
@@ -154,9 +159,9 @@ class IndexMachine(RuleBasedStateMachine):
                 if not is_gone:
                     given[key] = content
             there = [key for key in given if key in self.model.entries]
-            if there and if_exists == "error":
+            if any(self.model.refuses(key, group, if_exists) for key in given):
                 with pytest.raises(DuplicateKeyError):
-                    self.index.merge(other)
+                    self.index.merge(other, if_exists=if_exists)
                 return
             report = self.index.merge(other, if_exists=if_exists, commit_every=commit_every)
         matched = 0
@@ -174,10 +179,15 @@ class IndexMachine(RuleBasedStateMachine):
         """Codes with a group and an expiry of their own."""
         contents = [self.content(data) for _ in keys]
         groups, expiries = ([data.draw(values) for _ in keys] for values in (GROUPS, EXPIRIES))
-        for row in zip(keys, contents, groups, expiries, strict=True):
-            self.model.put(*row)
-        report = self.index.add_codes(keys, contents, group=groups, expires_at=expiries, if_exists="replace")
-        assert report.total == len(keys)
+        refused = 0
+        for key, content, group, expiry in zip(keys, contents, groups, expiries, strict=True):
+            if self.model.refuses(key, group, "replace"):
+                refused += 1
+            else:
+                self.model.put(key, content, group, expiry)
+        more = {"group": groups, "expires_at": expiries}
+        report = self.index.add_codes(keys, contents, **more, if_exists="replace", on_error="skip")
+        assert (report.total, report.skipped) == (len(keys) - refused, refused)
 
     @rule(key=KEYS)
     def delete(self, key: Any) -> None:
@@ -189,6 +199,26 @@ class IndexMachine(RuleBasedStateMachine):
         assert self.index.delete_many(keys) == len(there)
         for key in there:
             del self.model.entries[key]
+
+    @rule(key=KEYS, group=GROUPS, clear=st.booleans())
+    def of_a_group(self, key: Any, group: Any, clear: bool) -> None:
+        """The document of a key, if it is of the group, else none."""
+        is_there = self.model.has(key, group)
+        assert [one is not None for one in self.index.get_many([key], group=group)] == [is_there]
+        if is_there:
+            assert self.index.get(key, group=group).group == group
+            self.index.update(key, metadata={"n": 1}, group=group)
+        else:
+            with pytest.raises(KeyNotFoundError):
+                self.index.update(key, metadata={"n": 1}, group=group)
+        if clear:
+            assert self.index.delete(key, group=group) == is_there
+            if is_there:
+                del self.model.entries[key]
+
+    @rule(group=st.sampled_from([None, "g", 7, "none such"]))
+    def delete_group(self, group: Any) -> None:
+        assert self.index.delete_group(group) == self.model.delete_group(group)
 
     @rule(moment=st.sampled_from([NOW + 10_000, NOW + 20_000, NOW + 30_000]))
     def expire(self, moment: float) -> None:
@@ -240,6 +270,25 @@ class IndexMachine(RuleBasedStateMachine):
             expected = self.model.matches_of(key, 0.8 if share is None else share)
             assert tuples(self.index.matches(key, measure="containment", threshold=share)) == expected
 
+    @rule(group=st.sampled_from([None, "g", 7, "none such"]))
+    def listed_by_group(self, group: Any) -> None:
+        """Pairs and clusters of a group are those of its documents."""
+        entries = self.model.entries
+        pairs = {one for one in self.model.pairs() if entries[one[0]].group == group}
+        assert {(p.key_a, p.key_b, p.similarity, p.distance) for p in self.index.pairs(group=group)} == pairs
+        clusters = [one for one in self.model.clusters() if entries[one[0]].group == group]
+        assert [one.keys for one in self.index.clusters(group=group)] == clusters
+
+    @precondition(lambda self: self.case.order is not None)
+    @rule(data=st.data(), n=st.integers(0, 20))
+    def nearest_of_all(self, data: st.DataObject, n: int) -> None:
+        """The nearest of all groups are the best of those of each."""
+        content = self.content(data)
+        found = [match for group in (None, "g", 7) for match in self.model.nearest(content, n, group)]
+        found.sort(key=lambda one: (-one[1] if one[2] is None else one[2], self.model.entries[one[0]].number))
+        nearest = self.index.nearest_code if self.case.codes else self.index.nearest
+        assert tuples(nearest(content, n, group=ANY_GROUP)) == found[:n]
+
     @rule(data=st.data())
     def across_groups(self, data: st.DataObject) -> None:
         """The answer of all groups, and how many they are, is that of each group together."""
@@ -280,6 +329,36 @@ class IndexMachine(RuleBasedStateMachine):
                 decide(*keys)
         assert {frozenset(pair) for pair in self.index.dismissed()} == self.model.dismissed_keys()
 
+    @rule(key=KEYS, back=st.booleans())
+    def dismiss_all(self, key: Any, back: bool) -> None:
+        """A document that is said to be no duplicate of any, or taking that back."""
+        decide = self.index.undismiss if back else self.index.dismiss
+        if key in self.model.entries:
+            assert decide(key) == (self.model.undismiss_all if back else self.model.dismiss_all)(key)
+        else:
+            with pytest.raises(KeyNotFoundError):
+                decide(key)
+        assert {frozenset(pair) for pair in self.index.dismissed()} == self.model.dismissed_keys()
+
+    @precondition(lambda self: not self.case.codes)
+    @rule(content=TEXTS, by_key=st.none() | KEYS, back=st.booleans())
+    def allow(self, content: str, by_key: Any, back: bool) -> None:
+        """A text, or that of a document, is allowed, or withdrawn."""
+        if by_key in self.model.entries:
+            content, how = self.model.entries[by_key].content, {"key": by_key}
+        else:
+            how = {"text": content}
+        if back:
+            assert self.index.disallow(**how) == self.model.disallow(content)
+        else:
+            expected = self.model.allow(content)
+            if expected is None:
+                with pytest.raises(ParameterError, match="no shingle"):
+                    self.index.allow(**how)
+            else:
+                assert self.index.allow(**how) == expected
+        assert len(self.index.allowed()) == len(self.model.allowed)
+
     def told(self, page: Changes) -> None:
         """A page of changes."""
         assert not page.codes
@@ -310,7 +389,7 @@ class IndexMachine(RuleBasedStateMachine):
     @rule(data=st.data(), key=KEYS)
     def rolled_back(self, data: st.DataObject, key: Any) -> None:
         """What a failed transaction did has not happened."""
-        with pytest.raises(ZeroDivisionError), self.index.transaction():
+        with pytest.raises((ZeroDivisionError, DuplicateKeyError)), self.index.transaction():
             self.put(key, self.content(data), if_exists="replace")
             with self.index.transaction():
                 self.index.keep_newest(1)
@@ -365,6 +444,8 @@ class StandardMachine(IndexMachine):
     @rule(data=st.data(), key=KEYS, group=GROUPS, end=st.sampled_from(["commit", "rollback", "savepoint"]))
     def in_the_applications_transaction(self, data: st.DataObject, key: Any, group: Any, end: str) -> None:
         """What was written in a transaction of the application's is there, or is not, with its own row."""
+        if self.model.refuses(key, group, "replace"):
+            return
         content = self.content(data)
         self.app.execute("INSERT INTO counted VALUES (1)")
         if end == "savepoint":

@@ -45,6 +45,7 @@ class Rules:
     hash: int = XXH3
     shingle: int = 1
     hash_seed: int = 0
+    min_tokens: int = 0
     joiner: bytes = b""
     stopwords: tuple[bytes, ...] = ()
 
@@ -52,7 +53,8 @@ class Rules:
 def new_rules(rules: Rules) -> Any:
     """The nd_rules of the C core, freed with the last reference; AssertionError with the status where it is refused."""
     spec = ffi.new("nd_rules_spec *")
-    for name in ("normalize", "fold", "tokens", "nonword", "short_text", "strip_accents", "hash", "shingle", "hash_seed"):
+    names = "normalize", "fold", "tokens", "nonword", "short_text", "strip_accents", "hash", "shingle", "hash_seed", "min_tokens"
+    for name in names:
         setattr(spec, name, getattr(rules, name))
     joiner = ffi.new("uint8_t[]", rules.joiner or b"\0")
     words = ffi.new("uint8_t[]", b"".join(rules.stopwords) or b"\0")
@@ -272,6 +274,8 @@ def oracle_shingles(rules: Rules, text: bytes) -> list[bytes]:
 def shingles_of(rules: Rules, tokens: list[bytes], every: int = 1) -> list[bytes]:
     """Each so many-th one."""
     k = rules.shingle
+    if len(tokens) < rules.min_tokens:
+        return []
     if len(tokens) < k:
         return [rules.joiner.join(tokens)] if tokens and rules.short_text == WHOLE else []
     return [rules.joiner.join(tokens[i : i + k]) for i in range(0, len(tokens) - k + 1, every)]
@@ -314,6 +318,7 @@ any_rules = st.builds(
     short_text=st.sampled_from([WHOLE, SHORT_DROP]),
     strip_accents=st.integers(0, 1),
     shingle=st.sampled_from([1, 2, 3, 5, 40]),
+    min_tokens=st.sampled_from([0, 0, 1, 2, 4, 30]),
     joiner=st.sampled_from([b"", b" ", b"\0", b"--joiner longer than most--"]),
     stopwords=st.lists(st.sampled_from([b"a", b"A", "É".encode(), b" ", "的".encode(), b"abc", b""]), max_size=3).map(tuple),
 )
@@ -603,7 +608,7 @@ def test_a_new_workspace_is_empty() -> None:
     [
         {"normalize": -1}, {"normalize": 3}, {"fold": 3}, {"tokens": 2}, {"nonword": 3}, {"short_text": 2}, {"strip_accents": 2},
         {"hash": 7}, {"hash": -1}, {"shingle": 0}, {"shingle": 1001}, {"hash": MD5, "hash_seed": 1},
-        {"hash": FNV64, "hash_seed": 5},
+        {"hash": FNV64, "hash_seed": 5}, {"min_tokens": -1}, {"min_tokens": 1_000_001},
     ],
 )  # fmt: skip
 def test_rules_out_of_range_are_refused(wrong: dict[str, int]) -> None:

@@ -96,6 +96,9 @@ def test_pickle():
         ({"hash_seed": 1 << 63}, str(1 << 63)),
         ({"hash_seed": "drawn"}, "'drawn'"),
         ({"hash": "md5", "hash_seed": 1}, "xxh3_64"),
+        ({"min_tokens": -1}, "min_tokens=-1: give an integer from 0 to 1000000"),
+        ({"min_tokens": 1_000_001}, "1000001"),
+        ({"min_tokens": 2.0}, "2.0"),
     ],
 )
 def test_wrong_parameter(changes, named):
@@ -122,6 +125,21 @@ def test_words():
     assert rules.shingles("two words") == ["two words"]
     assert rules.shingles("?!") == rules.shingles("") == []
     assert TextRules(short="drop").shingles("two words") == []
+
+
+def test_min_tokens():
+    """A text of fewer tokens than min_tokens, counted after stop words and filter, has no shingles; others keep theirs."""
+    words = TextRules(shingle=2, min_tokens=3, stopwords=["the"])
+    assert words.shingles("thanks!") == words.shingles("the cat, the mat") == []
+    assert words.shingles("the cat, the mat, the hat") == ["cat mat", "mat hat"]
+    assert TextRules(shingle=3, min_tokens=2).shingles("two words") == ["two words"]
+    chars = TextRules.chars(shingle=2, min_tokens=4)
+    assert (chars.shingles("lol"), chars.shingles("lolo")) == ([], ["lo", "ol", "lo"])
+    assert chars.shingles("👍🏽👍🏽👍🏽") == []  # graphemes of two code points
+    filtered = TextRules(filter=is_long, shingle=1, min_tokens=2)
+    assert (filtered.shingles("a quick one"), filtered.shingles("a quick brown")) == ([], ["quick", "brown"])
+    own = TextRules(tokens=by_comma, hash=sha512, shingle=1, min_tokens=2)
+    assert (own.shingles("a, b"), len(compute.shingle_hashes("a", own))) == (["a", "b"], 0)
 
 
 def test_str_and_bytes():
@@ -223,7 +241,7 @@ def test_settings_rows():
     assert TextRules().settings() == {
         "text.normalize": "NFKC", "text.case": "fold", "text.tokens": "words", "text.shingle": 3, "text.joiner": None,
         "text.nonword": "space", "text.short": "whole", "text.stopwords": "[]", "text.filter": None,
-        "text.strip_accents": 0, "text.hash": "xxh3_64", "text.hash_seed": 0,
+        "text.strip_accents": 0, "text.hash": "xxh3_64", "text.hash_seed": 0, "text.min_tokens": 0,
     }  # fmt: skip
     changed = TextRules.chars(normalize=None, case=None, joiner="|", stopwords=["z", "é"], strip_accents=True).settings()
     assert (changed["text.normalize"], changed["text.case"], changed["text.tokens"]) == ("none", "none", "chars")
@@ -238,6 +256,7 @@ def test_settings_rows():
         TextRules.chars(nonword="keep", normalize=None),
         TextRules("NFC", "lower", "words", 5, "", "drop", "drop", ["und", "y"], None, True, "sha256", 0),
         TextRules(hash_seed=(1 << 63) - 1, case=None),
+        TextRules.chars(min_tokens=1_000_000),
     ],
 )
 def test_settings_round_trip(rules):
@@ -283,6 +302,7 @@ def test_mismatches():
         ("text.normalize", "NFD"), ("text.case", None), ("text.tokens", "letters"), ("text.shingle", 0), ("text.shingle", "3"),
         ("text.joiner", 1), ("text.stopwords", "the"), ("text.stopwords", "[1]"), ("text.strip_accents", 2),
         ("text.hash", "crc32"), ("text.hash_seed", -1), ("text.filter", "long"),
+        ("text.min_tokens", -1), ("text.min_tokens", 1_000_001), ("text.min_tokens", None),
     ],
 )  # fmt: skip
 def test_damaged_setting(name, value):

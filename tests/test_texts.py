@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from neardup_db import BitSampling, BottomK, Index, Match, MinHash, SimHash, TextRules
+from neardup_db import BitSampling, BottomK, Index, Match, MinHash, MismatchError, SimHash, TextRules
 from neardup_db.compute import shingles
 
 SCHEMES: list[Any] = [SimHash(), MinHash(), MinHash(exact=True), BottomK(), BitSampling()]
@@ -130,6 +131,35 @@ def test_fewer_words_than_a_shingle_may_be_dropped(scheme: Any, text: str) -> No
         assert index.get("short").token_count == len(text.split())
         index.add("exactly", "just three words")
         assert [one.key for one in index.query("Just three words.")] == ["exactly"]
+
+
+@each_scheme
+def test_texts_below_min_tokens_match_nothing(scheme: Any) -> None:
+    """With min_tokens=4 equal texts of three words are stored and match nothing; a text of four words matches as without it."""
+    rules = TextRules(min_tokens=4)
+    with Index(":memory:", scheme, text=rules) as index:
+        assert index.add_many([{"key": i, "text": "Thanks, my friend!"} for i in range(3)]).matched == 0
+        assert index.add("one", "thanks my friend") == []
+        assert index.query("thanks my friend") == [] and index.clusters() == []
+        assert (index.stats()["documents"], index.stats()["empty"], index.get("one").token_count) == (4, 4, 3)
+        assert index.add("four", "thanks my dear friend") == []
+        assert [one.key for one in index.query("Thanks, my dear friend.")] == ["four"]
+        assert index.check().ok
+    assert scheme.fingerprint("thanks my friend", rules) is None
+    assert repr(scheme.fingerprint("thanks my dear friend", rules)) == repr(scheme.fingerprint("thanks my dear friend"))
+
+
+def test_min_tokens_belong_to_the_file(tmp_path: Path) -> None:
+    """The file keeps min_tokens, refuses another one, and a rebuild changes it."""
+    path = tmp_path / "i.db"
+    with Index(path, MinHash(), text=TextRules(min_tokens=2), store_text=True) as index:
+        index.add_many([{"key": i, "text": "lol"} for i in range(2)])
+    with pytest.raises(MismatchError, match="min_tokens=3, the file has 2"):
+        Index(path, text=TextRules(min_tokens=3))
+    with Index(path) as index:
+        assert index.text_rules == TextRules(min_tokens=2) and list(index.pairs()) == []
+        index.rebuild(text=TextRules())
+        assert [(one.key_a, one.key_b) for one in index.pairs()] == [(0, 1)]
 
 
 # ---- long texts --------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import json
 import random
 import re
 import warnings
+from collections import Counter
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ from test_cli import refused, run
 
 import neardup_db
 from neardup_db import ParameterError, TextRules, Tuning, demo, limits
+from neardup_db.cli.wording import worded
 from neardup_db.compute import shingles
+from neardup_db.store.writing.short_texts import TokenCounts
 from neardup_db.tuning import RULES, Tuner
 from neardup_db.tuning.measure import GRID, LOWEST, SHOWN, edited, sets_of
 from neardup_db.tuning.sample import Sample
@@ -162,6 +165,47 @@ def test_pairs_are_those_of_brute_force(with_truth: bool, tiny: bool, request: p
             assert [one.similarity for one in border.below[:1]] == below[-1:]
 
 
+def test_removed_records_are_those_of_brute_force() -> None:
+    """Counts and largest cluster are those of plain Python: in order, a record stays unless it matches one that stays.
+
+    Thresholds with a pair just above them are left out: tables may miss one in a hundred there."""
+    rng, texts = random.Random(3), []
+    for _ in range(40):
+        words = text_of(rng, 20).split()
+        for _ in range(rng.randrange(1, 5)):
+            texts.append(" ".join(words))
+            words[rng.randrange(20)] = rng.choice(WORDS)
+    compared = 0
+    for trial in neardup_db.tune(texts).trials:
+        sets = [set(shingles(text, trial.rules)) for text in texts]
+        similar = {(a, b): jaccard(sets[a], sets[b]) for a, b in combinations(range(len(texts)), 2)}
+        for border in trial.borders:
+            if border.threshold < 0.5 and border.threshold != trial.threshold:
+                assert (border.removed, border.largest, border.samples) == (None, None, ())
+            elif not any(border.threshold <= one < border.threshold + 0.04 for one in similar.values()):
+                removed = greedy(len(texts), similar, border.threshold)
+                assert border.removed == len(removed)
+                assert border.largest == 1 + max(Counter(removed.values()).values(), default=0)
+                for example in border.samples:
+                    assert removed[example.key_b] == example.key_a  # type: ignore[index]
+                    assert example.similarity == similar[example.key_a, example.key_b]  # type: ignore[index]
+                    assert (example.text_a, example.text_b) == (texts[example.key_a], texts[example.key_b])  # type: ignore[index]
+                assert len(border.samples) == min(5, len(removed))
+                compared += bool(removed)
+    assert compared > 20
+
+
+def greedy(count: int, similar: dict[tuple[int, int], float], threshold: float) -> dict[int, int]:
+    """Of each record that goes the most similar one that stays, the earliest of several."""
+    removed: dict[int, int] = {}
+    for row in range(count):
+        staying = [(similar[other, row], -other) for other in range(row) if other not in removed]
+        best, other = max(staying, default=(0.0, 0))
+        if best >= threshold:
+            removed[row] = -other
+    return removed
+
+
 def test_examples_are_of_different_texts(tuned: Tuning) -> None:
     """Three pairs on a side at most, the nearest first, no text twice on a side."""
     for border in (border for trial in tuned.trials for border in trial.borders):
@@ -212,18 +256,65 @@ def test_unlike_texts_and_copies_are_apart(tuned: Tuning) -> None:
 
 
 @pytest.mark.parametrize("name", ["posts", "products", "headlines", "names"])
-def test_short_texts_are_advised_what_people_labelled(name: str) -> None:
-    """Without the labels the advice is characters of 3 or 4, at a threshold that comes near to what the labels say."""
+def test_short_texts_are_advised_rules_that_return_no_unlike_texts(name: str) -> None:
+    """Without the labels the advice is characters of 3, at 0.8 except for names, and all it finds is labelled the same."""
     texts, same = short_texts(name)
     result = neardup_db.tune(texts)
-    assert result.best is not None and result.best.name in ("characters of 3", "characters of 4")
+    assert result.best is not None and result.best.name == "characters of 3"
     best = result.best
+    assert best.threshold == (0.65 if name == "names" else 0.8)
     sets = [set(shingles(text, best.rules)) for text in texts]
     every = combinations(range(len(texts)), 2)
     found = [(a, b) for a, b in every if jaccard(sets[a], sets[b]) >= (best.threshold or 0)]
     right = len({*found} & {*same})
-    assert right / len(same) > 0.78 and right / len(found) > 0.92
+    assert right / len(same) > 0.45 and right / len(found) == 1
     assert f"threshold={best.threshold}" in result.advice and "exact=True" in result.advice and "a hint only" in result.advice
+
+
+def test_pages_warning_and_tune_advise_the_same_for_short_texts() -> None:
+    """README, docs/reference/texts.md, the warning (in Python and the shell) and tune name the same rules and threshold."""
+    best = neardup_db.tune(short_texts("posts")[0]).best
+    assert best is not None and (best.rules, best.threshold) == (TextRules.chars(shingle=3), 0.8)
+    call = "TextRules.chars(shingle=3)"
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert re.search(r"under 50 words \| `MinHash\(threshold=0\.8, exact=True\)` \| `" + re.escape(call), readme)
+    assert f'Index("tweets.db", MinHash(threshold=0.8, exact=True), text={call})' in readme
+    page = (ROOT / "docs/reference/texts.md").read_text("utf-8")
+    assert f"- **Tweets, messages, headlines, titles: `{call}` and the usual threshold, 0.8.**" in page
+    assert f"MinHash(threshold=0.8, exact=True), text={call}" in page
+    counts = TokenCounts()
+    counts.take([5] * 20, TextRules())
+    warning = counts.warning(3)
+    assert warning is not None and f"take {call} and a threshold of 0.8" in warning
+    assert "give --tokens chars --shingle 3 --threshold 0.8" in worded(warning)
+
+
+WORDS_CHANGED = {0.01: 0.94, 0.02: 0.89, 0.03: 0.84, 0.05: 0.75, 0.10: 0.58}
+"""Typical similarity of texts of 200 words by the share of words changed, as README and docs/reference/texts.md give it."""
+
+
+@pytest.mark.parametrize("share", WORDS_CHANGED)
+def test_how_many_words_may_differ(share: float) -> None:
+    """The tables of README and docs/reference/texts.md hold for the bundled sample, under the default rules."""
+    rng = random.Random(11)
+    found = []
+    for _, text in list(demo.documents())[:150]:
+        words = text.split()[:200]
+        if len(words) == 200:
+            copy = list(words)
+            for place in rng.sample(range(200), round(share * 200)):
+                copy[place] = rng.choice(WORDS)
+            a, b = (set(shingles(" ".join(one), TextRules())) for one in (words, copy))
+            found.append(jaccard(a, b))
+    assert len(found) > 100
+    assert abs(sorted(found)[len(found) // 2] - WORDS_CHANGED[share]) < 0.02
+    recall = {threshold: sum(one >= threshold for one in found) / len(found) for threshold in (0.8, 0.7, 0.5)}
+    assert recall[0.5] > 0.95 and (recall[0.7] > 0.95) == (share <= 0.05) and (recall[0.8] > 0.95) == (share <= 0.03)
+    assert recall[0.8] < 0.1 or share <= 0.03
+    texts = (ROOT / "docs/reference/texts.md").read_text("utf-8")
+    assert f"| 200 | {share * 100:.0f} % | {WORDS_CHANGED[share]:.2f} |" in texts
+    heads = "| typical similarity | " + " | ".join(f"{one:.2f}" for one in WORDS_CHANGED.values()) + " |"
+    assert heads in (ROOT / "README.md").read_text("utf-8")
 
 
 def test_prose_is_advised_the_usual_rules(tuned: Tuning) -> None:
@@ -357,7 +448,9 @@ def test_the_command(posts: Path, tmp_path: Path) -> None:
     done = run("tune", posts, "--html", page)
     assert done.exit_code == 0 and f"wrote {page}" in done.stderr
     assert "characters of 7" in done.stdout and "Take MinHash(threshold=" in done.stdout and "[-quit-] {+call+}" in done.stdout
-    assert "Pairs under characters of 4:" in done.stdout
+    assert "Pairs under characters of 3:" in done.stdout
+    assert re.search(r"under characters of 3 at 0\.80 would remove \d+ of 82 texts; the largest cluster has \d", done.stdout)
+    assert "  removed  0.8" in done.stdout and "What deduplication would remove" in page.read_text("utf-8")
     options = re.search("Options of neardup dedup: (.*); of neardup add the same and --exact", done.stdout)
     assert options is not None and run("dedup", posts, "-o", tmp_path / "unique.jsonl", *options[1].split()).exit_code == 0
     assert "Text rules for " in page.read_text("utf-8")
@@ -380,6 +473,21 @@ def test_the_command_for_machines(posts: Path, tmp_path: Path) -> None:
     border = next(one for one in trial["borders"] if one["threshold"] == trial["threshold"])
     assert border["recall"] > 0.95 and border["precision"] > 0.95 and trial["rules"]["tokens"] == "chars"
     assert set(border["above"][0]) == {"key_a", "key_b", "similarity"}
+    assert border["removed"] > 20 and border["largest"] >= 2
+    assert [set(one) for one in border["samples"]] == [{"key_a", "key_b", "similarity"}] * 5
+
+
+@pytest.mark.parametrize(("kind", "first_id"), [("jsonl", 0), ("csv", 0), ("jsonl", "p0"), ("tsv", None)])
+def test_a_truth_as_dedup_writes_it(kind: str, first_id: int | str | None, tmp_path: Path) -> None:
+    """What `dedup --pairs` wrote is a truth, whether the ids are integers, text, or file and line."""
+    path, truth = tmp_path / "posts.jsonl", tmp_path / f"pairs.{kind}"
+    texts, _ = short_texts("posts")
+    ids = [{} if first_id is None else {"id": n if first_id == 0 else f"p{n}"} for n in range(len(texts))]
+    path.write_text("".join(json.dumps({**one, "text": text}) + "\n" for one, text in zip(ids, texts, strict=True)), "utf-8")
+    assert run("dedup", path, "-o", tmp_path / "unique.jsonl", "--pairs", truth, "--threshold", 0.6).exit_code == 0
+    written = len(truth.read_text("utf-8").splitlines()) - (kind != "jsonl")
+    told = json.loads(run("tune", path, "--json", "--truth", truth).stdout)
+    assert told["known"] == written > 5
 
 
 def test_the_command_says_that_nothing_fits(tmp_path: Path) -> None:

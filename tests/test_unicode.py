@@ -125,9 +125,9 @@ def test_generator_check_notices_a_change(tmp_path: Path) -> None:
     folder = tmp_path / "text"
     folder.mkdir()
     for name in ("generate_unicode.py", "unicode_data.c", "unicode_data.h"):
-        shutil.copy(SOURCES / name, folder / name)
+        shutil.copyfile(SOURCES / name, folder / name)
     for name in ("neardup_abi.h", "neardup_testing.h"):
-        shutil.copy(SOURCES.parent / name, tmp_path)
+        shutil.copyfile(SOURCES.parent / name, tmp_path / name)
     data = folder / "unicode_data.c"
     data.write_text(data.read_text(encoding="utf-8").replace(" 7,", " 8,", 1), encoding="utf-8")
     run = run_check(folder)

@@ -118,7 +118,7 @@ class TimeMachine(IndexMachine):
     def update(self, key: Any, own: int | None) -> None:
         if key not in self.model.entries:
             with pytest.raises(KeyNotFoundError):
-                self.index.update(key, expires_at=own)
+                self.index.update(key, expires_at=None if own is None else timedelta(seconds=own))
             return
         added_at = self.index.get(key).added_at
         end = added_at + self.duration.total_seconds()

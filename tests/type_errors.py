@@ -81,6 +81,7 @@ def wrong(index: Index, codes: Index) -> None:
     TextRules(short="pad")  # type: ignore[arg-type]
     TextRules(hash="crc32")  # type: ignore[arg-type]
     TextRules(hash_seed="drawn")  # type: ignore[arg-type]
+    TextRules(min_tokens="3")  # type: ignore[arg-type]
     MinHash(threshold="0.8")  # type: ignore[arg-type]
     MinHash(slot_bits=8)  # type: ignore[arg-type]
     MinHash(family="java")  # type: ignore[arg-type]

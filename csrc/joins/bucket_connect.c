@@ -16,7 +16,8 @@ static int ask_parts(nd_bucket_join *join, nd_bucket_item *item)
             nd_components_find(join->components, join->parts.at[i].name) == nd_components_find(join->components, item->id))
             continue;
         for (size_t at = join->parts.at[i].head; at != SIZE_MAX && !matched && status == ND_OK; at = join->links.at[at].next)
-            if ((status = nd_bucket_try(join, item, join->links.at[at].id, &matched)) == ND_OK)
+            if ((status = nd_bucket_watched(join, join->tried++)) == ND_OK &&
+                (status = nd_bucket_try(join, item, join->links.at[at].id, &matched)) == ND_OK)
                 join->failed += !matched;
         item->matched |= matched;
     }
@@ -48,10 +49,11 @@ static size_t join_parts(nd_bucket_join *join, int64_t name)
     return first;
 }
 
-/* Puts an id into its part. */
+/* Puts an id into its part. One that has matched nothing so far is a part by itself, and the other parts stay as they are. */
 static int enter_part(nd_bucket_join *join, int64_t id)
 {
-    size_t part = join_parts(join, nd_components_find(join->components, id));
+    const int has_matched = nd_components_has(join->components, id);
+    size_t part = has_matched ? join_parts(join, nd_components_find(join->components, id)) : SIZE_MAX;
     int status = ND_ROOM(join->links, join->links.count + 1);
     if (status == ND_OK && part == SIZE_MAX)
         status = ND_ROOM(join->parts, join->parts.count + 1);

@@ -85,6 +85,7 @@ struct nd_bucket_join {
     } met;
 
     size_t failed;        /* comparisons of the present bucket that matched nothing */
+    size_t tried;         /* comparisons with parts */
     nd_bucket_rare *rare; /* the others by their rarest elements; NULL until it is needed */
 
     ND_LIST(uint64_t) candidates; /* other id above, number of the item below */

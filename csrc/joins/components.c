@@ -70,6 +70,11 @@ int64_t nd_components_find(const nd_components *components, int64_t member)
     }
 }
 
+int nd_components_has(const nd_components *components, int64_t member)
+{
+    return components->count > 0 && components->nodes[place_of(components, member)].member != EMPTY;
+}
+
 static int enter(nd_components *components, int64_t member)
 {
     if (components->capacity == 0 || 4 * (components->count + 1) > 3 * components->capacity) {

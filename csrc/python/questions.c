@@ -364,6 +364,20 @@ static PyType_Slot statement_slots[] = {
 static PyType_Spec statement_spec = {"neardup_db._questions.Statement", sizeof(statement), 0, Py_TPFLAGS_DEFAULT,
     statement_slots};
 
+/* ---- open cursors ---------------------------------------------------------------------------------------------------- */
+
+static PyObject *has_open_cursor(PyObject *module, PyObject *connection)
+{
+    (void)module;
+    sqlite3 *const db = database_of(connection);
+    if (db == NULL)
+        return NULL;
+    for (sqlite3_stmt *one = sqlite3_next_stmt(db, NULL); one != NULL; one = sqlite3_next_stmt(db, one))
+        if (sqlite3_stmt_busy(one))
+            return Py_NewRef(Py_True);
+    return Py_NewRef(Py_False);
+}
+
 /* ---- room ------------------------------------------------------------------------------------------------------------ */
 
 /* The statements that open an index stay in apsw's cache, and in most of the memory from which SQLite takes small pieces without
@@ -384,6 +398,8 @@ static PyMethodDef functions[] = {
         PyDoc_STR("value_of_text(function, scheme, rules, work, values, sketch, text, held)\n--\n\n(stored value or None, "
                   "tokens), or the status of an error. "
                   "All but the text are addresses; the text is ASCII, or bytes.")},
+    {"has_open_cursor", has_open_cursor, METH_O,
+        PyDoc_STR("has_open_cursor(connection)\n--\n\nWhether a statement of it has rows left to read.")},
     {"give_room", give_room, METH_O,
         PyDoc_STR("give_room(connection)\n--\n\nMore room for small pieces of memory, before anything is done.")},
     {NULL, NULL, 0, NULL},

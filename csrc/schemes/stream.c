@@ -96,5 +96,7 @@ int nd_scheme_append_large(const nd_scheme *scheme, const nd_rules *rules, nd_te
     int status = sampled ? nd_scheme_begin_slots(scheme, &values->scratch) : ND_OK;
     if (status == ND_OK)
         status = nd_text_drain(work, rules, text, size, &drain, &token_count);
+    if (token_count < (size_t)rules->spec.min_tokens)
+        to.count = 0;
     return status == ND_OK ? finish(&to, hash_bits, token_count, values) : status;
 }

@@ -87,6 +87,7 @@ typedef struct nd_settings {
     nd_scheme scheme; /* checked by nd_scheme_check */
     nd_rules *rules;  /* NULL unless wanted, and for BinaryCode */
     int has_parts;    /* whether documents may have several codes, in {index}_part */
+    int allows;       /* whether texts may be allowed, in {index}_allowed */
 } nd_settings;
 
 typedef enum nd_rules_wanted {

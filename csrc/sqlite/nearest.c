@@ -1,5 +1,6 @@
 /* nearest.c: neardup_nearest(index, fingerprint, group_id, count) -> fingerprint_id, distance: of an index of codes the fingerprints of
- * the group within the smallest distance from this one that holds `count` of them; all where there are fewer. In no order.
+ * the group, or of all groups where it is NULL, within the smallest distance from this one that holds `count` of them; all where
+ * there are fewer. In no order.
  *
  * Every table of {index}_code_bucket holds every code, so the rows of the first one are looked at. DIRECTONLY: it reads the index. */
 #include "sqlite/neardup.h"
@@ -24,8 +25,8 @@ static int add_row(nearest_cursor *cursor, sqlite3_stmt *rows, size_t code_size)
     return status == ND_OK ? SQLITE_OK : nd_table_fail_status(table, status);
 }
 
-/* All rows of the first table. */
-static int add_rows(nearest_cursor *cursor, int64_t group_id, size_t code_size)
+/* All rows of the first table, of one group or, where that is NULL, of all. */
+static int add_rows(nearest_cursor *cursor, const int64_t *group_id, size_t code_size)
 {
     nd_table *table = nd_table_of(&cursor->head);
     nd_settings_cache *cache = &table->cache;
@@ -35,7 +36,7 @@ static int add_rows(nearest_cursor *cursor, int64_t group_id, size_t code_size)
     if (code == SQLITE_OK)
         code = nd_bind_two(rows, 0, (INT64_C(1) << (ND_BUCKET_BITS + ND_PART_BITS)) - 1);
     while (code == SQLITE_OK && (code = sqlite3_step(rows)) == SQLITE_ROW)
-        code = sqlite3_column_int64(rows, 0) == group_id ? add_row(cursor, rows, code_size) : SQLITE_OK;
+        code = group_id == NULL || sqlite3_column_int64(rows, 0) == *group_id ? add_row(cursor, rows, code_size) : SQLITE_OK;
     if (code != SQLITE_DONE)
         nd_table_fail_database(table, code);
     sqlite3_finalize(rows);
@@ -49,10 +50,11 @@ static int nearest_fill(nd_cursor *base)
     const nd_settings *settings = &table->cache.settings;
     const uint8_t *bytes;
     size_t size;
-    int64_t group_id, count;
+    const int every = nd_input_is_null(base, 2);
+    int64_t group_id = 0, count;
     if (!nd_scheme_is_hamming(&settings->scheme))
         return nd_table_fail(table, "index \"%s\" holds sets, not codes", settings->index);
-    if (nd_input_is_null(base, 1) || nd_input_is_null(base, 2) || nd_input_is_null(base, 3))
+    if (nd_input_is_null(base, 1) || nd_input_is_null(base, 3))
         return SQLITE_OK;
     if (sqlite3_value_type(base->inputs[1]) != SQLITE_BLOB)
         return nd_table_fail(table, "a fingerprint must be a blob, not %s", nd_type_name(base->inputs[1]));
@@ -60,13 +62,13 @@ static int nearest_fill(nd_cursor *base)
     if (8 * size != (size_t)settings->scheme.bits)
         return nd_table_fail(table, "a code of %d bits must have %d bytes, not %lld", settings->scheme.bits,
             settings->scheme.bits / 8, (sqlite3_int64)size);
-    int code = nd_input_integer(base, 2, "group_id", INT64_MIN, INT64_MAX, 0, &group_id);
+    int code = every ? SQLITE_OK : nd_input_integer(base, 2, "group_id", INT64_MIN, INT64_MAX, 0, &group_id);
     if (code == SQLITE_OK)
         code = nd_input_integer(base, 3, "count", 0, INT64_MAX, 0, &count);
     if (code != SQLITE_OK)
         return code;
     int status = nd_nearest_begin(cursor->nearest, bytes, size, (uint64_t)count);
-    code = status == ND_OK ? add_rows(cursor, group_id, size) : nd_table_fail_status(table, status);
+    code = status == ND_OK ? add_rows(cursor, every ? NULL : &group_id, size) : nd_table_fail_status(table, status);
     if (code == SQLITE_OK)
         base->count = nd_nearest_entries(cursor->nearest, &cursor->entries);
     return code;

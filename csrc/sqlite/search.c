@@ -238,6 +238,36 @@ static int run_query(search_cursor *cursor, const nd_question *q)
     return SQLITE_OK;
 }
 
+/* Whether the text is like one of {index}_allowed, so that it matches nothing. */
+static int find_allowed(nd_table *table, const nd_question *q, int *like)
+{
+    const nd_scheme *scheme = &q->settings->scheme;
+    const int by_evidence = scheme->kind == ND_SCHEME_MINHASH && scheme->evidence == ND_EVIDENCE_TEXT;
+    const uint8_t *value = by_evidence ? (const uint8_t *)q->evidence : q->fingerprint;
+    const size_t size = by_evidence ? q->evidence_count * sizeof(uint64_t) : q->fingerprint_size;
+    sqlite3_stmt *statement = NULL;
+    *like = 0;
+    int code = prepare(table, "SELECT value FROM {index}_allowed", NULL, &statement);
+    if (code != SQLITE_OK)
+        return code;
+    while (!*like && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        const uint8_t *other = sqlite3_column_blob(statement, 0);
+        const uint64_t end = (uint64_t)sqlite3_column_bytes(statement, 0);
+        int status = other == NULL ? ND_ERROR_DAMAGED : nd_scheme_is_like(scheme, value, size, other, &end, 1, like);
+        if (status != ND_OK) {
+            sqlite3_finalize(statement);
+            return nd_table_fail(table, "index \"%s\" is damaged: an allowed text has no fingerprint of the scheme",
+                q->settings->index);
+        }
+    }
+    if (code == SQLITE_ROW || code == SQLITE_DONE)
+        code = SQLITE_OK;
+    else
+        nd_table_fail_database(table, code);
+    sqlite3_finalize(statement);
+    return code;
+}
+
 static int search_open(nd_cursor *cursor)
 {
     nd_table *table = nd_table_of(cursor);
@@ -262,7 +292,10 @@ static int search_fill(nd_cursor *base)
     int code = nd_question_read(base, &q);
     if (code == SQLITE_OK)
         code = set_group(cursor, &q, &found);
-    if (code == SQLITE_OK && found && q.fingerprint_size > 0)
+    int allowed = 0;
+    if (code == SQLITE_OK && found && q.fingerprint_size > 0 && q.settings->allows)
+        code = find_allowed(nd_table_of(base), &q, &allowed);
+    if (code == SQLITE_OK && found && q.fingerprint_size > 0 && !allowed)
         code = run_query(cursor, &q);
     base->count = cursor->row_count;
     return code;

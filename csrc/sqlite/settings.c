@@ -11,7 +11,8 @@
 static const char *const setting_names[] = {"schema_version", "algorithm_version", "scheme", "plan", "bits", "max_distance",
     "blocks", "chunks", "num_perm", "bands", "rows", "slot_bits", "k", "seed", "family", "evidence", "measure", "containment",
     "threshold", "text.normalize", "text.case", "text.tokens", "text.shingle", "text.joiner", "text.nonword", "text.short",
-    "text.stopwords", "text.filter", "text.strip_accents", "text.hash", "text.hash_seed", "table.part"};
+    "text.stopwords", "text.filter", "text.strip_accents", "text.hash", "text.hash_seed", "text.min_tokens", "table.part",
+    "table.allowed"};
 #define SETTING_COUNT (sizeof setting_names / sizeof setting_names[0])
 
 /* The rows read; values[i] is NULL where there is no row setting_names[i]. */
@@ -296,6 +297,7 @@ static void build_rules(setting_rows *rows, nd_rules **out)
     spec.strip_accents = (int32_t)get_integer(rows, "text.strip_accents", 0, 1);
     spec.hash = get_word(rows, "text.hash");
     spec.shingle = (int32_t)get_integer(rows, "text.shingle", 1, 1000);
+    spec.min_tokens = (int32_t)get_integer(rows, "text.min_tokens", 0, 1000000);
     spec.hash_seed = (uint64_t)get_integer(rows, "text.hash_seed", 0, INT64_MAX);
     (void)get_optional_word(rows, "text.filter");
     set_joiner(rows, &spec);
@@ -342,6 +344,7 @@ int nd_settings_load(sqlite3 *db, const char *index, nd_rules_wanted with_rules,
         if (rows.code == SQLITE_OK)
             build_scheme(&rows, &out->scheme);
         out->has_parts = get_optional(&rows, "table.part", 0, 1) != 0;
+        out->allows = get_optional(&rows, "table.allowed", 0, 1) != 0;
         if (rows.code == SQLITE_OK && needs_rules(&out->scheme, with_rules))
             build_rules(&rows, &out->rules);
     }

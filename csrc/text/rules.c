@@ -4,6 +4,7 @@
 #include "text/workspace.h"
 
 #define SHINGLE_MAX 1000
+#define MIN_TOKENS_MAX 1000000
 
 static int is_within(int32_t value, int32_t low, int32_t high)
 {
@@ -17,7 +18,8 @@ static int is_valid(const nd_rules_spec *spec)
            is_within(spec->nonword, ND_NONWORD_SPACE, ND_NONWORD_DROP) &&
            is_within(spec->short_text, ND_SHORT_WHOLE, ND_SHORT_DROP) && is_within(spec->strip_accents, 0, 1) &&
            nd_hash_size(spec->hash) > 0 && is_within(spec->shingle, 1, SHINGLE_MAX) &&
-           (spec->hash_seed == 0 || spec->hash == ND_HASH_XXH3_64) && (spec->joiner_size == 0 || spec->joiner != NULL) &&
+           is_within(spec->min_tokens, 0, MIN_TOKENS_MAX) && (spec->hash_seed == 0 || spec->hash == ND_HASH_XXH3_64) &&
+           (spec->joiner_size == 0 || spec->joiner != NULL) &&
            (spec->stopword_count == 0 || (spec->stopwords != NULL && spec->stopword_sizes != NULL));
 }
 

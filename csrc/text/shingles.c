@@ -25,12 +25,19 @@ void nd_text_token(const nd_text *work, size_t index, const uint8_t **bytes, siz
 
 /* ---- tokens to shingles to hashes ------------------------------------------------------------------------------------------- */
 
-size_t nd_text_shingle_count(const nd_text *work, const nd_rules *rules)
+/* Shingles of the tokens in the workspace, however few the text has. */
+static size_t shingles_held(const nd_text *work, const nd_rules *rules)
 {
     const size_t k = (size_t)rules->spec.shingle;
     if (work->token_count >= k)
         return work->token_count - k + 1;
     return work->token_count > 0 && rules->spec.short_text == ND_SHORT_WHOLE;
+}
+
+size_t nd_text_shingle_count(const nd_text *work, const nd_rules *rules)
+{
+    const size_t tokens = work->drained + work->token_count;
+    return tokens < (size_t)rules->spec.min_tokens ? 0 : shingles_held(work, rules);
 }
 
 /* Tokens in each shingle: k, or all of a short text. */
@@ -70,7 +77,7 @@ static int hash_digests(nd_text *work, const nd_rules *rules, size_t count, size
 int nd_text_hash(nd_text *work, const nd_rules *rules)
 {
     work->digest_size = 0;
-    const size_t count = nd_text_shingle_count(work, rules);
+    const size_t count = shingles_held(work, rules);
     const size_t tokens = shingle_tokens(work, rules);
     int status = nd_reserve(&work->hashes, &work->hashes_capacity, count + 1, sizeof work->hashes[0]);
     if (status == ND_OK && rules->spec.hash != ND_HASH_XXH3_64)

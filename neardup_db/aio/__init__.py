@@ -36,7 +36,7 @@ from ..parameters import Measure, WindowSize, check_callable, check_integer, che
 from ..schemes.base import Scheme
 from ..store.writing.outcomes import Collector
 from ..text import TextRules
-from ..values import Key, Pair
+from ..values import ANY_GROUP, AnyGroup, Key, Pair
 from .lanes import Call, End, Lane, LaneEndedError, Report, Stretch
 from .methods import Methods
 
@@ -234,27 +234,32 @@ class AsyncIndex(Methods):
         """Keys in the order of insertion."""
         return _Listing(self, iter)
 
-    def pairs(self, threshold: float | None = None, *, measure: Measure | None = None) -> AsyncIterator[Pair]:
+    def pairs(
+        self, threshold: float | None = None, *, measure: Measure | None = None, group: Key | AnyGroup | None = ANY_GROUP
+    ) -> AsyncIterator[Pair]:
         """All pairs of near-duplicates, lazily; `key_a` is the earlier document, or, with measure="containment", the one that
-        `key_b` contains.
+        `key_b` contains. group: only pairs of this group.
 
         Pairs come from a thread some at a time, of one range of documents after the other, and each range sees one state of the
         index. What is wrong with the question is raised at the first step.
         """
-        return _Listing(self, lambda index: index.pairs(threshold, measure=measure))
+        return _Listing(self, lambda index: index.pairs(threshold, measure=measure, group=group))
 
     def dismissed(self) -> AsyncIterator[tuple[Key, Key]]:
         """The pairs that were dismissed, lazily, the earlier document first."""
         return _Listing(self, lambda index: index.dismissed())
 
-    def pairs_with(self, other: AsyncIndex, threshold: float | None = None) -> AsyncIterator[Pair]:
-        """All pairs of a document of this index and one of another, whose key is `key_b`, lazily, in groups of the same name.
+    def pairs_with(
+        self, other: AsyncIndex, threshold: float | None = None, *, group: Key | AnyGroup | None = ANY_GROUP
+    ) -> AsyncIterator[Pair]:
+        """All pairs of a document of this index and one of another, whose key is `key_b`, lazily, in groups of the same name;
+        group: only in this group.
 
         Both must have the same scheme and text rules, else ParameterError at the first step.
         """
         if not isinstance(other, AsyncIndex):
             raise ParameterError(f"other={quoted(other)}: give another AsyncIndex")
-        return _Listing(self, lambda index: index.pairs_with(other._opened(), threshold))
+        return _Listing(self, lambda index: index.pairs_with(other._opened(), threshold, group=group))
 
     def transaction(self) -> AbstractAsyncContextManager[AsyncIndex]:
         """`async with index.transaction():` makes several calls one transaction: all of them, or after an exception, a

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from ..arrow import ArrowArray, ArrowStream
 from ..index import DEFAULT_NAME
-from ..parameters import Durability, Expiry, IfExists, Measure, Moment, OnError, OnMatch, Sync, WindowSize
+from ..parameters import Durability, Expiry, IfExists, Measure, Moment, OnError, OnMatch, Sync, Ttl, WindowSize
 from ..reader import Reader
 from ..schemes.base import Scheme
 from ..schemes.codes import Code
 from ..store.writing.outcomes import OnOutcome
 from ..text import TextRules
 from ..values import (
+    ANY_GROUP,
     AddReport,
+    AllowedText,
     AnyGroup,
     Changes,
     CheckReport,
@@ -88,18 +90,21 @@ class Methods:
         metadata: Any = None,
         group: Key | None = None,
         expires_at: Expiry | None = None,
+        ttl: Ttl | None = None,
         if_exists: IfExists = "error",
         limit: int = 10,
     ) -> list[Match]:
         """Store a document; returns its matches among the earlier ones, best first, at most `limit`.
 
-        metadata: anything JSON can hold. group: duplicates are sought within it only. expires_at: aware datetime, Unix seconds,
-        or a timedelta from now on. if_exists: "error", "replace" (the document becomes the newest) or "ignore". With a window
+        metadata: anything JSON can hold. group: duplicates are sought within it only; keys are unique in the whole index.
+        expires_at: when the document expires, an aware datetime, Unix seconds, or a timedelta from now on, between the years 2000
+        and 2200. ttl: after how many seconds, or which timedelta, in place of `expires_at`. if_exists: "error", "replace" (the
+        document becomes the newest) or "ignore"; a key of another group is a DuplicateKeyError in any case. With a window
         what falls out now is still compared. Without `record_matches` nothing is looked for. Raises DuplicateKeyError,
         ParameterError, BusyError, ReadOnlyError.
         """
         answer: list[Match] = await self._write(
-            "add", key, text, metadata=metadata, group=group, expires_at=expires_at, if_exists=if_exists, limit=limit
+            "add", key, text, metadata=metadata, group=group, expires_at=expires_at, ttl=ttl, if_exists=if_exists, limit=limit
         )
         return answer
 
@@ -111,6 +116,7 @@ class Methods:
         metadata: Any = None,
         group: Key | None = None,
         expires_at: Expiry | None = None,
+        ttl: Ttl | None = None,
         part: Part | None = None,
         if_exists: IfExists = "error",
         limit: int = 10,
@@ -119,7 +125,7 @@ class Methods:
 
         part: a name, text or an integer, of this code among several of the key (BinaryCode only): rotations of a picture, frames
         of a film. The first code of a key brings the document; a further one, with another part, is added to it. `if_exists`
-        looks at key and part: "replace" replaces that code only. metadata and expires_at of a further code, where given, become
+        looks at key and part: "replace" replaces that code only. metadata and expiry of a further code, where given, become
         those of the document; its group has to be the same. An answer has a key once, with its best code.
         """
         answer: list[Match] = await self._write(
@@ -129,6 +135,7 @@ class Methods:
             metadata=metadata,
             group=group,
             expires_at=expires_at,
+            ttl=ttl,
             part=part,
             if_exists=if_exists,
             limit=limit,
@@ -143,6 +150,7 @@ class Methods:
         metadata: Any = None,
         group: Key | None = None,
         expires_at: Expiry | None = None,
+        ttl: Ttl | None = None,
         if_exists: IfExists = "error",
         limit: int = 10,
         on_match: OnMatch | None = None,
@@ -150,7 +158,7 @@ class Methods:
         """Store a document unless something matches it, in one transaction.
 
         Returns the matches, best first, at most `limit`; an empty list means that it was new and is stored. on_match="touch":
-        the best match counts as seen again (last_seen, times_seen) and takes over `expires_at` where one is given. The other
+        the best match counts as seen again (last_seen, times_seen) and takes over the expiry where one is given. The other
         arguments and the errors are those of `add`. A key that exists is an error also where the text has matches.
         """
         answer: list[Match] = await self._write(
@@ -160,6 +168,7 @@ class Methods:
             metadata=metadata,
             group=group,
             expires_at=expires_at,
+            ttl=ttl,
             if_exists=if_exists,
             limit=limit,
             on_match=on_match,
@@ -174,6 +183,7 @@ class Methods:
         metadata: Any = None,
         group: Key | None = None,
         expires_at: Expiry | None = None,
+        ttl: Ttl | None = None,
         part: Part | None = None,
         if_exists: IfExists = "error",
         limit: int = 10,
@@ -187,6 +197,7 @@ class Methods:
             metadata=metadata,
             group=group,
             expires_at=expires_at,
+            ttl=ttl,
             part=part,
             if_exists=if_exists,
             limit=limit,
@@ -211,8 +222,10 @@ class Methods:
         progress: Callable[[int], Any] | None = None,
         on_outcome: OnOutcome | None = None,
     ) -> AddReport:
-        """Store many documents: (key, text) pairs or mappings with the names of `add`'s arguments, from any iterable; or the rows
-        of a data frame.
+        """Store many documents: (key, text) pairs or mappings, from any iterable; or the rows of a data frame.
+
+        The fields of a mapping have the names of `add`'s arguments; any other field makes a wrong record. Or key, text, group and
+        metadata name the fields, as they name columns: then each record must have the named fields, and others are ignored.
 
         A data frame is whatever Arrow reads: a pyarrow Table, RecordBatch or RecordBatchReader, a DataFrame of pandas (2.2 and
         later) or polars, a DuckDB relation. key, text, group: the names of its columns. metadata: those that make up each row's
@@ -264,6 +277,7 @@ class Methods:
         metadata: Any = None,
         group: Key | Iterable[Key | None] | None = None,
         expires_at: Expiry | Iterable[Expiry | None] | None = None,
+        ttl: Ttl | Iterable[Ttl | None] | None = None,
         part: Part | Iterable[Part | None] | None = None,
         if_exists: IfExists = "error",
         on_error: OnError = "raise",
@@ -275,8 +289,8 @@ class Methods:
         """`add_many` for codes: keys and codes (for example the rows of a `uint8[n, bits // 8]`) of the same length.
 
         codes: any iterable of what `add_code` takes, or an array: `uint8[n, bits // 8]`, `bool[n, bits]`, for 64 bits `uint64[n]`
-        or `int64[n]`. metadata, group, expires_at, part: a list (an array, a Series) with one for each record, or one value for
-        all. So metadata that is itself a list stands in a list for each record.
+        or `int64[n]`. metadata, group, expires_at, ttl, part: a list (an array, a Series) with one for each record, or one value
+        for all. So metadata that is itself a list stands in a list for each record.
 
         part: as of `add_code`: a key comes once for each of its codes. The report counts codes then. Raises ParameterError with
         only_new, which cannot tell what becomes of a key that is new by some codes only.
@@ -290,6 +304,7 @@ class Methods:
             metadata=metadata,
             group=group,
             expires_at=expires_at,
+            ttl=ttl,
             part=part,
             if_exists=if_exists,
             on_error=on_error,
@@ -349,10 +364,11 @@ class Methods:
         Of a document with several codes each is taken by itself, by its key and part, as `add_codes` takes it. The documents come
         after those that are there, in their own order, with their groups (by name), metadata, expiry and
         times (added_at, last_seen, times_seen). What has expired stays behind. With if_exists="ignore" a document that is here
-        already stays as it is. Matches and clusters are those of one index to which all were added; recorded matches have the
-        time of the merge. Into an index that never had a document, and has the settings of the other, the other's tables are
-        copied as they stand, recorded matches with their times: several times as fast. The other arguments, and the report, are
-        those of `add_many`. Raises CorruptIndexError for a damaged document of the other, ParameterError for the index itself,
+        already stays as it is; one of another group is a DuplicateKeyError in any case. Matches and clusters are those of one
+        index to which all were added; recorded matches have the time of the merge. Into an index that never had a
+        document, and has the settings of the other, the other's tables are copied as they stand, recorded matches with
+        their times: several times as fast. The other arguments, and the report, are those of `add_many`. Raises
+        CorruptIndexError for a damaged document of the other, ParameterError for the index itself,
         by whatever name.
 
         other may be an AsyncIndex, too. `progress` is called on the loop.
@@ -378,7 +394,8 @@ class Methods:
 
         Triggers on the table, plain SQL that any client fires, note the keys of rows that change; `sync` takes them over, the
         first time all rows. sync="query": every question does so first, unless the index is opened with read_only. Called again,
-        it changes columns, condition or `sync`. Raises ParameterError, MismatchError where another table is followed.
+        it changes columns, condition or `sync`. Raises ParameterError, MismatchError where another table is followed or where the
+        application has a table or trigger with a name that is needed.
         """
         await self._write("follow", table, key, text, group, where, sync=sync)
 
@@ -402,8 +419,9 @@ class Methods:
         commit_every: a transaction for every so many keys, so that the application's writes come in between. progress: called
         now and then with the number of keys looked at so far.
 
-        Where the triggers are missing they are made again and all rows are compared. Raises MismatchError where the table, or one
-        of its columns, is no longer there; ParameterError where no table is followed, BusyError, ReadOnlyError.
+        All rows are compared where the triggers are missing, which are made again, and where the number of rows says that a
+        change was not noted, as after REPLACE. Raises MismatchError where the table, or one of its columns, is no longer there,
+        or the application has taken a name that is needed; ParameterError where no table is followed, BusyError, ReadOnlyError.
 
         Warns once (ShortTextsWarning) as `add_many` does.
 
@@ -412,26 +430,36 @@ class Methods:
         answer: SyncReport = await self._write("sync", limit, full=full, commit_every=commit_every, progress=progress)
         return answer
 
-    async def update(self, key: Key, **changes: Any) -> None:
-        """Change `metadata=` or `expires_at=` of a document; None clears. The text stays: to change it, add the document again
-        with if_exists="replace". Raises KeyNotFoundError, ParameterError.
+    async def update(self, key: Key, *, group: Key | AnyGroup | None = ANY_GROUP, **changes: Any) -> None:
+        """Change `metadata=` or `expires_at=` of a document; None clears. `ttl=` in place of `expires_at`: seconds or a timedelta
+        until it expires. The text stays: to change it, add the document again with
+        if_exists="replace". group: as of `get`. Raises KeyNotFoundError, ParameterError.
         """
-        await self._write("update", key, **changes)
+        await self._write("update", key, group=group, **changes)
 
-    async def delete(self, key: Key, *, part: Part | None | EllipsisType = ...) -> bool:
-        """Remove a document; False if there was none.
+    async def delete(self, key: Key, *, part: Part | None | EllipsisType = ..., group: Key | AnyGroup | None = ANY_GROUP) -> bool:
+        """Remove a document; False if there was none. group: as of `get`.
 
         part: of several codes remove only the one with this part, None = the one without. The others stay, the first of them in
         its place if it was the first; with its last code the document goes. False if the key has no such code. Raises
         ParameterError for a part where the index is not one of BinaryCode.
         """
-        answer: bool = await self._write("delete", key, part=part)
+        answer: bool = await self._write("delete", key, part=part, group=group)
         return answer
 
-    async def delete_many(self, keys: Iterable[Key]) -> int:
+    async def delete_many(self, keys: Iterable[Key], *, group: Key | AnyGroup | None = ANY_GROUP) -> int:
         """Remove documents in one transaction; returns how many there were. A key that is not there, or comes twice, is no error.
+        group: as of `get`.
         """
-        answer: int = await self._write("delete_many", keys)
+        answer: int = await self._write("delete_many", keys, group=group)
+        return answer
+
+    async def delete_group(self, name: Key | None) -> int:
+        """Remove all documents of a group in one transaction, None = those without a group; returns how many there were.
+
+        The time is in proportion to the documents removed, and to the empty texts of all groups.
+        """
+        answer: int = await self._write("delete_group", name)
         return answer
 
     async def set_window(self, window: WindowSize | None) -> None:
@@ -454,22 +482,49 @@ class Methods:
         answer: int = await self._write("keep_newest", n)
         return answer
 
-    async def dismiss(self, key_a: Key, key_b: Key) -> bool:
-        """Say that two documents are not duplicates of each other; False if that was said before.
+    async def dismiss(self, key_a: Key, key_b: Key | None = None) -> int:
+        """Declare that two documents are not duplicates; False if they were dismissed already. With one key: that the document is
+        no duplicate of any stored document; returns how many pairs are dismissed now, one with each document that it matches.
 
-        From then on the two are in no `matches`, `pairs()` or recorded match, and their cluster is split unless other documents
-        connect them (`explain_match` names these). That holds through `rebuild`, until `undismiss`, or until one of the two is
-        deleted or replaced, which makes it another document. Two that do not match may be dismissed too, in case they will under
-        other settings. Questions about a text find both as before. Raises KeyNotFoundError, ParameterError for one key twice.
-        """
-        answer: bool = await self._write("dismiss", key_a, key_b)
-        return answer
-
-    async def undismiss(self, key_a: Key, key_b: Key) -> bool:
-        """Take a `dismiss` back: the two match again if they are alike; False if they were not dismissed. Raises
+        A dismissed pair is in no `matches`, `pairs()` or recorded match, and its cluster is split unless other documents connect
+        the two (`explain_match` names these). A dismissal survives `rebuild` and ends with `undismiss`, or when one of the two
+        documents is deleted or replaced. Two documents that do not match may be dismissed too, in case they will under other
+        settings. `query` and `add` compare a text with both as before, so a later document may connect them again. Raises
         KeyNotFoundError, ParameterError for one key twice.
         """
-        answer: bool = await self._write("undismiss", key_a, key_b)
+        answer: int = await self._write("dismiss", key_a, key_b)
+        return answer
+
+    async def undismiss(self, key_a: Key, key_b: Key | None = None) -> int:
+        """Withdraw a `dismiss`: the two documents match again if they are alike; False if they were not dismissed. With one key:
+        withdraw all dismissed pairs of the document; returns how many there were. Raises KeyNotFoundError, ParameterError for one
+        key twice.
+        """
+        answer: int = await self._write("undismiss", key_a, key_b)
+        return answer
+
+    async def allow(self, text: str | bytes | None = None, *, key: Key | None = None, note: str | None = None) -> int:
+        """Let texts like this one match nothing, in all groups: a greeting, a footer, an automatic reply. Returns how many stored
+        documents match nothing from now on.
+
+        Like means similar by the index's own rule. `query` returns nothing for such a text, `add` returns nothing and stores it,
+        `add_if_new` stores it, and stored documents like it are in no `matches`, `pairs()` or cluster. The fingerprint of the
+        text is kept, so the text stays allowed when its documents are deleted, until `disallow`. key: the text of a stored
+        document. note: words for the list, `allowed()`.
+
+        Every stored fingerprint is compared once, and every later text with each allowed one, of which there may be 1,000. In an
+        index of codes, and for a text without shingles, ParameterError; raises KeyNotFoundError.
+        """
+        answer: int = await self._write("allow", text, key=key, note=note)
+        return answer
+
+    async def disallow(self, text: str | bytes | None = None, *, key: Key | None = None, id: int | None = None) -> int:
+        """Withdraw each allowed text that a text is like; returns how many there were. Stored documents that are like no other
+        allowed text match again.
+
+        key: a stored document in place of a text. id: the number of one allowed text, from `allowed()`. Raises KeyNotFoundError.
+        """
+        answer: int = await self._write("disallow", text, key=key, id=id)
         return answer
 
     async def changes(self, since: str | None = None, *, limit: int = 1000) -> Changes:
@@ -640,7 +695,7 @@ class Methods:
         )
         return answer
 
-    async def nearest(self, wanted: Code, n: int, *, group: Key | None = None) -> list[Match]:
+    async def nearest(self, wanted: Code, n: int, *, group: Key | AnyGroup | None = None) -> list[Match]:
         """The `n` documents most similar to a text or a code, best first, beyond the threshold or distance of the index too; ties
         in the order of insertion.
 
@@ -653,7 +708,7 @@ class Methods:
         answer: list[Match] = await self._read("nearest", wanted, n, group=group)
         return answer
 
-    async def nearest_code(self, code: Code, n: int, *, group: Key | None = None) -> list[Match]:
+    async def nearest_code(self, code: Code, n: int, *, group: Key | AnyGroup | None = None) -> list[Match]:
         """`nearest` for a code, in any index that takes codes; hexadecimal digits and bytes are a code, too."""
         answer: list[Match] = await self._read("nearest_code", code, n, group=group)
         return answer
@@ -710,23 +765,31 @@ class Methods:
         answer: list[Match] = await self._read("matches", key, threshold=threshold, measure=measure, limit=limit, group=group)
         return answer
 
-    async def clusters(self, min_size: int = 2) -> list[Cluster]:
+    async def clusters(self, min_size: int = 2, *, group: Key | AnyGroup | None = ANY_GROUP) -> list[Cluster]:
         """Connected components of the graph of pairs, largest first; without `record_matches` they are computed now.
 
-        min_size: leave out those of fewer documents; with 1 documents that are alone come too. The representative, and first
-        key, is the earliest document.
+        min_size: leave out those of fewer documents; with 1 documents that are alone come too. group: only clusters of this
+        group; a cluster is always of one group. The representative, and first key, is the earliest document.
         """
-        answer: list[Cluster] = await self._read("clusters", min_size)
+        answer: list[Cluster] = await self._read("clusters", min_size, group=group)
         return answer
 
-    async def get(self, key: Key) -> Document:
-        """A stored document. Raises KeyNotFoundError."""
-        answer: Document = await self._read("get", key)
+    async def allowed(self) -> list[AllowedText]:
+        """The allowed texts (`Index.allow`), in the order in which they were allowed."""
+        answer: list[AllowedText] = await self._read("allowed")
         return answer
 
-    async def get_many(self, keys: Iterable[Key]) -> list[Document | None]:
-        """Stored documents in the order of the keys; None for a key that is not there."""
-        answer: list[Document | None] = await self._read("get_many", keys)
+    async def get(self, key: Key, *, group: Key | AnyGroup | None = ANY_GROUP) -> Document:
+        """A stored document. Raises KeyNotFoundError.
+
+        group: a condition, None = no group. A document of another group counts as absent.
+        """
+        answer: Document = await self._read("get", key, group=group)
+        return answer
+
+    async def get_many(self, keys: Iterable[Key], *, group: Key | AnyGroup | None = ANY_GROUP) -> list[Document | None]:
+        """Stored documents in the order of the keys; None for a key that is not there. group: as of `get`."""
+        answer: list[Document | None] = await self._read("get_many", keys, group=group)
         return answer
 
     async def export_fingerprints(self, path: str | bytes | os.PathLike[str]) -> int:

@@ -12,7 +12,9 @@ from typing import Any
 import click
 
 from ..index import Index
+from ..parameters import check_expiry
 from ..schemes import MinHash
+from ..text import TextRules
 from ..values import AddReport
 from .command import command
 from .feed import feed, warnings_as_notes
@@ -35,10 +37,10 @@ from .options import (
     text_rules,
 )
 from .outcomes import OutcomeFile, outcome_file
-from .output import add_afterword, counted, emit, emit_json, note_problems, plain
+from .output import add_afterword, counted, emit, emit_json, note_problems, plain, without_words
 from .outputs import check_apart, room_in
 from .screen import Meter
-from .wording import about
+from .wording import about, called, in_options
 
 COMMIT_EVERY = 50_000
 
@@ -98,7 +100,8 @@ def add(index_path: Path, sources: tuple[Path, ...], as_json: bool, **options: A
     """
     started = time.monotonic()
     scheme, rules, reading = scheme_of(options), text_rules(options), read_options(options, options["key_type"])
-    lifetime_s = parse_duration("--expires-in", options["expires_in"]) if options["expires_in"] else None
+    with in_options(), called(ttl="--expires-in"):
+        expiry = check_expiry(None, parse_duration("--expires-in", options["expires_in"]) if options["expires_in"] else None)
     path, force = options["outcomes"], options["force"]
     outcomes = None if path is None else outcome_file(path, force, index_path, paths_named(sources))
     with contextlib.ExitStack() as stack:
@@ -119,9 +122,10 @@ def add(index_path: Path, sources: tuple[Path, ...], as_json: bool, **options: A
         meter = stack.enter_context(Meter("Add", opened.size_bytes))
         if outcomes is not None:
             stack.enter_context(outcomes.writing())
-        report, wordless = _add(index, opened, meter, options, lifetime_s, outcomes)
+        rules = index.text_rules
+        report, wordless = _add(index, opened, meter, options, expiry, outcomes)
     seconds = time.monotonic() - started
-    _report(report, wordless, opened, meter.records, seconds, as_json)
+    _report(report, wordless, rules, opened, meter.records, seconds, as_json)
 
 
 def _add(
@@ -129,15 +133,15 @@ def _add(
     source: Source,
     meter: Meter,
     options: dict[str, Any],
-    lifetime_s: float | None,
+    expiry: int | None,
     outcomes: OutcomeFile | None,
 ) -> tuple[AddReport, int]:
     """Adds the records; returns the report, and how many of the new documents have no word."""
     common: dict[str, Any] = {}
     if options["group"] is not None:
         common["group"] = options["group"]
-    if lifetime_s is not None:
-        common["expires_at"] = time.time() + lifetime_s
+    if expiry is not None:
+        common["expires_at"] = expiry / 1000
     if not index.scheme.takes_text and (common or options["metadata"]):
         raise click.UsageError("--group, --expires-in and --metadata do not go with codes, only with texts")
 
@@ -165,7 +169,7 @@ def _add(
     except BaseException as error:
         add_afterword(error, _how_to_go_on(0 if options["one_transaction"] else sum(ended), options["if_exists"]))
         raise
-    wordless = f"SELECT count(*) FROM {index.name}_document WHERE id > ? AND token_count = 0"
+    wordless = f"SELECT count(*) FROM {index.name}_document WHERE id > ? AND fingerprint_id IS NULL"
     return report, index.connection.execute(wordless, (newest,)).get
 
 
@@ -176,7 +180,9 @@ def _how_to_go_on(committed: int, if_exists: str) -> str:
     return f"{counted(committed, 'record')} {'is' if committed == 1 else 'are'} committed, and {again}"
 
 
-def _report(report: AddReport, wordless: int, source: Source, records: int, seconds: float, as_json: bool) -> None:
+def _report(
+    report: AddReport, wordless: int, rules: TextRules, source: Source, records: int, seconds: float, as_json: bool
+) -> None:
     skipped = report.skipped + source.skipped
     note_problems(source.name, source.replaced, skipped, source.problems, source.options.encoding)
     if as_json:
@@ -191,5 +197,5 @@ def _report(report: AddReport, wordless: int, source: Source, records: int, seco
         "earlier ones"
     )
     if wordless:
-        emit(f"{counted(wordless, 'document')} without a word: they match nothing, not even each other")
+        emit(f"{counted(wordless, 'document')} {without_words(rules)}: they match nothing, not even each other")
     emit(f"{seconds:.1f} s, {records / max(seconds, 1e-9):,.0f} records/s")

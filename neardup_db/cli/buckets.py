@@ -24,7 +24,8 @@ from .inputs.numbers import Numbers
 
 
 class Buckets:
-    """The buckets of texts under the bands of a scheme. `wordless` holds the places of those without a word, from 0 on.
+    """The buckets of texts under the bands of a scheme. `wordless` holds the places, from 0 on, of those that
+    match nothing: without a word, or with fewer than `min_tokens`.
 
     An entry is a uint64, its upper half the bucket and its lower half the place of the text.
     """
@@ -47,8 +48,9 @@ class Buckets:
         """Takes further texts; most of the time without the interpreter's lock."""
         keys, tokens = native.text_buckets(self._native, self._rules.native, texts)
         token_counts = tokens.tolist()
-        if 0 in token_counts:
-            self.wordless += [place for place, count in enumerate(token_counts, self._texts) if not count]
+        fewest = max(1, self._rules.min_tokens)
+        if min(token_counts, default=fewest) < fewest:
+            self.wordless += [place for place, count in enumerate(token_counts, self._texts) if count < fewest]
         self.token_counts.take(token_counts, self._rules)
         self._keys.frombytes(keys.tobytes())
         self._texts += len(texts)

@@ -9,9 +9,12 @@ from typing import Any
 import click
 
 from ..index import Index
-from ..values import Key, Part
+from ..values import ANY_GROUP, AnyGroup, Key, Part
 from .command import command
 from .options import (
+    group_listed,
+    group_named,
+    group_option,
     index_argument,
     json_option,
     keys_named,
@@ -31,35 +34,57 @@ from .wording import worded
 @index_argument
 @keys_options
 @click.option("--part", help="Delete only this one of several codes: the one with this text or, if none has, this integer.")
+@click.option("--whole-group", metavar="NAME", help="Delete all documents of this group instead, without KEY.")
 @name_option
+@group_option
 @json_option
 def delete(
-    index_path: Path, keys: tuple[str, ...], file: Any, part: str | None, name: str, key_type: str, as_json: bool
+    index_path: Path,
+    keys: tuple[str, ...],
+    file: Any,
+    part: str | None,
+    whole_group: str | None,
+    name: str,
+    key_type: str,
+    group: str | None,
+    as_json: bool,
 ) -> int:
-    """Delete documents by their keys, in one transaction.
+    """Delete documents by their keys, or all of a group, in one transaction.
 
-    With --part each loses one of its codes, and goes with its last one. Exit code 1 if nothing of them exists.
+    With --part each loses one of its codes, and goes with its last one. With --group a document of another group counts as
+    absent. Exit code 1 if nothing of them exists.
 
     \b
     neardup delete articles.db a1 a2
+    neardup delete articles.db --whole-group de
     neardup delete pictures.db dog.jpg --part 'turned left'
     """
-    wanted = keys_named(keys, file, key_type)
+    if whole_group is not None:
+        if keys or file is not None or part is not None or group is not None:
+            raise click.UsageError("--whole-group goes without KEY, --file, --part and --group")
+        with open_index(index_path, name, write=True) as index:
+            return _told(index.delete_group(group_named(index, whole_group)), "document", [], "", as_json)
+    wanted = list(dict.fromkeys(keys_named(keys, file, key_type)))
     with open_index(index_path, name, write=True) as index:
+        of_group = group_listed(index, group)
         if part is not None:
-            return _delete_part(index, list(dict.fromkeys(wanted)), part, as_json)
-        missing = [key for key in dict.fromkeys(wanted) if key not in index]
-        count = index.delete_many(wanted)
-    return _told(count, "document", missing, "", as_json)
+            return _delete_part(index, wanted, part, of_group, as_json)
+        if of_group is ANY_GROUP:
+            missing = [key for key in wanted if key not in index]
+        else:
+            found = index.get_many(wanted, group=of_group)
+            missing = [key for key, document in zip(wanted, found, strict=True) if document is None]
+        count = index.delete_many(wanted, group=of_group)
+    return _told(count, "document", missing, "" if group is None else " in the group", as_json)
 
 
-def _delete_part(index: Index, keys: list[Key], part: str, as_json: bool) -> int:
+def _delete_part(index: Index, keys: list[Key], part: str, group: Key | AnyGroup, as_json: bool) -> int:
     """Delete one code of each of the documents."""
     named: list[Part] = [part]
     with contextlib.suppress(ValueError):
         named.append(int(part))
     with index.transaction():
-        missing = [key for key in keys if not any(index.delete(key, part=one) for one in named)]
+        missing = [key for key in keys if not any(index.delete(key, part=one, group=group) for one in named)]
     return _told(len(keys) - len(missing), "code", missing, f" and a code with the part {shown(part)}", as_json)
 
 

@@ -98,7 +98,7 @@ class Comparison:
                 records = self._unknown(meter)
                 feed(index, source, meter, self._arguments, commit_every=limits.DEDUP_COMMIT_EVERY, records=records)
             self._count(meter)
-            wordless = index.connection.execute("SELECT key FROM neardup_documents WHERE token_count = 0")
+            wordless = index.connection.execute("SELECT key FROM neardup_document WHERE fingerprint_id IS NULL")
             self.wordless = [number - 1 for (number,) in wordless]
             yield index
 

@@ -26,7 +26,7 @@ from .inputs.records import format_of
 from .inputs.source import Source
 from .inputs.table_files import TABLE_FORMATS
 from .options import NumberRange, input_options, is_given, json_option, read_options, text_options, text_rules
-from .output import bytes_text, counted, emit, emit_json, note, note_problems, plain
+from .output import bytes_text, counted, emit, emit_json, note, note_problems, plain, without_words
 from .outputs import check_apart, check_kind, check_output, room_in
 
 _path = click.Path(path_type=Path)
@@ -141,7 +141,7 @@ def dedup(
             raise ParameterError(f"{path}: pairs and clusters are written as JSON lines, CSV or TSV; name such a file")
     if index_path is not None:
         _check_index(index_path)
-    beside = tmp or (Path.cwd() if output == STDOUT or is_stream(output) else output.absolute().parent)
+    beside = tmp or _folder_for_temporary_files(output)
     full = room_in(beside, "name a folder for temporary files on another one with --tmp", (OSError, *OF_DATABASE))
     with full, tempfile.TemporaryDirectory(prefix=".neardup-", dir=beside) as folder:
         opened = open_source(paths, reading, Path(folder))
@@ -157,6 +157,13 @@ def dedup(
             plan = Plan(passes, output, Path(folder), rules=rules, index=index_path, known=known, shards=shards, **options)
             summary = deduplicate(plan)
     _report(summary, plan, measure, as_json, to_stdout)
+
+
+def _folder_for_temporary_files(output: Path) -> Path:
+    """The output's folder. A stream has none: then the current folder, or where that is read-only, the system's."""
+    if output != STDOUT and not is_stream(output):
+        return output.absolute().parent
+    return Path.cwd() if os.access(Path.cwd(), os.W_OK) else Path(tempfile.gettempdir())
 
 
 def _check_index(path: Path) -> None:
@@ -238,7 +245,7 @@ def _report(summary: Summary, plan: Plan, measure: Measure | None, as_json: bool
     )
     if summary.empty > summary.empty_dropped:
         kept = counted(summary.empty, "record")
-        tell(f"{kept} without a word kept: they match nothing, not even each other. --drop-empty leaves them out")
+        tell(f"{kept} {without_words(plan.rules)} kept: they match nothing, not even each other. --drop-empty leaves them out")
     if summary.clusters:
         tell(
             f"{counted(summary.clusters, 'cluster')}, the largest of {counted(summary.largest_cluster, 'record')}, "

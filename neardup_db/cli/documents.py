@@ -14,7 +14,16 @@ from ..store.database.connection import undecodable
 from ..values import Key
 from .command import command
 from .inputs.files import packing_of
-from .options import index_argument, json_option, keys_named, keys_options, name_option, open_index
+from .options import (
+    group_named,
+    group_option,
+    index_argument,
+    json_option,
+    keys_named,
+    keys_options,
+    name_option,
+    open_index,
+)
 from .output import emit_json, json_line, note, plain, shown
 from .outputs import ANOTHER_OUTPUT, open_output, replacing, room_in
 from .screen import Meter
@@ -27,13 +36,17 @@ _ROWS_AT_ONCE = 1000
 @index_argument
 @keys_options
 @name_option
+@group_option
 @json_option
-def get(index_path: Path, keys: tuple[str, ...], file: Any, name: str, key_type: str, as_json: bool) -> int:
+def get(
+    index_path: Path, keys: tuple[str, ...], file: Any, name: str, key_type: str, group: str | None, as_json: bool
+) -> int:
     """Print documents by their keys, as JSON.
 
     One object a line, with and without --json: key, group, metadata, text where INDEX stores texts, code where it holds codes,
     codes with their parts where a document has several, token_count, added_at, last_seen, times_seen, expires_at, cluster. Times
-    are seconds since 1970. Exit code 1 if none of the documents exists.
+    are seconds since 1970. With --group a document of another group counts as absent. Exit code 1 if none of the documents
+    exists.
 
     \b
     neardup get articles.db a1 a2
@@ -41,10 +54,11 @@ def get(index_path: Path, keys: tuple[str, ...], file: Any, name: str, key_type:
     wanted = keys_named(keys, file, key_type)
     found = 0
     with open_index(index_path, name) as index:
+        condition, more = ("d.key = ?", ()) if group is None else ("d.key = ? AND g.name = ?", (group_named(index, group),))
         for key in wanted:
-            document = next(_documents(index, "d.key = ?", (key,)), None)
+            document = next(_documents(index, condition, (key, *more)), None)
             if document is None:
-                note(f"no document has the key {shown(key)}")
+                note(f"no document{'' if group is None else ' of the group'} has the key {shown(key)}")
             else:
                 emit_json(document)
                 found += 1

@@ -16,6 +16,7 @@ from .command import command
 from .documents import write_lines
 from .feed import warnings_as_notes
 from .inputs.files import STDOUT
+from .inputs.records import format_of
 from .options import if_exists_option, index_argument, is_new, json_option, name_option, open_index, parts_of, removed_if_unused
 from .output import counted, emit, emit_json, note_problems, plain
 from .outputs import check_kind, check_output
@@ -103,6 +104,8 @@ def export(index_path: Path, out: Path | None, output: Path | None, force: bool,
         raise click.UsageError("Give either OUT, for fingerprints, or -o FILE, for documents")
     if out is not None and force:
         raise click.UsageError("--force goes with -o FILE; OUT is a new file")
+    if out == STDOUT:
+        raise click.UsageError("Parquet cannot be written to a stream; name a file, or give -o - for documents as JSON lines")
     if output is not None:
         _check_lines(output, index_path, force, as_json)
     with open_index(index_path, name) as index:
@@ -125,7 +128,7 @@ def _check_lines(output: Path, index_path: Path, force: bool, as_json: bool) -> 
         if as_json:
             raise click.UsageError("--json and -o - both write to standard output; name a file for the documents")
         return
-    if output.suffix.lower() in (".parquet", ".pq"):
-        raise click.UsageError("-o FILE is JSON lines, as documents.jsonl; OUT without -o is fingerprints as Parquet")
+    if format_of(output) not in (None, "jsonl"):
+        raise click.UsageError(f"{output}: -o FILE is JSON lines, as documents.jsonl; OUT without -o is fingerprints as Parquet")
     check_kind(output, folder=False)
     check_output(output, force, parts_of(index_path))

@@ -16,7 +16,16 @@ from ..values import Explanation, MatchExplanation, flat_rows
 from .command import command
 from .difference import ADDED, REMOVED, has_colours, mark, show_side_by_side
 from .inputs.files import STDOUT
-from .options import index_argument, json_option, key_type_option, measure_option, name_option, open_index, parse_key
+from .options import (
+    group_or_none,
+    index_argument,
+    json_option,
+    key_type_option,
+    measure_option,
+    name_option,
+    open_index,
+    parse_key,
+)
 from .output import columns, counted, emit, emit_json, plain, shown
 from .report import check_page, write_page
 from .screen import Screen
@@ -42,6 +51,7 @@ text_file = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--force", is_flag=True, help="Replace the page if it exists.")
 @name_option
 @key_type_option
+@click.option("--group", metavar="NAME", help="With TEXT: the group to ask, as in neardup query.")
 @json_option
 def explain(
     index_path: Path,
@@ -54,6 +64,7 @@ def explain(
     force: bool,
     name: str,
     key_type: str,
+    group: str | None,
     as_json: bool,
 ) -> None:
     """Show how a query runs, or why two documents match.
@@ -70,15 +81,16 @@ def explain(
     """
     if len(subject) > 2:
         raise click.UsageError("Give either TEXT, in quotation marks, or two KEYs")
-    if len(subject) == 2 and (threshold is not None or measure is not None):
-        raise click.UsageError("--threshold and --measure go with TEXT, not with two KEYs")
+    if len(subject) == 2 and (threshold is not None or measure is not None or group is not None):
+        raise click.UsageError("--threshold, --measure and --group go with TEXT, not with two KEYs")
     if len(subject) == 1 and (text_a or text_b or html):
         raise click.UsageError("--text-a, --text-b and --html go with two KEYs, not with TEXT")
     if html == STDOUT and as_json:
         raise click.UsageError("--json and --html - both write to standard output; name a file for the page")
     with open_index(index_path, name) as index:
         if len(subject) == 1:
-            _explain_query(index.explain(_argument(subject[0]), threshold=threshold, measure=measure), as_json)
+            text, asked = _argument(subject[0]), group_or_none(index, group, "give --group NAME")
+            _explain_query(index.explain(text, threshold=threshold, measure=measure, group=asked), as_json)
             return
         check_page(html, force, index_path)
         first, second = (parse_key(key, key_type) for key in subject)

@@ -98,12 +98,12 @@ def _add(
             report = index.add_many(records, **options)
         else:
             report = index.add_codes([record["key"] for record in records], [record["text"] for record in records], **options)
-    except DuplicateKeyError as error:
-        taken = _taken(index, source, piece)
-        if taken is None:
-            raise
-        raise RecordError(source.problem(*taken)) from error
     except NearDupError as error:
+        taken = None
+        if isinstance(error, DuplicateKeyError) and options.get("if_exists", "error") == "error":  # else it is of another group
+            taken = _taken(index, source, piece, records[0].get("group"))
+        if taken is not None:
+            raise RecordError(source.problem(*taken)) from error
         place = _PLACE.match(str(error))
         if place is None:
             raise
@@ -113,8 +113,9 @@ def _add(
     return report
 
 
-def _taken(index: Index, source: Source, piece: list[InputRecord]) -> tuple[InputRecord, str] | None:
-    """The first record of a refused piece whose key is in the index or earlier in the piece, and the reason with a remedy."""
+def _taken(index: Index, source: Source, piece: list[InputRecord], group: Key | None) -> tuple[InputRecord, str] | None:
+    """The first record of a refused piece whose key is in the index or earlier in the piece, and the reason with a remedy; None
+    where it is in another group."""
     earlier: dict[Key, InputRecord] = {}
     for record in piece:
         if record.key in earlier:
@@ -122,6 +123,8 @@ def _taken(index: Index, source: Source, piece: list[InputRecord]) -> tuple[Inpu
             file = "" if first.path == record.path else f"{source.problem(first, '').file}, "
             return record, f"key {quoted_key(record.key)} stands in {file}line {first.line} already: {_REMEDY}"
         if record.key in index:
+            if index.get_many([record.key], group=group) == [None]:
+                return None
             return record, f"key {quoted_key(record.key)} is already in the index: {_REMEDY_NAMED if record.named else _REMEDY}"
         earlier[record.key] = record
     return None

@@ -9,9 +9,11 @@ from typing import Any
 
 import click
 
-from ..errors import FormatError, ParameterError
+from ..errors import ParameterError
 from ..index import Index
 from ..schemes import MinHash
+from ..store.database.errors import translated
+from ..store.database.open import open_file
 from ..values import SyncReport
 from .command import command
 from .feed import warnings_as_notes
@@ -64,24 +66,28 @@ def follow(database: Path, table: str, name: str, later: bool, as_json: bool, **
     known: dict[str, Any] = {"store_text": True} if options.pop("store_text") else {}
     if options.pop("no_record_matches"):
         known["record_matches"] = False
-    with about(database), warnings_as_notes(), _index(database, scheme, rules, name, known) as index:
+    with about(database), warnings_as_notes():
+        how = {"text": rules, "name": name, **known}
         with called(table="TABLE", key="--key", text="--text", group="--group", where="--where"):
-            index.follow(table, **options)
-        report, seconds = (SyncReport(complete=False), 0.0) if later else _synced(index, None, False, COMMIT_EVERY)
+            _create(database, scheme, table, options, how)
+        with Index(database, scheme, attach=True, **how) as index:
+            with called(table="TABLE", key="--key", text="--text", group="--group", where="--where"):
+                index.follow(table, **options)
+            report, seconds = (SyncReport(complete=False), 0.0) if later else _synced(index, None, False, COMMIT_EVERY)
     _report(report, seconds, as_json)
 
 
-@contextlib.contextmanager
-def _index(database: Path, scheme: Any, rules: Any, name: str, known: dict[str, Any]) -> Any:
-    """The index of that name, made where there is none."""
-    try:
-        index = Index(database, scheme, text=rules, name=name, attach=True, **known)
-    except FormatError:
-        if scheme is not None:
-            raise
-        index = Index(database, MinHash(), text=rules, name=name, attach=True, **known)
-    with index:
-        yield index
+def _create(database: Path, scheme: Any, table: str, options: dict[str, Any], how: dict[str, Any]) -> None:
+    """Make the index, if there is none of that name, in one transaction with its triggers: a wrong table or column leaves nothing
+    in the file."""
+    path = str(database)
+    with translated(path), contextlib.closing(open_file(path, read_only=False, durability="full", timeout=30.0)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        sql = "SELECT 1 FROM sqlite_schema WHERE name = ? COLLATE NOCASE"
+        if connection.execute(sql, (f"{how['name']}_setting",)).get is None:
+            with Index(connection, scheme or MinHash(), **how) as index:
+                index.follow(table, **options)
+        connection.execute("COMMIT")
 
 
 @command()

@@ -16,8 +16,9 @@ from .. import limits
 from ..compute import shingles
 from ..errors import ParameterError
 from ..index import Index
-from ..values import Match, flat_rows
+from ..values import ANY_GROUP, Match, flat_rows
 from .command import command
+from .inputs.binary import HEAD_BYTES, why_not_text
 from .inputs.lines import RecordError
 from .inputs.opening import open_source
 from .inputs.passes import in_pieces
@@ -25,6 +26,9 @@ from .inputs.records import InputRecord
 from .inputs.source import Source
 from .options import (
     INPUT_NAMES,
+    all_groups_option,
+    group_asked,
+    group_listed,
     group_option,
     index_argument,
     input_options,
@@ -38,7 +42,7 @@ from .options import (
     read_options,
     refuse_given,
 )
-from .output import columns, emit, emit_json, measure, note, note_problems, plain, shown
+from .output import columns, emit, emit_json, measure, note, note_problems, plain, shown, without_words
 from .outputs import room_in
 from .wording import worded
 
@@ -64,6 +68,7 @@ from .wording import worded
 @limit_option
 @click.option("--any", "any_", is_flag=True, help="With --limit: print the first matches found, not the best.")
 @group_option
+@all_groups_option
 @input_options
 @json_option
 @click.pass_context
@@ -82,6 +87,8 @@ def query(
     TEXT is an argument, - for standard input, the content of --file, or the stored document --key. Each line has similarity,
     distance where the scheme has one, key and, of a code that has one, its part. Exit code 1 if nothing matches.
 
+    Documents of a group are searched with --group or --all-groups only.
+
     --from IN asks for each record of an input, which may be all that neardup add reads. Each match is a line of columns that tabs
     separate: the record's id, similarity, distance (empty where the scheme has none), key, part. With --json each is an object.
 
@@ -89,7 +96,7 @@ def query(
     neardup query articles.db "It was a bright cold day in April"
     neardup query articles.db --file new.txt --limit 5 --json
     neardup query articles.db --file quotation.txt --measure containment --threshold 0.9
-    neardup query articles.db --from new.jsonl --limit 1
+    neardup query articles.db --from new.jsonl --limit 1 --all-groups
     """
     if sum(source is not None for source in (text, file, key, sources or None)) != 1:
         raise click.UsageError("Give one of TEXT, --file, --key and --from")
@@ -100,8 +107,9 @@ def query(
         content = b"" if key is not None else _content(text, file)
         matches = _matches(index, content, key, options)
         wordless = not matches and key is None and index.scheme.takes_text and not shingles(content, index.text_rules)
+        nothing = without_words(index.text_rules)
     if wordless:
-        note("the text holds no word, so nothing matches it, not even the same text")
+        note(f"the text is one {nothing}, so nothing matches it, not even the same text")
     if options["as_json"]:
         emit_json({"matches": plain(matches)})
     else:
@@ -112,15 +120,23 @@ def query(
 
 
 def _content(text: str | None, file: Path | None) -> str | bytes:
-    return file.read_bytes() if file is not None else sys.stdin.buffer.read() if text == "-" else text or ""
+    if file is None and text != "-":
+        return text or ""
+    content = sys.stdin.buffer.read() if file is None else file.read_bytes()
+    if why := why_not_text(content[:HEAD_BYTES]):
+        raise ParameterError(f"{file or 'standard input'}: {why}")
+    return content
 
 
 def _matches(index: Index, content: str | bytes, key: str | None, options: dict[str, Any]) -> list[Match]:
     if key is not None:
         if options["max_distance"] is not None or options["any_"] or options["group"] is not None:
-            raise click.UsageError("--key goes with --threshold, --measure and --limit only; its group is the document's own")
-        stored = parse_key(key, options["key_type"])
-        return index.matches(stored, threshold=options["threshold"], measure=options["measure"], limit=options["limit"])
+            raise click.UsageError(
+                "--key goes with --threshold, --measure, --limit and --all-groups only; its group is the document's own"
+            )
+        stored, group = parse_key(key, options["key_type"]), ANY_GROUP if options["all_groups"] else None
+        how = {name: options[name] for name in ("threshold", "measure", "limit")}
+        return index.matches(stored, group=group, **how)
     question = _question(index, options)
     if index.scheme.takes_text:
         return list(index.query(content, **question))
@@ -130,8 +146,8 @@ def _matches(index: Index, content: str | bytes, key: str | None, options: dict[
 
 def _question(index: Index, options: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a query but for the text or the code."""
-    question = {name: options[name] for name in ("threshold", "max_distance", "limit", "group")}
-    question["any"] = options["any_"]
+    question = {name: options[name] for name in ("threshold", "max_distance", "limit")}
+    question["any"], question["group"] = options["any_"], group_asked(index, options["group"], options["all_groups"])
     if index.scheme.takes_text:
         return {**question, "measure": options["measure"]}
     if options["measure"] is not None:
@@ -197,11 +213,15 @@ def _answers(index: Index, piece: Sequence[InputRecord], question: dict[str, Any
 @click.option("--min-size", type=click.IntRange(min=2), default=2, show_default=True, help="Smallest cluster.")
 @click.option("--members", type=click.IntRange(min=1), help="Print at most this many members of each.")
 @limit_option
+@group_option
 @json_option
-def clusters(index_path: Path, name: str, min_size: int, members: int | None, limit: int | None, as_json: bool) -> int:
+def clusters(
+    index_path: Path, name: str, min_size: int, members: int | None, limit: int | None, group: str | None, as_json: bool
+) -> int:
     """Print the clusters, the largest first.
 
-    A cluster is all documents that chains of near-duplicates join. Its first line is the earliest document; the others follow
+    A cluster is all documents that chains of near-duplicates join, always of one group; without --group those of every group are
+    printed. Its first line is the earliest document; the others follow
     below. With --json each line is one cluster. Exit code 1 if there is no cluster.
 
     \b
@@ -209,7 +229,7 @@ def clusters(index_path: Path, name: str, min_size: int, members: int | None, li
     """
     count = 0
     with open_index(index_path, name) as index:
-        for cluster in itertools.islice(index.clusters(min_size=min_size), limit):
+        for cluster in itertools.islice(index.clusters(min_size, group=group_listed(index, group)), limit):
             count += 1
             keys = cluster.keys[:members]
             if as_json:

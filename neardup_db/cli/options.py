@@ -16,15 +16,16 @@ from click.core import ParameterSource
 
 from ..errors import ParameterError
 from ..index import Index
-from ..parameters import quoted_key
+from ..parameters import check_key, quoted_key
 from ..schemes import BinaryCode, BitSampling, BottomK, MinHash, SimHash
 from ..schemes.base import Scheme
 from ..store.database.open import remove_unused
 from ..system import reachable, real_path
 from ..text import TextRules
-from ..values import Key
+from ..values import ANY_GROUP, AnyGroup, Key
 from .inputs.encodings import encoding_of
 from .inputs.records import FORMATS, ReadOptions
+from .output import note
 from .wording import about, in_options
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -64,7 +65,12 @@ def _all(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
 index_argument = click.argument("index_path", metavar="INDEX", type=click.Path(path_type=Path))
 name_option = click.option("--name", default="neardup", show_default=True, help="Name of the index within the file.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
-group_option = click.option("--group", help="Search only documents of this group (a tenant, a language).")
+group_option = click.option(
+    "--group",
+    metavar="NAME",
+    help="Only documents of this group: the one with this text as its name or, if none has, this integer.",
+)
+all_groups_option = click.option("--all-groups", is_flag=True, help="Search documents of every group, and of none.")
 measure_option = click.option(
     "--measure",
     type=click.Choice(["containment"]),
@@ -88,6 +94,39 @@ keys_options = _all(
     key_type_option,
 )
 """Keys of documents; `keys_named` reads them."""
+
+
+def group_named(index: Index, given: str) -> Key:
+    """The group that --group names, the one with this text as its name or, if none has, this integer. A name of bytes cannot be
+    given."""
+    sql = f"SELECT 1 FROM {index.name}_group WHERE name = ?"
+    if index.connection.execute(sql, (given,)).fetchone() is None:
+        with contextlib.suppress(ValueError, ParameterError):
+            number = check_key(int(given), "group")
+            if index.connection.execute(sql, (number,)).fetchone() is not None:
+                return number
+    return given
+
+
+def group_asked(index: Index, group: str | None, all_groups: bool) -> Key | AnyGroup | None:
+    """The group that a question is for."""
+    if all_groups and group is not None:
+        raise click.UsageError("--group and --all-groups do not go together")
+    return ANY_GROUP if all_groups else group_or_none(index, group, "give --group NAME, or --all-groups")
+
+
+def group_or_none(index: Index, group: str | None, remedy: str) -> Key | None:
+    """The group that --group names. Without it a note says what is left out, and the remedy, where the index has groups."""
+    if group is not None:
+        return group_named(index, group)
+    if index.connection.execute(f"SELECT 1 FROM {index.name}_fingerprint WHERE group_id > 0 LIMIT 1").fetchone() is not None:
+        note(f"the index has groups, and only documents without a group were searched: {remedy}")
+    return None
+
+
+def group_listed(index: Index, group: str | None) -> Key | AnyGroup:
+    """The group whose documents a command is about, all groups where none is named."""
+    return ANY_GROUP if group is None else group_named(index, group)
 
 
 def keys_named(keys: Sequence[str], file: Iterable[str] | None, key_type: str) -> list[Key]:
@@ -161,6 +200,11 @@ text_options = _all(
     click.option("--normalize", type=click.Choice(["NFC", "NFKC", "none"]), help="Unicode normal form.  [default: NFKC]"),
     click.option("--case", type=click.Choice(["fold", "lower", "none"]), help="Treatment of upper case.  [default: fold]"),
     click.option("--strip-accents/--no-strip-accents", default=None, help="Ignore accents, or not.  [default: not]"),
+    click.option(
+        "--min-tokens",
+        type=click.IntRange(0, 1_000_000),
+        help="Tokens of the shortest text that can match; a shorter one matches nothing.  [default: 0]",
+    ),
 )
 """Text rules; `text_rules` makes a TextRules of them."""
 
@@ -182,7 +226,7 @@ scheme_options = _all(
 """Scheme and parameters; `scheme_of` makes a Scheme of them."""
 
 _SCHEME_NAMES = ("scheme", "threshold", "max_distance", "exact", "recall", "num_perm", "bits", "k", "containment")
-TEXT_NAMES = ("tokens", "shingle", "normalize", "case", "strip_accents")
+TEXT_NAMES = ("tokens", "shingle", "normalize", "case", "strip_accents", "min_tokens")
 INPUT_NAMES = ("format_", "id_field", "text_fields", "delimiter", "encoding", "glob", "on_error", "max_record_mb")
 
 

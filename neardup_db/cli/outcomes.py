@@ -34,24 +34,30 @@ class OutcomeFile:
         """Lines that are not written."""
         self._file: IO[bytes]
         self._committed = 0
+        self._is_incomplete = False
+        """Writing failed, so the file lacks records that are committed."""
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """The file is put in place after the block. After an error it is too, with what was committed, if anything was."""
+        """Put the file in place after the block. After an error it holds the committed records, if there are any."""
         error: BaseException | None = None
-        with (
-            replacing(self._path) as (new,),
-            room_in(self._path.absolute().parent, ANOTHER_OUTPUT),
-            open_output(new, packing_of(self._path)) as self._file,
-        ):
-            try:
-                yield
-                self._tell_unread()
-                self.write(0)
-            except BaseException as raised:
-                if not self._committed:
-                    raise
-                error = raised
+        try:
+            with (
+                replacing(self._path) as (new,),
+                room_in(self._path.absolute().parent, ANOTHER_OUTPUT),
+                open_output(new, packing_of(self._path)) as self._file,
+            ):
+                try:
+                    yield
+                    self._tell_unread()
+                    self.write(0)
+                except BaseException as raised:
+                    if not self._committed or self._is_incomplete:
+                        raise
+                    error = raised
+        except BaseException as unwritten:
+            add_afterword(unwritten, f"no outcomes are in {self._path}")
+            raise
         if error is not None:
             add_afterword(error, f"their outcomes are in {self._path}")
             raise error
@@ -73,7 +79,10 @@ class OutcomeFile:
     def write(self, committed: int) -> None:
         """Write the records that were noted; so many are committed with them."""
         self._committed += committed
+        self._is_incomplete = True
         self._file.write("".join(self._told).encode())
+        self._file.flush()
+        self._is_incomplete = False
         self._told = []
 
     def _tell_unread(self) -> None:

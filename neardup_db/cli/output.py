@@ -17,6 +17,7 @@ from typing import Any, NoReturn, TextIO
 
 import click
 
+from ..text import TextRules
 from ..values import Match
 
 _ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
@@ -163,6 +164,12 @@ def columns(rows: list[tuple[str, Any]]) -> None:
 def counted(count: int, noun: str, plural: str | None = None) -> str:
     """'1 record', '2,000 records'."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def without_words(rules: TextRules | None) -> str:
+    """What the texts have in common that match nothing."""
+    fewest = 0 if rules is None else rules.min_tokens
+    return f"with fewer than {fewest:,} tokens" if fewest > 1 else "without a word"
 
 
 def bytes_text(size_bytes: float) -> str:

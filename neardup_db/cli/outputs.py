@@ -16,7 +16,7 @@ from typing import IO, Any, cast
 from ..errors import NearDupError, ParameterError
 from ..system import real_path, take_mode, take_owner
 from .inputs.files import STDOUT, is_stream, zstandard_for
-from .output import add_afterword
+from .output import add_afterword, afterword
 
 
 @contextlib.contextmanager
@@ -48,9 +48,14 @@ class _GzipOutput(gzip.GzipFile):
         self._file.close()
 
 
+_UNWRITTEN_PACKINGS = {".7z", ".br", ".bz2", ".lz4", ".lzma", ".xz", ".zip"}
+
+
 def check_output(path: Path, force: bool, inputs: Iterable[Path] = ()) -> None:
-    """Refuses an output that is one of the inputs, that exists (unless `force`) or whose folder does not. A stream is written to,
-    not replaced, so it needs no `force`."""
+    """Refuses an output that is one of the inputs, that exists (unless `force`), whose folder does not, or whose name promises a
+    packing that is not written. A stream is written to, not replaced, so it needs no `force`."""
+    if path.suffix.lower() in _UNWRITTEN_PACKINGS:
+        raise ParameterError(f"{path}: {path.suffix} is not written: name it .gz or .zst, or leave {path.suffix} out")
     if path.exists():
         check_apart(path, inputs)
         if is_stream(path):
@@ -187,4 +192,7 @@ def room_in(place: Path | str, remedy: str, errors: tuple[type[Exception], ...] 
                 raise
             if error.filename is not None:
                 place = Path(os.fsdecode(error.filename)).absolute().parent
-        raise NearDupError(f"{place}: no room is left: make room on its disk, or {remedy}") from error
+        full = NearDupError(f"{place}: no room is left: make room on its disk, or {remedy}")
+        if before := afterword(error):
+            add_afterword(full, before.removeprefix("; "))
+        raise full from error

@@ -24,6 +24,8 @@ from .options import (
     INPUT_NAMES,
     TEXT_NAMES,
     NumberRange,
+    group_listed,
+    group_option,
     input_options,
     json_option,
     limit_option,
@@ -58,6 +60,7 @@ _TMPDIR = "name a folder for temporary files on another one with the variable TM
     help="Of records: share of the pairs at the threshold to find.",
 )
 @limit_option
+@group_option
 @text_options
 @input_options
 @json_option
@@ -67,7 +70,7 @@ def pairs(context: click.Context, /, paths: tuple[Path, ...], **options: Any) ->
 
     Of the documents of INDEX, or of the records of IN, which may be all that neardup dedup reads. Records are compared by a
     temporary index, and each pair is verified by the exact similarity; text rules, --recall and the options of inputs are for
-    records only.
+    records only. A pair of an index is always of one group; without --group those of every group are printed.
 
     Prints one pair a line, as they are found. Columns, separated by tabs: similarity, distance (empty where the scheme has
     none), the earlier key, the later key; the keys of records are their ids. With --json each line is a JSON object. Exit code 1
@@ -81,7 +84,7 @@ def pairs(context: click.Context, /, paths: tuple[Path, ...], **options: Any) ->
     if is_index:
         refuse_given(context, ("recall", *TEXT_NAMES, *INPUT_NAMES), "is for records, and this is an index")
     else:
-        refuse_given(context, ("name",), "is for an index, and these are records")
+        refuse_given(context, ("name", "group"), "is for an index, and these are records")
     count = 0
     with _of_index(paths[0], options) if is_index else _of_records(paths, options) as found:
         for pair in itertools.islice(found, options["limit"]):
@@ -108,7 +111,7 @@ def _is_index(path: Path) -> bool:
 def _of_index(path: Path, options: dict[str, Any]) -> Iterator[Iterator[Pair]]:
     """The pairs of an index."""
     with open_index(path, options["name"]) as index:
-        yield index.pairs(options["threshold"])
+        yield index.pairs(options["threshold"], group=group_listed(index, options["group"]))
 
 
 @contextlib.contextmanager

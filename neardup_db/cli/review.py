@@ -1,36 +1,39 @@
-"""Commands for a person's word and for systems that follow an index: dismiss, undismiss, changes."""
+"""Commands for review and for systems that follow an index: dismiss, undismiss, allow, disallow, changes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ..index import Index
-from ..values import Key
 from .command import command
 from .options import index_argument, json_option, key_type_option, name_option, open_index, parse_key
-from .output import emit, emit_json, note, plain, shown
+from .output import counted, emit, emit_json, note, plain, shown
 from .wording import called
 
 
 @command()
 @index_argument
-@click.argument("keys", metavar="[KEY KEY]", nargs=-1)
+@click.argument("keys", metavar="[KEY [KEY]]", nargs=-1)
 @click.option("--list", "listing", is_flag=True, help="Print the dismissed pairs instead.")
 @name_option
 @key_type_option
 @json_option
 def dismiss(index_path: Path, keys: tuple[str, ...], listing: bool, name: str, key_type: str, as_json: bool) -> int:
-    """Say that two documents are not duplicates.
+    """Declare that two documents are not duplicates, or that one is no duplicate of any stored document.
 
-    The two are no match and no pair from then on, and their cluster is split unless other documents connect them. That survives
-    a rebuild, and goes when one of the two is deleted or replaced. Exit code 1 if it was said before, or no pair is listed.
+    Two KEYs: the two are no match and no pair from then on, and their cluster is split unless other documents connect them. One
+    KEY: so is each pair of the document with a document that it matches, and it leaves its cluster. Dismissed pairs survive a
+    rebuild and end when one of the two is deleted or replaced. Exit code 1 if nothing changed, or no pair is listed.
 
     \b
     neardup dismiss articles.db a1 a2
+    neardup dismiss articles.db a1
     neardup dismiss articles.db --list
     """
     if not listing:
@@ -50,23 +53,24 @@ def dismiss(index_path: Path, keys: tuple[str, ...], listing: bool, name: str, k
 
 @command()
 @index_argument
-@click.argument("keys", metavar="KEY KEY", nargs=-1)
+@click.argument("keys", metavar="KEY [KEY]", nargs=-1)
 @name_option
 @key_type_option
 @json_option
 def undismiss(index_path: Path, keys: tuple[str, ...], name: str, key_type: str, as_json: bool) -> int:
-    """Take back that two documents are not duplicates.
+    """Withdraw the dismissal of two documents, or of all pairs of one.
 
     They match again if they are alike. Exit code 1 if they were not dismissed.
 
     \b
     neardup undismiss articles.db a1 a2
+    neardup undismiss articles.db a1
     """
     return _decide(Index.undismiss, index_path, keys, name, key_type, as_json, ("no longer dismissed", "were not dismissed"))
 
 
 def _decide(
-    decide: Callable[[Index, Key, Key], bool],
+    decide: Callable[..., int],
     index_path: Path,
     keys: tuple[str, ...],
     name: str,
@@ -74,16 +78,114 @@ def _decide(
     as_json: bool,
     told: tuple[str, str],
 ) -> int:
-    if len(keys) != 2:
-        raise click.UsageError("Give two KEYs")
-    a, b = (parse_key(key, key_type) for key in keys)
+    if len(keys) not in (1, 2):
+        raise click.UsageError("Give two KEYs, or the KEY of one document")
+    parsed = [parse_key(key, key_type) for key in keys]
     with open_index(index_path, name, write=True) as index, called(key_a="the first KEY", key_b="the second KEY"):
-        done = decide(index, a, b)
+        done = decide(index, *parsed)
     if as_json:
-        emit_json(plain({"key_a": a, "key_b": b, "changed": done}))
+        emit_json(plain({**dict(zip(("key_a", "key_b"), parsed, strict=False)), "changed": done}))
+    elif len(keys) == 2:
+        emit(f"{' and '.join(map(shown, parsed))}: {told[0] if done else told[1]}")
     else:
-        emit(f"{shown(a)} and {shown(b)}: {told[0] if done else told[1]}")
+        emit(f"{shown(parsed[0])}: {counted(done, 'pair')} {told[0]}")
     return 0 if done else 1
+
+
+@command()
+@index_argument
+@click.argument("text", metavar="[TEXT]", required=False)
+@click.option("--key", metavar="KEY", help="Allow the text of this document.")
+@click.option("--note", metavar="TEXT", help="Words for the list.")
+@click.option("--list", "listing", is_flag=True, help="Print the allowed texts instead.")
+@name_option
+@key_type_option
+@json_option
+def allow(
+    index_path: Path,
+    text: str | None,
+    key: str | None,
+    note: str | None,
+    listing: bool,
+    name: str,
+    key_type: str,
+    as_json: bool,
+) -> int:
+    """Let texts like TEXT match nothing.
+
+    For greetings, footers and automatic replies. Stored documents like TEXT leave their clusters, and later ones are stored
+    without a match. INDEX keeps the fingerprint of TEXT, and TEXT itself only if it stores texts. The list has number, time,
+    note and text. Exit code 1 if nothing is listed.
+
+    \b
+    neardup allow chat.db "Thanks for your message, we will reply within 24 hours"
+    neardup allow chat.db --key a1 --note "automatic reply"
+    neardup allow chat.db --list
+    """
+    if listing:
+        if text is not None or key is not None or note is not None:
+            raise click.UsageError("--list goes without TEXT, --key and --note")
+        return _list_allowed(index_path, name, as_json)
+    chosen = _text_or_key(text, key, key_type)
+    with open_index(index_path, name, write=True) as index, called(text="TEXT", key="--key", note="--note"):
+        count = index.allow(**chosen, note=note)
+    if as_json:
+        emit_json({"documents": count})
+    else:
+        emit(f"allowed: {counted(count, 'stored document')} now {'matches' if count == 1 else 'match'} nothing")
+    return 0
+
+
+@command()
+@index_argument
+@click.argument("text", metavar="[TEXT]", required=False)
+@click.option("--key", metavar="KEY", help="Take the text of this document.")
+@click.option("--id", "number", type=int, metavar="NUMBER", help="Withdraw the text with this number in neardup allow --list.")
+@name_option
+@key_type_option
+@json_option
+def disallow(
+    index_path: Path, text: str | None, key: str | None, number: int | None, name: str, key_type: str, as_json: bool
+) -> int:
+    """Withdraw each allowed text that TEXT is like.
+
+    Stored documents that are like no other allowed text match again. Exit code 1 if there was no such allowed text.
+
+    \b
+    neardup disallow chat.db "Thanks for your message, we will reply within 24 hours"
+    neardup disallow chat.db --id 3
+    """
+    if number is not None and (text is not None or key is not None):
+        raise click.UsageError("Give one of TEXT, --key and --id")
+    chosen = {"id": number} if number is not None else _text_or_key(text, key, key_type)
+    with open_index(index_path, name, write=True) as index, called(text="TEXT", key="--key", id="--id"):
+        count = index.disallow(**chosen)
+    if as_json:
+        emit_json({"texts": count})
+    else:
+        emit(f"{counted(count, 'allowed text')} withdrawn")
+    return 0 if count else 1
+
+
+def _text_or_key(text: str | None, key: str | None, key_type: str) -> dict[str, Any]:
+    if (text is None) == (key is None):
+        raise click.UsageError("Give either TEXT or --key")
+    return {"text": text} if key is None else {"key": parse_key(key, key_type)}
+
+
+def _time_text(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(" ", "seconds")
+
+
+def _list_allowed(index_path: Path, name: str, as_json: bool) -> int:
+    with open_index(index_path, name) as index:
+        texts = index.allowed()
+    for one in texts:
+        if as_json:
+            emit_json(plain(asdict(one)))
+        else:
+            emit(f"{one.id}\t{_time_text(one.allowed_at)}\t{shown(one.note or '')}\t{shown(one.text or '')}")
+    return 0 if texts else 1
 
 
 @command()

@@ -18,7 +18,7 @@ from .wording import about
 @index_argument
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8001, show_default=True, help="Port; 0 takes a free one.")
-@click.option("--write", is_flag=True, help="With a button by which visitors dismiss pairs that are not duplicates.")
+@click.option("--write", is_flag=True, help="With buttons by which visitors dismiss documents and allow texts.")
 def serve(index_path: Path, host: str, port: int, write: bool) -> None:
     """Show INDEX in a browser: clusters, a search box, charts.
 
@@ -41,7 +41,7 @@ def serve(index_path: Path, host: str, port: int, write: bool) -> None:
         for address in addresses:
             emit(address)
         if not serving.is_local(host):
-            note(f"anyone who can reach {host} can read the whole file{' and dismiss pairs in it' if write else ''}")
+            note(f"anyone who can reach {host} can read the whole file{' and dismiss documents in it' if write else ''}")
         note("Ctrl-C ends it")
         with suppress(KeyboardInterrupt):  # how it is meant to end
             serving.run(app, listener)

@@ -35,10 +35,10 @@ def sql(index_path: Path, statement: str | None, name: str, write: bool, as_json
     neardup sql articles.db "SELECT * FROM neardup_clusters LIMIT 20"
     neardup sql articles.db "SELECT key, similarity FROM neardup_search('neardup', 'some text', 0.8, 10)"
     """
-    with open_index(index_path, name, write=write) as index, _told_of_write(index_path):
+    with open_index(index_path, name, write=write) as index, _told_of_write(index_path), contextlib.ExitStack() as stack:
         connection = index.connection
         if not write:
-            connection.execute("PRAGMA query_only = 1").fetchall()
+            stack.enter_context(_reading_only(connection))
         if statement is None:
             if as_json:
                 raise click.UsageError("--json needs a STATEMENT; in the shell, use .mode json")
@@ -54,6 +54,54 @@ def sql(index_path: Path, statement: str | None, name: str, write: bool, as_json
             _table(connection, statement)
         else:
             _lines(connection, statement, write)
+
+
+_READING = {
+    apsw.SQLITE_FUNCTION,
+    apsw.SQLITE_READ,
+    apsw.SQLITE_RECURSIVE,
+    apsw.SQLITE_SAVEPOINT,
+    apsw.SQLITE_SELECT,
+    apsw.SQLITE_TRANSACTION,
+}
+"""Actions of statements that change nothing."""
+
+_ACTING_PRAGMAS = {"incremental_vacuum", "optimize", "shrink_memory", "wal_checkpoint"}
+"""Pragmas that do something without a value."""
+
+_ASKING_PRAGMAS = {
+    "foreign_key_check",
+    "foreign_key_list",
+    "index_info",
+    "index_list",
+    "index_xinfo",
+    "integrity_check",
+    "quick_check",
+    "table_info",
+    "table_list",
+    "table_xinfo",
+}
+"""Pragmas whose value names what they report on."""
+
+
+@contextlib.contextmanager
+def _reading_only(connection: Any) -> Iterator[None]:
+    """Refuses statements that change a file, and pragmas that would allow them or change the journal mode."""
+
+    def allow(action: int, name: str | None, value: str | None, database: str | None, inner: str | None) -> int:
+        if action == apsw.SQLITE_PRAGMA:
+            pragma = (name or "").lower()
+            allowed = pragma in _ASKING_PRAGMAS or (value is None and pragma not in _ACTING_PRAGMAS)
+        else:
+            allowed = action in _READING
+        return apsw.SQLITE_OK if allowed else apsw.SQLITE_DENY
+
+    connection.execute("PRAGMA query_only = 1").fetchall()
+    connection.authorizer = allow
+    try:
+        yield
+    finally:
+        connection.authorizer = None
 
 
 @contextlib.contextmanager
@@ -75,7 +123,7 @@ def _guarded(stream: TextIO) -> Any:
 def _told_of_write(path: Path) -> Iterator[None]:
     try:
         yield
-    except apsw.ReadOnlyError as error:
+    except (apsw.ReadOnlyError, apsw.AuthError) as error:
         raise ReadOnlyError(f"{path} is open for reading only; add --write to let the statement change it") from error
 
 

@@ -35,7 +35,7 @@ SHOWN_CHANGES, COMPARED = 3, 20_000
     "--truth",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     metavar="FILE",
-    help="Pairs that are near-duplicates: CSV, TSV or JSON lines with the fields id_a and id_b.",
+    help="Pairs that are near-duplicates: CSV, TSV or JSON lines with the fields id_a and id_b, such as dedup --pairs writes.",
 )
 @click.option(
     "--rules",
@@ -67,8 +67,9 @@ def tune(
     Words of 1 to 3 and characters of 3 to 7 are tried on a sample in which texts that are alike stay together. Printed for
     each: how many pairs have which similarity, what unlike texts have in common, how similar a copy stays when one word in
     twenty is changed, the threshold between the two that suits the texts, how many pairs reach it, and what an index costs
-    (bytes and microseconds a text). Then advice, and pairs just above and just below each threshold, with what differs in
-    them. Exit code 1 if no rules tell near-duplicates from unlike texts.
+    (bytes and microseconds a text). Then advice, how many texts of the sample deduplication would remove by it, some of them
+    beside the text that stays, and pairs just above and just below each threshold, with what differs in them. Exit code 1 if
+    no rules tell near-duplicates from unlike texts.
 
     With --html a page shows the pairs under all rules side by side: whether they are duplicates is for you to say. With --truth
     the threshold is the one that agrees best with the pairs that you know, and recall and precision are printed.
@@ -103,8 +104,8 @@ def tune(
 
 
 def _pairs(path: Path, folder: Path) -> list[tuple[Key, Key]]:
-    """The pairs of a file of truth."""
-    source = open_source([path], ReadOptions(id_field="id_a", text_fields=("id_b",)), folder)
+    """The pairs of a file of truth. Keys are text here, so an integer id_b counts by its digits, as an integer id does."""
+    source = open_source([path], ReadOptions(id_field="id_a", text_fields=("id_b",), integer_texts=True), folder)
     return [(record.key, record.text) for record in source]
 
 
@@ -126,8 +127,8 @@ def _as_json(tuning: Tuning) -> dict[str, Any]:
 def _trial_as_json(trial: Trial) -> dict[str, Any]:
     borders = []
     for border in trial.borders:
-        pairs = {side: [_example_as_json(one) for one in getattr(border, side)] for side in ("above", "below")}
-        borders.append({**plain(replace(border, above=(), below=())), **pairs})
+        pairs = {side: [_example_as_json(one) for one in getattr(border, side)] for side in ("above", "below", "samples")}
+        borders.append({**plain(replace(border, above=(), below=(), samples=())), **pairs})
     return {**plain(replace(trial, borders=())), "rules": plain(trial.rules.given), "borders": borders}
 
 
@@ -144,6 +145,8 @@ def _print(tuning: Tuning, name: str | None) -> None:
         emit(_options(tuning.best))
     trial = next((one for one in tuning.trials if one.name == name), tuning.best)
     if trial is not None:
+        if trial.border is not None:
+            _print_removed(trial, trial.border, tuning.sample)
         emit()
         emit(f"Pairs under {trial.name}:")
         for border in trial.borders:
@@ -156,16 +159,35 @@ def _options(trial: Trial) -> str:
     return f"Options of neardup dedup: {options}; of neardup add the same{' and --exact' if trial.exact else ''}"
 
 
+def _print_removed(trial: Trial, border: Border, sample: int) -> None:
+    """What deduplication would remove at the threshold of a trial."""
+    emit()
+    emit(
+        f"Deduplication under {trial.name} at {border.threshold:.2f} would remove {border.removed or 0:,} of "
+        f"{counted(sample, 'text')}; the largest cluster has {border.largest or 1:,}."
+    )
+    if border.samples:
+        emit("Some of them, beside the text that stays:")
+    for example in border.samples:
+        _print_example("removed", example)
+
+
 def _print_border(border: Border) -> None:
     share = "" if border.recall is None else f", {border.recall:.1%} of the known ones"
     if border.precision is not None:
         share += f", {border.precision:.1%} of them known"
+    if border.removed is not None:
+        share += f"; {border.removed:,} removed"
     emit(f"threshold {border.threshold:.2f}: {counted(border.pairs, 'pair')} at or above it{share}")
     for side, examples in (("above", border.above), ("below", border.below)):
         for example in examples[:1]:
-            emit(f"  {side}  {example.similarity:.4f}  {shown(example.key_a)}  {shown(example.key_b)}")
-            for line in _differences(example):
-                emit(f"         {line}")
+            _print_example(side, example)
+
+
+def _print_example(name: str, example: Example) -> None:
+    emit(f"  {name}  {example.similarity:.4f}  {shown(example.key_a)}  {shown(example.key_b)}")
+    for line in _differences(example):
+        emit(f"         {line}")
 
 
 def _differences(example: Example) -> Sequence[str]:

@@ -8,7 +8,7 @@ import click
 
 from ..errors import ParameterError
 from .command import command
-from .inputs.files import is_stream
+from .inputs.files import STDOUT, is_stream
 from .options import index_argument, json_option, name_option, open_index, parts_of
 from .output import counted, emit, emit_json
 from .outputs import ANOTHER_OUTPUT, check_kind, check_output, replacing, room_in
@@ -28,8 +28,8 @@ def backup(index_path: Path, out: Path, force: bool, name: str, as_json: bool) -
     \b
     neardup backup articles.db backups/articles.db
     """
-    if is_stream(out):
-        raise ParameterError(f"{out} is no file, as an index needs it: name another output")
+    if out == STDOUT or is_stream(out):
+        raise ParameterError(f"{out}: an index cannot be written to a stream; name a file")
     check_kind(out, folder=False)
     check_output(out, force, parts_of(index_path))
     _refuse_log(out)

@@ -24,15 +24,17 @@ _PHRASES = (
     ("Give attach=True to create one in it", "Give another --name, or another path"),
     ("Give name=, or a scheme to create one", "Give its --name, or make one with neardup add"),
     ("give a scheme, e.g. MinHash(threshold=0.8), to create it", "make one with neardup add"),
-    ("take TextRules.chars(shingle=3) and a threshold of about 0.6, or silence this with "
-     "warnings.simplefilter('ignore', neardup_db.ShortTextsWarning)", "give --tokens chars --shingle 3 --threshold 0.6"),
+    ("take TextRules.chars(shingle=3) and a threshold of 0.8, or silence this with "
+     "warnings.simplefilter('ignore', neardup_db.ShortTextsWarning)", "give --tokens chars --shingle 3 --threshold 0.8"),
     ("try again, or give a larger timeout", "try again"),
     ("try again, or give Index a larger timeout", "try again"),
     ("try again, give Index a larger timeout, or let that thread come out before it waits for this one", "try again"),
     ("go on with the same object", "run the command again"),
     ("or rebuild() it so", "or make it so by neardup rebuild"),
     ("has no distance; use threshold", "has no distance; use --threshold"),
+    ("group=ANY_GROUP does", "--all-groups does"),
     ("file is not a database", "file is not a database: give the path of an index"),
+    ("give a timedelta, or a number of seconds, of at least a millisecond", "give a time of at least 0.001s"),
     ("give a timedelta of at least a millisecond", "give a time of at least 0.001s"),
     ("(documents, or a timedelta)", "(documents), or a time, as 24h"),
     ("and set_window(), not rebuild(), changes that", "and neardup window changes that"),
@@ -50,8 +52,8 @@ _FLAGS = ("exact", "containment", "strip_accents", "store_text", "record_matches
 """Arguments that are options without a value."""
 
 _OPTIONS = (
-    *_FLAGS, "threshold", "max_distance", "num_perm", "bits", "k", "recall", "tokens", "shingle", "normalize", "case", "group",
-    "if_exists", "on_error", "commit_every", "measure", "limit", "name", "window",
+    *_FLAGS, "threshold", "max_distance", "num_perm", "bits", "k", "recall", "tokens", "shingle", "min_tokens", "normalize",
+    "case", "group", "if_exists", "on_error", "commit_every", "measure", "limit", "name", "window",
 )  # fmt: skip
 """Arguments of Python that are options here, of the same name."""
 

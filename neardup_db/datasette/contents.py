@@ -94,6 +94,7 @@ def overview(db: ForeignDatabase, name: str, count: int) -> dict[str, Any]:
         "clusters": clusters[:count],
         "beginnings": beginnings if any(beginnings.values()) else None,
         "more_clusters": min(count + 80, MOST_CLUSTERS) if len(clusters) > count and count < MOST_CLUSTERS else None,
+        "allowed": allowed(db, name),
         "recorded": bool(figures.settings.get("record_matches")),
         "form": form(db, name),
     }
@@ -178,13 +179,53 @@ def _dismissed(db: ForeignDatabase, name: str, document_id: int) -> set[int]:
     return {row[0] for row in rows}
 
 
-def key_and_cluster(db: ForeignDatabase, name: str, document_id: int) -> tuple[Key, int | None]:
-    """The key of a visible document and the number of its cluster. Raises Unknown."""
-    sql = f"SELECT key, cluster_id FROM {name}_document WHERE id = :id AND {VISIBLE}"
+def key_of(db: ForeignDatabase, name: str, document_id: int) -> Key:
+    """The key of a visible document. Raises Unknown."""
+    sql = f"SELECT key FROM {name}_document WHERE id = :id AND {VISIBLE}"
     row = db.row(sql, {"id": document_id, "now": now_ms()})
     if row is None:
         raise Unknown(f"Index {name!r} has no document {document_id}, or no longer.")
-    return row[0], row[1]
+    key: Key = row[0]
+    return key
+
+
+def shown_cluster(db: ForeignDatabase, name: str, sent: Mapping[str, str]) -> int | None:
+    """The cluster whose page a button was on, else that of the document that it was about; None where it is gone."""
+    sql = f"""SELECT cluster_id FROM {name}_document WHERE (cluster_id = ? OR id = ?) AND cluster_id IS NOT NULL
+              ORDER BY cluster_id <> ?"""
+    numbers = [int(text) if (text := sent.get(field, "")).lstrip("-").isdecimal() else 0 for field in ("cluster", "a")]
+    if max(map(abs, numbers)) > MAX_NUMBER:
+        return None
+    label: int | None = db.value(sql, (*numbers, numbers[0]))
+    return label
+
+
+def notice(db: ForeignDatabase, name: str, done: str, document_id: int) -> dict[str, Any] | None:
+    """What a button did, if the file says so too: the key and number of the document, and what undoes it."""
+    sets = {"apart": _dismissed(db, name, document_id), "allow": _set_aside(db, name, document_id)}
+    if not sets.get(done):
+        return None
+    try:
+        key = key_of(db, name, document_id)
+    except Unknown:  # it has expired
+        return None
+    return {"done": done, "id": document_id, "key": key, "undo": "back" if done == "apart" else "disallow"}
+
+
+def _set_aside(db: ForeignDatabase, name: str, document_id: int) -> bool:
+    """Whether a document is like an allowed text."""
+    if db.value(f"SELECT value FROM {name}_setting WHERE name = 'table.allowed'") != 1:
+        return False
+    return db.value(f"SELECT 1 FROM {name}_allowed_document WHERE document_id = ?", (document_id,)) is not None
+
+
+def allowed(db: ForeignDatabase, name: str) -> list[tuple[int, str, str, str]]:
+    """Number, time, note and beginning of each allowed text."""
+    if db.value(f"SELECT value FROM {name}_setting WHERE name = 'table.allowed'") != 1:
+        return []
+    rows = db.rows(f"SELECT id, allowed_at, note, substr(text, 1, {2 * BEGINNING}) FROM {name}_allowed ORDER BY id")
+    beginnings = [shortened(" ".join((text or "").split()), BEGINNING) for *_, text in rows]
+    return [(number, moment(at), note or "", text) for (number, at, note, _), text in zip(rows, beginnings, strict=True)]
 
 
 def _entries(db: ForeignDatabase, name: str, ids: list[int]) -> dict[int, Entry]:

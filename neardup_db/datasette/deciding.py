@@ -1,4 +1,4 @@
-"""A person's word on a page: `neardup dismiss` and `undismiss`, run as a program of their own.
+"""Decisions made on a page: `neardup dismiss`, `undismiss`, `allow` and `disallow`, run as a program of their own.
 
 This process has the file open through Datasette's SQLite, and one process never opens a file through two. So the command, which
 writes through the package's SQLite, is another process.
@@ -8,24 +8,37 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from ..errors import NearDupError, ParameterError
 from ..values import Key
 
-COMMANDS = ("dismiss", "undismiss")
+COMMANDS = {
+    "dismiss": ("dismiss", 2, ""),
+    "undismiss": ("undismiss", 2, ""),
+    "apart": ("dismiss", 1, ""),
+    "back": ("undismiss", 1, ""),
+    "allow": ("allow", 1, "--key"),
+    "disallow": ("disallow", 1, "--key"),
+    "withdraw": ("disallow", 0, "--id"),
+}
+"""What a button says: the command, how many documents it is about, and the option that takes a key or number; without an option
+they follow the path."""
 
 _PROGRAM = "from neardup_db.cli import main; main()"
 
 
-async def decide(command: str, path: str, index: str, keys: tuple[Key, Key]) -> None:
-    """Run the command on two keys of an index. ParameterError for keys that a command line cannot take, NearDupError where the
-    command fails."""
+async def decide(say: str, path: str, index: str, keys: Sequence[Key]) -> None:
+    """Run the command of a button on keys of an index. ParameterError for keys that a command line cannot take, NearDupError
+    where the command fails."""
+    command, _, option = COMMANDS[say]
     kinds = {type(key) for key in keys}
     if len(kinds) > 1 or bytes in kinds or any("\0" in str(key) for key in keys):
-        raise ParameterError(f"the keys {keys[0]!r} and {keys[1]!r} are not both text or both numbers: use Index.{command}")
-    options = ["--name", index, "--key-type", "int" if int in kinds else "text", "--json"]
-    words = [sys.executable, "-I", "-c", _PROGRAM, command, *options, "--", path, *map(str, keys)]
+        raise ParameterError(f"the keys {', '.join(map(repr, keys))} are not all text or all numbers: use Index.{command}")
+    options = ["--name", index, "--json", "--key-type", "int" if int in kinds else "text"]
+    given = [f"{option}={key!s}" for key in keys] if option else []
+    words = [sys.executable, "-I", "-c", _PROGRAM, command, *options, *given, "--", path, *([] if option else map(str, keys))]
     pipe = asyncio.subprocess.PIPE
     try:
         process = await asyncio.create_subprocess_exec(*words, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe)

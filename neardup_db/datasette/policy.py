@@ -32,6 +32,10 @@ main:focus { outline: none; }
 .nd-form textarea:focus-visible, .nd-form input:focus-visible, .nd-form select:focus-visible, .nd-form button:focus-visible,
 .nd-scroll:focus-visible { outline: 3px solid var(--nd-link); outline-offset: 2px; }
 .nd-alert { border: 2px solid var(--nd-del-text); border-radius: .5rem; padding: .6rem .9rem; margin: 1rem 0; }
+.nd-decide { display: flex; flex-wrap: wrap; gap: .5rem; }
+.nd-decide form + form button, .nd-done button { color: var(--nd-link); background: none;
+  border: 1px solid var(--nd-link); padding: .6rem .9rem; }
+.nd-done { border-color: var(--nd-link); }
 .nd-entry { margin: 0 0 1.75rem; }
 .nd-text { white-space: pre-wrap; border: 1px solid var(--nd-line); border-radius: .5rem; padding: .6rem .8rem; margin: .4rem 0;
   max-height: 30rem; overflow: auto; font: inherit; }

@@ -69,7 +69,13 @@ async def indexes(datasette: Any, request: Any) -> Any:
 async def index_page(datasette: Any, request: Any) -> Any:
     """One index: figures, search box, charts, clusters by size."""
     count = _number(request.args.get("clusters"), contents.CLUSTERS, contents.MOST_CLUSTERS)
-    return await _page(datasette, request, "neardup_index.html", lambda db, name: contents.overview(db, name, count))
+    done, write = _done(request), _writes(datasette, request)
+    return await _page(
+        datasette,
+        request,
+        "neardup_index.html",
+        lambda db, name: {**contents.overview(db, name, count), "notice": contents.notice(db, name, *done), "write": write},
+    )
 
 
 async def cluster_page(datasette: Any, request: Any) -> Any:
@@ -77,11 +83,26 @@ async def cluster_page(datasette: Any, request: Any) -> Any:
     cluster = int(request.url_vars["cluster"])
     first = _number(request.args.get("from"), 0, contents.MAX_NUMBER)
     beside = _number(request.args.get("beside"), 0, contents.MAX_NUMBER)
-    db = _database(datasette, request)
-    write = db is not None and may_write(datasette, request, db)
+    done, write = _done(request), _writes(datasette, request)
     return await _page(
-        datasette, request, "neardup_cluster.html", lambda db, name: contents.cluster(db, name, cluster, first, beside, write)
+        datasette,
+        request,
+        "neardup_cluster.html",
+        lambda db, name: {
+            **contents.cluster(db, name, cluster, first, beside, write),
+            "notice": contents.notice(db, name, *done),
+        },
     )
+
+
+def _done(request: Any) -> tuple[str, int]:
+    """What a button did just now, and to which document."""
+    return request.args.get("done") or "", _number(request.args.get("document"), 0, contents.MAX_NUMBER)
+
+
+def _writes(datasette: Any, request: Any) -> bool:
+    db = _database(datasette, request)
+    return db is not None and may_write(datasette, request, db)
 
 
 async def search_page(datasette: Any, request: Any) -> Any:
@@ -97,8 +118,8 @@ async def search_page(datasette: Any, request: Any) -> Any:
 
 
 async def decide_page(datasette: Any, request: Any) -> Any:
-    """A person's word on two documents, sent by a button; then the page of the cluster again. Where writing is not allowed, or
-    the form is not of one of these pages, nothing is done."""
+    """A decision on one or two documents or an allowed text, sent by a button; then the page of the cluster again. Where writing
+    is not allowed, or the form is not of one of these pages, nothing is done."""
     db, index = _database(datasette, request), request.url_vars["index"]
     if db is None or not await _is_visible(datasette, request, db.name, index) or not may_write(datasette, request, db):
         raise Forbidden("This site only reads the index")
@@ -108,32 +129,44 @@ async def decide_page(datasette: Any, request: Any) -> Any:
     if _number(headers.get("content-length"), 0, contents.MAX_NUMBER) > LONGEST_FORM:
         raise Forbidden("The form is longer than those of these pages")
     sent = await request.post_vars()
-    ids = [_number(sent.get(end), 0, contents.MAX_NUMBER) for end in ("a", "b")]
     place = place_of(datasette, db.name, index)
-
-    def asked(connection: Any) -> list[tuple[Key, int | None]]:
-        foreign = ForeignDatabase(connection)
-        with foreign.reading():
-            if index not in index_names(foreign):
-                raise contents.Unknown(f"The database {db.name!r} holds no index named {index!r}.")
-            return [contents.key_and_cluster(foreign, index, number) for number in ids]
-
+    say = sent.get("say", "dismiss")
+    if say not in deciding.COMMANDS:
+        raise Forbidden("Only a button of these pages writes")
     try:
-        command = deciding.COMMANDS[sent.get("say") == "undismiss"]
-        (key_a, _), (key_b, _) = await db.execute_fn(asked)
-        await deciding.decide(command, db.path, index, (key_a, key_b))
-        (_, cluster), _ = await db.execute_fn(asked)
+        keys = await db.execute_fn(lambda connection: _keys(connection, db.name, index, say, sent))
+        await deciding.decide(say, db.path, index, keys)
+        label = await db.execute_fn(lambda connection: contents.shown_cluster(ForeignDatabase(connection), index, sent))
     except contents.Unknown as error:
         return await _problem(datasette, request, "Not found", str(error), 404, place)
     except ParameterError as error:
         return await _problem(datasette, request, "Wrong value", str(error), 400, place)
     except NearDupError as error:
         return await _problem(datasette, request, "This could not be written", str(error), 500, place)
-    return Response.redirect(place.address if cluster is None else f"{place.address}/clusters/{cluster}?beside={ids[0]}", 303)
+    document, first = (_number(sent.get(name), 0, contents.MAX_NUMBER) for name in ("a", "from"))
+    address = place.address if label is None else f"{place.address}/clusters/{label}"
+    if deciding.COMMANDS[say][1] == 2:
+        return Response.redirect(address if label is None else f"{address}?beside={document}", 303)
+    page = f"from={first}&" if first and label is not None else ""
+    return Response.redirect(f"{address}?{page}done={say}&document={document}", 303)
+
+
+def _keys(connection: Any, database: str, index: str, say: str, sent: Any) -> list[Key]:
+    """The keys of the documents that a button is about, or the number of an allowed text. Raises Unknown."""
+    foreign = ForeignDatabase(connection)
+    with foreign.reading():
+        if index not in index_names(foreign):
+            raise contents.Unknown(f"The database {database!r} holds no index named {index!r}.")
+        count = deciding.COMMANDS[say][1]
+        numbers = [_number(sent.get(name), 0, contents.MAX_NUMBER) for name in ("a", "b")]
+        if count == 0:
+            return [numbers[0]]
+        return [contents.key_of(foreign, index, number) for number in numbers[:count]]
 
 
 def may_write(datasette: Any, request: Any, db: Any) -> bool:
-    """Whether the visitor may dismiss pairs. The setting `write` is an "allow" block of Datasette's; nobody may without it."""
+    """Whether the visitor may dismiss documents and allow texts. The setting `write` is an "allow" block of Datasette's; nobody
+    may without it."""
     allow = (datasette.plugin_config(PLUGIN, database=db.name) or {}).get("write", False)
     return bool(db.is_mutable and db.path and actor_matches_allow(request.actor, allow))
 

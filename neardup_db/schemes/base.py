@@ -65,6 +65,9 @@ class Scheme(Immutable, ABC):
     """True where two stored values match by the Jaccard similarity of the ascending 64-bit hashes in them and by nothing else, so
     that all pairs are those of `compute.jaccard_pairs`."""
 
+    has_elements: bool = False
+    """True where two stored values match by how many elements they have in common (`elements`)."""
+
     finds_all: ClassVar[bool] = True
     """False where the tables may miss a match by the rule (`MinHash`)."""
 
@@ -284,6 +287,15 @@ class Scheme(Immutable, ABC):
     @property
     def value_size(self) -> int:
         """Bytes of a fingerprint, where all have as many."""
+        raise NotImplementedError
+
+    def elements(self, value: bytes, evidence: bytes | None) -> Any:
+        """Ascending numbers, uint64[n], of a stored value: two match if the Jaccard similarity of these is high enough."""
+        return np.frombuffer(value, "<u8")
+
+    @property
+    def elements_bound(self) -> float:
+        """A Jaccard similarity of elements below which no two values match."""
         raise NotImplementedError
 
     @abstractmethod

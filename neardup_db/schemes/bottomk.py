@@ -94,6 +94,14 @@ class BottomK(SetScheme):
         return self.measure == "fingerprint"
 
     @property
+    def has_elements(self) -> bool:  # type: ignore[override]
+        return self.is_set
+
+    @property
+    def elements_bound(self) -> float:
+        return self.threshold
+
+    @property
     def keys_at_once(self) -> int:  # type: ignore[override]
         return self.k
 

@@ -50,7 +50,7 @@ class MinHash(SetScheme):
     slot. family: "affine32", or "java32", the linear functions of the article "MinHashing and LSH". expected: documents that the
     index is planned for.
 
-    Of texts below about 50 words one changed word changes many shingles: take `TextRules.chars(shingle=3)`, threshold 0.6.
+    Of texts below about 50 words one changed word changes many shingles: take `TextRules.chars(shingle=3)`, threshold 0.8.
 
     `fingerprint` gives uint16[num_perm] (uint32 with slot_bits=32).
 
@@ -235,6 +235,21 @@ class MinHash(SetScheme):
             scheme = self._cached("hashes_native", lambda: native_scheme({**self.settings(), "evidence": "hashes"}))
             return native.similarity(scheme, evidence_a or b"", evidence_b or b"")[0], None
         return super().compare(a, b, evidence_a, evidence_b)
+
+    has_elements = True
+
+    def elements(self, value: bytes, evidence: bytes | None) -> Any:
+        if self.evidence_kind == "packed":
+            return native.set_numbers(value)
+        if self.evidence_kind != "none":
+            return np.frombuffer(value if evidence is None else evidence, "<u8")
+        slots = np.frombuffer(value, f"<u{self.slot_bits // 8}").astype(np.uint64)
+        return np.arange(self.num_perm, dtype=np.uint64) << np.uint64(32) | slots
+
+    @property
+    def elements_bound(self) -> float:
+        share = self.threshold  # of equal slots: s of n are s / (2 n - s) of the elements
+        return self.threshold if self.evidence_kind != "none" else share / (2 - share) * (1 - 1e-9)
 
     @property
     def value_size(self) -> int:

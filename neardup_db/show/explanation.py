@@ -51,6 +51,8 @@ class ExplainedMatch(Protocol):
     @property
     def connected_by(self) -> tuple[Any, ...] | None: ...
     @property
+    def allowed(self) -> bool: ...
+    @property
     def jaccard(self) -> float | None: ...
 
 
@@ -62,6 +64,8 @@ def explanation_page(found: ExplainedMatch) -> str:
 def verdict(found: ExplainedMatch) -> str:
     if found.dismissed:
         return "no match: it was dismissed"
+    if found.allowed:
+        return "no match: one is like an allowed text"
     return "a match" if found.is_match else "no match"
 
 

@@ -22,7 +22,7 @@ HELP = (
     "above the threshold and the others below it."
 )
 
-HEADS = ("rules", "unlike", "edited", "threshold", "pairs", "shingles", "bytes", "µs")
+HEADS = ("rules", "unlike", "edited", "threshold", "pairs", "removed", "largest", "shingles", "bytes", "µs")
 
 
 def tuning_html(tuning: Tuning) -> str:
@@ -48,6 +48,7 @@ def tuning_page(tuning: Tuning, title: str) -> str:
         "<h2>Rules</h2>",
         _table(tuning),
         f'<p class="nd-note">{_legend(tuning)}</p>',
+        *([] if tuning.best is None else _removed(tuning.best, tuning.sample, compare)),
         "<h2>Pairs on the border</h2>",
         f"<p>{HELP}</p>",
         *(_trial(trial, trial is tuning.best, compare) for trial in _best_first(tuning)),
@@ -68,8 +69,10 @@ def _legend(tuning: Tuning) -> str:
     found = "agrees best with the known pairs" if tuning.known else "fits these texts best"
     return (
         "Unlike: 999 in 1,000 pairs of unlike texts are below it. Edited: nine in ten copies in which one word in twenty was "
-        f"changed are at or above it. Threshold: what {found}. Pairs: those of the sample that reach it. Shingles: of a text, "
-        "the median. Bytes and microseconds (µs): of a text in an index, and to add it."
+        f"changed are at or above it. Threshold: what {found}. Pairs: those of the sample that reach it. "
+        "Removed: texts of the sample that deduplication at the threshold would remove; largest: texts of the largest cluster, "
+        "with the one that stays. Shingles: of a text, the median. "
+        "Bytes and microseconds (µs): of a text in an index, and to add it."
     )
 
 
@@ -96,6 +99,8 @@ def _row(trial: Trial, is_best: bool, known: bool) -> str:
         f"{trial.edited:.2f}",
         "none fits" if border is None else f"{border.threshold:.2f}",
         "" if border is None else f"{border.pairs:,}",
+        "" if border is None else f"{border.removed:,}",
+        "" if border is None else f"{border.largest:,}",
         f"{trial.shingles:,}",
         f"{trial.size_bytes:,}",
         f"{trial.microseconds:.0f}",
@@ -108,6 +113,21 @@ def _row(trial: Trial, is_best: bool, known: bool) -> str:
 
 def _percent(share: float | None) -> str:
     return "" if share is None else f"{share:.1%}"
+
+
+def _removed(trial: Trial, sample: int, compare: Callable[[Example], str]) -> Iterator[str]:
+    """What deduplication would remove by the advice."""
+    border = trial.border
+    if border is None or border.removed is None:
+        return
+    counts = f"{border.removed:,} of the {sample:,} texts; the largest cluster has {border.largest:,}"
+    yield "<h2>What deduplication would remove</h2>"
+    yield f"<p>Under {escape(trial.name)} at {border.threshold:.2f}: {counts}.</p>"
+    if border.samples:
+        yield "<p>Some of them, each as a change of the text that stays, the least similar first:</p>"
+    for example in border.samples:
+        badge = f'<span class="nd-badge">{example.similarity:.4f}</span>'
+        yield f'<div><p class="nd-note">Similarity {badge}</p>{compare(example)}</div>'
 
 
 def _trial(trial: Trial, is_best: bool, compare: Callable[[Example], str]) -> str:
@@ -133,8 +153,12 @@ def _border(border: Border, is_open: bool, compare: Callable[[Example], str]) ->
     none = "" if border.above or border.below else '<p class="nd-note">There is no pair on either side.</p>'
     return (
         f'<details class="nd-member"{" open" if is_open else ""}><summary>Threshold {border.threshold:.2f} '
-        f'<span class="nd-badge">{_pairs(border.pairs)} it{shares}</span></summary>{above}{below}{none}</details>'
+        f'<span class="nd-badge">{_pairs(border.pairs)} it{shares}{_count(border)}</span></summary>{above}{below}{none}</details>'
     )
+
+
+def _count(border: Border) -> str:
+    return "" if border.removed is None else f"; {border.removed:,} removed"
 
 
 def _pairs(count: int) -> str:

@@ -11,24 +11,23 @@ from typing import TYPE_CHECKING, Literal
 
 from ..errors import ParameterError
 from ..native import lib, text_of
-from ..parameters import check_choice, check_flag, check_integer, check_kind
+from ..parameters import check_choice, check_flag, check_integer, check_kind, quoted
 from ..schemes import MinHash
 from ..text import TextRules
+from .duplicates import duplicates
 from .executors import require_package
+from .given import check_distinct, check_frame, documents_of, without
 from .near import (
     KEEPS,
     Settings,
     all_days,
     batches_by_bytes,
     clusters,
-    content_key,
-    documents_of,
     matches,
     require_distinct,
     saved,
     sketched,
 )
-from .sql import F, sql
 from .tables import Tables
 
 if TYPE_CHECKING:
@@ -78,25 +77,8 @@ def near_duplicates(
     The work is done when the call comes back. Raises ParameterError, DuplicateKeyError for a repeated key, MismatchError where
     earlier days have other settings, and NearDupError where a step gives other rows than it should or rounds are not enough.
     """
-    settings, texts = _checked(scheme, rules, exact, keep, earlier, max_rounds), documents_of(df, key, text)
-    spark, today = df.sparkSession, len(earlier)
-    require_package(spark, text_of(lib.nd_version()))
-    tables = Tables(spark, work_dir)
-    days = [saved(spark, folder, settings) for folder in earlier]
-    paths = {name: None if save is None else f"{save.rstrip('/')}/{name}" for name in ("fingerprints", "matches", "clusters")}
-    with batches_by_bytes(spark):
-        new, count = sketched(tables, texts, settings.scheme, settings.rules, paths["fingerprints"], distinct=key is None)
-        documents = all_days([*(fingerprints for fingerprints, _ in days), new])
-        require_distinct(documents.select("key"))
-        before = spark.createDataFrame([], _matches_schema(new))
-        for _, pairs in days:
-            before = before.unionByName(pairs)
-        found = matches(tables, documents, before, today, settings)
-        if save is not None:
-            tables.write(found.pairs, "matches", path=paths["matches"])
-        answer = clusters(tables, documents, found.edges, today, settings, paths["clusters"], count)
-    tables.drop_all_but("clusters")
-    return answer
+    settings = _checked(scheme, rules, exact, keep, earlier, save, work_dir, max_rounds)
+    return _answer(df, key, text, settings, earlier, save, work_dir, "clusters")
 
 
 def deduplicate(
@@ -108,34 +90,75 @@ def deduplicate(
     exact: bool = True,
     *,
     keep: Keep = "first",
+    connected: bool = False,
     earlier: Sequence[str] = (),
     save: str | None = None,
     work_dir: str | None = None,
     max_rounds: int = MAX_ROUNDS,
 ) -> DataFrame:
-    """The rows of df that are alone or the representative of their cluster, all columns as they are. Arguments as of
-    `near_duplicates`.
+    """The rows of df without near-duplicates, all columns as they are: a row goes only if it is a near-duplicate of a row that
+    stays. Arguments as of `near_duplicates`.
 
-    df is read twice, now and when the answer is read, so both times it has to give the same rows.
+    Rows are decided in the order of keep: "first" (the smallest key first), "last" (the largest first) or "longest" (the most
+    tokens first, the smallest key among equals). A row stays unless it matches a row that stays already, so the same rows stay as
+    in an index to which `Index.add_many(records, only_new=True)` adds them in that order. connected=True: one row of each cluster
+    of `near_duplicates` stays, its representative; rows that only a chain of others connects with it go too.
+
+    earlier: rows of earlier days are decided first, day by day, as if `add_many` had added one day after the other. Give the same
+    keep every day: so a row of an earlier day counts as staying if it stayed on its day. save: in place of clusters/ it gets
+    duplicates/, with `key`, `duplicate_of` and `similarity` of each row in a cluster. duplicate_of: the most similar row that
+    stays, the first decided among equals; null for a row that stays itself. Rows of equal texts go with the first of them.
+
+    df is read twice, now and when the answer is read, so both times it has to give the same rows. The memory of an executor's
+    task is bounded by the rows that stay of one cluster.
 
     key=None: of rows of equal texts one stays, the first in the order of their JSON; rows without a text stay all.
     """
-    found = near_duplicates(
-        df, key, text, scheme, rules, exact, keep=keep, earlier=earlier, save=save, work_dir=work_dir, max_rounds=max_rounds
-    )
-    gone = found.where(F.col("representative") != F.col("key")).select(F.col("key").alias(_KEY))
-    keyed = df.withColumn(_KEY, content_key(text) if key is None else F.col(f"`{key}`"))
-    stays = keyed.join(gone, _KEY, "left_anti")
-    return (stays if key is not None else _one_of_each(stays, df.columns)).drop(_KEY)
+    check_flag("connected", connected)
+    settings = _checked(scheme, rules, exact, keep, earlier, save, work_dir, max_rounds)
+    check_frame(df)
+    check_distinct(df, key)
+    if connected:
+        found = _answer(df, key, text, settings, earlier, save, work_dir, "clusters")
+        return without(df, key, text, found.where("representative != key"))
+    found = _answer(df, key, text, settings, earlier, save, work_dir, "duplicates")
+    return without(df, key, text, found.where("duplicate_of IS NOT NULL"))
 
 
-_KEY, _PLACE = "__neardup_key", "__neardup_place"
-
-
-def _one_of_each(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
-    order = sql.Window.partitionBy(_KEY).orderBy(F.to_json(F.struct(*(F.col(f"`{name}`") for name in columns))))
-    placed = rows.withColumn(_PLACE, F.row_number().over(order))
-    return placed.where((F.col(_PLACE) == 1) | F.col(_KEY).isNull()).drop(_PLACE)
+def _answer(
+    df: DataFrame,
+    key: str | None,
+    text: str,
+    settings: Settings,
+    earlier: Sequence[str],
+    save: str | None,
+    work_dir: str | None,
+    name: Literal["clusters", "duplicates"],
+) -> DataFrame:
+    """The table of this name, written: `clusters`, or `duplicates`."""
+    check_frame(df)
+    texts = documents_of(df, key, text)
+    spark, today = df.sparkSession, len(earlier)
+    require_package(spark, text_of(lib.nd_version()))
+    tables = Tables(spark, work_dir)
+    days = [saved(spark, folder, settings) for folder in earlier]
+    paths = {one: None if save is None else f"{save.rstrip('/')}/{one}" for one in ("fingerprints", "matches", name)}
+    with batches_by_bytes(spark):
+        new, count = sketched(tables, texts, settings.scheme, settings.rules, paths["fingerprints"], distinct=key is None)
+        documents = all_days([*(fingerprints for fingerprints, _ in days), new])
+        require_distinct(documents.select("key"))
+        before = spark.createDataFrame([], _matches_schema(new))
+        for _, pairs in days:
+            before = before.unionByName(pairs)
+        found = matches(tables, documents, before, today, settings)
+        if save is not None:
+            tables.write(found.pairs, "matches", path=paths["matches"])
+        if name == "clusters":
+            answer = clusters(tables, documents, found.edges, today, settings, paths[name], count)
+        else:
+            answer = duplicates(tables, documents, found, today, settings, paths[name])
+    tables.drop_all_but(name)
+    return answer
 
 
 def _matches_schema(fingerprints: DataFrame) -> str:
@@ -144,11 +167,20 @@ def _matches_schema(fingerprints: DataFrame) -> str:
 
 
 def _checked(
-    scheme: MinHash | None, rules: TextRules | None, exact: bool, keep: str, earlier: Sequence[str], max_rounds: int
+    scheme: MinHash | None,
+    rules: TextRules | None,
+    exact: bool,
+    keep: str,
+    earlier: Sequence[str],
+    save: str | None,
+    work_dir: str | None,
+    max_rounds: int,
 ) -> Settings:
     check_flag("exact", exact)
-    if isinstance(earlier, str):
-        raise ParameterError(f"earlier={earlier!r}: give a list of folders")
+    if not isinstance(earlier, (list, tuple)) or not all(isinstance(folder, str) for folder in earlier):
+        raise ParameterError(f"earlier={quoted(earlier)}: give a list of folders, each a str")
+    for name, folder in (("save", save), ("work_dir", work_dir)):
+        check_kind(name, folder, str, "a folder as a str, or None")
     check_choice("keep", keep, KEEPS)
     check_integer("max_rounds", max_rounds, 1)
     check_kind("rules", rules, TextRules, "TextRules, or None")

@@ -66,6 +66,13 @@ def components(tables: Tables, pairs: DataFrame, name: str, most_rounds: int) ->
     )
 
 
+def labels_of(stars: DataFrame) -> DataFrame:
+    """(key, label) of each vertex, the smallest of a component too."""
+    return stars.select(F.col(LARGER).alias("key"), F.col(SMALLER).alias("label")).union(
+        stars.select(F.col(SMALLER).alias("key"), F.col(SMALLER).alias("label")).distinct()
+    )
+
+
 def large_star(edges: DataFrame) -> DataFrame:
     """Each neighbour that is larger than a vertex, with the smallest of the vertex and all its neighbours."""
     both = edges.select(F.col(LARGER).alias("vertex"), F.col(SMALLER).alias("other")).union(

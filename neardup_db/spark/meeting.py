@@ -6,7 +6,7 @@ share most of their buckets, so the same few meet again and again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .. import limits
 from .sql import F, sql
@@ -18,12 +18,27 @@ _WHOLE = -1
 """The slice of a bucket that is one group."""
 
 
-def leaders(documents: DataFrame) -> DataFrame:
-    """Documents that have a fingerprint, with the first of those with an equal one as `leader`: the earliest day, the smallest
-    key."""
-    equal = sql.Window.partitionBy("digest")
-    first = F.min(F.struct("day", "key")).over(equal)
-    return documents.where(F.col("digest").isNotNull()).withColumn("leader", first["key"])
+class Preference(NamedTuple):
+    """chosen: an aggregate, the key of the preferred document; order: sorts the preferred document first."""
+
+    chosen: Column
+    order: Column
+
+
+def preference(keep: str) -> Preference:
+    """By keep: "first", "last" or "longest". A document of an earlier day goes before one of a later day. Keys are distinct, so
+    the order is total."""
+    if keep == "last":
+        rank = F.struct(-F.col("day"), F.col("key"))
+        return Preference(F.max(rank)["key"], rank.desc())
+    rank = F.struct("day", "key") if keep == "first" else F.struct(F.col("day"), -F.col("token_count"), F.col("key"))
+    return Preference(F.min(rank)["key"], rank.asc())
+
+
+def leaders(documents: DataFrame, keep: str) -> DataFrame:
+    """Documents that have a fingerprint, with the preferred one of an equal fingerprint as `leader`."""
+    first = F.first("key").over(sql.Window.partitionBy("digest").orderBy(preference(keep).order))
+    return documents.where(F.col("digest").isNotNull()).withColumn("leader", first)
 
 
 def met(documents: DataFrame, today: int) -> DataFrame:

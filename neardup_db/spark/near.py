@@ -13,18 +13,19 @@ from ..fingerprint_files import SETTINGS, parsed_settings, require_buckets, sett
 from ..schemes import MinHash
 from ..text import TextRules
 from . import meeting
-from .components import LARGER, SMALLER, components
+from .components import components, labels_of
+from .executors import said_by
 from .sketching import sketcher
-from .sql import F, T
+from .sql import F, errors, protocol
 from .tables import Tables, read
-from .verifying import GROUP, comparer, connector
+from .verifying import GROUP, arrow_type, comparer, connector
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 KEEPS = ("first", "last", "longest")
 
-_FINGERPRINTS = "value binary, token_count long, buckets array<long>, digest binary"
+_FINGERPRINTS = {"value": "binary", "token_count": "long", "buckets": "array<long>", "digest": "binary"}
 
 
 class Settings(NamedTuple):
@@ -39,37 +40,13 @@ class Settings(NamedTuple):
 # ---- fingerprints --------------------------------------------------------------------------------------------------------
 
 
-def documents_of(df: DataFrame, key: str | None, text: str) -> DataFrame:
-    """(key, text) of a frame. ParameterError for columns that are not there, or of another type."""
-    for role, name in (("key", key), ("text", text)):
-        if name is not None and name not in df.columns:
-            raise ParameterError(f"{role}={name!r} is no column of the frame, which has {', '.join(map(repr, df.columns))}")
-    kind = df.schema[text].dataType
-    if not isinstance(kind, T.StringType):
-        raise ParameterError(f"text={text!r} is a column of {kind.simpleString()}: give one of strings, or cast it")
-    column = F.col(f"`{text}`").cast("string")
-    if key is None:
-        return df.where(column.isNotNull()).select(content_key(text).alias("key"), column.alias("text"))
-    kind = df.schema[key].dataType
-    integers = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
-    if not isinstance(kind, (T.StringType, *integers)):
-        raise ParameterError(f"key={key!r} is a column of {kind.simpleString()}: give one of strings or integers, or cast it")
-    stored = "long" if isinstance(kind, integers) else "string"
-    return df.select(F.col(f"`{key}`").cast(stored).alias("key"), column.alias("text"))
-
-
-def content_key(text: str) -> Column:
-    """The key of a text that has none: its SHA-256 in hex."""
-    return F.sha2(F.col(f"`{text}`").cast("binary"), 256)
-
-
 def sketched(
     tables: Tables, documents: DataFrame, scheme: MinHash, rules: TextRules, path: str | None, distinct: bool
 ) -> tuple[DataFrame, int]:
     """The fingerprints of documents, written, and how many they are. ParameterError for null keys."""
-    kind = documents.schema["key"].dataType.simpleString()
+    kinds = {"key": documents.schema["key"].dataType.simpleString(), **_FINGERPRINTS}
     settings = {SETTINGS: json.dumps(settings_of(scheme, rules))}
-    made = documents.mapInArrow(sketcher(scheme, rules), f"key {kind}, {_FINGERPRINTS}")
+    made = documents.mapInArrow(sketcher(scheme, rules), ", ".join(f"{name} {kind}" for name, kind in kinds.items()))
     if distinct:  # equal texts without keys of their own are one document
         made = made.dropDuplicates(["key"])
     made = made.withColumn("value", F.col("value").alias("value", metadata=settings))
@@ -100,12 +77,25 @@ def batches_by_bytes(spark: SparkSession) -> Iterator[None]:
 
 
 def saved(spark: SparkSession, folder: str, settings: Settings) -> tuple[DataFrame, DataFrame]:
-    """(fingerprints, matches) of an earlier day. MismatchError where it was made with other settings."""
-    path = f"{folder.rstrip('/')}/fingerprints"
-    fingerprints, matches = read(spark, path), read(spark, f"{folder.rstrip('/')}/matches")
-    metadata = fingerprints.schema["value"].metadata if "value" in fingerprints.columns else {}
+    """(fingerprints, matches) of an earlier day. ParameterError where they cannot be read, MismatchError where they have other
+    settings."""
+    fingerprints = _saved(spark, folder, "fingerprints", ("key", *_FINGERPRINTS))
+    metadata, path = fingerprints.schema["value"].metadata, f"{folder.rstrip('/')}/fingerprints"
     require_buckets(parsed_settings(metadata.get(SETTINGS), path), settings.scheme, settings.rules, path)
-    return fingerprints, matches
+    return fingerprints, _saved(spark, folder, "matches", ("key_a", "key_b", "similarity"))
+
+
+def _saved(spark: SparkSession, folder: str, name: str, columns: Sequence[str]) -> DataFrame:
+    path, remedy = f"{folder.rstrip('/')}/{name}", "give a folder that save= of an earlier day wrote"
+    try:
+        frame = read(spark, path)
+        found = frame.columns
+    except (errors.PySparkException, protocol.Py4JJavaError) as error:
+        raise ParameterError(f"earlier={folder!r}: {path} cannot be read ({said_by(str(error))}): {remedy}") from error
+    if not set(columns) <= set(found):
+        listed, wanted = (", ".join(names) or "(none)" for names in (found, columns))
+        raise ParameterError(f"earlier={folder!r}: {path} has the columns {listed} instead of {wanted}: {remedy}")
+    return frame
 
 
 def require_distinct(keys: DataFrame) -> None:
@@ -123,15 +113,17 @@ def require_distinct(keys: DataFrame) -> None:
 
 class Matches(NamedTuple):
     """pairs: (key_a, key_b, similarity) of today, verified, which with those of earlier days connect all that matches. edges: two
-    columns of keys, which connect the same, those of earlier days too."""
+    columns of keys, which connect the same, those of earlier days too. leaders: of `meeting.leaders`, written."""
 
     pairs: DataFrame
     edges: DataFrame
+    leaders: DataFrame
 
 
 def matches(tables: Tables, documents: DataFrame, earlier: DataFrame, today: int, settings: Settings) -> Matches:
-    """documents: (key, value, buckets, digest, day) of all days. earlier: the pairs of the days before."""
-    led, _ = tables.write(meeting.leaders(documents.select("key", "day", "digest", "buckets")).drop("digest"), "leaders")
+    """documents: (key, value, token_count, buckets, digest, day) of all days. earlier: the pairs of the days before."""
+    wanted = documents.select("key", "day", "token_count", "digest", "buckets")
+    led, _ = tables.write(meeting.leaders(wanted, settings.keep).drop("digest"), "leaders")
     copies = led.where((F.col("leader") != F.col("key")) & (F.col("day") == today))
     found = copies.select(F.col("key").alias("key_a"), F.col("leader").alias("key_b"), F.lit(1.0).alias("similarity"))
     rows, figures = tables.write(
@@ -146,10 +138,10 @@ def matches(tables: Tables, documents: DataFrame, earlier: DataFrame, today: int
     if figures["many"]:
         stars = components(tables, edges, "between", settings.max_rounds)
         many = rows.where(F.col("met") > limits.SPARK_GROUP)
-        left = meeting.rest(many, _labels(stars), today)
+        left = meeting.rest(many, labels_of(stars), today)
         more, _ = tables.write(_verified(left, values, settings.scheme), "verified-rest")
         found, edges = found.union(more), stars.union(more.select("key_a", "key_b"))
-    return Matches(found, edges)
+    return Matches(found, edges, led)
 
 
 def _verified(groups: DataFrame, values: DataFrame, scheme: MinHash) -> DataFrame:
@@ -158,14 +150,7 @@ def _verified(groups: DataFrame, values: DataFrame, scheme: MinHash) -> DataFram
     together = rows.repartition("bucket", "slice").sortWithinPartitions("bucket", "slice", "asks", "key")
     kind = groups.schema["key"].dataType.simpleString()
     return together.mapInArrow(
-        connector(scheme, {"bigint": "int64"}.get(kind, kind)), f"key_a {kind}, key_b {kind}, similarity double"
-    )
-
-
-def _labels(stars: DataFrame) -> DataFrame:
-    """(key, label) of all in a component, the smallest too."""
-    return stars.select(F.col(LARGER).alias("key"), F.col(SMALLER).alias("label")).union(
-        stars.select(F.col(SMALLER).alias("key"), F.col(SMALLER).alias("label")).distinct()
+        connector(scheme, arrow_type(kind)), f"key_a {kind}, key_b {kind}, similarity double"
     )
 
 
@@ -177,7 +162,7 @@ def clusters(
 ) -> DataFrame:
     """(key, cluster, representative, similarity) of the documents of today, written."""
     stars = components(tables, edges, "components", settings.max_rounds)
-    labels = _labels(stars)
+    labels = labels_of(stars)
     members = documents.select("key", "day", "token_count").join(labels, "key")
     best = _representatives(members, settings.keep)
     placed = members.where(F.col("day") == today).join(best, "label").select("key", "label", "representative", "salts")
@@ -197,15 +182,10 @@ def clusters(
 
 
 def _representatives(members: DataFrame, keep: str) -> DataFrame:
-    """(label, representative, salts); documents of earlier days go before later ones. salts: in how many parts a cluster is
+    """(label, representative, salts). salts: in how many parts a cluster is
     compared with it."""
-    order = {
-        "first": F.min(F.struct("day", "key")),
-        "last": F.max(F.struct(-F.col("day"), F.col("key"))),
-        "longest": F.min(F.struct(F.col("day"), -F.col("token_count"), F.col("key"))),
-    }
     salts = F.ceil(F.count(F.lit(1)) / limits.SPARK_BLOCK).cast("int")
-    return members.groupBy("label").agg(order[keep]["key"].alias("representative"), salts.alias("salts"))
+    return members.groupBy("label").agg(meeting.preference(keep).chosen.alias("representative"), salts.alias("salts"))
 
 
 def _similarities(placed: DataFrame, values: DataFrame, scheme: MinHash) -> DataFrame:
@@ -225,8 +205,7 @@ def all_days(frames: Sequence[DataFrame]) -> DataFrame:
     kinds = {frame.schema["key"].dataType.simpleString() for frame in frames}
     if len(kinds) > 1:
         raise ParameterError(f"the keys of some days are {' and '.join(sorted(kinds))}: give keys of one type")
-    wanted = ("key", "value", "token_count", "buckets", "digest")
-    days = [frame.select(*wanted, F.lit(day).alias("day")) for day, frame in enumerate(frames)]
+    days = [frame.select("key", *_FINGERPRINTS, F.lit(day).alias("day")) for day, frame in enumerate(frames)]
     whole = days[0]
     for frame in days[1:]:
         whole = whole.unionByName(frame)

@@ -20,6 +20,11 @@ they are; asks: whether a document is compared with those before it; known: the 
 null."""
 
 
+def arrow_type(kind: str) -> str:
+    """A type of keys in the words of pyarrow, by Spark's."""
+    return {"bigint": "int64"}.get(kind, kind)
+
+
 def connector(scheme: MinHash, key_type: str) -> Batches:
     """What makes (key_a, key_b, similarity) of rows of groups: matching pairs, as many as connect what matches in each group.
     key_type: in the words of pyarrow."""

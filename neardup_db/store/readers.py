@@ -19,6 +19,7 @@ from .. import limits
 from .._turns import Loan, Turn
 from ..errors import BusyError, KeyNotFoundError, NearDupError
 from ..parameters import check_key, quoted_key
+from ..values import ANY_GROUP, AnyGroup, Key
 from .asking.documents import Documents, Found
 from .asking.joins import Joins
 from .asking.search import Search
@@ -40,11 +41,11 @@ class StoreReader:
         self.joins = Joins(store, self.documents, self.search)
         self.clusters = Clusters(store, self.documents, self.search, self.joins)
 
-    def found(self, key: Any, now: int) -> Found:
-        """The row of a key that has not expired. Raises KeyNotFoundError."""
-        found = self.documents.visible(check_key(key), now)
+    def found(self, key: Any, now: int, group: Key | AnyGroup | None = ANY_GROUP) -> Found:
+        """The row of a key that has not expired, of a document of the group. Raises KeyNotFoundError."""
+        found = self.documents.visible(check_key(key), now, group)
         if found is None:
-            raise _not_found(key)
+            raise _not_found(key, group)
         return found
 
     @contextmanager
@@ -56,8 +57,9 @@ class StoreReader:
             yield held
 
 
-def _not_found(key: Any) -> KeyNotFoundError:
-    return KeyNotFoundError(f"no document has the key {quoted_key(key)}")
+def _not_found(key: Any, group: Key | AnyGroup | None = ANY_GROUP) -> KeyNotFoundError:
+    which = "" if isinstance(group, AnyGroup) else " without a group" if group is None else f" of group {quoted_key(group)}"
+    return KeyNotFoundError(f"no document{which} has the key {quoted_key(key)}")
 
 
 class StoreReaders:

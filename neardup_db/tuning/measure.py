@@ -7,6 +7,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from .. import limits
@@ -14,7 +15,9 @@ from ..arrays import Array, np
 from ..compute.comparisons import jaccard, jaccard_pieces
 from ..errors import ShortTextsWarning
 from ..index import Index
+from ..native import Deduplicator
 from ..schemes import MinHash
+from ..schemes.base import values_of
 from ..text import TextRules
 from .results import Border, Example, Trial
 from .sample import Row
@@ -30,6 +33,16 @@ WIDTH = 0.05
 
 SHOWN, CONSIDERED = 3, 40
 """Pairs that are shown on either side of a threshold, and among how many these are chosen."""
+
+PRICED, SAMPLES = 0.5, 5
+"""The lowest threshold of which removed records are counted unless it is advised, since below it nearly all texts may match; and
+how many of them are shown."""
+
+PRICES = tuple(threshold for threshold in GRID if threshold >= PRICED)
+
+SHORT_RULES, SHORT_THRESHOLD, SHORT_WORDS = "characters of 3", 0.8, range(5, 50)
+"""Rules and threshold of texts whose median has so many words (benchmarks/results/2026-11-24-advice.md). A warning and the README
+say the same."""
 
 EDITED, UNLIKE = 300, 20_000
 """Copies that are edited, and pairs of unlike texts that are drawn."""
@@ -56,12 +69,19 @@ class Subject(NamedTuple):
     unlike: Sequence[tuple[int, int]]
     known: Sequence[tuple[int, int]]
     """Pairs of places that are near-duplicates, a < b."""
+    words: int
+    """Of a text, the median."""
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the rules of short texts are advised."""
+        return self.words in SHORT_WORDS and not self.known
 
 
 def subject(rows: Sequence[Row], known: Sequence[tuple[int, int]], seed: int) -> Subject:
     """A sample, with edited copies and unlike pairs that are the same for the same seed."""
     rng = random.Random(seed)
-    return Subject(rows, _copies(rows, rng), _unlike(rows, rng), known)
+    return Subject(rows, _copies(rows, rng), _unlike(rows, rng), known, median_words([row.text for row in rows]))
 
 
 def _copies(rows: Sequence[Row], rng: random.Random) -> list[tuple[int, str]]:
@@ -129,6 +149,8 @@ def trial(name: str, rules: TextRules, on: Subject) -> Trial:
     edited_, unlike = _at(edits, 0.1), _at(apart, 0.999)
     pairs = _Pairs(sets, on)
     threshold = pairs.between(unlike, edited_) if not on.known else pairs.best_known()
+    if threshold is not None and on.is_short and name == SHORT_RULES:
+        threshold = SHORT_THRESHOLD
     exact = sum(32 + 4.1 * len(one) for one in sets) <= EXACT_BYTES * len(sets)
     size_bytes, microseconds = _cost(on.rows, rules, threshold or 0.8, exact)
     return Trial(
@@ -137,7 +159,9 @@ def trial(name: str, rules: TextRules, on: Subject) -> Trial:
         edited=edited_,
         unlike=unlike,
         histogram=pairs.histogram(),
-        borders=pairs.borders(),
+        borders=tuple(
+            _priced(border, rules, on.rows) if border.threshold in (*PRICES, threshold) else border for border in pairs.borders()
+        ),
         threshold=threshold,
         is_valley=threshold is not None and pairs.is_valley(threshold),
         shingles=int(np.median([len(one) for one in sets])),
@@ -145,6 +169,22 @@ def trial(name: str, rules: TextRules, on: Subject) -> Trial:
         size_bytes=size_bytes,
         microseconds=microseconds,
     )
+
+
+def _priced(border: Border, rules: TextRules, rows: Sequence[Row]) -> Border:
+    """With the records that deduplication at its threshold would remove, as `neardup dedup` decides."""
+    scheme = MinHash(threshold=border.threshold, exact=True).native
+    kept, similarities = Deduplicator(scheme).add(values_of(scheme, [row.text for row in rows], rules))
+    removed = np.flatnonzero(kept >= 0)
+    removed = removed[np.argsort(similarities[removed], kind="stable")]
+    shown = removed[: max(SAMPLES, int((similarities[removed] < 1).sum()))]  # equal texts need no look
+    chosen = shown[np.unique(np.linspace(0, max(0, len(shown) - 1), min(SAMPLES, len(shown))).astype(np.int64))]
+    samples = []
+    for place in chosen.tolist():
+        stays, goes = rows[kept[place]], rows[place]
+        samples.append(Example(stays.key, goes.key, float(similarities[place]), stays.text, goes.text))
+    largest = 1 + int(np.bincount(kept[removed]).max()) if len(removed) else 1
+    return replace(border, removed=len(removed), largest=largest, samples=tuple(samples))
 
 
 def _at(ascending: Sequence[float], share: float) -> float:

@@ -27,7 +27,11 @@ class Border:
     """A threshold, how many pairs of the sample reach it, and those just above and just below it, the nearest first.
 
     recall: share of the known pairs that reach it; precision: share of the pairs that reach it that are known, None where no pair
-    does. Both are None where no pair is known.
+    does. Both are None where no pair is known. removed: records of the sample that deduplication at this threshold would remove,
+    in the order of the sample: each matches a record that stays. largest: records of the largest cluster, the record that stays
+    and all that are removed for it; 1 where no record is removed. samples: records that would be removed (`key_b`, `text_b`)
+    beside the record that stays (`key_a`, `text_a`), from the least similar to the most similar. removed and largest are None,
+    and samples is empty, below 0.5, unless the advice is for that threshold.
     """
 
     threshold: float
@@ -36,6 +40,9 @@ class Border:
     below: tuple[Example, ...]
     recall: float | None = None
     precision: float | None = None
+    removed: int | None = None
+    largest: int | None = None
+    samples: tuple[Example, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +50,12 @@ class Trial:
     """What the sample says of text rules.
 
     edited: the similarity that nine in ten copies keep in which one word in twenty was changed, one at least. unlike: the
-    similarity that 999 in 1,000 pairs of unlike texts stay below. histogram: pairs by similarity, (from, to, pairs) side by side,
-    from the lowest similarity that is looked at. threshold: what fits these texts best, between `unlike` and `edited`, None where
-    these do not leave room; with a truth, what agrees with it best. is_valley: whether few pairs are near the threshold.
-    shingles: different ones of a text, the median. exact: whether exact values are small enough to advise them. size_bytes,
-    microseconds: of a text in an index of the sample, and to add it, measured.
+    similarity that 999 in 1,000 pairs of unlike texts stay below. histogram: pairs by similarity, (from, to, pairs) side by
+    side, from the lowest similarity that is looked at. threshold: what fits these texts best, between `unlike` and `edited`,
+    None where these do not leave room; for characters of 3 and texts of 5 to 49 words 0.8; with a truth, what agrees with it
+    best. is_valley: whether few pairs are near the threshold. shingles: different ones of a text, the median. exact: whether
+    exact values are small enough to advise them. size_bytes, microseconds: of a text in an index of the sample, and to add
+    it, measured.
     """
 
     rules: TextRules
@@ -110,13 +118,16 @@ class Tuning:
     def __str__(self) -> str:
         low = f"{self.trials[0].histogram[0][0]:.1f}" if self.trials else ""
         truth = self.known > 0
-        head = f"{'rules':<15} {f'{low} to 1':<14} unlike edited threshold     pairs  bytes    us"
+        head = f"{'rules':<15} {f'{low} to 1':<14} unlike edited threshold     pairs   removed  bytes    us"
         lines = [head + ("  recall precision" if truth else "")]
         for trial in self.trials:
             border = trial.border
-            shown = ("-", "-") if border is None else (f"{border.threshold:.2f}", f"{border.pairs:,}")
+            shown = ["-"] * 3
+            if border is not None:
+                shown = [f"{border.threshold:.2f}", f"{border.pairs:,}", f"{border.removed:,}"]
             line = (
                 f"{trial.name:<15} {trial.bars:<14} {trial.unlike:>6.2f} {trial.edited:>6.2f} {shown[0]:>9} {shown[1]:>9} "
+                f"{shown[2]:>9} "
                 f"{trial.size_bytes:>6,} {trial.microseconds:>5.0f}"
             )
             if truth and border is not None:

@@ -51,7 +51,7 @@ typedef struct preset {
 #define TEXT_RULES                                                                                              \
     "('text.normalize','NFKC'),('text.case','fold'),('text.tokens','words'),('text.shingle',2),('text.joiner',NULL)," \
     "('text.nonword','space'),('text.short','whole'),('text.stopwords','[\"the\",\"a\"]'),('text.filter',NULL),"     \
-    "('text.strip_accents',0),('text.hash','xxh3_64'),('text.hash_seed',0)"
+    "('text.strip_accents',0),('text.hash','xxh3_64'),('text.hash_seed',0),('text.min_tokens',0)"
 
 static const preset presets[] = {
     {"0001_code_bucket", "keys_code_bucket",
@@ -199,7 +199,7 @@ static const char *const setting_names[] = {
     "schema_version", "algorithm_version", "scheme", "plan", "bits", "max_distance", "blocks", "chunks", "num_perm", "bands", "rows",
     "slot_bits", "k", "seed", "family", "evidence", "measure", "threshold", "text.normalize", "text.case", "text.tokens",
     "text.shingle", "text.joiner", "text.nonword", "text.short", "text.stopwords", "text.filter", "text.strip_accents", "text.hash",
-    "text.hash_seed", "generation", "created_at",
+    "text.hash_seed", "text.min_tokens", "generation", "created_at",
 };
 static const char *const words[] = {
     "i", "simhash", "minhash", "bottomk", "bitsampling", "binarycode", "scan", "blocks", "chunks", "bands", "prefix", "affine32",

@@ -29,6 +29,7 @@ static void take_rules(input *from, setting *to)
     spec->shingle = shingles[take_choice(from, 8)];
     spec->short_text = (int32_t)take_choice(from, 2);
     spec->strip_accents = (int32_t)take_choice(from, 2);
+    spec->min_tokens = (int32_t)take_choice(from, 4);
     spec->hash = (int32_t)take_choice(from, 7);
     if (spec->hash == ND_HASH_XXH3_64 && take_choice(from, 2) == 1)
         spec->hash_seed = take_number(from, 8);
@@ -98,7 +99,9 @@ static void check_shingles(const nd_text *work, const nd_rules *rules)
 {
     const nd_rules_spec *spec = &rules->spec;
     const size_t tokens = nd_text_token_count(work), k = (size_t)spec->shingle, digest_size = nd_hash_size(spec->hash);
-    const size_t expected = tokens >= k ? tokens - k + 1 : tokens > 0 && spec->short_text == ND_SHORT_WHOLE;
+    const size_t expected = tokens < (size_t)spec->min_tokens ? 0
+                            : tokens >= k                     ? tokens - k + 1
+                                                              : tokens > 0 && spec->short_text == ND_SHORT_WHOLE;
     const size_t width = tokens < k ? tokens : k;
     PROMISE(nd_text_shingle_count(work, rules) == expected);
     for (size_t i = 0; i < expected; i++) {

@@ -37,6 +37,12 @@ _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _OTHER_MAGIC = {b"BZh": "bzip2", b"\xfd7zXZ\0": "xz"}
 """Those that are not read."""
 
+_ZSTD_BYTES = 4096
+"""Packed bytes that are unpacked at once: 4 of them may become 128 KB."""
+
+_ZSTD_WINDOW_BYTES = 1 << 27
+"""What zstd allows by default."""
+
 _HEAD_BYTES = 64
 """At the beginning of a file, which tell what it is."""
 
@@ -97,6 +103,47 @@ def zstandard_for(path: Path) -> ModuleType:
     return zstandard
 
 
+class _ZstdReader(io.RawIOBase):
+    """The content of all zstd frames of a file; the reader of the package zstandard accepts a file that ends within a frame.
+
+    InputError where a frame is cut short, or needs a larger window than zstd reads without --long: its memory is the writer's
+    choice, up to 2 GB.
+    """
+
+    def __init__(self, packed: BinaryIO, zstandard: ModuleType, name: str) -> None:
+        self._packed, self._zstandard, self._name = packed, zstandard, name
+        self._frame: Any = None
+        self._input = b""
+        self._output = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._output:
+            self._input = self._input or self._packed.read(_ZSTD_BYTES)
+            if not self._input:
+                if self._frame is not None:
+                    raise InputError(f"{self._name}: the packed data ends early: copy the file again")
+                return 0
+            self._unpack()
+        size = min(len(buffer), len(self._output))
+        buffer[:size], self._output = self._output[:size], self._output[size:]
+        return size
+
+    def _unpack(self) -> None:
+        if self._frame is None:
+            self._input += self._packed.read(max(0, _HEAD_BYTES - len(self._input)))
+            if self._zstandard.get_frame_parameters(self._input).window_size > _ZSTD_WINDOW_BYTES:
+                why = "it was packed with a window of more than 128 MB (zstd --long)"
+                raise InputError(f"{self._name}: {why}: pack it without --long, or unpack it")
+            self._frame = self._zstandard.ZstdDecompressor().decompressobj()
+        self._output = memoryview(self._frame.decompress(self._input))
+        self._input = self._frame.unused_data
+        if self._frame.eof:
+            self._frame = None
+
+
 class InputFile:
     """A file opened for reading, unpacked on the way.
 
@@ -118,8 +165,7 @@ class InputFile:
                 packed = gzip.GzipFile(fileobj=self._raw, mode="rb")
                 self._stream = io.BufferedReader(cast(io.RawIOBase, packed), _BUFFER_BYTES)
             elif packing == "zstd":
-                reader = zstandard_for(path).ZstdDecompressor().stream_reader(self._raw, read_across_frames=True)
-                self._stream = io.BufferedReader(reader, _BUFFER_BYTES)
+                self._stream = io.BufferedReader(_ZstdReader(self._raw, zstandard_for(path), self.name), _BUFFER_BYTES)
         except BaseException:
             self._raw.close()
             raise
@@ -130,10 +176,10 @@ class InputFile:
         """Bytes of the file on disk that were read so far."""
         return 0 if self._raw.closed else self._raw.tell()
 
-    def head(self) -> bytes:
-        """The first bytes, which stay to be read."""
+    def head(self, most: int) -> bytes:
+        """At most so many of the first bytes, which stay to be read."""
         try:
-            return cast(bytes, self._stream.peek(_HEAD_BYTES)[:_HEAD_BYTES])
+            return cast(bytes, self._stream.peek(most)[:most])
         except Exception as error:
             self._raise_damage(error)
             raise

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from ...parameters import quoted
 from ...values import MOST_PROBLEMS
+from .binary import HEAD_BYTES, known_kind, why_not_text
 from .encodings import BOM, UTF8, is_wide, line_end, refuse_unmarked_utf16, refuse_utf16, unit_bytes, with_byte_order
 from .fields import ABSENT, found, kind, listed, taken
 from .files import InputError, InputFile, Inputs, state_of
@@ -27,6 +28,9 @@ FORMATS = ("jsonl", "csv", "tsv", "lines", "parquet", "arrow")
 
 DEFAULT_MAX_BYTES = 64_000_000
 """Longest line, CSV row or text file unless the caller says otherwise."""
+
+_UTF16_BYTES = 64
+"""By how many of the first bytes UTF-16 is told that has no mark."""
 
 _SUFFIXES = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".tab": "tsv",
@@ -89,19 +93,21 @@ class InputRecord(NamedTuple):
 class ReadOptions:
     """How an input is read.
 
-    format: one of FORMATS, None to go by the file's name; id_field and text_fields: names of the fields, id_field None for "id",
-    else "key", else file and line, texts of several fields joined by line ends; integer_keys: ids are integers; typed_ids:
-    ids that are integers stay integers; delimiter: between columns, None for that of the format; encoding: as Python names it;
-    on_error: "raise", or "skip" to leave out records that cannot be used; max_bytes: longest record; glob: which files of a
-    folder; source_name: name of the input in the keys of records without an id, None for the file's name; one_header: shards of
-    CSV or TSV must have the same columns; other_fields: the columns of a table that become the fields of its records, None
-    for all; records of text have all of theirs, and of these also what is their text or id.
+    format: one of FORMATS, None to go by the file's name; id_field and text_fields: names of the fields, id_field None for
+    "id", else "key", else file and line, texts of several fields joined by line ends; integer_keys: ids are integers;
+    integer_texts: fields of the text may be integers, which are taken by their digits; typed_ids: ids that are integers stay
+    integers; delimiter: between columns, None for that of the format; encoding: as Python names it; on_error: "raise", or
+    "skip" to leave out records that cannot be used; max_bytes: longest record; glob: which files of a folder; source_name:
+    name of the input in the keys of records without an id, None for the file's name; one_header: shards of CSV or TSV must
+    have the same columns; other_fields: the columns of a table that become the fields of its records, None for all; records
+    of text have all of theirs, and of these also what is their text or id.
     """
 
     format: str | None = None
     id_field: str | None = None
     text_fields: tuple[str, ...] = ("text",)
     integer_keys: bool = False
+    integer_texts: bool = False
     typed_ids: bool = False
     delimiter: str | None = None
     encoding: str = UTF8
@@ -205,12 +211,23 @@ class RecordSource:
         require_state(self._states, path, named.name)
         with InputFile(path, named.name, named.packing) as file:
             require_state(self._states, path, named.name, file.state)
-            if self.format != "folder" and not is_wide(self.encoding):
-                refuse_unmarked_utf16(file.head(), named.name)
+            self._require_text(file)
             self._input = file
             yield file
             self._input = None
             self._done_bytes += file.size_bytes
+
+    def _require_text(self, file: InputFile) -> None:
+        """InputError where the first bytes of a file say that it is a picture or other binary data, or in another encoding."""
+        head = file.head(HEAD_BYTES)
+        if not is_wide(self.encoding):
+            refuse_utf16(head, file.name)
+            refuse_unmarked_utf16(head[:_UTF16_BYTES], file.name)
+        has_fields = self.format not in _NAMELESS  # an error names the record that is none
+        why = known_kind(head) if has_fields or is_wide(self.encoding) else why_not_text(head)
+        if why is not None:
+            others = "; leave out such files with --glob or --on-error skip" if self.format == "folder" else ""
+            raise InputError(f"{file.name}: {why}{others}")
 
     def require_unchanged(self) -> None:
         """ChangedError where a file is not as it was when it was opened first."""
@@ -396,6 +413,8 @@ class RecordSource:
         """The record's text where it is not one plain field, taken out of its fields."""
         names = self.options.text_fields
         values = [taken(fields, name) for name in names]
+        if self.options.integer_texts:
+            values = [str(value) if type(value) is int else value for value in values]
         if all(value is None for value in values):
             raise self._error(line, f"no field {' or '.join(map(repr, names))}; it has {listed(fields)}; {_REMEDY}")
         for name, value in zip(names, values, strict=True):

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
+from ...values import ANY_GROUP
 from .dismissed import NONE
-from .joins import DocumentPair, Joins, Member, Reading
+from .joins import DocumentPair, Group, Joins, Member, Reading
 from .question import Question
 from .search import MatchRow
 
@@ -28,12 +29,14 @@ class Containers:
                     yield DocumentPair(a, Member(row.id, row.key, 0), row.similarity, row.distance)
 
 
-def containers(reading: Reading, threshold: float | None, clock: Callable[[], int]) -> Iterator[Containers]:
-    """The pairs of one fingerprint after the other, each in one state of the file."""
+def containers(
+    reading: Reading, threshold: float | None, clock: Callable[[], int], group: Group = ANY_GROUP
+) -> Iterator[Containers]:
+    """The pairs of one fingerprint after the other, of one group or of all, each in one state of the file."""
     first, question = 1, Question(threshold=threshold, measure="containment")
     while True:
         with reading() as joins:
-            fingerprint_id = joins.documents.next_fingerprint_id(first)
+            fingerprint_id = joins.documents.next_fingerprint_id(first, joins.documents.group_id(group))
             if fingerprint_id is None:
                 return
             pairs = _containers(joins, fingerprint_id, question, clock())

@@ -92,14 +92,18 @@ class Dismissed:
 
     def add(self, a: Found, b: Found, now: int) -> bool:
         """Dismiss a pair; False if it was dismissed already."""
+        self.add_all(a, [b], now)
+        return self.db.connection.changes() == 1
+
+    def add_all(self, a: Found, others: Iterable[Found], now: int) -> None:
+        """Dismiss the pairs of a document with others."""
         if not self.store.dismisses:
             self.store.add_table(self.TABLE)
         sql = """INSERT OR IGNORE INTO {index}_dismissed
                  (document_id, other_id, fingerprint_id, other_fingerprint_id, dismissed_at) VALUES (?, ?, ?, ?, ?)"""
-        later, earlier = (a, b) if a.id > b.id else (b, a)
-        row = later.id, earlier.id, later.fingerprint_id, earlier.fingerprint_id, now
-        self.db.execute(self.store.sql(sql), row)
-        return self.db.connection.changes() == 1
+        pairs = ((a, b) if a.id > b.id else (b, a) for b in others)
+        rows = [(later.id, earlier.id, later.fingerprint_id, earlier.fingerprint_id, now) for later, earlier in pairs]
+        self.db.execute_many(self.store.sql(sql), rows)
 
     def remove(self, a: int, b: int) -> None:
         """Forget a pair."""

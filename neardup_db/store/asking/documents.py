@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice, pairwise
 from typing import Any, NamedTuple, TypeVar
@@ -15,7 +15,7 @@ from ... import limits
 from ...arrays import np
 from ...errors import CorruptIndexError
 from ...native import signed_hash
-from ...values import AnyGroup, Document, Key, Part, Record, Times
+from ...values import ANY_GROUP, AnyGroup, Document, Key, Part, Record, Times
 from ..database.errors import damaged
 from ..layout import definitions
 from ..layout.candidates import MAX_ID
@@ -75,6 +75,9 @@ _EXPIRY = "min(ifnull(:expires_at, added_at + :window), ifnull(added_at + :windo
 ACROSS_GROUPS = -2
 """Stands for the number of a group in a question to all of them."""
 
+OF_GROUP = f":group_id IN (group_id, {ACROSS_GROUPS})"
+"""The condition for rows of one group, or of all."""
+
 NEVER_SEEN = -1
 """Group id that no document has: of a group name that the index does not know."""
 
@@ -96,6 +99,12 @@ class Documents:
         sql = "SELECT id, group_id, fingerprint_id, expires_at FROM {index}_document WHERE key = ?"
         row = self.db.row(self.store.sql(sql), (key,))
         return None if row is None else Found(*self.require_numbers(row))
+
+    def found_of(self, document_ids: Iterable[int]) -> list[Found]:
+        """The rows of documents that are there."""
+        sql = "SELECT id, group_id, fingerprint_id, expires_at FROM {index}_document WHERE id = ?"
+        rows = self.db.rows_of_many(self.store.sql(sql), ((number,) for number in document_ids))
+        return [Found(*self.require_numbers(row)) for row in rows]
 
     def taken(self, keys: Sequence[Key], now: int = EVER) -> set[Key]:
         """Those of the keys that have a row, visible at `now`: one statement for all of a type."""
@@ -128,10 +137,21 @@ class Documents:
                 rows += self.db.rows(at_once, (self.db.carried(together),))
         return {key: Found(*self.require_numbers(row)) for key, *row in rows}
 
-    def visible(self, key: Key, now: int) -> Found | None:
-        """The row of a key that has not expired."""
+    def visible(self, key: Key, now: int, group: Key | AnyGroup | None = ANY_GROUP) -> Found | None:
+        """The row of a key that has not expired, of a document of the group."""
         found = self.find(key)
-        return found if found is not None and found.is_visible(now) else None
+        return found if found is not None and found.is_visible(now) and self.is_in(found, group) else None
+
+    def of_group(self, group_id: int, now: int) -> list[tuple[int, int]]:
+        """(id, 1 if it is visible) of each document of a group, by the index over the fingerprints of groups; documents without
+        a fingerprint, empty texts, are few, and those of all groups are read."""
+        sql = """SELECT id, {visible} FROM (
+                     SELECT d.id, d.expires_at FROM {index}_fingerprint AS f CROSS JOIN {index}_document AS d
+                     WHERE f.group_id = +:group_id AND d.fingerprint_id = f.id AND d.group_id = f.group_id
+                     UNION ALL SELECT id, expires_at FROM {index}_document
+                     WHERE fingerprint_id IS NULL AND group_id = +:group_id)
+                 ORDER BY id"""
+        return self.db.rows(self.store.sql(sql), {"group_id": group_id, "now": now})
 
     @contextmanager
     def held(self, key: Key) -> Iterator[tuple[Found, bytes | None] | None]:
@@ -238,6 +258,15 @@ class Documents:
             self._emptied.add(number - 1)
         return NEVER_SEEN if number is None else number
 
+    def group_name(self, group_id: int) -> Key | None:
+        """The name of a group; None for no group."""
+        name: Key | None = self.db.value(self.store.sql("SELECT name FROM {index}_group WHERE id = ?"), (group_id,))
+        return name
+
+    def is_in(self, found: Found, group: Key | AnyGroup | None) -> bool:
+        """Whether a document is in a group."""
+        return isinstance(group, AnyGroup) or found.group_id == self.group_id(group)
+
     def drop_groups(self, group_ids: Iterable[int] = ()) -> None:
         """Remove the names of those of these groups, and of some looked at before, that have no document.
 
@@ -279,7 +308,7 @@ class Documents:
         """The visible documents with their fingerprints, in the order of insertion, each of several codes by itself."""
         rows = self.db.stream(self.store.sql(self.store.frame("exported")), (now,))
         for key, group, token_count, part, fingerprint_id, *value in rows:
-            stored = None if fingerprint_id is None else self.sound(fingerprint_id, tuple(value))
+            stored = None if fingerprint_id is None and value[0] is None else self.sound(fingerprint_id or 0, tuple(value))
             yield StoredDocument(key, group, stored, token_count, part)
 
     def value(self, fingerprint_id: int) -> bytes:
@@ -373,17 +402,25 @@ class Documents:
         """Fingerprints whose rows may be sorted together."""
         return max(1, limits.FILING_BYTES // self.store.scheme.filing_bytes)
 
-    def fingerprint_ranges(self, size: int) -> Iterator[tuple[int, int]]:
-        """Ranges of `size` ids, first and last, that hold all fingerprints; where none are for long, none are given."""
-        first = self.next_fingerprint_id(1)
+    def fingerprint_of(self, group_id: int, value: bytes) -> int:
+        """The fingerprint with this value, a new one, which is not filed yet, where there is none."""
+        value_hash = signed_hash(value)
+        number = self.fingerprint_id(group_id, value, value_hash)
+        return self.add_fingerprint(group_id, value, value_hash) if number is None else number
+
+    def fingerprint_ranges(self, size: int, from_id: int = 1) -> Iterator[tuple[int, int]]:
+        """Ranges of `size` ids, first and last, that hold all fingerprints from one on; where none are for long, none are
+        given."""
+        first = self.next_fingerprint_id(from_id)
         while first is not None:
             yield first, first + size - 1
             first = self.next_fingerprint_id(first + size)
 
-    def next_fingerprint_id(self, first_id: int) -> int | None:
-        """The lowest id of a fingerprint from `first_id` on."""
-        sql = "SELECT id FROM {index}_fingerprint WHERE id BETWEEN ? AND ? ORDER BY id LIMIT 1"
-        number: int | None = self.db.value(self.store.sql(sql), (first_id, MAX_ID))
+    def next_fingerprint_id(self, first_id: int, group_id: int = ACROSS_GROUPS) -> int | None:
+        """The lowest id of a fingerprint from `first_id` on, of one group or of all."""
+        sql = f"""SELECT id FROM {{index}}_fingerprint NOT INDEXED
+                  WHERE id BETWEEN :first_id AND {MAX_ID} AND {OF_GROUP} ORDER BY id LIMIT 1"""
+        number: int | None = self.db.value(self.store.sql(sql), {"first_id": first_id, "group_id": group_id})
         return number
 
     def last_fingerprint_id(self) -> int:
@@ -435,11 +472,42 @@ class Documents:
         rows = self.db.rows_of_many(self.store.sql(sql), parameters)
         return [(document_id, other_id, label, bool(visible)) for document_id, other_id, label, visible in rows]
 
+    def set_aside(self, values: Mapping[int, bytes]) -> None:
+        """Keep the values of documents that have no fingerprint, since they are like an allowed text."""
+        sql = "INSERT INTO {index}_allowed_document (document_id, value, value_hash) VALUES (?, ?, ?)"
+        rows = [(number, value, signed_hash(value)) for number, value in values.items()]
+        self.db.execute_many(self.store.sql(sql), rows)
+
+    def take_fingerprint(self, fingerprint_id: int, value: bytes, *, is_filed: bool = True) -> list[int]:
+        """Set aside all documents of a fingerprint, and remove it; returns their ids. is_filed: it has candidate rows."""
+        sql = self.store.sql("UPDATE {index}_document SET fingerprint_id = NULL WHERE fingerprint_id = ? RETURNING id")
+        document_ids = [row[0] for row in self.db.rows(sql, (fingerprint_id,))]
+        self.set_aside(dict.fromkeys(document_ids, value))
+        if is_filed:
+            self._unfile(fingerprint_id, fingerprint_id)
+        self.db.execute(self.store.sql("DELETE FROM {index}_fingerprint WHERE id = ?"), (fingerprint_id,))
+        return document_ids
+
+    def aside(self, document_id: int) -> bytes | None:
+        """The value of a document that is set aside; None of others."""
+        if not self.store.allows:
+            return None
+        sql = self.store.sql("SELECT value, value_hash FROM {index}_allowed_document WHERE document_id = ?")
+        row = self.db.row(sql, (document_id,))
+        if row is None:
+            return None
+        if not self.is_sound(*row):
+            raise self._damaged(f"the fingerprint of document {document_id}", "not the one that was written")
+        return bytes(row[0])
+
     def drop(self, document_ids: Iterable[int], fingerprint_ids: set[int]) -> None:
         """Remove documents, and those of their fingerprints at which no other document points."""
         document_ids = list(document_ids)
         fingerprint_ids = fingerprint_ids | self.parts.drop(document_ids)
         self.db.execute_many(self.store.sql("DELETE FROM {index}_document WHERE id = ?"), ((one,) for one in document_ids))
+        if self.store.allows:
+            sql = self.store.sql("DELETE FROM {index}_allowed_document WHERE document_id = ?")
+            self.db.execute_many(sql, ((one,) for one in document_ids))
         sql = self.store.sql("SELECT fingerprint_id FROM {index}_document WHERE fingerprint_id = ? LIMIT 1")
         used = self.db.rows_of_many(sql, ((number,) for number in fingerprint_ids))
         unused = fingerprint_ids.difference(number for (number,) in used)

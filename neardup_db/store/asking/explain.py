@@ -71,6 +71,11 @@ def explain_pair(
     similarity, distance, is_match = 0.0, None, False
     probes = 0
     met: tuple[tuple[Any, ...], ...] = ()
+    aside = [search.documents.aside(one.id) for one in found]
+    allowed = any(value is not None for value in aside)
+    if allowed:
+        sketches = [_compared(search, one, value) for one, value in zip((a, b), aside, strict=True)]
+        similarity, distance = search.compared(*sketches)
     if a.fingerprint_id is not None and b.fingerprint_id is not None:
         first, second = search.stored_sketch(a.id, a.fingerprint_id), search.stored_sketch(b.id, b.fingerprint_id)
         similarity, distance = search.compared(first, second)
@@ -104,7 +109,17 @@ def explain_pair(
         probes=probes,
         dismissed=dismissed,
         connected_by=_between(search, a, b, now) if dismissed else None,
+        allowed=allowed,
     )
+
+
+def _compared(search: Search, found: Found, aside: bytes | None) -> Sketch:
+    """A document as it would be compared if nothing were allowed; aside: its value where it is set aside."""
+    if aside is not None:
+        return search.sketch_with(found.id, aside)
+    if found.fingerprint_id is None:
+        return Sketch(None, None, None, search.store.epoch)
+    return search.stored_sketch(found.id, found.fingerprint_id)
 
 
 def _between(search: Search, a: Found, b: Found, now: int) -> tuple[Key, ...] | None:
@@ -145,7 +160,9 @@ def _text(store: Store, search: Search, name: str, key: Key, found: Found, given
     stored = search.documents.text(found.id)
     if given is None or not store.scheme.takes_text:
         return stored if given is None else given
-    value = None if found.fingerprint_id is None else search.documents.value(found.fingerprint_id)
-    if given != stored and store.sketch_texts([given], evidence=False).one(0).value != value:
+    value = search.documents.aside(found.id)
+    if value is None and found.fingerprint_id is not None:
+        value = search.documents.value(found.fingerprint_id)
+    if given != stored and store.scheme.values([given], store.rules).values[0] != value:
         raise ParameterError(f"{name} is not the text of {key!r}: its fingerprint is not the stored one")
     return given

@@ -16,13 +16,16 @@ import apsw
 from ... import limits
 from ...arrays import np, npt
 from ...compute.comparisons import jaccard_pieces
-from ...values import Key
+from ...values import ANY_GROUP, AnyGroup, Key
 from ..database.errors import damaged
 from ..layout.candidates import MAX_ID
 from ..layout.state import Store
 from .dismissed import NONE, Dismissed
-from .documents import Documents
+from .documents import ACROSS_GROUPS, OF_GROUP, Documents
 from .search import Search
+
+Group = Key | AnyGroup | None
+"""The name of a group, or all groups."""
 
 
 class Member(NamedTuple):
@@ -239,23 +242,26 @@ class Joins:
 
     # ---- sets, in memory: quicker than by the table where many of the hashes filed are common ones -------------------------
 
-    def _block(self, first_id: int) -> Block:
-        sql = """SELECT id, group_id, value, value_hash FROM {index}_fingerprint WHERE id >= ? ORDER BY id LIMIT +?"""
-        ids, groups, values, hashes = [], [], [], 0
-        for number, group_id, value, value_hash in self.db.stream(self.store.sql(sql), (first_id, limits.SET_BLOCK)):
+    def _block(self, first_id: int, group: Group) -> Block:
+        sql = f"""SELECT id, group_id, value, value_hash FROM {{index}}_fingerprint NOT INDEXED
+                  WHERE id >= :first_id AND {OF_GROUP} ORDER BY id LIMIT +:most"""
+        values = {"first_id": first_id, "group_id": self.documents.group_id(group), "most": limits.SET_BLOCK}
+        ids, groups, sets, hashes = [], [], [], 0
+        for number, group_id, value, value_hash in self.db.stream(self.store.sql(sql), values):
             if not self.documents.is_sound(value, value_hash):
                 self.documents.value(number)  # raises, and says what to do
             self.documents.require_numbers((number, group_id))
             ids.append(number)
             groups.append(group_id)
-            values.append(_moved(np.frombuffer(value, "<u8"), group_id))
-            hashes += len(values[-1])
+            sets.append(_moved(np.frombuffer(value, "<u8"), group_id))
+            hashes += len(sets[-1])
             if hashes >= limits.SET_HASHES:
                 break
-        return Block(np.array(ids, np.int64), np.array(groups, np.int64), values)
+        return Block(np.array(ids, np.int64), np.array(groups, np.int64), sets)
 
-    def _copies(self, first_id: int, last_id: int, now: int) -> RangePairs:
-        return self._pairs(first_id, last_id, [], self._members([(first_id, last_id)], now), None)
+    def _copies(self, first_id: int, last_id: int, now: int, group: Group) -> RangePairs:
+        members = self._members([(first_id, last_id)], now, group_id=self.documents.group_id(group))
+        return self._pairs(first_id, last_id, [], members, None)
 
     def _piece(self, found: list[tuple[int, int, float, int | None]], now: int) -> RangePairs:
         return self._pairs(0, -1, found, self._members(_runs(number for row in found for number in row[:2]), now), None)
@@ -290,21 +296,25 @@ class Joins:
 
     # ---- one range ---------------------------------------------------------------------------------------------------------
 
-    def range(self, first_id: int, last_id: int, threshold: float | None, now: int) -> RangePairs:
-        """The pairs of one range. apsw.TooBigError where they are too many, unless it is one fingerprint only."""
+    def range(self, first_id: int, last_id: int, threshold: float | None, now: int, group_id: int) -> RangePairs:
+        """The pairs of one range, of one group or of all. apsw.TooBigError where they are too many, unless it is one fingerprint
+        only."""
         bound, _ = self.store.scheme.query_bounds(threshold, None)
         sql = """SELECT fingerprint_id, other_id, similarity, distance FROM neardup_join('{index}', ?, ?, 1, ?)
                  WHERE similarity >= ?"""
-        members = self._members([(first_id, last_id)], now, None if first_id == last_id else limits.MEMBERS_MOST)
+        most = None if first_id == last_id else limits.MEMBERS_MOST
+        members = self._members([(first_id, last_id)], now, most, group_id)
         found = self.search.rows(self.store.sql(sql), (first_id, last_id, now, bound))
-        members |= self._members(_runs(row[1] for row in found if row[1] > last_id), now)
+        members |= self._members(_runs(row[1] for row in found if row[1] > last_id), now, group_id=group_id)
         return self._pairs(first_id, last_id, found, members, 0 if self.store.scheme.takes_codes else None)
 
-    def _members(self, ranges: Iterable[tuple[int, int]], now: int, most: int | None = None) -> Members:
-        """The visible documents of ranges of fingerprints, by fingerprint, in the order of insertion. apsw.TooBigError where a
-        range has more than `most`."""
+    def _members(
+        self, ranges: Iterable[tuple[int, int]], now: int, most: int | None = None, group_id: int = ACROSS_GROUPS
+    ) -> Members:
+        """The visible documents of ranges of fingerprints, of one group or of all, by fingerprint, in the order of insertion.
+        apsw.TooBigError where a range has more than `most`."""
         sql = self.store.sql(self.store.frame("members"))
-        rows = self.db.rows_of_many(sql, ((*ids, now, -1 if most is None else most + 1) for ids in ranges))
+        rows = self.db.rows_of_many(sql, ((*ids, now, group_id, -1 if most is None else most + 1) for ids in ranges))
         if most is not None and len(rows) > most:
             raise apsw.TooBigError(f"more than {most} documents")
         return Members.of_rows(rows)
@@ -315,12 +325,13 @@ class Joins:
 
     # ---- with another index ------------------------------------------------------------------------------------------
 
-    def _page(self, after: int, size: int, now: int) -> tuple[list[OtherFingerprint], Members, Codes | None]:
-        """Fingerprints with a visible document, in the order of their ids, and these documents, with their codes where they may
-        have several."""
+    def _page(self, after: int, size: int, now: int, group: Group) -> tuple[list[OtherFingerprint], Members, Codes | None]:
+        """Fingerprints with a visible document, of one group or of all, in the order of their ids, and these documents, with
+        their codes where they may have several."""
         sql = self.store.frame("asked")
         rows, held = [], 0
-        with closing(self.db.stream(self.store.sql(sql), (after, now, size))) as read:
+        values = {"after": after, "group_id": self.documents.group_id(group), "now": now, "most": size}
+        with closing(self.db.stream(self.store.sql(sql), values)) as read:
             for row in read:
                 rows.append(row)
                 held += len(self.documents.sound(row[0], row[3:]))
@@ -389,18 +400,21 @@ Reading = Callable[[], AbstractContextManager[Joins]]
 """Joins in one state of the file."""
 
 
-def ranges(reading: Reading, threshold: float | None, clock: Callable[[], int]) -> Iterator[RangePairs]:
-    """The pairs of one range of fingerprints after the other. A range grows while its pairs are few, and is halved where they
-    are too many to hold."""
+def ranges(
+    reading: Reading, threshold: float | None, clock: Callable[[], int], group: Group = ANY_GROUP
+) -> Iterator[RangePairs]:
+    """The pairs of one range of fingerprints after the other, those of one group or of all. A range grows while its pairs are
+    few, and is halved where they are too many to hold."""
     first, size = 1, limits.RANGE_FIRST
     while True:
         with reading() as joins:
-            following = joins.documents.next_fingerprint_id(first)
+            group_id = joins.documents.group_id(group)
+            following = joins.documents.next_fingerprint_id(first, group_id)
             if following is None:
                 return
             first, end = following, max(following, min(joins.documents.last_fingerprint_id(), following + size - 1))
             try:
-                pairs = joins.range(first, end, threshold, clock())
+                pairs = joins.range(first, end, threshold, clock(), group_id)
             except apsw.TooBigError:
                 size = max(1, (end - first + 1) // 4)  # each try that fails keeps the first pair waiting
                 continue
@@ -413,34 +427,36 @@ def ranges(reading: Reading, threshold: float | None, clock: Callable[[], int]) 
             size = max(1, size // 2)
 
 
-def set_blocks(reading: Reading, threshold: float | None, clock: Callable[[], int]) -> Iterator[RangePairs]:
+def set_blocks(
+    reading: Reading, threshold: float | None, clock: Callable[[], int], group: Group = ANY_GROUP
+) -> Iterator[RangePairs]:
     """The pairs of `ranges`, where values are sets of hashes: a block of fingerprints is joined with itself and every later
     block, in memory, and the pairs come in pieces."""
     first = 1
     while True:
         with reading() as joins:
-            block = joins._block(first)
+            block = joins._block(first, group)
         if not len(block.ids):
             return
-        yield from _copies(reading, block, clock)
+        yield from _copies(reading, block, clock, group)
         yield from _pieces(reading, block, None, threshold, clock)
         first = after = int(block.ids[-1]) + 1
         while True:
             with reading() as joins:
-                other = joins._block(after)
+                other = joins._block(after, group)
             if not len(other.ids):
                 break
             yield from _pieces(reading, block, other, threshold, clock)
             after = int(other.ids[-1]) + 1
 
 
-def _copies(reading: Reading, block: Block, clock: Callable[[], int]) -> Iterator[RangePairs]:
+def _copies(reading: Reading, block: Block, clock: Callable[[], int], group: Group) -> Iterator[RangePairs]:
     """Documents with one and the same set, of some thousand sets of a block after the other."""
     ids = block.ids.tolist()
     for start in range(0, len(ids), limits.COPIES_AT_ONCE):
         part = ids[start : start + limits.COPIES_AT_ONCE]
         with reading() as joins:
-            pairs = joins._copies(part[0], part[-1], clock())
+            pairs = joins._copies(part[0], part[-1], clock(), group)
         yield pairs
 
 
@@ -465,14 +481,17 @@ def _pieces(
         yield pairs
 
 
-def ranges_with(reading: Reading, other: Reading, threshold: float | None, clock: Callable[[], int]) -> Iterator[CrossPairs]:
-    """Pairs of a document of this index and one of another, a page of the other's fingerprints at a time."""
+def ranges_with(
+    reading: Reading, other: Reading, threshold: float | None, clock: Callable[[], int], group: Group = ANY_GROUP
+) -> Iterator[CrossPairs]:
+    """Pairs of a document of this index and one of another, of one group or of all, a page of the other's fingerprints at a
+    time."""
     after, size = 0, limits.RANGE_FIRST
     while True:
         now = clock()
         with other() as theirs:
             try:
-                sought, members, codes = theirs._page(after, size, now)
+                sought, members, codes = theirs._page(after, size, now, group)
             except apsw.TooBigError:
                 size = max(1, size // 2)
                 continue

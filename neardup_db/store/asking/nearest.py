@@ -11,6 +11,7 @@ from ..layout import schema
 from ..layout.candidates import MAX_ID
 from ..layout.sketches import Sketch
 from ..layout.state import Store
+from .documents import ACROSS_GROUPS
 from .question import Question
 from .search import Search
 
@@ -18,8 +19,10 @@ _LOOKED_UP = "neardup_candidates('{index}', :fingerprint, +:group_id{crowd}) AS 
 """Where the verify_*.sql of sets take their candidates from."""
 
 _EVERY = """(SELECT id AS fingerprint_id FROM {index}_fingerprint NOT INDEXED WHERE :group_id = 0 AND group_id = 0
-    UNION ALL SELECT id FROM {index}_fingerprint WHERE :group_id <> 0 AND group_id = +:group_id) AS c"""
-"""All fingerprints of the group; of an index without groups in the order of the table. Only one of the two parts runs."""
+    UNION ALL SELECT id FROM {index}_fingerprint WHERE :group_id <> 0 AND group_id = +:group_id
+    UNION ALL SELECT id FROM {index}_fingerprint NOT INDEXED WHERE :group_id IS NULL) AS c"""
+"""All fingerprints of the group, or where it is NULL of all groups; of an index without groups in the order of the table. Only
+one of the parts runs."""
 
 _MORE = 4
 """Times as many fingerprints are taken where those before had too few visible documents."""
@@ -46,6 +49,8 @@ def nearest(search: Search, sketch: Sketch, group_id: int, now: int, n: int) -> 
         if least > 0.0 and scheme.finds_all:  # a similarity of codes that is 0.0 stands for several distances
             return rows
     parameters = {**search.parameters(sketch, group_id, now), "limit": n, "except_id": 0}
+    if group_id == ACROSS_GROUPS:
+        parameters["group_id"] = None
     return _of_codes(search, parameters, n) if scheme.takes_codes else _of_sets(search, parameters, least)
 
 

@@ -27,6 +27,10 @@ def collect(store: Store, now: int) -> Stats:
         "clusters": """SELECT count(*) FROM (SELECT 1 FROM {index}_document WHERE cluster_id IS NOT NULL
                        AND {visible} GROUP BY cluster_id HAVING count(*) > 1)""",
     }
+    if store.allows:
+        count["empty"] += " AND id NOT IN (SELECT document_id FROM {index}_allowed_document)"
+        count["allowed"] = "SELECT count(*) FROM {index}_allowed_document"
+        count["allowed_texts"] = "SELECT count(*) FROM {index}_allowed"
     figures: dict[str, Any] = {name: store.db.value(store.sql(sql), {"now": now}) for name, sql in count.items()}
     settings = {name: value for name, value in store.settings.items() if not name.startswith(PREFIX)}
     if isinstance(settings.get("text.stopwords"), str):
@@ -53,8 +57,8 @@ def _following(store: Store) -> dict[str, Any] | None:
     """The table that the index follows, and how many changes of it are pending; all_rows: whether all rows are to be compared."""
     if store.following is None:
         return None
-    there = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?"
+    there = "SELECT 1 FROM main.sqlite_schema WHERE type = 'table' AND name = ?"
     pending = 0
     if store.db.value(there, (f"{store.name}_pending",)) is not None:
-        pending = store.db.value(store.sql("SELECT count(*) FROM {index}_pending"))
+        pending = store.db.value(store.sql("SELECT count(*) FROM main.{index}_pending"))
     return {**store.following._asdict(), "pending": pending, "all_rows": store.setting(SCAN) is not None}

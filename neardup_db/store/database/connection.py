@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import apsw
 
 from ... import limits
+from ..._questions import has_open_cursor
 from ..._standard import Array, Hold
 from ..._turns import Loan, Turn
 from ...errors import BusyError, ClosedError, CorruptIndexError, NearDupError, ReadOnlyError
@@ -75,6 +76,9 @@ class _Level:
 
 
 _NUMBERS = count()
+
+_ROLL_BACKS = 100
+"""Tries to roll back while others interrupt the connection."""
 
 
 class Undo(list[Callable[[], None]]):
@@ -248,6 +252,11 @@ class Database:
             raise translate(error, self.name) from error
 
     @property
+    def has_open_cursor(self) -> bool:
+        """Whether a statement on a connection of our own has rows left, so that its reader may come back for them at any time."""
+        return isinstance(self.connection, Connection) and has_open_cursor(self.connection)
+
+    @property
     def given(self) -> Any:
         """The connection as the caller knows it."""
         return self.connection.given if isinstance(self.connection, StandardConnection) else self.connection
@@ -282,14 +291,14 @@ class Database:
         """Run SQL that gives no rows; the caller holds the lock through `reading` or `writing`."""
         if self._depth:
             self._require_same()
-        if self.connection.row_trace is None:
-            return self.connection.execute(sql, bindings)
-        return self._plain_cursor().execute(sql, bindings)
+        return self._run(sql, bindings)
 
-    def execute_many(self, sql: str, bindings: Iterable[Any]) -> apsw.Cursor:
+    def execute_many(self, sql: str, bindings: Iterable[Any]) -> list[tuple[Any, ...]]:
+        """Run SQL once for each of some bindings. All rows are read: with PRAGMA count_changes even INSERT returns one, and
+        executemany stops at each row."""
         if self._depth:
             self._require_same()
-        return self._plain_cursor().executemany(sql, bindings)
+        return self._plain_cursor().executemany(sql, bindings).fetchall()
 
     def _require_same(self) -> None:
         """Raise NearDupError where other hands have ended the transaction that this writes in. What follows would be stored
@@ -297,9 +306,18 @@ class Database:
         if not self.connection.in_transaction or self.undo.ends != self._ends:
             raise lost_transaction()
 
+    def _run(self, sql: str, bindings: Any = None) -> apsw.Cursor:
+        connection = self.connection
+        if connection.row_trace is None and connection.convert_jsonb is None and connection.cursor_factory is apsw.Cursor:
+            return connection.execute(sql, bindings)
+        return self._plain_cursor().execute(sql, bindings)
+
     def _plain_cursor(self) -> apsw.Cursor:
-        """A cursor that gives rows as they are, whatever a caller's connection makes of its own."""
-        cursor = self.connection.cursor()
+        """A cursor that returns rows as SQLite has them, whatever the application set for cursors of its own."""
+        if isinstance(self.connection, StandardConnection):
+            return self.connection.cursor()
+        cursor = apsw.Cursor(self.connection)
+        cursor.convert_jsonb = None
         if self.connection.row_trace is not None:
             cursor.row_trace = _as_it_is
         return cursor
@@ -356,7 +374,7 @@ class Database:
 
     def rows_of_many(self, sql: str, bindings: Iterable[Any]) -> list[tuple[Any, ...]]:
         try:
-            return self.execute_many(sql, bindings).fetchall()
+            return self.execute_many(sql, bindings)
         except UnicodeDecodeError as error:
             raise undecodable(error) from error
 
@@ -392,7 +410,7 @@ class Database:
                 level = self._level()
                 try:
                     if level.began:
-                        self.connection.execute("BEGIN")
+                        self._run("BEGIN")
                     yield level.began
                 finally:
                     if level.began:
@@ -482,7 +500,22 @@ class Database:
     def _undo_light(self, changes: int) -> None:
         """End the transaction if rows were changed since there were so many changes: without a savepoint there is no less."""
         if not self.forked and self.connection.in_transaction and self.connection.total_changes() != changes:
-            self.connection.execute("ROLLBACK")
+            self._roll_back_all()
+
+    def _roll_back_all(self) -> None:
+        """End the open transaction without its changes, even while a cursor of the application's is open that was interrupted.
+
+        Until that cursor ends SQLite interrupts every statement, ROLLBACK included. It rolls the whole transaction back, though,
+        where it interrupts a statement that writes; where it does not, BEGIN fails inside a transaction and changes nothing."""
+        for _ in range(_ROLL_BACKS):
+            if not self.connection.in_transaction:
+                return
+            with suppress(apsw.InterruptError):
+                self._run("ROLLBACK")
+                return
+            with suppress(apsw.InterruptError, apsw.SQLError, apsw.BusyError):
+                self._run("BEGIN IMMEDIATE")
+        self._run("ROLLBACK")
 
     def _level(self, *, light: bool = False) -> _Level:
         """A new level. After some errors SQLite rolls back all of a transaction, outer levels too: statements that follow inside
@@ -509,20 +542,22 @@ class Database:
         if self._outermost is not None and self._outermost() is None and not self.forked:
             self._outermost, self._depth = None, 0
             with translated(self.name):
-                if self.connection.in_transaction:
-                    self.connection.execute("ROLLBACK")
+                self._roll_back_all()
 
     def _end_reading(self) -> None:
         if not self._closed and self.connection.in_transaction and not self.forked:
-            self.connection.execute("COMMIT")
+            try:
+                self._run("COMMIT")
+            except apsw.InterruptError:
+                self._roll_back_all()
 
     def _begin(self, level: _Level) -> None:
         """Inside the try: waiting for another writer can take long, and Ctrl-C then comes right after the transaction began."""
         if level.began:
-            self.connection.execute("BEGIN IMMEDIATE")
+            self._run("BEGIN IMMEDIATE")
             self.undo.append(level.mark)
         elif level.savepoint is not None:
-            self.connection.execute(f"SAVEPOINT {level.savepoint}")
+            self._run(f"SAVEPOINT {level.savepoint}")
         if level.depth == 0:
             self._ends = self.undo.ends
 
@@ -538,10 +573,10 @@ class Database:
         level.hold = None
         try:
             if level.began:
-                self.connection.execute("COMMIT")
+                self._run("COMMIT")
             elif level.savepoint is not None:
                 level.released = True
-                self.connection.execute(f"RELEASE {level.savepoint}")
+                self._run(f"RELEASE {level.savepoint}")
         except apsw.SQLError as error:  # there is no such savepoint
             if level.began:
                 raise
@@ -562,19 +597,21 @@ class Database:
         if not self.connection.in_transaction:  # it did not begin, was committed, or SQLite has rolled back by itself
             return
         if level.began:
-            self.connection.execute("ROLLBACK")
+            self._roll_back_all()
         elif self.undo.ends != self._ends:  # it is another one, and has nothing of ours
             return
         elif level.savepoint is None:
             self._undo_light(level.changes)
         else:
             try:
-                self.connection.execute(f"ROLLBACK TO {level.savepoint}")
+                self._run(f"ROLLBACK TO {level.savepoint}")
                 level.released = True
-                self.connection.execute(f"RELEASE {level.savepoint}")
+                self._run(f"RELEASE {level.savepoint}")
             except apsw.SQLError:  # it was released before an interrupt; or it could not be set, or other hands have ended it
                 if not level.released:
                     self._undo_light(level.changes)
+            except apsw.InterruptError:
+                self._undo_light(level.changes)
 
     @contextmanager
     def large_cache(self) -> Iterator[None]:

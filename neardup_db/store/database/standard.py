@@ -100,7 +100,8 @@ def _answer(connection: Any, sql: str) -> Any:
 class StandardConnection:
     """The part of `apsw.Connection` that an index uses, on a connection of the application's."""
 
-    row_trace = exec_trace = None
+    row_trace = exec_trace = convert_jsonb = None
+    cursor_factory = apsw.Cursor
     """Statements of ours give their rows as they are, and none of them passes through Python."""
 
     open_vfs = ""

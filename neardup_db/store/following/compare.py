@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from itertools import islice
 
 from ... import limits
 from ...errors import MismatchError
@@ -24,12 +25,12 @@ class Comparison:
 
     def notes(self) -> Iterator[str]:
         """What is pending, and no problem."""
-        if not triggers.pending_exists(self.store):
+        if not triggers.tables_exist(self.store):
             return
         scan = read_scan(self.store)
         if scan is not None:
             yield f"all rows of {self.following.table} are to be compared ({scan.why}): sync() does it"
-        count = self.store.db.value(self.store.sql("SELECT count(*) FROM {index}_pending"))
+        count = self.store.db.value(self.store.sql("SELECT count(*) FROM main.{index}_pending"))
         if count:
             yield f"{count:,} changes of {self.following.table} are pending: sync() takes them over"
 
@@ -43,47 +44,38 @@ class Comparison:
         if not triggers.are_there(self.store, table):
             yield "triggers that are missing or changed on the table", [table.name]
             return
-        if read_scan(self.store) is None:
-            rows, stored = Rows(self.store, table), StoredDocuments(self.store)
-            unlike, gone = (self._not_pending(one(rows, stored), rows) for one in (_unlike, _gone))
-            yield f"rows of {table.name} whose document is missing or another one, and not pending", list(unlike)
-            yield f"documents that are no row of {table.name}, and not pending", list(gone)
-
-    def _not_pending(self, found: Iterable[list[Place]], rows: Rows) -> Iterator[object]:
-        """Those of the keys of which no change is pending, a few."""
-        shown = 0
-        for places in found:
-            left = dict.fromkeys(places)
-            last_id = 0
-            while left and (page := rows.pending(last_id, limits.SYNC_ROWS)):
-                last_id = page[-1][0]
-                for _, place in page:
-                    left.pop(place, None)
-            for place in left:
-                if shown < _SHOWN:
-                    shown += 1
-                    yield repr(place.value.decode("utf-8", "replace") if place.kind == "text" else place.value)
+        rows, stored = Rows(self.store, table), StoredDocuments(self.store)
+        if read_scan(self.store) is None and not rows.pending(0, 1):
+            for what, found in (
+                (f"rows of {table.name} whose document is missing or another one, and not pending", _unlike(rows, stored)),
+                (f"documents that are no row of {table.name}, and not pending", _gone(rows, stored)),
+            ):
+                yield what, [_shown(place) for place in islice(found, MOST_SHOWN)]
 
 
-_SHOWN = 6
+MOST_SHOWN = 6
 """One more than a report names."""
 
 
-def _unlike(rows: Rows, stored: StoredDocuments) -> Iterator[list[Place]]:
-    """Keys of rows that differ from their documents, some at a time."""
+def _shown(place: Place) -> str:
+    return repr(place.value.decode("utf-8", "replace") if place.kind == "text" else place.value)
+
+
+def _unlike(rows: Rows, stored: StoredDocuments) -> Iterator[Place]:
+    """Keys of rows that differ from their documents."""
     place = None
     while page := list(rows.after(place, limits.CHECKED_TEXTS)):
         place = page[-1].place
         documents = {row.place: None if row.key is None else stored.at(row.key) for row in page}
         both = [(row, document) for row in page if row.text is not None and (document := documents[row.place]) is not None]
         unlike = {row.place for (row, _), other in zip(both, stored.unlike(both), strict=True) if other}
-        yield [row.place for row in page if row.place in unlike or (row.text is None) != (documents[row.place] is None)]
+        yield from (row.place for row in page if row.place in unlike or (row.text is None) != (documents[row.place] is None))
 
 
-def _gone(rows: Rows, stored: StoredDocuments) -> Iterator[list[Place]]:
-    """Keys of documents without a row, some at a time."""
+def _gone(rows: Rows, stored: StoredDocuments) -> Iterator[Place]:
+    """Keys of documents without a row."""
     after, last_id = 0, stored.last_id()
     while page := stored.page(after, last_id, limits.SYNC_ROWS):
         after = page[-1][0]
         places = [rows.place_of(key) for _, key in page]
-        yield [place for place in places if not rows.has(place)]
+        yield from (place for place in places if not rows.has(place))

@@ -23,7 +23,7 @@ from .compare import Comparison
 from .rows import Rows
 from .scan import Scan, lost_triggers, write_scan
 from .stored import StoredDocuments
-from .table import Table, found, found_again, require_lasting
+from .table import Table, found, found_again
 from .taking import Taking
 
 
@@ -45,14 +45,13 @@ class Follower:
         """Follow this table from now on; nothing changes where it is followed so already."""
         with self.store.writing():
             table = found(self.store.db, wanted)
-            if wanted.where is not None:
-                require_lasting(wanted.where, tuple(column.name for column in table.columns), table.rowid)
             self._require_possible(table)
             before, sound = self.store.following, triggers.are_there(self.store, table)
             if before == table.following and sound:
                 return
             if before is None:
                 self._require_rows(table)
+                triggers.remove(self.store)  # what a file may have of them was not checked when it was opened
             if before is None or not sound or before._replace(sync=None) != table.following._replace(sync=None):
                 triggers.install(self.store, table)
                 write_scan(self.store, Scan("follow() was called"))
@@ -104,7 +103,6 @@ class Follower:
             if self.store.following is None:
                 return False
             triggers.remove(self.store)
-            self.store.db.execute(self.store.sql("DROP TABLE IF EXISTS main.{index}_pending"))
             sql = "DELETE FROM {index}_setting WHERE substr(name, 1, ?) = ?"
             self.store.db.execute(self.store.sql(sql), (len(PREFIX), PREFIX))
             self.store.new_generation()
@@ -130,11 +128,11 @@ class Follower:
         `writing`."""
         try:
             table, sound = self._sound_table()
+            if table is None or sound:
+                return []
+            triggers.install(self.store, table)
         except MismatchError:
             return []
-        if table is None or sound:
-            return []
-        triggers.install(self.store, table)
         write_scan(self.store, Scan(lost_triggers(table.name)))
         return [f"triggers on {table.name} made again"]
 
@@ -163,7 +161,7 @@ class Follower:
         self, limit: int | None, full: bool, commit_every: int | None, tell: Callable[[int], Any] | None
     ) -> SyncReport:
         """Take over what is pending, in one transaction or, with `commit_every`, one for so many keys."""
-        told = 0
+        told, scanned = 0, 0
 
         def tell_all(looked: int) -> None:
             if tell is not None:
@@ -172,17 +170,18 @@ class Follower:
         report, left = SyncReport(), limit
         while True:
             part = commit_every if left is None else left if commit_every is None else min(left, commit_every)
-            done, looked = self._take(part, full and not told, tell_all)
+            done, looked, ended = self._take(part, full and not told, tell_all)
+            scanned += ended
             report = _summed(report, done)
             told += looked
             left = None if left is None else left - looked
-            if done.complete or left == 0 or part is None or not looked:
+            if done.complete or left == 0 or part is None or not looked or scanned > 1:  # a second comparison was of no use
                 if told:
                     tell_all(0)
                 return report
 
-    def _take(self, limit: int | None, full: bool, tell: Callable[[int], Any] | None) -> tuple[SyncReport, int]:
-        """One transaction: its report, and how many keys it looked at."""
+    def _take(self, limit: int | None, full: bool, tell: Callable[[int], Any] | None) -> tuple[SyncReport, int, bool]:
+        """One transaction: its report, how many keys it looked at, and whether a comparison of all rows has ended in it."""
         with self.store.writing():
             if self.store.following is None:
                 raise ParameterError(f"index {self.store.name!r} follows no table: call follow(table, key=..., text=...) first")
@@ -190,7 +189,7 @@ class Follower:
             report = taking.run(tell)
             self._remember_schema()
         self.warning = taking.ingest.token_counts.warning(self.store.rules.shingle)
-        return report, taking.looked
+        return report, taking.looked, taking.scanned
 
     def _remember_schema(self) -> None:
         """The triggers are right in this version of the schema, unless it is taken back. Of a part of a transaction that is taken
@@ -221,7 +220,7 @@ class Follower:
         try:
             if asked.db.value("PRAGMA schema_version") != self._seen:
                 return True
-            sql = "SELECT EXISTS (SELECT 1 FROM {index}_pending) OR EXISTS (SELECT 1 FROM {index}_setting WHERE name = ?)"
+            sql = "SELECT EXISTS (SELECT 1 FROM main.{index}_pending) OR EXISTS (SELECT 1 FROM {index}_setting WHERE name = ?)"
             return bool(asked.db.value(asked.sql(sql), (SCAN,)))
         except apsw.SQLError:  # the table of pending keys is gone
             return True

@@ -3,8 +3,10 @@ columns of an application may hold anything."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
+
+import apsw
 
 from ...errors import ParameterError
 from ...parameters import check_key, quoted
@@ -26,18 +28,22 @@ class Place(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of the followed table that meets the condition."""
+    """A row of the followed table."""
 
     place: Place
     key: Key | None
     text: str | bytes | None
-    """None for a row that is no document, because its text is NULL or because of the problem."""
+    """None for a row that is excluded: its text is NULL, it does not meet the condition, or it has the problem."""
     group: Key | None
     problem: str | None
 
     @property
     def size(self) -> int:
         return 0 if self.text is None else len(self.text)
+
+
+_FAILURES = (apsw.SQLError, apsw.TooBigError)
+"""What SQLite raises for a row whose condition, or generated column, cannot be computed."""
 
 
 class Rows:
@@ -51,34 +57,56 @@ class Rows:
         following = table.following
         key = quote(following.key)
         self._key = key if table.key_collation is None else f"{key} COLLATE {quote(table.key_collation)}"
-        group = "'null', NULL" if following.group is None else _as_it_is(quote(following.group))
-        self._condition = "" if following.where is None else f" AND ({following.where}\n)"
-        self._source = f"SELECT {_as_it_is(key)}, {_as_it_is(quote(following.text))}, {group} FROM main.{quote(table.name)}"
-        self._keys = f"SELECT {_as_it_is(key)} FROM main.{quote(table.name)}"
+        text, kind = _value(quote(following.text)), f"typeof({quote(following.text)})"
+        if following.where is not None:
+            text, kind = (f"CASE WHEN ({following.where}\n) THEN {one} END" for one in (text, kind))
+        group = "'null', NULL" if following.group is None else _kind_and_value(quote(following.group))
+        self._table = f"main.{quote(table.name)}"
+        self._keys = f"SELECT {_kind_and_value(key)} FROM {self._table}"
+        self._source = f"SELECT {_kind_and_value(key)}, {kind}, {text}, {group} FROM {self._table}"
 
     def after(self, place: Place | None, most: int) -> Iterator[Row]:
         """The next rows in the order of their keys. Those without a key are passed over."""
+        try:
+            for row in self.db.stream(*self._next(self._source, place, most)):
+                most -= 1
+                place = Place(*row[:2])
+                yield self._row(row)
+        except _FAILURES:  # of one of the rows: the others go on, one by one
+            for key in self.db.rows(*self._next(self._keys, place, most)):
+                single = self.at(Place(*key))
+                if single is not None:
+                    yield single
+
+    def _next(self, select: str, place: Place | None, most: int) -> tuple[str, tuple[Any, ...]]:
         here = f"{self._key} IS NOT NULL" if place is None else f"{self._key} > {place.bound}"
-        bindings = () if place is None else (place.value,)
-        sql = f"{self._source} WHERE {here}{self._condition} ORDER BY {self._key} LIMIT {most}"
-        for row in self.db.stream(sql, bindings):
-            yield self._row(row)
+        return f"{select} WHERE {here} ORDER BY {self._key} LIMIT {most}", () if place is None else (place.value,)
 
     def at(self, place: Place) -> Row | None:
         """The row with exactly this key, letters and type included."""
-        sql = f"{self._source} WHERE {self._key} = {place.bound}{self._condition}"
-        rows = self.db.rows(sql, (place.value,))
-        return next((self._row(row) for row in rows if row[:2] == place and type(row[1]) is type(place.value)), None)
+        try:
+            rows = self.db.rows(f"{self._source} WHERE {self._key} = {place.bound}", (place.value,))
+        except _FAILURES as error:
+            problem = f"SQLite cannot compute where=, or a generated column, of this row ({error}): correct the row"
+            return Row(place, self._key_or_none(place), None, None, problem) if self.has(place) else None
+        return next((self._row(row) for row in rows if _is_at(place, row)), None)
 
     def has(self, place: Place) -> bool:
-        """Whether there is a row with exactly this key that meets the condition."""
-        sql = f"{self._keys} WHERE {self._key} = {place.bound}{self._condition}"
-        return any(row == place and type(row[1]) is type(place.value) for row in self.db.rows(sql, (place.value,)))
+        """Whether there is a row with exactly this key."""
+        rows = self.db.rows(f"{self._keys} WHERE {self._key} = {place.bound}", (place.value,))
+        return any(_is_at(place, row) for row in rows)
+
+    def count(self) -> int:
+        """How many rows have a key. SQLite counts by the smallest index of the table."""
+        number: int = self.db.value(f"SELECT count(*) - ({self._without_key('count(*)')}) FROM {self._table}")
+        return number
 
     def without_key(self) -> bool:
         """Whether there are rows whose key is NULL."""
-        sql = f"SELECT 1 FROM main.{quote(self.table.name)} WHERE {self._key} IS NULL{self._condition} LIMIT 1"
-        return self.db.value(sql) is not None
+        return self.db.value(f"{self._without_key('1')} LIMIT 1") is not None
+
+    def _without_key(self, what: str) -> str:
+        return f"SELECT {what} FROM {self._table} WHERE {self._key} IS NULL"
 
     def place_of(self, key: Key) -> Place:
         """Where a document's row stands."""
@@ -92,7 +120,7 @@ class Rows:
 
     def pending(self, after_id: int, most: int) -> list[tuple[int, Place]]:
         """Ids and keys of the next changes."""
-        sql = self.store.sql(f"SELECT id, {_as_it_is('key')} FROM main.{{index}}_pending WHERE id > ? ORDER BY id LIMIT ?")
+        sql = self.store.sql(f"SELECT id, {_kind_and_value('key')} FROM main.{{index}}_pending WHERE id > ? ORDER BY id LIMIT ?")
         return [(number, Place(kind, value)) for number, kind, value in self.db.page(sql, after_id, most)]
 
     def _row(self, row: tuple[Any, ...]) -> Row:
@@ -100,6 +128,8 @@ class Rows:
         place = Place(kind, value)
         if kind == "integer" and text_kind == "text" and group_kind == "null" and self.encoding == "utf-8":  # most are
             return Row(place, value, text, None, None)
+        if text_kind is None:
+            return Row(place, self._key_or_none(place), None, None, None)
         try:
             key = self.key_of(place)
         except ParameterError as error:
@@ -110,6 +140,12 @@ class Rows:
         except ParameterError as error:
             return Row(place, key, None, None, str(error))
         return Row(place, key, text, group, None)
+
+    def _key_or_none(self, place: Place) -> Key | None:
+        try:
+            return self.key_of(place)
+        except ParameterError:
+            return None
 
     def _value(self, name: str, place: Place) -> Any:
         if place.kind != "text":
@@ -131,6 +167,14 @@ class Rows:
         return decoded
 
 
-def _as_it_is(column: str) -> str:
-    """The SQL for a column's type and value, a text as bytes."""
-    return f"typeof({column}), CASE typeof({column}) WHEN 'text' THEN CAST({column} AS BLOB) ELSE {column} END"
+def _is_at(place: Place, row: Sequence[Any]) -> bool:
+    return place == row[:2] and type(place.value) is type(row[1])
+
+
+def _value(column: str) -> str:
+    """The SQL for a column's value, a text as bytes."""
+    return f"CASE typeof({column}) WHEN 'text' THEN CAST({column} AS BLOB) ELSE {column} END"
+
+
+def _kind_and_value(column: str) -> str:
+    return f"typeof({column}), {_value(column)}"

@@ -54,3 +54,8 @@ def write_scan(store: Store, scan: Scan | None) -> None:
 def lost_triggers(table: str) -> str:
     """Why, where nobody knows what has changed."""
     return f"the triggers on {table!r} were missing, or it was made anew"
+
+
+def unseen_deletes(table: str) -> str:
+    """Why, where the number of rows says that a change was not noted."""
+    return f"rows of {table!r} changed without a note, as REPLACE deletes them"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ...parameters import storable
 from ...values import Key
 from ..layout.state import Store
-from .rows import Row
+from .rows import Place, Row
 
 
 class Stored(NamedTuple):
@@ -34,11 +34,27 @@ class StoredDocuments:
         number: int = self.db.value(self.store.sql("SELECT ifnull(max(id), 0) FROM {index}_document"))
         return number
 
+    def count(self) -> int:
+        """How many rows there must be: those of the documents, and the excluded ones."""
+        sql = "SELECT (SELECT count(*) FROM {index}_document) + (SELECT count(*) FROM main.{index}_excluded)"
+        number: int = self.db.value(self.store.sql(sql))
+        return number
+
+    def exclude(self, looked: Iterable[tuple[Place, Row | None]]) -> None:
+        """Remember which of these keys are rows, but no documents. Inside `writing`."""
+        places = dict(looked)
+        excluded = [place for place, row in places.items() if row is not None and row.text is None]
+        delete = "DELETE FROM main.{index}_excluded WHERE key = "
+        insert = "INSERT OR REPLACE INTO main.{index}_excluded (key) SELECT "
+        for sql, some in (delete, list(places)), (insert, excluded):
+            for bound in {place.bound for place in some}:
+                self.db.execute_many(self.store.sql(sql) + bound, [(place.value,) for place in some if place.bound == bound])
+
     def at(self, key: Key) -> Stored | None:
         """The document with this key, visible or not."""
-        sql = """SELECT d.id, d.expires_at, g.name, d.token_count, d.text, f.value
+        sql = """SELECT d.id, d.expires_at, g.name, d.token_count, d.text, {value}
                  FROM {index}_document AS d LEFT JOIN {index}_group AS g ON g.id = d.group_id
-                     LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id WHERE d.key = ?"""
+                     LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id {aside} WHERE d.key = ?"""
         row = self.db.row(self.store.sql(sql), (key,))
         return None if row is None else Stored(*row)
 

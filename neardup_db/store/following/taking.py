@@ -15,12 +15,12 @@ from ..writing.ingest import Ingest, IngestOptions
 from ..writing.writer import Writer
 from . import triggers
 from .rows import Place, Row, Rows
-from .scan import Scan, lost_triggers, read_scan, write_scan
+from .scan import Scan, lost_triggers, read_scan, unseen_deletes, write_scan
 from .stored import Stored, StoredDocuments
 from .table import found_again
 
 Looked = tuple[Place, Row | None]
-"""A key, and its row where there is one that meets the condition."""
+"""A key, and its row where there is one."""
 
 
 class Taking:
@@ -43,11 +43,15 @@ class Taking:
         if not triggers.are_there(store, self.table):
             triggers.install(store, self.table)
             self.scan = Scan(lost_triggers(self.table.name))
-        self.why = "" if self.scan is None else self.scan.why
+        self.why = ""
         options = IngestOptions("text", "error", "raise", False, None, None, takes_over=True)
         self.ingest = Ingest(store, documents, writer, options)
         self.counts = dict.fromkeys(("added", "replaced", "deleted", "unchanged", "skipped"), 0)
         self.found = 0
+        self.counted = False
+        """Whether the number of rows was found right before the end."""
+        self.scanned = False
+        """Whether a comparison of all rows has ended in this transaction."""
         self.problems: list[Skipped] = []
         self.looked = 0
         self.matched = 0
@@ -62,13 +66,12 @@ class Taking:
         self._tell = tell
         added = self.ingest.run(map(_record, self._added()))
         write_scan(self.store, self.scan)
-        pending = self.store.db.value(self.store.sql("SELECT 1 FROM {index}_pending LIMIT 1"))
         return SyncReport(
             **self.counts,
             matched=added.matched + self.matched,
             compared=self.why,
             found=self.found,
-            complete=self.scan is None and pending is None,
+            complete=self.scan is None and not self._is_pending() and (self.counted or self._is_counted()),
             problems=tuple(self.problems),
         )
 
@@ -78,13 +81,25 @@ class Taking:
             self._drop_pending(None)
         else:
             yield from self._pending()
-        if self.full and self.scan is None:
+        if self.scan is None and self.full:
             self.scan = Scan("full=True")
-            self.why = self.scan.why
+        elif self.scan is None and not self._is_pending():
+            self.counted = self._is_counted()
+            self.scan = None if self.counted else Scan(unseen_deletes(self.table.name))
         if self.scan is not None:
+            self.why = self.scan.why
             before = sum(self.counts[name] for name in ("added", "replaced", "deleted"))
             yield from self._compared()
+            self.scanned = self.scan is None
             self.found = sum(self.counts[name] for name in ("added", "replaced", "deleted")) - before
+
+    def _is_pending(self) -> bool:
+        return self.store.db.value(self.store.sql("SELECT 1 FROM main.{index}_pending LIMIT 1")) is not None
+
+    def _is_counted(self) -> bool:
+        """Whether the table has as many rows as there are documents and excluded rows."""
+        with self.store.reading():  # all earlier records are written then
+            return self.rows.count() == self.stored.count()
 
     # ---- which keys --------------------------------------------------------------------------------------------------
 
@@ -95,7 +110,7 @@ class Taking:
                 looked, last_id = self._looked_up(self.rows.pending(0, most))
             if last_id is None:
                 return
-            self._drop_pending(last_id)
+            self._drop_pending(last_id, looked)
             rows = list(self._taken(looked))
             if len(rows) <= limits.SYNC_SINGLY:
                 self._add_singly(rows)
@@ -126,15 +141,17 @@ class Taking:
             look = self.stored.last_id() > 0
             if scan.is_new:
                 self.scan = scan = scan._replace(last_id=self.stored.last_id())
+                self.store.db.execute(self.store.sql("DELETE FROM main.{index}_excluded"))
             if scan.is_new and self.rows.without_key():
                 self._skip(None, f"the key of rows is NULL in {self.table.following.key!r}: give them one", self.looked)
         while scan.document_id is None and (most := self._page()):
             with self.ingest.undisturbed():
-                rows = self._next_rows(scan.place, most)
-            if rows:
-                self.scan = scan = scan._replace(place=rows[-1].place)
-                self._count(len(rows))
-                yield from self._taken([(row.place, row) for row in rows]) if look else self._new(rows)
+                looked = [(row.place, row) for row in self._next_rows(scan.place, most)]
+                self.stored.exclude(looked)
+            if looked:
+                self.scan = scan = scan._replace(place=looked[-1][0])
+                self._count(len(looked))
+                yield from self._taken(looked) if look else self._new([row for _, row in looked])
             else:
                 self.scan = scan = scan._replace(document_id=0)
         while scan.document_id is not None and (most := self._page()):
@@ -229,11 +246,13 @@ class Taking:
             with self.store.writing(light=self._light):
                 self.writer.clusters.remove(document_ids, clock.now_ms())
 
-    def _drop_pending(self, last_id: int | None) -> None:
-        """Changes up to this one, None = all, are taken over with the records that follow, in this transaction."""
+    def _drop_pending(self, last_id: int | None, looked: Sequence[Looked] = ()) -> None:
+        """Changes up to this one, None = all, are taken over with the records that follow, in this transaction. looked: the rows
+        of their keys."""
         with self.ingest.undisturbed():
-            sql = "DELETE FROM {index}_pending" + (" WHERE id <= ?" if last_id is not None else "")
+            sql = "DELETE FROM main.{index}_pending" + (" WHERE id <= ?" if last_id is not None else "")
             self.store.db.execute(self.store.sql(sql), None if last_id is None else (last_id,))
+            self.stored.exclude(looked)
 
     def _skip(self, key: Key | None, reason: str, number: int) -> None:
         if len(self.problems) < MOST_PROBLEMS:

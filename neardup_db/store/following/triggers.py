@@ -1,104 +1,124 @@
 """The triggers on a followed table. They are plain SQL, so any client fires them, and append the keys of changed rows to the
-table of pending ones: nothing in them can refuse a write of the application.
+table of pending ones. They evaluate nothing else, so no write of the application fails because of them.
 
-REPLACE removes rows without a DELETE trigger, so what a new row would replace is noted before: by each unique index but that of
-the key itself, whose value the new row has."""
+REPLACE deletes rows without a DELETE trigger: `sync` finds that by counting rows."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
+from ...errors import MismatchError
 from ..layout import definitions, schema
 from ..layout.state import Store
-from .table import Table, Unique, quote
+from .table import Table, quote
 
-_EVENTS = ("before_insert", "insert", "before_update", "update", "delete")
+_QUOTED = '"(?:[^"]|"")*"'
+_ROWID = "rowid, oid, _rowid_"
+"""Names by which an UPDATE can set an INTEGER PRIMARY KEY. Where they name no column they match nothing."""
 
 
-def names(index: str) -> list[str]:
-    """Of all triggers that an index can have."""
-    return [f"{index}_follow_{event}" for event in _EVENTS]
+def _texts(index: str, table: str, key: str, of_key: str, of_any: str) -> dict[str, str]:
+    """The triggers, name and text as the schema has them; of_key, of_any: the columns of an UPDATE that fires them."""
+    note = f"INSERT INTO {index}_pending (key) VALUES"
+    bodies = {
+        "insert": f"AFTER INSERT ON {table} BEGIN {note} (NEW.{key}); END",
+        "key": f"AFTER UPDATE{of_key} ON {table} BEGIN {note} (OLD.{key}); END",
+        "update": f"AFTER UPDATE{of_any} ON {table} BEGIN {note} (NEW.{key}); END",
+        "delete": f"AFTER DELETE ON {table} BEGIN {note} (OLD.{key}); END",
+    }
+    return {f"{index}_follow_{event}": f"CREATE TRIGGER {index}_follow_{event} {body}" for event, body in bodies.items()}
 
 
 def wanted(index: str, table: Table) -> Mapping[str, str]:
-    """The triggers that a table needs now, name and text as the schema has them."""
-    key = quote(table.following.key)
-    into = f"INSERT INTO {index}_pending (key)"
-    victims = [f"{into} SELECT {key} FROM {quote(table.name)} WHERE {one.same}" for one in table.uniques if _may_hit(one, table)]
-    watched = [table.following.key, table.following.text, table.following.group, *table.condition_columns]
-    changed = " OR ".join(map(_differs, dict.fromkeys(column for column in watched if column is not None)))
-    bodies = {
-        "insert": ("AFTER INSERT", "", [f"{into} VALUES (NEW.{key})"]),
-        "update": (
-            "AFTER UPDATE",
-            f" WHEN {changed}",
-            [f"{into} VALUES (NEW.{key})", f"{into} SELECT OLD.{key} WHERE {_differs(table.following.key)}"],
-        ),
-        "delete": ("AFTER DELETE", "", [f"{into} VALUES (OLD.{key})"]),
-    }
-    if victims:
-        others = [f"{victim} AND {key} IS NOT OLD.{key}" for victim in victims]
-        bodies |= {"before_insert": ("BEFORE INSERT", "", victims), "before_update": ("BEFORE UPDATE", "", others)}
-    return {
-        f"{index}_follow_{event}": (
-            f"CREATE TRIGGER {index}_follow_{event} {when} ON {quote(table.name)}{condition} BEGIN {'; '.join(body)}; END"
-        )
-        for event, (when, condition, body) in bodies.items()
-    }
+    """The triggers that a table needs, name and text as the schema has them.
+
+    An UPDATE of other columns fires none. Where a condition reads other columns, each UPDATE is noted."""
+    following = table.following
+    watched = [name for name in (following.key, following.text, following.group) if name is not None]
+    of_any = "" if following.where is not None else _of(table, watched)
+    return _texts(index, quote(table.name), quote(following.key), _of(table, [following.key]), of_any)
 
 
-def _may_hit(unique: Unique, table: Table) -> bool:
-    """Whether a row can be replaced because of this and have another key than the new row. Equal keys are the same bytes where
-    the column makes one kind of value of all, and compares it as it is."""
-    key = table.following.key
-    if unique.columns != (key,):
-        return True
-    kind = next(column.type for column in table.columns if column.name == key)
-    one_kind = re.search("INT|CHAR|CLOB|TEXT", kind, re.IGNORECASE)
-    return bool(unique.collations) and (unique.collations != ("BINARY",) or one_kind is None)
+def _of(table: Table, watched: Sequence[str]) -> str:
+    """The columns of an UPDATE that can change these: all, where one is generated."""
+    if any(column.generated for column in table.columns if column.name in watched):
+        return ""
+    return f" OF {', '.join(map(quote, dict.fromkeys(watched)))}, {_ROWID}"
 
 
-def _differs(column: str) -> str:
-    """The SQL that holds where an UPDATE changes a column, letters and type included."""
-    old, new = f"OLD.{quote(column)}", f"NEW.{quote(column)}"
-    return f"({old} IS NOT {new} COLLATE BINARY OR typeof({old}) <> typeof({new}))"
+def _names(index: str) -> set[str]:
+    return set(_texts(index, "", "", "", ""))
+
+
+def _is_ours(store: Store, kind: str, name: str, sql: str | None) -> bool:
+    """Whether this package made an object of that name, to the letter but for names that ALTER TABLE has changed."""
+    if kind != "trigger":
+        made = definitions.expected(store.name, store.scheme.table, (schema.PENDING,)).get(name)
+        return made is not None and made == (kind, sql)
+    text = _texts(store.name, "\0", "\0", "\1", "\1").get(name, "")
+    pattern = re.escape(text).replace(re.escape("\0"), _QUOTED).replace(re.escape("\1"), f"(?: OF (?:{_QUOTED}, )+{_ROWID})?")
+    return re.fullmatch(pattern, sql or "") is not None
+
+
+def _present(store: Store) -> Iterator[tuple[str, str, str | None]]:
+    """Type, name and SQL of all objects with a name that following needs."""
+    sql = "SELECT type, name, sql FROM main.sqlite_schema WHERE type {} 'trigger' AND name COLLATE NOCASE IN ({})"
+    tables = {f"{store.name}_{part}" for part in schema.FOLLOWING}
+    for kind, names in (("=", _names(store.name)), ("<>", tables)):
+        yield from store.db.rows(sql.format(kind, ", ".join(f"'{name}'" for name in names)))
 
 
 def are_there(store: Store, table: Table) -> bool:
-    """Whether the triggers, and the table that they write to, are as they have to be."""
-    return dict(_present(store)) == wanted(store.name, table) and not _pending_is_other(store)
+    """Whether the triggers, and the tables that they need, are as they have to be."""
+    present = list(_present(store))
+    found = {name: sql for kind, name, sql in present if kind == "trigger"}
+    others = [one for one in present if one[0] != "trigger"]
+    sound = len(others) == len(schema.FOLLOWING) and all(_is_ours(store, *one) for one in others)
+    return sound and found == wanted(store.name, table) and not _others_fire_first(store, table)
 
 
-def _present(store: Store) -> Iterator[tuple[str, str]]:
-    sql = "SELECT name, sql FROM main.sqlite_schema WHERE type = 'trigger' AND name IN ({})".format(
-        ", ".join(f"'{name}'" for name in names(store.name))
-    )
-    yield from store.db.rows(sql)
+def _others_fire_first(store: Store, table: Table) -> bool:
+    """Whether the table has a trigger that is newer than ours. SQLite fires the newest one first, and if that ends the rest of
+    a write with RAISE(IGNORE) or FAIL, ours do not fire. Triggers of other indexes end nothing."""
+    sql = """SELECT name FROM main.sqlite_schema WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE
+             AND rowid > (SELECT rowid FROM main.sqlite_schema WHERE type = 'trigger' AND name = ?)"""
+    newer = {name for (name,) in store.db.rows(sql, (table.name, f"{store.name}_follow_insert"))}
+    newer -= _names(store.name)
+    return bool(newer) and not newer <= {name for index in schema.index_names(store.db) for name in _names(index)}
 
 
-def _pending_is_other(store: Store) -> bool:
-    return f"{store.name}_pending" in definitions.changed(store.db, store.name, store.scheme.table, (schema.PENDING,))
-
-
-def pending_exists(store: Store) -> bool:
-    """Whether there is a table of pending keys."""
-    sql = "SELECT 1 FROM main.sqlite_schema WHERE type = 'table' AND name = ?"
-    return store.db.value(sql, (f"{store.name}_pending",)) is not None
+def tables_exist(store: Store) -> bool:
+    """Whether the tables of pending and excluded keys are there."""
+    return sum(_is_ours(store, *one) for one in _present(store) if one[0] == "table") == len(schema.FOLLOWING)
 
 
 def install(store: Store, table: Table) -> None:
-    """Make the triggers, and the table that they write to, whatever there is of them."""
-    remove(store)
-    if pending_exists(store) and _pending_is_other(store):
-        store.db.execute(store.sql("DROP TABLE main.{index}_pending"))
-    if not pending_exists(store):
+    """Make the triggers, and the tables that they need, whatever there is of them. MismatchError, before anything changes, where
+    the application has an object of such a name."""
+    for kind, name, sql in _present(store):
+        if not _is_ours(store, kind, name, sql):
+            raise MismatchError(
+                f"the database has a {kind} {name!r} that neardup_db did not make, and index {store.name!r} needs that name to "
+                f"follow {table.name!r}: give the {kind} another name, or follow the table by an index of another name (name=...)"
+            )
+    if tables_exist(store):
+        _drop(store, "trigger")
+    else:
+        remove(store)
         schema.create_pending_table(store.db, store.name)
     for name, text in wanted(store.name, table).items():
         store.db.execute(text.replace(f"CREATE TRIGGER {name}", f"CREATE TRIGGER main.{name}", 1))
 
 
 def remove(store: Store) -> None:
-    """Drop the triggers, on whichever table they are by now."""
-    for name in names(store.name):
-        store.db.execute(f"DROP TRIGGER IF EXISTS main.{name}")
+    """Drop the triggers, on whichever table they are by now, then the tables that they write to. Objects of these names that
+    this package did not make stay."""
+    _drop(store, "trigger")
+    _drop(store, "table")
+
+
+def _drop(store: Store, kind: str) -> None:
+    for one in list(_present(store)):
+        if one[0] == kind and _is_ours(store, *one):
+            store.db.execute(f"DROP {kind} main.{one[1]}")

@@ -17,6 +17,7 @@ import apsw
 from ...errors import CorruptIndexError, FormatError
 from ..database.connection import Database
 from . import candidates, schema
+from .following import PREFIX
 
 _TRUST = "or, if you trust whoever wrote the file, open it yourself and give the apsw.Connection"
 
@@ -54,9 +55,12 @@ def require_data(db: Database, name: str) -> None:
     found = _found(db, names)
     ours = {entry for entry, made in found.items() if any(made == there.get(entry) for there in known)}
     setting = f"{name}_setting"
+    unused: set[str] = set()
     if setting in ours:  # a newer version's tables are others
         schema.require_version(name, db.value(f"SELECT value FROM {setting} WHERE name = 'schema_version'"))
-    ours_tables = sorted({entry for made in known for entry in made if made[entry].type == "table"})
+        if db.value(f"SELECT 1 FROM {setting} WHERE name = '{PREFIX}table'") is None:  # the application's, if they are there
+            unused = {f"{name}_{part}" for part in schema.FOLLOWING}
+    ours_tables = sorted({entry for made in known for entry in made if made[entry].type == "table"} - unused)
     for entry in found:
         if entry not in ours and entry.casefold() in {table.casefold() for table in ours_tables}:
             raise FormatError(

@@ -92,14 +92,17 @@ def _apply_steps(db: Database, name: str, part: str, after: int, newest: int | N
             db.execute(text.replace("{index}", name)).fetchall()
 
 
-OPTIONAL = ("dismissed", "change", "part")
+OPTIONAL = ("dismissed", "change", "part", "allowed")
 """Tables that an index gets when they are first wanted; the setting `table.NAME` is 1 from then on."""
 
 RENEWABLE = ("dismissed", "change")
 """Those of OPTIONAL that `check(repair=True)` makes again, empty, where they are missing: no document is lost with them."""
 
 PENDING = "pending"
-"""The table of an index that follows another table. It may be missing: whoever drops it loses no document."""
+"""The migration with the tables of an index that follows another table."""
+
+FOLLOWING = ("pending", "excluded")
+"""These tables. They may be missing: whoever drops them loses no document."""
 
 
 def create_tables(
@@ -136,7 +139,7 @@ def create_candidate_table(db: Database, name: str, table: str | None, newest: i
 
 
 def create_pending_table(db: Database, name: str) -> None:
-    """The table of pending keys, of an index that follows a table."""
+    """The tables of pending and excluded keys, of an index that follows a table."""
     _apply_steps(db, name, PENDING, 0)
 
 

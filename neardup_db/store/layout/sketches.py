@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,7 +20,8 @@ class StoredValue:
 
 
 class Sketch(NamedTuple):
-    """A text as the index sees it: stored value, evidence for exact verification, tokens. `value` None = an empty text."""
+    """A text as the index sees it: stored value, evidence for exact verification, tokens. `value` None = an empty text, or one
+    like an allowed text, whose value is in `aside`."""
 
     value: bytes | None
     evidence: bytes | None
@@ -29,6 +30,7 @@ class Sketch(NamedTuple):
     value_hash: int | None = None
     keys: bytes | None = None
     """As in `native.Sketch`, where the sketch is made to be stored; else None."""
+    aside: bytes | None = None
 
 
 plain_sketch: Callable[[tuple[Any, ...]], Sketch] = partial(tuple.__new__, Sketch)
@@ -45,13 +47,17 @@ class Sketches(NamedTuple):
     hashes: Any = None
     keys: Any = None
     """As in `TextValues`."""
+    aside: Mapping[int, bytes] = {}
+    """As of `Sketch`, by place."""
 
     def one(self, i: int) -> Sketch:
         evidence = None if self.evidence is None else self.evidence[i]
-        return Sketch(self.values[i], evidence, None if self.token_counts is None else self.token_counts[i], self.epoch)
+        count = None if self.token_counts is None else self.token_counts[i]
+        return Sketch(self.values[i], evidence, count, self.epoch, aside=self.aside.get(i))
 
     def some(self, places: Sequence[int]) -> Sketches:
         evidence = None if self.evidence is None else [self.evidence[i] for i in places]
         counts = None if self.token_counts is None else [self.token_counts[i] for i in places]
         hashes, keys = (None if array is None else array[list(places)] for array in (self.hashes, self.keys))
-        return Sketches([self.values[i] for i in places], evidence, counts, self.epoch, hashes, keys)
+        aside = {i: self.aside[place] for i, place in enumerate(places) if place in self.aside} if self.aside else {}
+        return Sketches([self.values[i] for i in places], evidence, counts, self.epoch, hashes, keys, aside)

@@ -27,6 +27,7 @@ from ..database.connection import Database
 from ..database.errors import damaged, translate
 from ..database.statements import Statement
 from . import definitions, schema
+from .allowed import Allowed, is_compared
 from .candidates import CandidateTable, candidate_table
 from .following import Following, read_following
 from .sketches import Sketch, Sketches, StoredValue, plain_sketch
@@ -76,11 +77,12 @@ _KEPT = 64
 
 
 class SketchRules(NamedTuple):
-    """The scheme and the text rules by which sketches are made, and the number of the two."""
+    """The scheme and the text rules by which sketches are made, the allowed texts (None: there are none), and their number."""
 
     epoch: int
     scheme: Scheme
     rules: TextRules
+    allowed: Allowed | None = None
 
 
 _CANDIDATES = re.compile(r"neardup_candidates\([^)]*\)")
@@ -88,6 +90,15 @@ _CANDIDATES = re.compile(r"neardup_candidates\([^)]*\)")
 
 _OUTLINED = count(1)
 """Numbers for `Store.outlined`."""
+
+
+_STORED = {"{value}": "f.value", "{value_hash}": "f.value_hash", "{aside}": ""}
+_STORED_ASIDE = {
+    "{value}": "ifnull(f.value, z.value)",
+    "{value_hash}": "ifnull(f.value_hash, z.value_hash)",
+    "{aside}": "LEFT JOIN {index}_allowed_document AS z ON z.document_id = d.id",
+}
+"""The value of a document d with the fingerprint f, in SQL, that of one that is set aside too; {aside} is joined for it."""
 
 
 class Query(NamedTuple):
@@ -130,6 +141,8 @@ class Store:
     """Whether changes are noted (see `linking/changes.py`)."""
     has_parts: bool
     """Whether documents may have several codes (see `asking/parts.py`)."""
+    allows: bool
+    """Whether texts may be allowed, and documents set aside (see `linking/allowing.py`)."""
     generation: int
     """As in the file when the settings were read; -1 = read them again."""
     tolerates_loss = True
@@ -163,7 +176,7 @@ class Store:
         """State of the file in which its generation was last found to be `generation`; -1 = not known."""
         self._value_maker: tuple[SketchRules | None, Any] = None, None
         """What makes the value of a text by these rules; made with the first text that is asked for."""
-        self.has_parts = False
+        self.has_parts = self.allows = False
         self._statements: dict[str, str] = {}
         self._composed: dict[tuple[str, ...], Query] = {}
         self._followed: tuple[object | None, int] = None, 0
@@ -224,13 +237,15 @@ class Store:
             raise damaged(f"the table {self.name}_{lost[0]}", self.name, "it was dropped")
         self.dismisses = "dismissed" in self.optional
         self.notes_changes = "change" in self.optional
-        if self.has_parts != ("part" in self.optional):
-            self.has_parts = not self.has_parts
+        kinds = "part" in self.optional, "allowed" in self.optional
+        if (self.has_parts, self.allows) != kinds:
+            self.has_parts, self.allows = kinds
             self._composed.clear()
+            self._statements.clear()
         parameters = {**scheme.settings(), **rules.settings(), "store_text": self.store_text}
-        epoch = self.shared.epoch((settings.get("fingerprints"), *parameters.items()))
-        self.sketch_rules = SketchRules(epoch, scheme, rules)
-        self.epoch, self.scheme, self.rules = self.sketch_rules
+        epoch = self.shared.epoch((settings.get("fingerprints"), settings.get("allowed"), *parameters.items()))
+        self.sketch_rules = SketchRules(epoch, scheme, rules, self._allowed(scheme) if self.allows else None)
+        self.epoch, self.scheme, self.rules, _ = self.sketch_rules
         self.settings = settings
         self.following = read_following(self.name, settings)
         self.verification = scheme.verification()
@@ -241,6 +256,14 @@ class Store:
         self._forget()
         if self.db.is_trusted:
             self._look_at_schema()
+
+    def _allowed(self, scheme: Scheme) -> Allowed | None:
+        """What new texts are compared with; CorruptIndexError where it is damaged."""
+        values = [value for (value,) in self.db.rows(f"SELECT value FROM {self.name}_allowed ORDER BY id")]
+        sound = all(is_compared(scheme, value) for value in values)
+        if not sound and not self.tolerates_loss:
+            raise damaged("the allowed texts", self.name, "one has no fingerprint of the scheme")
+        return Allowed(scheme, values) if values and sound else None
 
     def _bound(self, settings: dict[str, Any]) -> tuple[Scheme, TextRules]:
         """Scheme and rules of the file, by the latest choices that agree with them. MismatchError where none do."""
@@ -457,6 +480,8 @@ class Store:
         return text
 
     def _filled(self, text: str) -> str:
+        for name, stored in (_STORED_ASIDE if self.allows else _STORED).items():
+            text = text.replace(name, stored)
         text = schema.with_fragments(text).replace("{index}", self.name)
         return text.replace("{alone}", str(schema.ALONE)).replace("{carray}", self.db.carray)
 
@@ -484,41 +509,50 @@ class Store:
     def sketch_texts(self, texts: Sequence[str | bytes], *, evidence: bool, to_file: bool = False) -> Sketches:
         """Stored values of texts; with `evidence` also what verification needs of a query, `to_file` what storing many needs.
         No transaction needed: after a rebuild in another thread meanwhile the sketch is one of another epoch."""
-        epoch, scheme, rules = self.sketch_rules
+        epoch, scheme, rules, allowed = self.sketch_rules
         made = scheme.values(texts, rules, to_file=to_file)
-        needed = scheme.evidence(texts, rules) if evidence else None
-        return Sketches(made.values, needed, made.token_counts, epoch, made.hashes, made.keys)
+        needed = scheme.evidence(texts, rules) if evidence or (allowed is not None and allowed.by_evidence) else None
+        sketches = Sketches(made.values, needed, made.token_counts, epoch, made.hashes, made.keys)
+        return sketches if allowed is None else allowed.judged_all(sketches)
 
     def sketch_text(self, text: str | bytes) -> Sketch:
         """A text that is asked for, with what verification needs."""
         sketch_rules = self.sketch_rules
-        epoch, scheme, rules = sketch_rules
+        epoch, scheme, rules, allowed = sketch_rules
         made_for, value_of = self._value_maker
         if made_for is not sketch_rules:
             value_of = scheme.value_maker(rules)
             self._value_maker = sketch_rules, value_of
         value, token_count = value_of(text)
         evidence = scheme.evidence([text], rules)
-        return plain_sketch((value, None if evidence is None else evidence[0], token_count, epoch, None, None))
+        sketch = plain_sketch((value, None if evidence is None else evidence[0], token_count, epoch, None, None, None))
+        return sketch if allowed is None else allowed.judged(sketch)
 
     def sketch_to_store(self, text: str | bytes) -> Sketch:
         """A text that is added alone, with the hash and the keys of its value."""
-        epoch, scheme, rules = self.sketch_rules
+        epoch, scheme, rules, allowed = self.sketch_rules
         made = scheme.sketch(text, rules)
         evidence = scheme.evidence([text], rules) or [None]
-        return Sketch(made.value, evidence[0], made.token_count, epoch, made.value_hash, made.keys)
+        sketch = Sketch(made.value, evidence[0], made.token_count, epoch, made.value_hash, made.keys)
+        return sketch if allowed is None else allowed.judged(sketch)
 
     def sketch_code(self, code: Any) -> Sketch:
         """The stored value of a code that the application brings."""
-        epoch, scheme, _ = self.sketch_rules
-        return plain_sketch((scheme.code_value(code), None, None, epoch, None, None))
+        epoch, scheme, _, allowed = self.sketch_rules
+        sketch = plain_sketch((scheme.code_value(code), None, None, epoch, None, None, None))
+        return sketch if allowed is None else allowed.judged(sketch)
 
-    def sketch_values(self, values: Sequence[StoredValue]) -> Sketches:
-        """Stored values that were made elsewhere, and were checked, with what storing many needs."""
-        epoch, scheme, _ = self.sketch_rules
+    def sketch_values(self, values: Sequence[StoredValue], texts: Sequence[str | None]) -> Sketches:
+        """Stored values that were made elsewhere, and were checked, with what storing many needs. texts: theirs, which are read
+        where values do not tell what is like an allowed text."""
+        epoch, scheme, rules, allowed = self.sketch_rules
         joined = Values.joined([one.value for one in values])
         counts = [one.token_count for one in values]
-        return Sketches([one.value for one in values], None, counts, epoch, joined.hashes(), scheme.keys_of(joined))
+        sketches = Sketches([one.value for one in values], None, counts, epoch, joined.hashes(), scheme.keys_of(joined))
+        if allowed is None:
+            return sketches
+        proofs = scheme.evidence([text or "" for text in texts], rules) if allowed.by_evidence else None
+        return allowed.judged_all(sketches._replace(evidence=proofs))._replace(evidence=None)
 
     def checked_value(self, value: StoredValue) -> StoredValue:
         """A stored value that was made elsewhere; ParameterError where the scheme has no such one."""
@@ -533,12 +567,18 @@ class Store:
 
     def sketch_codes(self, rows: Sequence[Any], first: int, end: int) -> Sketches:
         """The stored values of the codes from one number to before another, of those that the scheme's `code_rows` gave."""
-        epoch, scheme, _ = self.sketch_rules
         codes = rows[first:end]
-        if isinstance(rows, CodeRows):  # are values already
-            return Sketches(codes, None, None, epoch)
+        if isinstance(rows, CodeRows):
+            return self.sketch_code_values(codes)
+        scheme = self.sketch_rules.scheme
         try:
             values = [scheme.code_value(code) for code in codes]
         except ParameterError:  # again, to say which one it is
             values = [scheme.code_value(code, f"codes[{place}]") for place, code in enumerate(codes, first)]
-        return Sketches(values, None, None, epoch)
+        return self.sketch_code_values(values)
+
+    def sketch_code_values(self, values: Sequence[bytes]) -> Sketches:
+        """Codes as stored values."""
+        epoch, _, _, allowed = self.sketch_rules
+        sketches = Sketches(values, None, None, epoch)
+        return sketches if allowed is None else allowed.judged_all(sketches)

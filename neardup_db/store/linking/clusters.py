@@ -14,7 +14,7 @@ from operator import itemgetter
 
 from ... import limits
 from ...values import Cluster, Key
-from ..asking.documents import EVER, Documents
+from ..asking.documents import ACROSS_GROUPS, EVER, OF_GROUP, Documents
 from ..asking.joins import Joins
 from ..asking.search import Neighbour, Search
 from ..layout.schema import ALONE
@@ -22,6 +22,7 @@ from ..layout.state import Store
 from .changes import ALL, ChangeLog
 from .crowds import Crowds
 from .edges import EdgeBatch, Edges, UnionFind, choose_edges
+from .rejoining import reconnect
 
 Unconnected = tuple[int, int, bool]  # document, its fingerprint, whether it is visible
 
@@ -51,12 +52,14 @@ class Clusters:
         labels = {neighbour.cluster_id for neighbour in neighbours}
         self._join(labels | {ALONE + document_id}, large=len(neighbours) >= limits.CROWD, new_from=document_id)
 
-    def connect_many(self, documents: Sequence[Unconnected], new: tuple[int, int] | None, now: int) -> tuple[set[int], set[int]]:
+    def connect_many(
+        self, documents: Sequence[Unconnected], new: tuple[int, int] | None, now: int, *, are_new: bool = True
+    ) -> tuple[set[int], set[int]]:
         """Record the edges of documents that are in no cluster yet, and join the clusters that they touch.
 
         documents: in the order of their ids, all those that have one of the fingerprints `new`, the first and the last id, which
-        are filed. Returns the documents that match an earlier visible one, and those of which only a query tells, since all that
-        they were found to match has expired or is later."""
+        are filed. are_new: the documents are just added, and not older than others. Returns the documents that match an earlier
+        visible one, and those of which only a query tells, since all that they were found to match has expired or is later."""
         batch = EdgeBatch(0 if self.store.scheme.takes_codes else None)
         matched: set[int] = set()
         met: set[int] = set()
@@ -91,12 +94,19 @@ class Clusters:
                     batch.add(document_id, ALONE + document_id, self.edges.asked_for(document_id, now))
         self.edges.record(batch.edges, now)
         for labels, large in batch.joined():
-            self._join(labels, large=large, new_from=documents[0][0])
+            if are_new:
+                self._join(labels, large=large, new_from=documents[0][0])
+            else:
+                self._join_stored(labels)
         return matched, met - matched
 
     def join_two(self, a: int, b: int) -> None:
         """Make one cluster of those of two documents between which an edge was recorded."""
         self._join_stored({self._label_of(a), self._label_of(b)})
+
+    def are_one(self, a: int, b: int) -> bool:
+        """Whether two documents are in one cluster."""
+        return self._label_of(a) == self._label_of(b)
 
     def connect_further(self, document_id: int, neighbours: Sequence[Neighbour], now: int) -> None:
         """Record the edges that a further code of a document brings, and join the clusters that it touches."""
@@ -115,6 +125,10 @@ class Clusters:
         else:
             self._join_stored(labels)
 
+    def leave(self, document_ids: Sequence[int]) -> None:
+        """Documents that are set aside are in no cluster."""
+        self._label(document_ids, None)
+
     def _join_stored(self, labels: set[int]) -> None:
         """`_join` where no document is just added: the id of each may be the label of a cluster that it was in."""
         if min(labels) >= ALONE:
@@ -130,7 +144,8 @@ class Clusters:
         named = {label for label in labels if label < ALONE}
         crowds = self.crowds.among(named)
         if len(named) > 1:
-            largest = max(named, key=lambda label: (self._size(label), label in crowds, -label))
+            sizes = self._sizes(named)
+            largest = max(named, key=lambda label: (sizes[label], label in crowds, -label))
         else:
             largest = next(iter(named), max(labels) - ALONE)
         if crowds or (large and self.store.table.has_crowds):
@@ -149,11 +164,15 @@ class Clusters:
         sql = self.store.sql("UPDATE {index}_document SET cluster_id = ? WHERE id = ?")
         self.db.execute_many(sql, [(label, document_id) for document_id in document_ids])
 
-    def _size(self, label: int) -> int:
-        """Documents of a cluster, `limits.SIZE_KNOWN` at most: to count a large one would take longer than to join it."""
-        sql = "SELECT count(*) FROM (SELECT 1 FROM {index}_document WHERE cluster_id = ? LIMIT +?)"
-        size: int = self.db.value(self.store.sql(sql), (label, limits.SIZE_KNOWN))
-        return size
+    def _sizes(self, labels: set[int]) -> dict[int, int]:
+        """Documents of each cluster; the largest is counted no further than it takes to know that it is."""
+        sql = self.store.sql("SELECT count(*) FROM (SELECT 1 FROM {index}_document WHERE cluster_id = ? LIMIT +?)")
+        most = limits.SIZE_KNOWN
+        while True:
+            sizes: dict[int, int] = {label: self.db.value(sql, (label, most)) for label in labels}
+            if sum(size == most for size in sizes.values()) < 2:
+                return sizes
+            most *= 4
 
     # ---- removing ----------------------------------------------------------------------------------------------------
 
@@ -191,7 +210,8 @@ class Clusters:
     def mend(self, label: int, seeds: set[int], now: int) -> None:
         """Split a cluster if the edges that are left no longer connect it. `seeds` were the ends of those that are gone. The
         largest part keeps the label."""
-        groups, edges = self.edges.reconnect(self.edges.loose_parts(seeds), EVER)
+        self.edges.connect_copies(seeds, now)
+        groups, edges = reconnect(self.edges, self.edges.loose_parts(seeds), EVER)
         self.edges.record(edges, now)
         for group in self._smaller_parts(label, groups):
             self._set_apart(group)
@@ -225,31 +245,32 @@ class Clusters:
 
     # ---- listing -----------------------------------------------------------------------------------------------------
 
-    def listing(self, min_size: int, now: int) -> list[Cluster]:
-        """Clusters of visible documents, largest first, ties by the earliest document."""
-        groups = self._labelled(min_size, now) if self.store.record_matches else self._joined(min_size, now)
+    def listing(self, min_size: int, now: int, group_id: int = ACROSS_GROUPS) -> list[Cluster]:
+        """Clusters of visible documents, of one group or of all, largest first, ties by the earliest document."""
+        groups = (self._labelled if self.store.record_matches else self._joined)(min_size, now, group_id)
         listed = [group for group in groups if len(group) >= min_size]
         listed.sort(key=lambda group: (-len(group), group[0][0]))
         return [Cluster(group[0][1], tuple(key for _, key in group)) for group in listed]
 
-    def _labelled(self, min_size: int, now: int) -> Iterator[list[tuple[int, Key]]]:
+    def _labelled(self, min_size: int, now: int, group_id: int) -> Iterator[list[tuple[int, Key]]]:
         """(id, key) of each label's visible documents, in parts where only expired documents held them together."""
-        sql = """SELECT cluster_id, id, key FROM {index}_document
-                 WHERE {visible} AND cluster_id IN (
-                     SELECT cluster_id FROM {index}_document WHERE cluster_id IS NOT NULL
-                     GROUP BY cluster_id HAVING count(*) >= ?)
-                 ORDER BY cluster_id, id"""
+        sql = f"""SELECT cluster_id, id, key FROM {{index}}_document
+                  WHERE {{visible}} AND {OF_GROUP} AND cluster_id IN (
+                      SELECT cluster_id FROM {{index}}_document WHERE cluster_id IS NOT NULL
+                      GROUP BY cluster_id HAVING count(*) >= :min_size)
+                  ORDER BY cluster_id, id"""
+        values = {"now": now, "group_id": group_id}
         unsure_sql = "SELECT DISTINCT cluster_id FROM {index}_document WHERE expires_at <= ? AND cluster_id IS NOT NULL"
         unsure = {row[0] for row in self.db.rows(self.store.sql(unsure_sql), (now,))}
-        for label, rows in groupby(self.db.rows(self.store.sql(sql), (now, min_size)), key=itemgetter(0)):
+        for label, rows in groupby(self.db.rows(self.store.sql(sql), {**values, "min_size": min_size}), key=itemgetter(0)):
             group = [(document_id, key) for _, document_id, key in rows]
             if label in unsure and len(group) > 1:
                 yield from self._visible_parts(group, now)
             else:
                 yield group
         if min_size == 1:
-            alone = "SELECT id, key FROM {index}_document WHERE cluster_id IS NULL AND {visible}"
-            yield from ([row] for row in self.db.rows(self.store.sql(alone), (now,)))
+            alone = f"SELECT id, key FROM {{index}}_document WHERE cluster_id IS NULL AND {{visible}} AND {OF_GROUP}"
+            yield from ([row] for row in self.db.rows(self.store.sql(alone), values))
 
     def _visible_parts(self, group: list[tuple[int, Key]], now: int) -> Iterator[list[tuple[int, Key]]]:
         """The visible documents of a label, in the clusters that they are without the expired ones."""
@@ -266,12 +287,12 @@ class Clusters:
         """The clusters that documents are, where nothing else matches one of them and the edges in `connected` are known."""
         keys = dict(group)
         parts = sorted((set(part) for part in connected.sets()), key=len)
-        apart, _ = self.edges.reconnect(parts[:-1], now)
+        apart, _ = reconnect(self.edges, parts[:-1], now)
         loose = {document_id for part in apart for document_id in part}
         for part in [*apart, [document_id for document_id in keys if document_id not in loose]]:
             yield sorted((document_id, keys[document_id]) for document_id in part)
 
-    def _joined(self, min_size: int, now: int) -> Iterator[list[tuple[int, Key]]]:
+    def _joined(self, min_size: int, now: int, group_id: int) -> Iterator[list[tuple[int, Key]]]:
         """Components where no matches are recorded: they come from the candidate table. Of documents that are alone nothing is
         held in memory."""
         joined = UnionFind()
@@ -284,6 +305,9 @@ class Clusters:
                 joined.union(*pair)
         copies = self.store.sql(self.store.frame("copies"))
         several = {*joined.parent, *(row[0] for row in self.db.stream(copies))}
+        if group_id != ACROSS_GROUPS:
+            of_group = self.store.sql("SELECT id FROM {index}_fingerprint WHERE group_id = ?")
+            several.intersection_update(row[0] for row in self.db.stream(of_group, (group_id,)))
         groups: dict[int, list[tuple[int, Key]]] = defaultdict(list)
         copies_of: dict[int, list[int]] = defaultdict(list)
         for fingerprint_id, number, key in self.documents.of_fingerprints(several, now):
@@ -298,8 +322,8 @@ class Clusters:
             else:
                 yield group
         if min_size == 1:
-            every = "SELECT fingerprint_id, id, key FROM {index}_document WHERE {visible}"
-            rows = self.db.stream(self.store.sql(every), (now,))
+            every = f"SELECT fingerprint_id, id, key FROM {{index}}_document WHERE {{visible}} AND {OF_GROUP}"
+            rows = self.db.stream(self.store.sql(every), {"now": now, "group_id": group_id})
             yield from ([(number, key)] for fingerprint_id, number, key in rows if fingerprint_id not in several)
 
     def _torn_groups(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from ..asking.documents import Found
+from ..asking.documents import EVER, Found
 from .clusters import Clusters
 
 
@@ -22,6 +22,38 @@ def dismiss(clusters: Clusters, a: Found, b: Found, now: int) -> bool:
     if clusters.edges.remove(a.id, b.id) and label is not None:
         clusters.mend(label, {a.id, b.id}, now)
     return True
+
+
+def dismiss_all(clusters: Clusters, a: Found, now: int) -> int:
+    """Dismiss a document with each document that it matches, expired ones too; returns how many pairs were not dismissed yet. The
+    cost is that of one query and one removal, whatever the number of pairs."""
+    matched = [row.id for row in clusters.edges.search.stored_matches(a.id, EVER)]
+    if not matched:
+        return 0
+    others = clusters.documents.found_of(matched)
+    clusters.dismissed.add_all(a, others, now)
+    clusters.crowds.release(set().union(*(_shared(a, b) for b in others)))
+    label = clusters.documents.label(a.id)
+    if label is not None:
+        neighbours = clusters.edges.adjacent(a.id)
+        clusters.edges.drop(a.id)  # each recorded match is one of these pairs
+        clusters.mend(label, {a.id, *neighbours}, now)
+    return len(matched)
+
+
+def undismiss_all(clusters: Clusters, a: Found, now: int) -> int:
+    """Bring back all dismissed pairs of a document; returns how many there were."""
+    store, dismissed = clusters.store, clusters.dismissed
+    others = dismissed.of(a.id) if store.dismisses else set()
+    if not others:
+        return 0
+    if store.record_matches:
+        for match in clusters.edges.search.stored_matches(a.id, EVER, dismissed=True):
+            if match.id in others and not clusters.are_one(a.id, match.id):
+                clusters.edges.record_match(a.id, match, now)
+                clusters.join_two(a.id, match.id)
+    clusters.crowds.settle(dismissed.drop(a.id))  # after the clusters are one, as in `undismiss`
+    return len(others)
 
 
 def undismiss(clusters: Clusters, a: Found, b: Found, now: int) -> bool:

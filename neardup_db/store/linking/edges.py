@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Any
 
 from ... import limits
 from ..asking.documents import EVER, Documents
-from ..asking.search import Neighbour, Search
+from ..asking.search import MatchRow, Neighbour, Search
 from ..layout.schema import ALONE, sql_text
 from ..layout.state import Store
 
@@ -61,7 +61,7 @@ def choose_edges(document_id: int, neighbours: Sequence[Neighbour], label: Calla
     spare: list[Edge] = []
     for neighbour in neighbours:
         cluster = label(neighbour.cluster_id)
-        edge = _edge(document_id, neighbour.id, neighbour.similarity, neighbour.distance)
+        edge = edge_of(document_id, neighbour.id, neighbour.similarity, neighbour.distance)
         if cluster not in touched:
             touched.add(cluster)
             edges.append(edge)
@@ -70,7 +70,7 @@ def choose_edges(document_id: int, neighbours: Sequence[Neighbour], label: Calla
     return edges + spare
 
 
-def _edge(document_id: int, other_id: int, similarity: float, distance: int | None) -> Edge:
+def edge_of(document_id: int, other_id: int, similarity: float, distance: int | None) -> Edge:
     return max(document_id, other_id), min(document_id, other_id), similarity, distance
 
 
@@ -126,6 +126,9 @@ class Edges:
         if rows:
             self.db.execute_many(self.store.sql(sql), rows)
 
+    def record_match(self, document_id: int, match: MatchRow, now: int) -> None:
+        self.record([edge_of(document_id, match.id, match.similarity, match.distance)], now)
+
     def drop(self, document_id: int) -> None:
         self.db.execute(self.store.sql("DELETE FROM {index}_match WHERE document_id = ?"), (document_id,))
         self.db.execute(self.store.sql("DELETE FROM {index}_match WHERE other_id = ?"), (document_id,))
@@ -140,7 +143,7 @@ class Edges:
         """The edge between two documents, dismissed or not; None if they do not match."""
         for match in self.search.stored_matches(a, EVER, dismissed=True):
             if match.id == b:
-                return _edge(a, b, match.similarity, match.distance)
+                return edge_of(a, b, match.similarity, match.distance)
         return None
 
     def asked_for(self, document_id: int, now: int) -> list[Neighbour]:
@@ -185,6 +188,17 @@ class Edges:
             matched = list(group)
             yield document_id, label, [Neighbour._make(row[2:7]) for row in matched], [row[7] for row in matched]
 
+    def connect_copies(self, document_ids: set[int], now: int) -> None:
+        """Record edges between those of the documents that have one fingerprint: thousands may be equal copies, and to find that
+        out by a walk and a query would cost each removal as much as there are copies."""
+        if len(document_ids) < 2 or self.store.dismisses or self.store.has_parts:
+            return
+        sql = self.store.sql("SELECT fingerprint_id, id FROM {index}_document WHERE id = ? AND fingerprint_id IS NOT NULL")
+        rows = sorted(map(self.documents.require_numbers, self.db.rows_of_many(sql, [(number,) for number in document_ids])))
+        distance = 0 if self.store.scheme.takes_codes else None
+        copies = [(a[1], b[1]) for a, b in pairwise(rows) if a[0] == b[0]]
+        self.record([edge_of(a, b, 1.0, distance) for a, b in copies], now)
+
     def loose_parts(self, seeds: set[int]) -> list[set[int]]:
         """The parts that the recorded edges leave of a component, except one, which is never walked to its end.
 
@@ -216,25 +230,3 @@ class Edges:
                         members[part] |= members.pop(small)
                         frontier[part].extend(frontier.pop(small))
         return finished
-
-    def reconnect(self, parts: list[set[int]], now: int) -> tuple[list[list[int]], list[Edge]]:
-        """Query for the documents of loose parts, to find which parts match each other or the rest of their cluster. Only
-        documents that are visible at `now` count.
-
-        Returns the groups that stay apart from the rest, and the edges found."""
-        rest = len(parts)
-        owner = {document_id: number for number, part in enumerate(parts) for document_id in part}
-        joined = UnionFind()
-        edges: list[Edge] = []
-        for number, part in sorted(enumerate(parts), key=lambda item: len(item[1])):
-            for document_id in sorted(part, reverse=True):
-                if joined.find(number) == joined.find(rest):
-                    break
-                for match in self.search.stored_matches(document_id, now):
-                    if joined.union(number, owner.get(match.id, rest)):
-                        edges.append(_edge(document_id, match.id, match.similarity, match.distance))
-        groups: dict[int, list[int]] = defaultdict(list)
-        for number, part in enumerate(parts):
-            groups[joined.find(number)] += part
-        groups.pop(joined.find(rest), None)
-        return list(groups.values()), edges

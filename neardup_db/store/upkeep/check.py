@@ -14,7 +14,9 @@ from ..asking.joins import Member, RangePairs, ranges
 from ..database import checksums
 from ..following.compare import Comparison
 from ..layout import definitions, schema
+from ..layout.allowed import Allowed
 from ..layout.state import Store
+from ..linking.allowing import like
 from ..linking.clusters import Clusters
 from ..linking.relations import SHOWN, Relations, shown
 from ..writing.window import outside
@@ -49,6 +51,7 @@ class Checker:
         for part in (*own, self._dismissed, self._changes, self._window, told.crowds):
             problems += _reported(part())
         if not damaged:  # candidate rows are computed from values, so damaged values say nothing about them
+            problems += _reported(self._allowed())
             problems += _reported(self._candidates())
             problems += _reported(self._texts())
         problems += _reported(told.matches())
@@ -147,6 +150,34 @@ class Checker:
             "fingerprints in a crowd, of which two copies are dismissed",
         )
 
+    def _allowed(self) -> Iterator[str]:
+        """A document is set aside, without a fingerprint, if and only if it is like an allowed text."""
+        store, documents = self.store, self.documents
+        if not store.allows:
+            return
+        yield from self.relations.few(
+            """SELECT z.document_id FROM {index}_allowed_document AS z LEFT JOIN {index}_document AS d ON d.id = z.document_id
+               WHERE d.id IS NULL OR d.fingerprint_id IS NOT NULL LIMIT :limit""",
+            "documents set aside that are missing or have a fingerprint",
+        )
+        allowed = store.sketch_rules.allowed
+        if allowed is None:
+            allowed = Allowed(store.scheme, [])
+        unlike: list[int] = []
+        sql = store.sql(
+            """SELECT z.document_id, z.value, z.value_hash, d.text FROM {index}_allowed_document AS z
+               JOIN {index}_document AS d ON d.id = z.document_id WHERE z.document_id > ? ORDER BY z.document_id LIMIT ?"""
+        )
+        last = 0
+        while page := self.db.page(sql, last, limits.CHECKED_TEXTS):
+            proofs = store.scheme.evidence([row[3] or "" for row in page], store.rules) or [None] * len(page)
+            for (number, value, value_hash, _), proof in zip(page, proofs, strict=True):
+                if not documents.is_sound(value, value_hash) or not allowed.covers(value, proof):
+                    unlike.append(number)
+            last = page[-1][0]
+        yield from shown("documents set aside that are like no allowed text", unlike)
+        yield from shown("fingerprints that are like an allowed text", [number for number, _ in like(store, documents, allowed)])
+
     def _changes(self) -> Iterator[str]:
         """A document whose change is noted is there, unless it is noted as removed: others follow the index by these rows. One
         with a key that is there has other codes."""
@@ -200,8 +231,8 @@ class Checker:
         changed: list[int] = []
         last = 0
         sql = self.store.sql(
-            """SELECT d.id, d.text, f.value FROM {index}_document AS d
-               LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
+            """SELECT d.id, d.text, {value} FROM {index}_document AS d
+               LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id {aside}
                WHERE d.id > ? AND d.text IS NOT NULL ORDER BY d.id LIMIT +?"""
         )
         while rows := self.db.page(sql, last, limits.CHECKED_TEXTS):

@@ -9,10 +9,13 @@ from ... import limits
 from ...errors import ParameterError
 from ...native import signed_hash
 from ...schemes.base import Scheme
+from ...text import TextRules
 from ..asking.documents import Documents
 from ..database.errors import damaged
 from ..layout import schema
+from ..layout.allowed import allowed_values
 from ..layout.state import Choices, Store
+from ..linking.allowing import restore, set_aside_unfiled
 from ..linking.clusters import Clusters
 from ..linking.codes import LATEST, AddedCode, connect_codes
 from ..linking.dismissing import take_apart
@@ -34,6 +37,12 @@ def rebuild(store: Store, clusters: Clusters, changes: Choices, now: int, step: 
         _require_texts(store, "the new scheme or text rules need new fingerprints")
     if store_text and not store.store_text:
         _require_texts(store, "store_text=True needs the texts")
+    if store.allows:
+        restore(store, clusters.documents, None)
+        if convert_values:
+            _convert_allowed(store, scheme)
+        elif not keep_values:
+            _allow_again(store, scheme, rules)
     if convert_values:
         _convert(store, scheme, clusters.documents)
     db.execute(f"DROP TABLE {store.table.name}")
@@ -47,6 +56,9 @@ def rebuild(store: Store, clusters: Clusters, changes: Choices, now: int, step: 
         _fingerprint_again(store, clusters.documents, step)
     if not store_text:
         db.execute(store.sql("UPDATE {index}_document SET text = NULL WHERE text IS NOT NULL"))
+        if store.allows:
+            db.execute(store.sql("UPDATE {index}_allowed SET text = NULL"))
+    set_aside_unfiled(store, clusters.documents)
     refile(store, clusters, now, step)
 
 
@@ -58,6 +70,31 @@ def _require_texts(store: Store, why: str) -> None:
             f"{why}, but {lacking} documents have no stored text: build a new index from the texts (store_text=True keeps them "
             "in the file)"
         )
+
+
+def _convert_allowed(store: Store, scheme: Scheme) -> None:
+    rows = store.db.rows(store.sql("SELECT value, id FROM {index}_allowed"))
+    update = store.sql("UPDATE {index}_allowed SET value = ? WHERE id = ?")
+    store.db.execute_many(update, [(scheme.converted(value), number) for value, number in rows])
+
+
+def _allow_again(store: Store, scheme: Scheme, rules: TextRules) -> None:
+    """Fingerprint the allowed texts by another scheme or other rules. ParameterError where one has no stored text."""
+    rows = store.db.rows(store.sql("SELECT id, text FROM {index}_allowed"))
+    lacking = [number for number, text in rows if text is None]
+    if lacking:
+        raise ParameterError(
+            f"the new scheme or text rules need new fingerprints, but {len(lacking)} allowed texts have no stored text: "
+            "disallow() them first, and allow() the texts again afterwards"
+        )
+    compared = allowed_values(scheme, rules, [text for _, text in rows])
+    update = store.sql("UPDATE {index}_allowed SET value = ? WHERE id = ?")
+    drop = store.sql("DELETE FROM {index}_allowed WHERE id = ?")
+    for (number, _), value in zip(rows, compared, strict=True):
+        if value:
+            store.db.execute(update, (value, number))
+        else:  # under the new rules it has no shingle, so it matches nothing anyway
+            store.db.execute(drop, (number,))
 
 
 def _convert(store: Store, scheme: Scheme, documents: Documents) -> None:
@@ -106,9 +143,7 @@ def fingerprint_of(documents: Documents, group_id: int, value: bytes | None) -> 
     """The fingerprint with this value, a new one where there is none, to be filed by `refile`. None for an empty text."""
     if value is None:
         return None
-    value_hash = signed_hash(value)
-    number = documents.fingerprint_id(group_id, value, value_hash)
-    return documents.add_fingerprint(group_id, value, value_hash) if number is None else number
+    return documents.fingerprint_of(group_id, value)
 
 
 def refile(store: Store, clusters: Clusters, now: int, step: Callable[[int], Any]) -> None:

@@ -7,7 +7,9 @@ import json
 from collections.abc import Sequence
 
 from ..layout import candidates, definitions, schema
+from ..layout.allowed import is_compared
 from ..layout.state import Store
+from ..linking.allowing import restore, set_aside_unfiled
 from ..linking.clusters import Clusters
 from ..linking.relations import shown
 from ..writing.window import require_window
@@ -38,11 +40,13 @@ class Repair:
         mended, lost = self._repair_fingerprints(set(damaged))
         done += mended
         lost += lost_codes
+        lost += self._restore_allowed()
         done.append(f"{self._drop_orphans()} fingerprints without a document removed")
         if self.store.dismisses and (dropped := self.clusters.dismissed.drop_lost()):
             done.append(f"{dropped} dismissed pairs without two documents removed")
         self.db.execute(f"DELETE FROM {self.store.table.name}")
         done.append(f"{self.store.table.name} rebuilt from the fingerprints")
+        set_aside_unfiled(self.store, self.documents)
         refile(self.store, self.clusters, now, lambda _: None)
         if self.store.record_matches:
             done.append("matches and clusters computed again")
@@ -131,6 +135,37 @@ class Repair:
         self.db.execute(self.store.sql(sql))
         keys = [self.documents.key(number) for number in sorted(numbers)]
         return list(shown(f"{len(keys)} documents have lost a code, add it again", map(repr, keys)))
+
+    def _restore_allowed(self) -> list[str]:
+        """Give documents that are set aside their fingerprints for now, and drop what is damaged: an allowed text, the value of a
+        document, which then comes from its text. Returns messages of what is lost."""
+        store = self.store
+        if not store.allows:
+            return []
+        gone = "document_id NOT IN (SELECT id FROM {index}_document WHERE fingerprint_id IS NULL)"
+        self.db.execute(store.sql(f"DELETE FROM {{index}}_allowed_document WHERE {gone}"))
+        lost = []
+        for number, text, value, value_hash in self.db.rows(
+            store.sql(
+                """SELECT d.id, d.text, z.value, z.value_hash FROM {index}_allowed_document AS z
+                   JOIN {index}_document AS d ON d.id = z.document_id"""
+            )
+        ):
+            if not self.documents.is_sound(value, value_hash):
+                self.db.execute(store.sql("DELETE FROM {index}_allowed_document WHERE document_id = ?"), (number,))
+                made = None if text is None else store.scheme.values([text], store.rules).values[0]
+                if made is None:
+                    lost.append(repr(self.documents.key(number)))
+                else:
+                    self.documents.set_aside({number: made})
+        restore(store, self.documents, None)
+        rows = self.db.rows(store.sql("SELECT id, value FROM {index}_allowed"))
+        wrong = [number for number, value in rows if not is_compared(store.scheme, value)]
+        self.db.execute_many(store.sql("DELETE FROM {index}_allowed WHERE id = ?"), [(number,) for number in wrong])
+        store.new_generation()
+        messages = list(shown(f"{len(lost)} documents have lost their fingerprint and match nothing, add them again", lost))
+        messages += shown(f"{len(wrong)} allowed texts are lost, allow them again", wrong)
+        return messages
 
     def _merge_doubles(self) -> None:
         """Let documents with equal values share the fingerprint with the lowest id. The others become orphans."""

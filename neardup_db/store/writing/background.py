@@ -116,6 +116,8 @@ class Background:
 
     def __init__(self, db: Database) -> None:
         self.db = db
+        self._is_alone = db.owned and not db.has_open_cursor
+        """Whether the caller's thread does not use the connection meanwhile, as an iterator of records may that reads from it."""
         self._preparing = Lane(1, 0)
         self._writing = Lane(limits.WAITING_MAX, limits.WAITING_BYTES)
         self._enders = [weakref.finalize(self, lane.end) for lane in (self._preparing, self._writing)]
@@ -137,7 +139,7 @@ class Background:
         """Run `make`, which does not use the database, and then the work that it returns, which writes and holds so many bytes.
         Waits while another piece is waiting. Raises the error of an earlier piece."""
         self.db.require_open()  # the threads are not in a child that was forked meanwhile
-        if not self.db.owned:  # a caller's connection may call back into code that works in the caller's thread only
+        if not self._is_alone:  # a caller's connection may call back into code that works in the caller's thread only
             work, _ = make()
             work()
         else:
@@ -147,7 +149,7 @@ class Background:
         """Run work that writes, and holds `size` bytes, after all that was given before. Raises the error of earlier work."""
         self.db.require_open()
         self._preparing.wait()
-        if not self.db.owned:
+        if not self._is_alone:
             work()
         else:
             self._writing.start(work, size)

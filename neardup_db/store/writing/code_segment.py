@@ -75,10 +75,10 @@ class Owners:
             return "joins"
         if owner.found is not None and (not owner.found.is_visible(self._now) or owner.found.fingerprint_id is None):
             return "alone"
-        if i in self._taken or part in owner.parts or (whole and part is None):
-            return "ignored" if self._batch.if_exists.get(i, if_exists) == "ignore" else "alone"
         if not self._is_group(owner, None if record is None else record.group):
             return "alone"
+        if i in self._taken or part in owner.parts or (whole and part is None):
+            return "ignored" if self._batch.if_exists.get(i, if_exists) == "ignore" else "alone"
         owner.parts.add(part)
         return "joins"
 

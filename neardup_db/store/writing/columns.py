@@ -11,7 +11,7 @@ from ...arrays import Array
 from ...arrow import KEYS, METADATA, TEXTS, Column, Source, is_json, is_key, is_string
 from ...errors import ParameterError
 from ...located import LocatedTexts, fitting
-from ...parameters import check_group, check_key, check_metadata, is_plain_key, quoted, storable
+from ...parameters import check_group, check_key, check_metadata, check_metadata_names, is_plain_key, storable
 from ...schemes.codes import CodeRows
 from ...values import Record
 
@@ -155,12 +155,10 @@ class Table:
         if key is None or text is None:
             how = "say which hold the keys and the texts, as in add_many(table, key='id', text='body')"
             raise ParameterError(f"records is a table with the columns {source.listed}: {how}")
-        if isinstance(metadata, str) or not isinstance(metadata, Sequence | None):
-            raise ParameterError(f"metadata={quoted(metadata)}: give a list of the names of columns")
         self._key = source.number("key", key, is_key, KEYS)
         self._text = source.number("text", text, is_string, TEXTS)
         self._group = None if group is None else source.number("group", group, is_key, KEYS)
-        self._metadata = {name: source.number("metadata", name, is_json, METADATA) for name in metadata or ()}
+        self._metadata = {name: source.number("metadata", name, is_json, METADATA) for name in check_metadata_names(metadata)}
 
     def __enter__(self) -> Table:
         return self

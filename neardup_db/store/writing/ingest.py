@@ -12,7 +12,17 @@ from typing import Any
 
 from ... import clock, limits
 from ...errors import DuplicateKeyError, NearDupError, ParameterError
-from ...parameters import IfExists, OnError, check_group, check_key, check_part, check_record, is_plain_key, storable
+from ...parameters import (
+    FieldNames,
+    IfExists,
+    OnError,
+    check_group,
+    check_key,
+    check_part,
+    check_record,
+    is_plain_key,
+    storable,
+)
 from ...values import MOST_PROBLEMS, AddReport, Key, Record, Skipped
 from ..asking.documents import Documents
 from ..asking.parts import Parts
@@ -39,6 +49,8 @@ class IngestOptions:
     on_outcome: OnOutcome | None = None
     require: Callable[..., None] | None = None
     """Refuses a scheme and text rules that the records are not of; called inside the transaction."""
+    fields: FieldNames | None = None
+    """Which fields of mappings are the key, the text and so on, if they do not have the names of `add`'s arguments."""
     takes_over: bool = False
     """Whether the records are rows of the table that the index follows."""
 
@@ -179,7 +191,7 @@ class Ingest:
         elif type(record) is Row:
             key = record.rows.keys[record.place]
         elif isinstance(record, Mapping):
-            key = record.get("key")
+            key = record.get("key" if self.options.fields is None else self.options.fields.key)
         else:
             key = record[0] if isinstance(record, (tuple, list)) and len(record) == 2 else None
         try:
@@ -211,7 +223,9 @@ class Ingest:
             if group is not None or part is not None:
                 batch.more[len(batch) - 1] = Record(key, None, None, group, None, part=part)
             return
-        if type(record) is tuple and len(record) == 2 and not self.store.store_text and is_plain_key(record[0]):
+        if self.options.fields is not None:
+            record = self.options.fields.record(record)
+        elif type(record) is tuple and len(record) == 2 and not self.store.store_text and is_plain_key(record[0]):
             key, content = record  # nearly every record, so this way is the quickest
             if code:
                 content = self.store.scheme.code_value(content)
@@ -360,9 +374,9 @@ class Ingest:
         memory."""
         contents, batch.contents = batch.contents, []
         if self.options.content == "code":
-            return Sketches(contents, None, None, self.store.epoch)
+            return self.store.sketch_code_values(contents)
         if self.options.content == "value":
-            return self.store.sketch_values(contents)
+            return self.store.sketch_values(contents, [batch.record(i).text for i in range(len(batch))])
         evidence = self.store.record_matches or self.options.only_new
         return self.store.sketch_texts(contents, evidence=evidence, to_file=not self.options.only_new)
 
@@ -433,9 +447,13 @@ class Ingest:
             self.counts["added"] += len(run)
 
     def _without_those_that_stay(self, batch: Batch, sketches: Sketches, taken: set[Key], now: int) -> tuple[Batch, Sketches]:
-        """The records less those that a visible document with their key makes ignored: they part no run of new ones."""
-        stay = self.documents.taken(list(taken), now)
-        taken -= stay
+        """The records less those that a visible document with their key makes ignored: they part no run of new ones. All of them
+        where the document of one is in another group, which is an error that names the record."""
+        stay = {key: row.group_id for key, row in self.documents.found(list(taken)).items() if row.is_visible(now)}
+        numbers = {name: self.documents.group_id(name) for name in {batch.group(i) for i in range(len(batch))}}
+        if any(key in stay and stay[key] != numbers[batch.group(i)] for i, key in enumerate(batch.keys)):
+            return batch, sketches
+        taken -= stay.keys()
         places = [i for i, key in enumerate(batch.keys) if key not in stay]
         self.counts["ignored"] += len(batch) - len(places)
         return batch.some(places), sketches.some(places)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...errors import DuplicateKeyError, ParameterError
-from ...values import Key, Match, Part, Record
+from ...values import AnyGroup, Key, Match, Part, Record
 from ..asking.documents import Found
 from ..asking.parts import Parts, StoredPart
 from ..asking.question import Question
@@ -75,10 +75,10 @@ class PartWriter(Writer):
         self._require_table()
         return self._put(record, sketch, place, now), []
 
-    def remove_part(self, key: Key, part: Part | None, now: int) -> bool:
-        """Take one code of a document out, and the document with its last one; False if there is no such code."""
+    def remove_part(self, key: Key, part: Part | None, now: int, group: Key | AnyGroup | None) -> bool:
+        """Take one code of a document of the group out, and the document with its last one; False if there is no such code."""
         self._require_codes(part)
-        existing = self.documents.visible(key, now)
+        existing = self.documents.visible(key, now, group)
         if existing is None:
             return False
         codes = self.documents.parts.of(existing.id)
@@ -109,6 +109,7 @@ class PartWriter(Writer):
         existing = self.documents.find(record.key)
         if existing is None or not existing.is_visible(now):
             return Place(existing)
+        self._require_group(record, existing)
         rows = self.documents.parts.of(existing.id)
         if whole or not rows and record.part is None:
             return Place(existing, stays=self._existing(record, now, if_exists)[1])
@@ -121,11 +122,6 @@ class PartWriter(Writer):
                 )
             if if_exists == "ignore":
                 return Place(stays=True)
-        if self.documents.group_id(record.group) != existing.group_id:
-            raise ParameterError(
-                f"group={record.group!r}: the codes of a key are all in one group, and key {record.key!r} is in another one "
-                "already: give the same group with each"
-            )
         return Place(existing, rows, replaced)
 
     def _matches(self, record: Record, sketch: Sketch, place: Place, limit: int, now: int) -> list[MatchRow]:

@@ -68,6 +68,11 @@ class Batch:
         record = self.more.get(i) or Record(self.keys[i], None, None, None, None)
         return record if self.times is None else record._replace(times=self.times[i])
 
+    def group(self, i: int) -> Key | None:
+        """The name of the group of the record at place i."""
+        record = self.more.get(i)
+        return None if record is None else record.group
+
     def number(self, i: int) -> int:
         """The place, among all that are read, of the record at place i of the batch."""
         number = self.first + i
@@ -141,6 +146,8 @@ class Segment:
         tokens = sketches.token_counts if sketches.token_counts is not None else [None] * len(batch)
         first_id = self.documents.next_id()
         self._insert(batch, group_ids, fingerprint_ids, tokens, first_id, now)
+        if sketches.aside:
+            self.documents.set_aside({first_id + i: value for i, value in sketches.aside.items()})
         if self.store.record_matches:
             hidden = {i for i in batch.more if not self._is_visible(batch, i, now)}
             if batch.times is not None and self.store.window.duration_ms is not None:

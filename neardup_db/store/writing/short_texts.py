@@ -15,7 +15,7 @@ TOO_FEW = 20
 
 
 class TokenCounts:
-    """How many texts of a load are short. Texts without a token are left out."""
+    """How many texts of a load are short. Texts that match nothing by their rules are left out."""
 
     def __init__(self) -> None:
         self.texts = self.short = 0
@@ -24,6 +24,7 @@ class TokenCounts:
         """Count the texts of a batch, where the rules make shingles of three words or more."""
         if token_counts is not None and rules.tokens == "words" and rules.shingle >= 3:
             counts = np.array(token_counts, np.float64)  # None becomes NaN, which compares with nothing
+            counts[counts < rules.min_tokens] = 0
             self.texts += int(np.count_nonzero(counts))
             self.short += int(np.count_nonzero((counts > 0) & (counts < SHORT)))
 
@@ -33,6 +34,6 @@ class TokenCounts:
             return None
         return (
             f"{self.short / self.texts:.0%} of {self.texts:,} texts have fewer than {SHORT} words, and shingles of {shingle} "
-            "words miss most near-duplicates of such texts: take TextRules.chars(shingle=3) and a threshold of about 0.6, or "
+            "words miss most near-duplicates of such texts: take TextRules.chars(shingle=3) and a threshold of 0.8, or "
             "silence this with warnings.simplefilter('ignore', neardup_db.ShortTextsWarning)"
         )

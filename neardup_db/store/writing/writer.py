@@ -71,11 +71,26 @@ class Writer:
         existing = self.documents.find(record.key)
         if existing is None or not existing.is_visible(now):
             return existing, False
+        self._require_group(record, existing)
         if if_exists == "error":
             raise DuplicateKeyError(
                 f"key {quoted_key(record.key)} is already in the index: delete it first, or give if_exists='replace' or 'ignore'"
             )
         return existing, if_exists == "ignore"
+
+    def _require_group(self, record: Record, existing: Found) -> None:
+        """DuplicateKeyError where a document of another group has the key: keys are unique in the index, and no write changes a
+        document of another group."""
+        if self.documents.is_in(existing, record.group):
+            return
+        there, here = (
+            "no group" if name is None else f"group {quoted_key(name)}"
+            for name in (self.documents.group_name(existing.group_id), record.group)
+        )
+        raise DuplicateKeyError(
+            f"key {quoted_key(record.key)} is already in {there}, and this document is for {here}: a key is unique in the index, "
+            "whatever the group. Delete it there first, or prefix keys with the group"
+        )
 
     def _store(
         self, record: Record, sketch: Sketch, group_id: int, existing: Found | None, neighbours: list[Neighbour], now: int
@@ -84,6 +99,8 @@ class Writer:
         fingerprint_id = None if sketch.value is None else self._fingerprint(sketch, sketch.value, group_id)
         row = self.documents.row(None, record, group_id, fingerprint_id, sketch.token_count, now)
         document_id = self.documents.insert(row)
+        if sketch.aside is not None:
+            self.documents.set_aside({document_id: sketch.aside})
         if record.part is not None and fingerprint_id is not None:
             self.documents.parts.add(document_id, record.part, fingerprint_id)
         if self.store.record_matches:

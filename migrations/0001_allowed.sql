@@ -1,0 +1,16 @@
+-- Made by the first allowed text. Texts that match nothing, and neither do texts like them.
+CREATE TABLE {index}_allowed (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, -- in the order in which they were allowed, never used twice
+    value BLOB NOT NULL,         -- what texts are compared with: the fingerprint; in an exact index with texts, the shingle hashes
+    text TEXT,                   -- the text itself, where the index stores texts
+    note TEXT,                   -- the caller's words
+    allowed_at INTEGER NOT NULL  -- milliseconds since 1970, UTC
+) STRICT;
+
+-- The stored documents that are like an allowed text. Until none is, they have no fingerprint, as empty texts have none.
+CREATE TABLE {index}_allowed_document (
+    document_id INTEGER PRIMARY KEY  -- the document; its fingerprint_id is NULL
+        REFERENCES {index}_document (id),
+    value BLOB NOT NULL,             -- its fingerprint, as {index}_fingerprint would hold it
+    value_hash INTEGER NOT NULL      -- XXH3-64 of value, as a signed number
+) STRICT;

@@ -1,0 +1,142 @@
+"""Duplicates of rows that stay: a task decides the rows of a component one after another, in the order of preference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from .. import native
+from ..arrays import np
+from ..errors import NearDupError
+from ..schemes import MinHash
+from .components import components, labels_of
+from .meeting import preference
+from .sketching import Batches
+from .sql import F, sql
+from .verifying import arrow_type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from .near import Matches, Settings
+    from .tables import Tables
+
+_ROWS = ["label", "size", "key", "value"]
+"""Columns of the rows that a task decides, in the order of label and preference. size: how many rows the component has."""
+
+
+def duplicates(
+    tables: Tables, documents: DataFrame, found: Matches, today: int, settings: Settings, path: str | None
+) -> DataFrame:
+    """(key, duplicate_of, similarity) of today's documents in a component, written. duplicate_of is null where one stays.
+
+    Documents with equal values are decided together, by the preferred one: only its value is sent to the executors."""
+    labels = labels_of(components(tables, found.edges, "components", settings.max_rounds))
+    is_new, is_leader = F.col("day") == today, F.col("leader") == F.col("key")
+    component = sql.Window.partitionBy("label")
+    members = found.leaders.select("key", "day", "token_count", "leader").join(labels, "key")
+    members = members.withColumn("any", F.max(is_new).over(component)).where("any").drop("any")
+    members = members.withColumn("size", F.sum(is_leader.cast("long")).over(component))
+    compared = is_leader & (F.col("size") > 1)
+    members, figures = tables.write(
+        members, "members", new=F.count(F.when(is_new, True)), compared=F.count(F.when(compared, True))
+    )
+    rows = members.where(compared).join(documents.select("key", "value"), "key")
+    decided, counts = tables.write(_decided(rows, settings), "decided")
+    _require(figures["compared"], counts["rows"], "compared")
+    verdicts = decided.withColumnRenamed("key", "leader").withColumnRenamed("duplicate_of", "of_leader")
+    new = members.where(is_new).join(verdicts, "leader", "left")
+    duplicate_of = F.coalesce("of_leader", F.when(~is_leader, F.col("leader"))).alias("duplicate_of")
+    similarity = F.when(F.col("size") == 1, 1.0).otherwise(F.col("similarity")).alias("similarity")
+    answer = new.select("key", duplicate_of, similarity)
+    frame, counts = tables.write(answer, "duplicates", path=path, measured=F.count(F.col("similarity")))
+    _require(figures["new"], counts["rows"], "answered")
+    _require(figures["new"], counts["measured"], "answered by a similarity")
+    return frame
+
+
+def _require(expected: int, found: int, what: str) -> None:
+    if expected != found:
+        raise NearDupError(
+            f"{expected:,} documents are in clusters, and {found:,} were {what}: a table was lost or changed between two steps; "
+            "no result was given"
+        )
+
+
+def _decided(rows: DataFrame, settings: Settings) -> DataFrame:
+    """(key, duplicate_of, similarity) of the rows of components."""
+    kind = rows.schema["key"].dataType.simpleString()
+    order = preference(settings.keep).order
+    together = rows.repartition("label").sortWithinPartitions("label", order).select(*_ROWS)
+    return together.mapInArrow(
+        decider(settings.scheme, arrow_type(kind)), f"key {kind}, duplicate_of {kind}, similarity double"
+    )
+
+
+def decider(scheme: MinHash, key_type: str) -> Batches:
+    """What makes (key, duplicate_of, similarity) of rows in the order of component and preference. key_type: in the words of
+    pyarrow."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        components = _Components(scheme, key_type)
+        for batch in batches:
+            yield from components.decide(batch)
+        components.end()
+
+    return run
+
+
+class _Components:
+    """The components of a task one after another; a batch may end within one.
+
+    Memory: the rows that stay of one component, and of the others in the batch in which it begins."""
+
+    def __init__(self, scheme: MinHash, key_type: str) -> None:
+        self._scheme, self._key_type = scheme, key_type
+        self._label: Any = None
+        self._number = self._left = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        self._deduplicator = native.Deduplicator(self._scheme.native)
+        self._count = 0
+        self._kept: dict[int, Any] = {}
+
+    def decide(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        labels, sizes, before = batch.column(0).to_pylist(), batch.column(1).to_pylist(), self._number
+        numbers = np.array([self._place(label, size) for label, size in zip(labels, sizes, strict=True)], np.int64)
+        begins = int(np.searchsorted(numbers, before, "right"))
+        if begins:
+            yield self._part(batch.slice(0, begins), numbers[:begins])
+        if begins < len(numbers):
+            self._forget()
+            yield self._part(batch.slice(begins), numbers[begins:])
+
+    def _place(self, label: Any, size: int) -> int:
+        """The number of the component of the next row. NearDupError where the one before was not whole."""
+        if label != self._label:
+            self.end()
+            self._label, self._left = label, size
+            self._number += 1
+        self._left -= 1
+        return self._number
+
+    def end(self) -> None:
+        if self._left:
+            raise NearDupError(
+                f"a component came in pieces, {abs(self._left)} rows too {'few' if self._left > 0 else 'many'}: the plan of the "
+                "query parted what belongs together; please report it with the version of Spark"
+            )
+
+    def _part(self, batch: pa.RecordBatch, numbers: Any) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        keys, values = batch.column(2).to_pylist(), batch.column(3).to_pylist()
+        kept, similarities = self._deduplicator.add(native.Values.joined(values), numbers)
+        for place in np.flatnonzero(kept < 0).tolist():
+            self._kept[self._count + place] = keys[place]
+        self._count += len(keys)
+        of = [None if number < 0 else self._kept[number] for number in kept.tolist()]
+        columns = [pa.array(keys, self._key_type), pa.array(of, self._key_type), pa.array(similarities, pa.float64())]
+        return pa.RecordBatch.from_arrays(columns, names=["key", "duplicate_of", "similarity"])

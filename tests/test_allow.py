@@ -1,0 +1,231 @@
+"""Allowed texts: what is like one matches nothing, in every way in and out, until it is withdrawn."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from support import CASES, SETS, WORDS, keys
+
+from neardup_db import (
+    ANY_GROUP,
+    BinaryCode,
+    Index,
+    KeyNotFoundError,
+    MinHash,
+    ParameterError,
+    ReadOnlyError,
+    TextRules,
+)
+from neardup_db.cli import main
+from neardup_db.store.layout.allowed import Allowed
+
+REPLY, LIKE, OTHER = "oak elm ash fir", "oak elm ash fir yew", "something else entirely here"
+TEXTS = {name: case for name, case in CASES.items() if not case.codes}
+
+
+def clusters(index: Index) -> list[tuple[Any, ...]]:
+    """The keys of each cluster."""
+    return [one.keys for one in index.clusters()]
+
+
+def found_by_sql(index: Index, text: str) -> list[Any]:
+    """What `neardup_search` finds."""
+    return [row[0] for row in index.connection.execute("SELECT key FROM neardup_search(?, ?)", (index.name, text))]
+
+
+@pytest.fixture(params=TEXTS)
+def index(request: pytest.FixtureRequest) -> Iterator[Index]:
+    """Two equal texts, two others that are equal, and an empty one, in each scheme."""
+    case = TEXTS[request.param]
+    with Index(":memory:", case.scheme, text=case.rules, store_text=case.store_text) as index:
+        index.add_many([("a", REPLY), ("b", REPLY), ("c", OTHER), ("d", OTHER), ("empty", "")])
+        yield index
+
+
+def test_stored_documents_like_an_allowed_text_match_nothing(index: Index) -> None:
+    """They are in no matches, pairs, clusters, answers of queries or SQL; the others are as before."""
+    assert index.allow(REPLY) == 2 and index.allow(REPLY) == 0
+    assert index.matches("a") == [] and clusters(index) == [("c", "d")]
+    assert [(one.key_a, one.key_b) for one in index.pairs()] == [("c", "d")]
+    assert index.query(REPLY) == [] and index.query_many([REPLY, OTHER])[0] == [] and index.count(REPLY).count == 0
+    assert found_by_sql(index, REPLY) == [] and sorted(found_by_sql(index, OTHER)) == ["c", "d"]
+    assert keys(index.query(OTHER)) == ["c", "d"] and index.query(REPLY, group=ANY_GROUP) == []
+    assert len(index) == 5 and index.stats()["allowed"] == 2 and index.stats()["empty"] == 1 and index.check().ok
+    assert index.explain_match("a", "b").allowed and not index.explain_match("a", "b").is_match
+    assert index.explain_match("a", "b").similarity == 1.0 and not index.explain_match("c", "d").allowed
+
+
+def test_later_texts_like_an_allowed_one_are_stored_and_match_nothing(index: Index) -> None:
+    """Added one by one, if new, many at once or if new at once, in a group too."""
+    index.allow(REPLY)
+    assert index.add("e", REPLY) == [] and index.add_if_new("f", REPLY) == [] and index.add("g", REPLY, group="x") == []
+    report = index.add_many([("h", REPLY), ("i", OTHER), ("j", REPLY)])
+    assert (report.added, report.matched) == (3, 1)
+    assert index.add_many([("k", REPLY), ("l", OTHER)], only_new=True).added == 1
+    assert clusters(index) == [("c", "d", "i")] and "k" in index and index.check().ok
+
+
+def test_a_withdrawn_text_is_matched_as_if_it_had_never_been_allowed(index: Index) -> None:
+    """Documents of before and of the time between match each other, their changes are told, and the file is in order."""
+    index.allow(REPLY)
+    index.add_many([("e", REPLY), ("f", REPLY)])
+    token = index.changes().token
+    assert index.disallow(REPLY) == 1 and index.disallow(REPLY) == 0
+    assert clusters(index) == [("a", "b", "e", "f"), ("c", "d")] and keys(index.query(REPLY)) == ["a", "b", "e", "f"]
+    assert {key for key, _ in index.changes(token).clusters} == {"a", "b", "e", "f"}
+    assert found_by_sql(index, REPLY) == ["a", "b", "e", "f"] and index.allowed() == [] and index.check().ok
+
+
+def test_an_allowed_text_outlives_its_documents(index: Index) -> None:
+    """It stays allowed when no document like it is stored any more."""
+    index.allow(key="a", note="reply")
+    index.delete_many(["a", "b"])
+    assert index.add("e", REPLY) == [] and index.add("f", REPLY) == [] and [one.note for one in index.allowed()] == ["reply"]
+    assert index.disallow(key="e") == 1 and clusters(index)[0] in [("c", "d"), ("e", "f")] and len(clusters(index)) == 2
+
+
+def test_a_document_like_two_allowed_texts_needs_both_withdrawn() -> None:
+    """Withdrawing one leaves it set aside by the other; a text withdraws each one that it is like."""
+    with Index(":memory:", SETS, text=WORDS) as index:
+        index.add_many([("a", LIKE), ("b", LIKE)])
+        assert [index.allow(REPLY), index.allow(LIKE)] == [2, 0]
+        first, second = index.allowed()
+        assert (first.id, second.id) == (1, 2) and index.disallow(id=1) == 1 and index.clusters() == []
+        assert index.disallow(id=1) == 0 and index.disallow(id=2) == 1 and clusters(index) == [("a", "b")]
+        index.allow(REPLY)
+        assert index.allowed()[0].id == 3, "a number is never given again"
+        index.allow(LIKE)
+        assert index.disallow(REPLY) == 2 and clusters(index) == [("a", "b")] and index.check().ok
+
+
+def test_dismissed_pairs_of_documents_set_aside_are_kept() -> None:
+    """A pair that was dismissed before is no pair after the text is withdrawn."""
+    with Index(":memory:", SETS, text=WORDS) as index:
+        index.add_many([("a", REPLY), ("b", REPLY), ("c", LIKE)])
+        index.dismiss("a", "b")
+        index.allow(REPLY)
+        assert list(index.dismissed()) == [("a", "b")] and index.check().ok
+        index.disallow(REPLY)
+        assert {(one.key_a, one.key_b) for one in index.pairs()} == {("a", "c"), ("b", "c")} and index.check().ok
+
+
+@pytest.mark.parametrize("store_text", [False, True])
+def test_rebuilding_keeps_what_is_allowed_or_refuses(store_text: bool) -> None:
+    """Another threshold decides anew what is like; new fingerprints need the text, and else nothing changes."""
+    with Index(":memory:", MinHash(threshold=0.9), store_text=store_text) as index:
+        index.add_many([("a", "one two three four five six"), ("b", "one two three four five seven")])
+        assert index.allow("one two three four five six") == 1
+        index.rebuild(MinHash(threshold=0.4))
+        assert index.stats()["allowed"] == 2 and index.check().ok
+        if store_text:
+            index.rebuild(text=TextRules.chars(shingle=3))
+            assert index.add("c", "one two three four five six") == [] and index.check().ok
+        else:
+            index.keep_newest(0)
+            with pytest.raises(ParameterError, match="1 allowed texts have no stored text: disallow"):
+                index.rebuild(text=TextRules.chars(shingle=3))
+            assert index.add("c", "one two three four five six") == [] and len(index.allowed()) == 1
+
+
+def test_merging_compares_with_what_is_allowed_here() -> None:
+    """Documents set aside elsewhere come with their fingerprints; what is allowed there is not allowed here."""
+    with Index(":memory:", SETS, text=WORDS) as index, Index(":memory:", SETS, text=WORDS) as other:
+        other.add_many([("a", REPLY), ("b", REPLY), ("c", OTHER), ("d", OTHER)])
+        other.allow(REPLY)
+        index.allow(OTHER)
+        assert index.merge(other).matched == 1
+        assert clusters(index) == [("a", "b")] and index.check().ok
+
+
+def test_other_objects_and_threads_see_it_at_once(tmp_path: Path) -> None:
+    """An index that is open already compares with a text that was just allowed, and no more when it is withdrawn."""
+    path = tmp_path / "index.db"
+    with Index(path, SETS, text=WORDS) as one, Index(path) as other:
+        one.add("a", REPLY)
+        assert keys(other.query(REPLY)) == ["a"]
+        thread = threading.Thread(target=one.allow, args=(REPLY,))
+        thread.start()
+        thread.join()
+        assert other.query(REPLY) == [] and other.add("b", REPLY) == []
+        one.disallow(REPLY)
+        assert keys(other.query(REPLY)) == ["a", "b"] and keys(other.add("c", REPLY)) == ["a", "b"]
+        with Index(path, read_only=True) as reader, pytest.raises(ReadOnlyError):
+            reader.allow(REPLY)
+
+
+def test_a_failed_transaction_has_allowed_nothing() -> None:
+    """Neither the first text, with its tables, nor a document that was set aside is left."""
+    with Index(":memory:", SETS, text=WORDS) as index:
+        index.add_many([("a", REPLY), ("b", REPLY)])
+        with pytest.raises(ZeroDivisionError), index.transaction():
+            index.allow(REPLY)
+            assert index.clusters() == []
+            raise ZeroDivisionError
+        assert clusters(index) == [("a", "b")] and index.allowed() == [] and keys(index.query(REPLY)) == ["a", "b"]
+
+
+def test_wrong_calls_are_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No text, two of them, a text without shingles, codes, an unknown key, too many."""
+    with Index(":memory:", SETS, text=WORDS) as index:
+        both, number = {"text": REPLY, "key": "a"}, {"text": REPLY, "note": 1}
+        for wrong in ({}, both, {"key": 1.5}, {"text": 7}, {"text": "", "note": "n"}, number):
+            with pytest.raises(ParameterError):
+                index.allow(**wrong)
+        for wrong in ({}, {"id": 1, "key": "a"}, {"id": "1"}):
+            with pytest.raises(ParameterError):
+                index.disallow(**wrong)
+        with pytest.raises(KeyNotFoundError):
+            index.allow(key="a")
+        assert index.disallow(REPLY) == 0 and index.disallow(id=1) == 0
+        monkeypatch.setattr(Allowed, "MOST", 1)
+        index.allow(REPLY)
+        with pytest.raises(ParameterError, match="1 texts are allowed"):
+            index.allow(OTHER)
+    with Index(":memory:", BinaryCode(bits=64)) as index:
+        index.add_code("a", 1)
+        with pytest.raises(ParameterError, match="takes codes"):
+            index.allow(key="a")
+
+
+def test_check_finds_and_repairs_damage(index: Index) -> None:
+    """A value that was changed, a document without its text, a fingerprint that should be set aside."""
+    index.allow(REPLY)
+    run = index.connection.execute
+    run("UPDATE neardup_allowed_document SET value = zeroblob(8) WHERE document_id = 1")
+    assert any("set aside" in problem for problem in index.check().problems)
+    repaired = index.check(repair=True)
+    assert index.check().ok and clusters(index) == [("c", "d")]
+    lost = any("lost their fingerprint" in problem for problem in repaired.problems)
+    assert lost != bool(index.stats()["settings"]["store_text"])
+    run("DELETE FROM neardup_allowed")
+    run("UPDATE neardup_setting SET value = value + 1 WHERE name IN ('generation', 'allowed')")
+    assert index.check().problems != ()
+    index.check(repair=True)
+    assert index.check().ok and index.stats()["allowed"] == 0
+
+
+def test_the_commands(tmp_path: Path) -> None:
+    """`allow` and `disallow` say what they did, and the exit codes whether there was anything."""
+    path = tmp_path / "index.db"
+    with Index(path, SETS, text=WORDS, store_text=True) as index:
+        index.add_many([("a", REPLY), ("b", REPLY)])
+
+    def run(*arguments: Any) -> tuple[int, str]:
+        result = CliRunner().invoke(main, [str(one) for one in arguments], prog_name="neardup")
+        return result.exit_code, result.stdout
+
+    assert run("allow", path, "--list") == (1, "")
+    assert run("allow", path, REPLY, "--note", "reply") == (0, "allowed: 2 stored documents now match nothing\n")
+    assert run("allow", path, "--key", "a", "--json") == (0, '{"documents": 0}\n')
+    code, out = run("allow", path, "--list", "--json")
+    assert code == 0 and json.loads(out)["text"] == REPLY and json.loads(out)["note"] == "reply"
+    assert run("allow", path, "--list")[1].split("\t")[2:] == ["reply", f"{REPLY}\n"]
+    assert "an allowed text" in run("explain", path, "a", "b")[1]
+    assert run("disallow", path, "--id", 1) == (0, "1 allowed text withdrawn\n") and run("disallow", path, REPLY)[0] == 1
+    assert run("allow", path)[0] == 2 and run("disallow", path, REPLY, "--id", 1)[0] == 2 and run("allow", path, "")[0] == 2

@@ -1,0 +1,168 @@
+"""A cluster that a removal or an expiry splits: its parts are found by one join, and as a query for each document finds them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from neardup_db import BottomK, Index, MinHash, SimHash, limits
+
+SCHEMES = {
+    "signatures": (MinHash(threshold=0.5), {}),
+    "packed": (MinHash(threshold=0.5, exact=True), {}),
+    "texts": (MinHash(threshold=0.5, exact=True), {"store_text": True}),
+    "hashes": (MinHash(threshold=0.5, exact=True, family="java32"), {}),
+    "sketches": (BottomK(threshold=0.5), {}),
+    "estimates": (BottomK(threshold=0.5, measure="estimate"), {}),
+    "codes": (SimHash(max_distance=12), {}),
+}
+each_scheme = pytest.mark.parametrize("name", SCHEMES)
+
+
+@pytest.fixture
+def joined_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A join instead of the first queries."""
+    monkeypatch.setattr(limits, "JOINED_FROM", 1)
+
+
+def edits(rng: random.Random, words: list[str], count: int, changed: int) -> Iterator[str]:
+    """Copies of a text with so many words changed, so that a copy matches the text and not another copy."""
+    for _ in range(count):
+        copy = list(words)
+        for place in rng.sample(range(len(words)), changed):
+            copy[place] = f"x{rng.randrange(10**6)}"
+        yield " ".join(copy)
+
+
+def components(index: Index) -> set[frozenset[Any]]:
+    """The clusters by the pairs of the index."""
+    sets: dict[Any, set[Any]] = {}
+    for pair in index.pairs():
+        merged = sets.get(pair.key_a, {pair.key_a}) | sets.get(pair.key_b, {pair.key_b})
+        for key in merged:
+            sets[key] = merged
+    return {frozenset(one) for one in sets.values()}
+
+
+def clusters(index: Index) -> set[frozenset[Any]]:
+    return {frozenset(one.keys) for one in index.clusters()}
+
+
+@each_scheme
+@pytest.mark.usefixtures("joined_at_once")
+@pytest.mark.parametrize("seed", range(4))
+def test_what_removals_leave_of_clusters_is_what_matches(name: str, seed: int) -> None:
+    """After every removal the clusters are the connected components of the pairs, and check finds nothing."""
+    scheme, more = SCHEMES[name]
+    rng = random.Random(seed)
+    with Index(":memory:", scheme, **more) as index:
+        keys = []
+        for _ in range(3):
+            words = [f"w{rng.randrange(10**6)}" for _ in range(40)]
+            for text in [" ".join(words), *edits(rng, words, 12, 4), *edits(rng, words, 4, 1), " ".join(words)]:
+                keys.append(len(keys))
+                index.add(keys[-1], text)
+        rng.shuffle(keys)
+        while len(keys) > 5:
+            removed = [keys.pop() for _ in range(rng.randrange(1, 4))]
+            index.delete_many(removed)
+            assert clusters(index) == components(index)
+        assert index.check().problems == ()
+
+
+@each_scheme
+@pytest.mark.usefixtures("joined_at_once")
+def test_what_expiry_leaves_of_clusters_is_what_matches(name: str) -> None:
+    """While expired documents wait to be removed, the visible ones are listed in the clusters that they are without them."""
+    scheme, more = SCHEMES[name]
+    rng = random.Random(7)
+    words = [f"w{rng.randrange(10**6)}" for _ in range(40)]
+    with Index(":memory:", scheme, **more) as index:
+        index.add("text", " ".join(words))
+        for number, text in enumerate([*edits(rng, words, 20, 4), *edits(rng, words, 5, 1)]):
+            index.add(number, text)
+        index.connection.execute("UPDATE neardup_document SET expires_at = 1 WHERE key IN ('text', 21, 22)")
+        assert clusters(index) == components(index)
+
+
+def steps(index: Index, run: Any) -> int:
+    """Steps of SQLite, in thousands, that a call takes."""
+    count = 0
+
+    def step() -> bool:
+        nonlocal count
+        count += 1
+        return False
+
+    index.connection.set_progress_handler(step, 1000)
+    try:
+        run()
+    finally:
+        index.connection.set_progress_handler(None)
+    return count
+
+
+def star(scheme: Any, count: int) -> Index:
+    """An index of a text and of copies that match it and not each other."""
+    rng = random.Random(3)
+    words = [f"w{rng.randrange(10**6)}" for _ in range(100)]
+    index = Index(":memory:", scheme)
+    index.add("text", " ".join(words))
+    index.add_many(enumerate(edits(rng, words, count, 4)))
+    return index
+
+
+@pytest.mark.parametrize("name", ["signatures", "packed", "sketches"])
+def test_removing_the_middle_of_a_star_does_not_cost_its_square(name: str) -> None:
+    """Four times the copies around a removed text take SQLite four times the steps, not sixteen times."""
+    scheme = SCHEMES[name][0].changed(threshold=0.8)
+    counts = []
+    for count in (250, 1000):
+        with star(scheme, count) as index:
+            counts.append(steps(index, lambda index=index: index.delete("text")))
+    assert counts[1] < 7 * counts[0]
+
+
+@pytest.mark.parametrize("scheme", [MinHash(), SimHash(), BottomK()], ids=["minhash", "simhash", "bottomk"])
+def test_replacing_equal_copies_does_not_cost_their_square(scheme: Any) -> None:
+    """Four times the equal copies, replaced in another order, take SQLite four times the steps, and stay one cluster."""
+    counts = []
+    for count in (400, 1600):
+        with Index(":memory:", scheme) as index:
+            records = [(number, "this page does not exist on our server please try again") for number in range(count)]
+            index.add_many(records)
+            random.Random(1).shuffle(records)
+            counts.append(steps(index, lambda index=index, records=records: index.add_many(records, if_exists="replace")))
+            assert len(index.clusters()[0].keys) == count and index.check().problems == ()
+    assert counts[1] < 7 * counts[0]
+
+
+def test_removing_some_of_many_copies_keeps_the_rest_together() -> None:
+    """Whatever copies go, one by one or many at once, the others are one cluster, with those that match them."""
+    rng = random.Random(5)
+    with Index(":memory:", MinHash(threshold=0.5)) as index:
+        text = "this page does not exist on our server please try again or write to us"
+        keys = list(range(60))
+        for key in keys:
+            index.add(key, text if key % 3 else text + " soon")
+        while len(keys) > 2:
+            rng.shuffle(keys)
+            index.delete_many([keys.pop() for _ in range(min(len(keys) - 2, rng.randrange(1, 6)))])
+            assert clusters(index) == {frozenset(keys)}
+        assert index.check().problems == ()
+
+
+def test_joining_two_clusters_costs_the_smaller_one() -> None:
+    """Joining a small older cluster with a younger one takes about the same steps if that is four times as large."""
+    counts = []
+    for count in (2000, 8000):
+        with Index(":memory:", MinHash(threshold=0.3, recall=0.9999)) as index:
+            index.add_many((f"small {number}", "one two three four five six seven eight nine ten") for number in range(1200))
+            index.add_many((number, "alpha beta gamma delta epsilon zeta eta theta iota kappa") for number in range(count))
+            both = "one two three four five six seven eight nine ten alpha beta gamma delta epsilon zeta eta theta iota kappa"
+            counts.append(steps(index, lambda index=index, both=both: index.add("both", both)))
+            assert [len(one.keys) for one in index.clusters()] == [count + 1201]
+    assert counts[1] < 2 * counts[0]
