@@ -20,7 +20,7 @@ from test_interrupts import interrupted_at
 from test_joins import contents
 from test_merge import DAMAGE, TEXTS, documents, put, require_model
 
-from neardup_db import BottomK, CorruptIndexError, Index, MinHash, NearDupError, SimHash
+from neardup_db import BottomK, CorruptIndexError, DuplicateKeyError, Index, MinHash, NearDupError, SimHash
 from neardup_db.store.exchange import merging
 from neardup_db.store.writing.segment import Segment
 
@@ -294,14 +294,15 @@ def test_only_a_window_of_time_that_a_clock_can_reach(tmp_path: Path) -> None:
 
 
 def test_a_dismissed_pair_of_another_group_is_not_taken_over(tmp_path: Path) -> None:
-    """A document that is here in another group is another document: what a person said of the pair there does not hold here."""
+    """A key that is here in another group is refused, and neither documents nor dismissed pairs are taken over."""
     with Index(tmp_path / "other.db", MinHash()) as other, Index(":memory:", MinHash()) as index:
         for key in "ab":
             other.add(key, "one two three four five", group="g")
         index.add("a", "one two three four five")
         other.dismiss("a", "b")
-        index.merge(other, if_exists="ignore")
-        assert list(index.dismissed()) == []
+        with pytest.raises(DuplicateKeyError, match="'a' is already in no group"):
+            index.merge(other, if_exists="ignore")
+        assert list(index) == ["a"] and list(index.dismissed()) == []
 
 
 def test_windows_of_the_same_length(tmp_path: Path, added: list[int]) -> None:
