@@ -238,7 +238,7 @@ def test_a_backup_replaces_no_file_with_a_log(parts: list[Path], tmp_path: Path)
         assert "is the input" in refused("backup", parts[1], f"{parts[1]}-wal", "--force")
         assert index.check().ok
     assert "is the input" in refused("backup", parts[0], parts[0], "--force")
-    assert "is no file" in refused("backup", parts[0], os.devnull)
+    assert "name a file" in refused("backup", parts[0], os.devnull)
     assert "no such file" in refused("backup", tmp_path / "none.db", tmp_path / "copy.db")
     assert files(tmp_path) == {"one.db", "two.db", "link.db"}
 

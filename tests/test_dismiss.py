@@ -16,7 +16,7 @@ from typing import Any
 import apsw
 import pytest
 from click.testing import CliRunner
-from support import CASES, SETS, WORDS, keys
+from support import CASES, PAST, SETS, WORDS, keys
 
 from neardup_db import BinaryCode, Index, KeyNotFoundError, Match, MinHash, MismatchError, Pair, ParameterError, limits
 from neardup_db.cli import main
@@ -193,7 +193,7 @@ def test_a_document_taken_out_is_compared_with_later_ones(triple: Index) -> None
 
 def test_an_expired_document_does_not_keep_a_document_in_its_cluster(triple: Index) -> None:
     """The pairs with expired documents are dismissed too, so that the number of the cluster changes at once."""
-    triple.update("c", expires_at=1)
+    triple.update("c", expires_at=PAST)
     assert triple.dismiss("b") == 2
     if triple.stats()["settings"]["record_matches"]:
         assert triple.connection.execute("SELECT cluster_id FROM neardup_document WHERE key = 'b'").fetchall() == [(None,)]

@@ -628,6 +628,7 @@ WRITES: dict[str, Callable[[Index], Any]] = {
     "update": lambda index: index.update("a", metadata=1),
     "delete": lambda index: index.delete("a"),
     "delete_many": lambda index: index.delete_many(["a"]),
+    "delete_group": lambda index: index.delete_group("g"),
     "expire": lambda index: index.expire(),
     "set_window": lambda index: index.set_window(5),
     "keep_newest": lambda index: index.keep_newest(1),

@@ -71,7 +71,7 @@ def test_lists_of_a_table_that_cannot_be_compared_are_named(tmp_path: Path, ids:
     """A value that is a list is an error that names its row, also of a table whose later rows are left out."""
     table = table_file(tmp_path / "a.parquet", uid=ids, text=[FOX, CAT, FOX, OWL, CAT], tags=[[n] for n in range(5)])
     told = refused("dedup", table, "-o", tmp_path / "o.parquet", "--keep", "by:tags", "--id-field", "uid", "--on-error", "skip")
-    assert f"{table}, row 1: --keep by:tags: field 'tags' is [0], numbers or text are needed" in told
+    assert f"{table}, row 3: --keep by:tags: field 'tags' is [2], numbers or text are needed" in told
     assert not (tmp_path / "o.parquet").exists()
 
 
@@ -134,7 +134,7 @@ def test_a_column_twice_is_not_guessed(tmp_path: Path, options: list[str]) -> No
     path = csv_file(tmp_path / "a.csv", header, ["1", FOX, "2", "3", "4"])
     assert f"columns are called {name!r}" in refused("dedup", path, "-o", tmp_path / "o.csv", *options)
     good("dedup", csv_file(tmp_path / "b.csv", ["", "text", ""], [1, FOX, 2], [3, FOX, 4]), "-o", tmp_path / "o.csv", "--mark")
-    assert (tmp_path / "o.csv").read_text() == f",text,,cluster,duplicate_of\n1,{FOX},2,1,\n3,{FOX},4,1,b.csv:2\n"
+    assert (tmp_path / "o.csv").read_text() == f",text,,cluster,duplicate_of,similarity\n1,{FOX},2,1,,\n3,{FOX},4,1,b.csv:2,1.0\n"
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])

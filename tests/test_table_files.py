@@ -468,7 +468,8 @@ def test_marks_are_two_more_columns(tmp_path: Path, name: str, kind: Any, cut: s
     opened = source(*shards)
     passes = TablePasses(opened)
     assert sum(len(piece.texts) for piece in passes.pieces()) == 6
-    marks = Marks(np.array([1, 0, 1, 2, 2, 1]), np.array([0, 0, 1, 5, 0, 1]), lambda numbers: [f"row {n}" for n in numbers])
+    clusters, stays, similarities = np.array([1, 0, 1, 2, 2, 1]), np.array([0, 0, 1, 5, 0, 1]), np.array([1, 1, 0.5, 0.75, 1, 1])
+    marks = Marks(clusters, stays, similarities, lambda numbers: [f"row {n}" for n in numbers])
     marks = replace(marks, against=lambda numbers: [f"old {n}" if n % 2 else None for n in numbers])
     out = tmp_path / f"out{FORMATS[name]}"
     with Meter("Write", 1) as meter:
@@ -478,6 +479,7 @@ def test_marks_are_two_more_columns(tmp_path: Path, name: str, kind: Any, cut: s
     assert new["cluster"].to_pylist() == [1, None, 1, 2, 2, 1] and new["cluster"].type == pa.int64()
     values = table["id"].to_pylist()
     assert new["duplicate_of"].to_pylist() == [None, None, values[0], values[4], None, values[0]]
+    assert new["similarity"].to_pylist() == [None, None, 0.5, 0.75, None, 1.0] and new["similarity"].type == pa.float64()
     assert new["duplicate_of"].type == kind and new["against"].to_pylist() == ["old 1", None, "old 3", None, "old 5", None]
 
 
@@ -485,7 +487,7 @@ def test_marks_of_rows_without_an_id(tmp_path: Path) -> None:
     """Where there is no id a row is named as everywhere; where one is missing that a column of numbers would have to name, or the
     new columns are there already, it is an error before anything is written."""
     rows, out = {"text": [ONE] * 3}, tmp_path / "out.parquet"
-    marks = Marks(np.array([1, 1, 1]), np.array([0, 1, 1]), lambda numbers: [f"row {n}" for n in numbers])
+    marks = Marks(np.array([1, 1, 1]), np.array([0, 1, 1]), np.ones(3), lambda numbers: [f"row {n}" for n in numbers])
 
     def marked(**columns: Any) -> pa.Table:
         passes = TablePasses(source(write(tmp_path / "in.parquet", pa.table({**rows, **columns}), 2)))

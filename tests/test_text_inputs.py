@@ -485,7 +485,7 @@ def marked(paths: list[Path], kept: list[bool], target: str, against: bool = Fal
     cluster, duplicate_of = np.zeros(count, np.int64), np.zeros(count, np.int64)
     cluster[:2], duplicate_of[1:2] = 1, 1
     names = (lambda numbers: ["x" if number == 3 else None for number in numbers]) if against else None
-    marks = Marks(cluster, duplicate_of, lambda numbers: [keys[number] for number in numbers], names)
+    marks = Marks(cluster, duplicate_of, np.full(count, 0.5), lambda numbers: [keys[number] for number in numbers], names)
     with Meter("Write", 1) as meter:
         passes.write(np.array(kept[:count]), output, Path(target), meter, marks)
     passes.close()
@@ -507,9 +507,10 @@ def test_marks_are_members_behind_those_of_an_object(
     got = marked([b, a], [True] * 3, "out.jsonl", encoding=encoding).decode(plain)
     own = "\u00e9,\\\"" if encoding == "utf-8" else "\\u00e9,\\\""
     assert got == (
-        second[:-1] + ', "cluster": 1, "duplicate_of": null}\n'
-        + '{"id":1, "text": "a } \u00e9", "x": {"cluster": 1}, "cluster": 1, "duplicate_of": "' + own + '"}\r\n'
-        + '{"text":"}"  , "cluster": null, "duplicate_of": null} \n'
+        second[:-1] + ', "cluster": 1, "duplicate_of": null, "similarity": null}\n'
+        + '{"id":1, "text": "a } \u00e9", "x": {"cluster": 1}, "cluster": 1, "duplicate_of": "' + own + '"'
+        + ', "similarity": 0.5}\r\n'
+        + '{"text":"}"  , "cluster": null, "duplicate_of": null, "similarity": null} \n'
     )  # fmt: skip
     got = marked([a, b], [False, True, True], "out2.jsonl", True, encoding=encoding).decode(plain)
     assert [json.loads(line)["duplicate_of"] for line in got.splitlines()] == [1, None]
@@ -528,10 +529,11 @@ def test_marks_are_columns_behind_those_of_a_row(tmp_path: Path, encoding: str, 
     rows = list(csv.reader(io.StringIO(got, newline=""), delimiter=between))
     quoted = 'a,;\t"'.replace(",", between)
     assert rows == [
-        ["id", "text", "cluster", "duplicate_of"], [quoted, "one", "1", ""], ["k", "two\n2", "1", quoted],
-        ["z", "three", "", ""], ["y", "four", "", ""],
+        ["id", "text", "cluster", "duplicate_of", "similarity"], [quoted, "one", "1", "", ""],
+        ["k", "two\n2", "1", quoted, "0.5"],
+        ["z", "three", "", "", ""], ["y", "four", "", "", ""],
     ]  # fmt: skip
-    assert got.startswith("id,text,cluster,duplicate_of\r\n".replace(",", between)) and not got.endswith("\n")
+    assert got.startswith("id,text,cluster,duplicate_of,similarity\r\n".replace(",", between)) and not got.endswith("\n")
 
 
 @pytest.mark.parametrize(
@@ -553,4 +555,4 @@ def test_records_that_cannot_be_marked_are_refused(tmp_path: Path, name: str, da
 def test_an_empty_input_is_marked_as_it_is(tmp_path: Path) -> None:
     """Nothing in, nothing out; of a header alone, the header with its new columns."""
     assert marked([write(tmp_path / "a.jsonl", "")], [], "out") == marked([write(tmp_path / "a.csv", "")], [], "out2") == b""
-    assert marked([write(tmp_path / "b.csv", "id,text")], [], "out3") == b"id,text,cluster,duplicate_of"
+    assert marked([write(tmp_path / "b.csv", "id,text")], [], "out3") == b"id,text,cluster,duplicate_of,similarity"

@@ -31,7 +31,7 @@ COMMANDS = {
     "merge": ("merge", "Add the documents of other indexes to INTO."),
     "get": ("documents", "Print documents by their keys, as JSON."),
     "query": ("look", "Print the near-duplicates of TEXT, best first."),
-    "delete": ("change", "Delete documents by their keys, or all of a group, in one transaction."),
+    "delete": ("change", "Delete documents by their keys, or all documents of a group."),
     "pairs": ("pairs", "Print all pairs of near-duplicates."),
     "clusters": ("look", "Print the clusters, the largest first."),
     "stats": ("look", "Print counts, sizes and settings of INDEX."),

@@ -49,10 +49,10 @@ def delete(
     group: str | None,
     as_json: bool,
 ) -> int:
-    """Delete documents by their keys, or all of a group, in one transaction.
+    """Delete documents by their keys, or all documents of a group.
 
-    With --part each loses one of its codes, and goes with its last one. With --group a document of another group counts as
-    absent. Exit code 1 if nothing of them exists.
+    All go in one transaction. With --part each loses one of its codes, and goes with its last one. With --group a document of
+    another group counts as absent. Exit code 1 if nothing of them exists.
 
     \b
     neardup delete articles.db a1 a2

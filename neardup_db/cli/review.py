@@ -25,7 +25,7 @@ from .wording import called
 @key_type_option
 @json_option
 def dismiss(index_path: Path, keys: tuple[str, ...], listing: bool, name: str, key_type: str, as_json: bool) -> int:
-    """Declare that two documents are not duplicates, or that one is no duplicate of any stored document.
+    """Declare that documents are not duplicates.
 
     Two KEYs: the two are no match and no pair from then on, and their cluster is split unless other documents connect them. One
     KEY: so is each pair of the document with a document that it matches, and it leaves its cluster. Dismissed pairs survive a
@@ -58,9 +58,10 @@ def dismiss(index_path: Path, keys: tuple[str, ...], listing: bool, name: str, k
 @key_type_option
 @json_option
 def undismiss(index_path: Path, keys: tuple[str, ...], name: str, key_type: str, as_json: bool) -> int:
-    """Withdraw the dismissal of two documents, or of all pairs of one.
+    """Withdraw a dismissal.
 
-    They match again if they are alike. Exit code 1 if they were not dismissed.
+    Two KEYs: the dismissal of their pair. One KEY: the dismissal of all pairs of the document. They match again if they are alike.
+    Exit code 1 if they were not dismissed.
 
     \b
     neardup undismiss articles.db a1 a2
