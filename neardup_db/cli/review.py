@@ -60,8 +60,8 @@ def dismiss(index_path: Path, keys: tuple[str, ...], listing: bool, name: str, k
 def undismiss(index_path: Path, keys: tuple[str, ...], name: str, key_type: str, as_json: bool) -> int:
     """Withdraw a dismissal.
 
-    Two KEYs: the dismissal of their pair. One KEY: the dismissal of all pairs of the document. They match again if they are alike.
-    Exit code 1 if they were not dismissed.
+    Two KEYs: the dismissal of their pair. One KEY: the dismissal of all pairs of the document. They match again if they are
+    alike. Exit code 1 if they were not dismissed.
 
     \b
     neardup undismiss articles.db a1 a2
