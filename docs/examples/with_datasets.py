@@ -21,7 +21,7 @@ from neardup_db.frames import mark_near_duplicates
 SCHEME, RULES = MinHash(threshold=0.8), TextRules()
 
 
-# ---- in one process: the first row of each cluster stays ---------------------------------------------------------------------
+# ---- in one process: a row goes if it is a near-duplicate of one that stays --------------------------------------------------
 
 
 def drop(dataset: Dataset) -> Dataset:
@@ -40,7 +40,9 @@ def fingerprints(batch: pa.Table) -> pa.Table:
 
 
 def drop_in_parallel(dataset: Dataset, index_path: str, num_proc: int) -> Dataset:
-    """Fingerprints in all processes, clusters in this one. "id" is unique. The index stays, for the next dataset."""
+    """Fingerprints in all processes, clusters in this one: the first row of each cluster stays, as with connected=True above.
+
+    "id" is unique. The index stays, for the next dataset."""
     made = dataset.with_format("arrow").map(fingerprints, batched=True, num_proc=num_proc, remove_columns=dataset.column_names)
     with tempfile.TemporaryDirectory() as folder:
         schema = fingerprint_schema(SCHEME, RULES)  # with the settings, which `datasets` drops
