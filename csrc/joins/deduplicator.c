@@ -8,8 +8,6 @@
 int nd_deduplicator_new(const nd_scheme *scheme, nd_deduplicator **out)
 {
     *out = NULL;
-    if (scheme->kind == ND_SCHEME_MINHASH && scheme->evidence == ND_EVIDENCE_TEXT)
-        return ND_ERROR_PARAMETER;
     nd_deduplicator *deduplicator = calloc(1, sizeof *deduplicator);
     if (deduplicator == NULL)
         return ND_ERROR_MEMORY;

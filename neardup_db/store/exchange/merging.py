@@ -137,18 +137,10 @@ def _file(db: Database) -> File | None:
 def _require_alike(mine: Store, theirs: Store) -> None:
     """MismatchError where documents of the other index cannot be stored here as they are."""
     source = repr(theirs.db.name) if theirs.db.name else "the other index"
-    if mine.scheme.converts(theirs.scheme) and mine.rules.settings() == theirs.rules.settings():
-        raise MismatchError(f"{source} has fingerprints of an earlier layout: rebuild() it, then merge it")
     if mine.store_text and not theirs.store_text:
         raise MismatchError(
             f"this index stores texts, and {source} has none: merge it into an index without store_text, as rebuild("
             "store_text=False) makes this one"
-        )
-    evidence = [store.scheme.settings().get("evidence") for store in (mine, theirs)]
-    if evidence[1] == "text" != evidence[0] and mine.scheme.name == theirs.scheme.name:
-        raise MismatchError(
-            f"{source} compares the texts that it stores, and has no shingle hashes for this index to compare: "
-            "rebuild(store_text=False) a copy of it, then merge that"
         )
     settings = fingerprint_files.settings_of(theirs.scheme, theirs.rules)
     fingerprint_files.require_values(settings, mine.scheme, mine.rules, source)

@@ -225,7 +225,7 @@ class Store:
         self.store_text = bool(settings["store_text"])
         self.record_matches = bool(settings["record_matches"])
         self.window = Window.from_settings(settings)
-        scheme = scheme.for_index(rules, self.store_text)
+        scheme = scheme.for_index(rules)
         self.table = candidate_table(self.db, self.name, scheme.table)
         self.crowds = self.table.has_crowds and bool(settings["crowds"])
         self.optional = schema.optional_tables(settings)
@@ -506,17 +506,16 @@ class Store:
 
     # ---- sketches ----------------------------------------------------------------------------------------------------
 
-    def sketch_texts(self, texts: Sequence[str | bytes], *, evidence: bool, to_file: bool = False) -> Sketches:
-        """Stored values of texts; with `evidence` also what verification needs of a query, `to_file` what storing many needs.
+    def sketch_texts(self, texts: Sequence[str | bytes], *, to_file: bool = False) -> Sketches:
+        """Stored values of texts; `to_file`: with what storing many needs.
         No transaction needed: after a rebuild in another thread meanwhile the sketch is one of another epoch."""
         epoch, scheme, rules, allowed = self.sketch_rules
         made = scheme.values(texts, rules, to_file=to_file)
-        needed = scheme.evidence(texts, rules) if evidence or (allowed is not None and allowed.by_evidence) else None
-        sketches = Sketches(made.values, needed, made.token_counts, epoch, made.hashes, made.keys)
+        sketches = Sketches(made.values, made.token_counts, epoch, made.hashes, made.keys)
         return sketches if allowed is None else allowed.judged_all(sketches)
 
     def sketch_text(self, text: str | bytes) -> Sketch:
-        """A text that is asked for, with what verification needs."""
+        """A text that is asked for."""
         sketch_rules = self.sketch_rules
         epoch, scheme, rules, allowed = sketch_rules
         made_for, value_of = self._value_maker
@@ -524,35 +523,29 @@ class Store:
             value_of = scheme.value_maker(rules)
             self._value_maker = sketch_rules, value_of
         value, token_count = value_of(text)
-        evidence = scheme.evidence([text], rules)
-        sketch = plain_sketch((value, None if evidence is None else evidence[0], token_count, epoch, None, None, None))
+        sketch = plain_sketch((value, token_count, epoch, None, None, None))
         return sketch if allowed is None else allowed.judged(sketch)
 
     def sketch_to_store(self, text: str | bytes) -> Sketch:
         """A text that is added alone, with the hash and the keys of its value."""
         epoch, scheme, rules, allowed = self.sketch_rules
         made = scheme.sketch(text, rules)
-        evidence = scheme.evidence([text], rules) or [None]
-        sketch = Sketch(made.value, evidence[0], made.token_count, epoch, made.value_hash, made.keys)
+        sketch = Sketch(made.value, made.token_count, epoch, made.value_hash, made.keys)
         return sketch if allowed is None else allowed.judged(sketch)
 
     def sketch_code(self, code: Any) -> Sketch:
         """The stored value of a code that the application brings."""
         epoch, scheme, _, allowed = self.sketch_rules
-        sketch = plain_sketch((scheme.code_value(code), None, None, epoch, None, None, None))
+        sketch = plain_sketch((scheme.code_value(code), None, epoch, None, None, None))
         return sketch if allowed is None else allowed.judged(sketch)
 
-    def sketch_values(self, values: Sequence[StoredValue], texts: Sequence[str | None]) -> Sketches:
-        """Stored values that were made elsewhere, and were checked, with what storing many needs. texts: theirs, which are read
-        where values do not tell what is like an allowed text."""
-        epoch, scheme, rules, allowed = self.sketch_rules
+    def sketch_values(self, values: Sequence[StoredValue]) -> Sketches:
+        """Stored values that were made elsewhere, and were checked, with what storing many needs."""
+        epoch, scheme, _, allowed = self.sketch_rules
         joined = Values.joined([one.value for one in values])
         counts = [one.token_count for one in values]
-        sketches = Sketches([one.value for one in values], None, counts, epoch, joined.hashes(), scheme.keys_of(joined))
-        if allowed is None:
-            return sketches
-        proofs = scheme.evidence([text or "" for text in texts], rules) if allowed.by_evidence else None
-        return allowed.judged_all(sketches._replace(evidence=proofs))._replace(evidence=None)
+        sketches = Sketches([one.value for one in values], counts, epoch, joined.hashes(), scheme.keys_of(joined))
+        return sketches if allowed is None else allowed.judged_all(sketches)
 
     def checked_value(self, value: StoredValue) -> StoredValue:
         """A stored value that was made elsewhere; ParameterError where the scheme has no such one."""
@@ -580,5 +573,5 @@ class Store:
     def sketch_code_values(self, values: Sequence[bytes]) -> Sketches:
         """Codes as stored values."""
         epoch, _, _, allowed = self.sketch_rules
-        sketches = Sketches(values, None, None, epoch)
+        sketches = Sketches(values, None, epoch)
         return sketches if allowed is None else allowed.judged_all(sketches)

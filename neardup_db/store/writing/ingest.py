@@ -376,9 +376,8 @@ class Ingest:
         if self.options.content == "code":
             return self.store.sketch_code_values(contents)
         if self.options.content == "value":
-            return self.store.sketch_values(contents, [batch.record(i).text for i in range(len(batch))])
-        evidence = self.store.record_matches or self.options.only_new
-        return self.store.sketch_texts(contents, evidence=evidence, to_file=not self.options.only_new)
+            return self.store.sketch_values(contents)
+        return self.store.sketch_texts(contents, to_file=not self.options.only_new)
 
     def _file(self) -> None:
         self._connect(clock.now_ms())
@@ -482,9 +481,6 @@ class Ingest:
 
     def _write_one(self, batch: Batch, sketches: Sketches, i: int, now: int) -> None:
         record, sketch = batch.record(i), sketches.one(i)
-        if self.options.content == "value" and record.text is not None:  # of many the joins hash the texts that they compare
-            proofs = self.store.scheme.evidence([record.text], self.store.rules) or [None]
-            sketch = sketch._replace(evidence=proofs[0])
         if_exists = batch.if_exists.get(i, self.options.if_exists)
         self._connect(now)
         self.segment.end()
