@@ -387,6 +387,42 @@ def test_exported_codes_come_back(index: Index, tmp_path: Path, parts: list[Any]
         assert other.import_fingerprints(tmp_path / "plain.parquet", if_exists="ignore").ignored == 1
 
 
+ORDERS: list[list[Any]] = [["a", None], [None, "a"], ["a", None, "b"], [None], ["b"]]
+
+
+@pytest.mark.parametrize("by_file", [False, True], ids=["merge", "import"])
+@pytest.mark.parametrize("if_exists", ["ignore", "replace"])
+@pytest.mark.parametrize("there", [None, *ORDERS[:3]], ids=str)
+def test_a_code_without_a_part_is_one_of_several(
+    index: Index, tmp_path: Path, there: list[Any] | None, if_exists: Any, by_file: bool
+) -> None:
+    """Wherever it stands among the codes of its key, what comes of a merge or an import is what `add_code` makes of each."""
+    if by_file:
+        pytest.importorskip("pyarrow")
+    rng = random.Random(3)
+    with Index(":memory:", index.scheme) as other, Index(":memory:", index.scheme) as one_by_one:
+        for key, order in enumerate(ORDERS):
+            other.add_codes([key] * len(order), [rng.getrandbits(64) for _ in order], part=order)
+        for key in range(len(ORDERS)) if there else ():
+            codes = [rng.getrandbits(64) for _ in there or ()]
+            for one in (index, one_by_one):
+                one.add_codes([key] * len(codes), codes, part=there)
+        if by_file:
+            other.export_fingerprints(tmp_path / "codes.parquet")
+            index.import_fingerprints(tmp_path / "codes.parquet", if_exists=if_exists)
+        else:
+            index.merge(other, if_exists=if_exists)
+        for key, order in enumerate(ORDERS):
+            if order == [None] and there:  # it is the whole document
+                if if_exists == "ignore":
+                    continue
+                one_by_one.delete(key)
+            for part, code in other.get(key).codes.items():
+                one_by_one.add_code(key, code, part=part, if_exists=if_exists)
+        assert [(row[0], row[4]) for row in sorted(of(index))] == [(row[0], row[4]) for row in sorted(of(one_by_one))]
+        assert index.check().ok
+
+
 def test_parts_of_two_types_are_not_exported(index: Index, tmp_path: Path) -> None:
     """A column of Parquet has one type, so texts and numbers together are refused, and no file is left."""
     pytest.importorskip("pyarrow")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import count
@@ -383,12 +382,6 @@ class Store:
     def _forget(self) -> None:
         """Remember no outlines of the fingerprints that there were."""
         self.outlined, self.settled, self._begun = next(_OUTLINED) if self.db.is_trusted else None, 0, count()
-
-    def attached(self, db: Database, schema: str) -> Store:
-        """The same index by another connection, which has the file attached under this name: for plain statements."""
-        there = copy(self)
-        there.db, there.name, there._statements = db, f"{schema}.{self.name}", {}
-        return there
 
     # ---- transactions ------------------------------------------------------------------------------------------------
 

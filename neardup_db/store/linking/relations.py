@@ -31,11 +31,6 @@ class Relations:
         rows = self.db.rows(self.store.sql(sql), {"limit": SHOWN + 1, **parameters})
         yield from shown(message, [row[0] for row in rows])
 
-    def is_sound(self) -> bool:
-        """Whether there is no problem, the number of rows in the candidate table included. It ends with the first one."""
-        kinds = self.documents, self.fingerprints, self.counters, self.crowds, self.matches, self.rows, self.connected
-        return not any(True for kind in kinds for _ in kind())
-
     def fingerprints(self) -> Iterator[str]:
         """Equal values of a group are one fingerprint, and a document has it."""
         yield from self.few(

@@ -65,7 +65,7 @@ class Owners:
 
     def fate(self, i: int, if_exists: str, whole: bool) -> str:
         """What becomes of a code: it "joins" those that are stored at once; it is "ignored"; or it has to be written "alone".
-        whole: a code without a part is all that its document is to have."""
+        whole: a code without a part is all that its document is to have, unless it is one of several."""
         key, record = self._batch.keys[i], self._batch.more.get(i)
         owner, part = self._owners.get(key), self._part(i)
         if record is not None and record.expires_at is not None and record.expires_at <= self._now:
@@ -77,7 +77,8 @@ class Owners:
             return "alone"
         if not self._is_group(owner, None if record is None else record.group):
             return "alone"
-        if i in self._taken or part in owner.parts or (whole and part is None):
+        whole = whole and part is None and (record is None or not record.is_one_of_several)
+        if i in self._taken or part in owner.parts or whole:
             return "ignored" if self._batch.if_exists.get(i, if_exists) == "ignore" else "alone"
         owner.parts.add(part)
         return "joins"

@@ -220,8 +220,9 @@ class Ingest:
         if self.options.content == "value":
             key, group, part = check_key(record.key), check_group(record.group), check_part(record.part)
             batch.append(key, self.store.checked_value(record.stored))
-            if group is not None or part is not None:
-                batch.more[len(batch) - 1] = Record(key, None, None, group, None, part=part)
+            several = record.is_one_of_several
+            if group is not None or part is not None or several is not None:
+                batch.more[len(batch) - 1] = Record(key, None, None, group, None, None, part, several)
             return
         if self.options.fields is not None:
             record = self.options.fields.record(record)
@@ -492,7 +493,7 @@ class Ingest:
             if self.options.only_new:
                 outcome, matches = self.writer.add_if_new(record, sketch, now, if_exists=if_exists, limit=1, on_match=None)
             else:
-                whole = self.options.content == "value" and record.part is None
+                whole = self.options.content == "value" and record.part is None and not record.is_one_of_several
                 outcome, matches = self.writer.add(record, sketch, now, if_exists=if_exists, limit=1, whole=whole)
         except (DuplicateKeyError, ParameterError) as error:
             if self.options.on_error != "skip":
