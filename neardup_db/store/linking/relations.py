@@ -10,7 +10,7 @@ from itertools import islice
 from ... import limits
 from ..asking.dismissed import Dismissed
 from ..asking.documents import Documents
-from ..layout.candidates import MAX_ID
+from ..layout.candidates import MAX_GIVEN_ID
 from ..layout.state import Store
 from .edges import UnionFind
 
@@ -77,13 +77,13 @@ class Relations:
                WHERE name IN ('{index}_document', '{index}_fingerprint', '{index}_change')
                    AND (typeof(seq) <> 'integer' OR seq NOT BETWEEN 0 AND :last_id) LIMIT :limit""",
             "highest ids that are not numbers of the right size",
-            last_id=MAX_ID,
+            last_id=MAX_GIVEN_ID,
         )
         for table in ("document", "fingerprint"):
             yield from self.few(
                 f"SELECT id FROM {{index}}_{table} WHERE id < 1 OR id > :last_id LIMIT :limit",
                 f"ids of {self.store.name}_{table} that are never given",
-                last_id=MAX_ID,
+                last_id=MAX_GIVEN_ID,
             )
             yield from self.few(
                 f"""SELECT max(id) FROM {{index}}_{table} HAVING max(id) >
@@ -92,6 +92,11 @@ class Relations:
             )
         if not self.store.record_matches:
             return
+        yield from self.few(
+            "SELECT value FROM {index}_setting WHERE name = 'next_cluster' AND value NOT BETWEEN -:last_id AND -1",
+            "cluster labels that are never given",
+            last_id=MAX_GIVEN_ID,
+        )
         yield from self.few(
             """SELECT id FROM {index}_document
                WHERE cluster_id <= (SELECT value FROM {index}_setting WHERE name = 'next_cluster')
