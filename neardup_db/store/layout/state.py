@@ -206,10 +206,13 @@ class Store:
         if checksums.has(self.db.connection):
             settings["checksums"] = 1
         schema.write_settings(self.db, self.name, settings)
+        self.optional = ()
         self.set_window(window or Window())
 
     def set_window(self, window: Window) -> None:
-        """Write the settings of a window."""
+        """Write the settings of a window, and make the table that one of a time needs."""
+        if window.duration_ms is not None and "own_end" not in self.optional:
+            schema.create_optional(self.db, self.name, "own_end")
         for name, value in window.settings().items():
             if value is None:
                 self.db.execute(self.sql("DELETE FROM {index}_setting WHERE name = ?"), (name,))
@@ -236,6 +239,7 @@ class Store:
             raise damaged(f"the table {self.name}_{lost[0]}", self.name, "it was dropped")
         self.dismisses = "dismissed" in self.optional
         self.notes_changes = "change" in self.optional
+        self.keeps_ends = "own_end" in self.optional
         kinds = "part" in self.optional, "allowed" in self.optional
         if (self.has_parts, self.allows) != kinds:
             self.has_parts, self.allows = kinds

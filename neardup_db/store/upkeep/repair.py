@@ -16,7 +16,10 @@ from ..writing.window import require_window
 from .rebuild import fingerprint_of, refile
 
 _REFERENCES: dict[str, list[tuple[str, str]]] = {
-    "document": [(part, "document_id") for part in ("part", "allowed_document", "dismissed")] + [("dismissed", "other_id")],
+    "document": [
+        *((part, "document_id") for part in ("part", "allowed_document", "dismissed", "own_end")),
+        ("dismissed", "other_id"),
+    ],
     "fingerprint": [("document", "fingerprint_id"), ("part", "fingerprint_id")],
 }
 """Tables whose rows have ids, with the columns that name them. Matches, and fingerprints of dismissed pairs, are written anew."""
@@ -97,7 +100,7 @@ class Repair:
         if others:
             self.db.execute("PRAGMA defer_foreign_keys = ON")  # until the transaction ends
             for part, column in ((table, "id"), *_REFERENCES[table]):
-                if part.split("_")[0] in (table, "document", *self.store.optional):
+                if part.removesuffix("_document") in (table, "document", *self.store.optional):
                     sql = self.store.sql(f"UPDATE {{index}}_{part} SET {column} = ? WHERE {column} = ?")
                     self.db.execute_many(sql, [(other, number) for number, other in others.items()])
             if table == "document" and self.store.dismisses:  # they are later than the other document of their pair now

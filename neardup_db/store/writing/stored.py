@@ -83,10 +83,12 @@ class Stored:
         self._since = EVER if window.duration_ms is None else now - window.duration_ms
         self._with_texts = with_texts
         several = self._store.has_parts
+        own_end = "(SELECT o.expires_at FROM {index}_own_end AS o WHERE o.document_id = d.id)"
+        expires_at = f"ifnull({own_end}, d.expires_at)" if self._store.keeps_ends else "d.expires_at"
         code = "ifnull(p.fingerprint_id, d.fingerprint_id)" if several else "d.fingerprint_id"
         self._sql = self._store.sql(
             f"""SELECT d.id, d.key, d.token_count, d.added_at, d.last_seen, d.times_seen, {"d.text" if with_texts else "NULL"},
-                    d.metadata, g.name, d.expires_at, {{value}}, {{value_hash}}, d.fingerprint_id, d.group_id,
+                    d.metadata, g.name, {expires_at}, {{value}}, {{value_hash}}, d.fingerprint_id, d.group_id,
                     {"p.part" if several else "NULL"}, d.metadata IS NULL OR json_valid(d.metadata),
                     ifnull(octet_length({{value}}), 0) + ifnull(octet_length(d.metadata), 0)
                         + {"ifnull(octet_length(d.text), 0)" if with_texts else "0"}
