@@ -240,3 +240,15 @@ def test_foreign_keys_of_the_applications() -> None:
         index.add("a", "the quick brown fox jumps over the lazy dog")
         index.allow("the quick brown fox jumps over the lazy dog")
         assert index.delete("a") and len(index) == 0 and index.check().ok
+
+
+@pytest.mark.parametrize("counter", [2**63 - 1, -5, "'many'"])
+def test_a_damaged_counter_of_allowed_texts(counter: Any) -> None:
+    """check() names it, and a repair leaves room for the next text."""
+    with Index(":memory:", MinHash()) as index:
+        index.allow("the quick brown fox jumps over the lazy dog")
+        index.connection.execute(f"UPDATE sqlite_sequence SET seq = {counter} WHERE name = 'neardup_allowed'")
+        assert index.check().problems[0].startswith("highest ids that are not numbers of the right size: neardup_allowed")
+        assert index.check(repair=True).ok
+        index.allow("a text that is like no other one of these")
+        assert len(list(index.allowed())) == 2 and index.check().ok

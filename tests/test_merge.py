@@ -289,6 +289,18 @@ def test_two_indexes_of_one_file_without_a_log(tmp_path: Path, owned: bool) -> N
             assert one.merge(two).added == 6 and one.check().ok
 
 
+def test_two_indexes_of_one_file_and_a_transaction(tmp_path: Path) -> None:
+    """A merge that would wait for a transaction of its own thread is refused; inside one of this index it is not."""
+    with Index(tmp_path / "a.db", MinHash(), name="one") as one, Index(tmp_path / "a.db", MinHash(), name="two") as two:
+        with two.transaction(), pytest.raises(ParameterError, match=r"has a transaction\(\) of it open.*end it first"):
+            two.add("x", "one two three four five")
+            one.merge(two)
+        two.add("x", "one two three four five", if_exists="replace")
+        with one.transaction():
+            one.merge(two)
+        assert list(one) == ["x"] and one.check().ok
+
+
 def test_an_index_of_another_name(tmp_path: Path) -> None:
     """The documents of the Index that was given come, not those of one in its file that has the name of this one."""
     with (

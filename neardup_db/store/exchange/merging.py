@@ -37,7 +37,7 @@ def merge(mine: StoreReader, writer: PartWriter, given: Any, options: IngestOpti
             raise _itself()
         shared = other.db.connection is store.db.connection
         if not shared and _are_of_one_file(store, other):
-            _require_log(store)
+            _require_no_wait(store, other)
         if shared and options.commit_every is not None:
             raise ParameterError(
                 f"commit_every={options.commit_every}: both indexes are on one connection, where one state of the other is that "
@@ -126,8 +126,13 @@ def _are_of_one_file(mine: Store, other: Store) -> bool:
     return None not in files and files[0] == files[1]
 
 
-def _require_log(store: Store) -> None:
-    """ParameterError where a reader of the file would keep its writer waiting, which would be this merge itself."""
+def _require_no_wait(store: Store, other: Store) -> None:
+    """ParameterError where a merge between two indexes of one file would wait for this thread, which is the one that merges."""
+    if other.db.depth:
+        raise ParameterError(
+            "the other index is in the same file, and this thread has a transaction() of it open, for whose end a merge would "
+            "wait: end it first, or open both indexes on one connection"
+        )
     with store.db.reading():
         mode = store.db.value("PRAGMA journal_mode")
     if mode != "wal":

@@ -74,7 +74,7 @@ class Relations:
         """No counter can give an id or a label a second time, which would join documents that have nothing in common."""
         yield from self.few(
             """SELECT name || ' ' || quote(seq) FROM sqlite_sequence
-               WHERE name IN ('{index}_document', '{index}_fingerprint', '{index}_change')
+               WHERE name IN ('{index}_document', '{index}_fingerprint', '{index}_change', '{index}_allowed')
                    AND (typeof(seq) <> 'integer' OR seq NOT BETWEEN 0 AND :last_id) LIMIT :limit""",
             "highest ids that are not numbers of the right size",
             last_id=MAX_GIVEN_ID,

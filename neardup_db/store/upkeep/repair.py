@@ -21,6 +21,7 @@ _REFERENCES: dict[str, list[tuple[str, str]]] = {
         ("dismissed", "other_id"),
     ],
     "fingerprint": [("document", "fingerprint_id"), ("part", "fingerprint_id")],
+    "allowed": [],
 }
 """Tables whose rows have ids, with the columns that name them. Matches, and fingerprints of dismissed pairs, are written anew."""
 
@@ -42,7 +43,7 @@ class Repair:
         if not -candidates.MAX_GIVEN_ID <= self.store.setting("next_cluster") < 0:
             self.store.set(next_cluster=-1)
         done: list[str] = []
-        for table in _REFERENCES:
+        for table in ("document", "fingerprint", *(["allowed"] if self.store.allows else [])):
             others = self._mend_ids(table, done)
             if table == "fingerprint":
                 damaged = [others.get(number, number) for number in damaged]
