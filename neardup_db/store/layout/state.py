@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import count
@@ -207,10 +206,13 @@ class Store:
         if checksums.has(self.db.connection):
             settings["checksums"] = 1
         schema.write_settings(self.db, self.name, settings)
+        self.optional = ()
         self.set_window(window or Window())
 
     def set_window(self, window: Window) -> None:
-        """Write the settings of a window."""
+        """Write the settings of a window, and make the table that one of a time needs."""
+        if window.duration_ms is not None and "own_end" not in self.optional:
+            schema.create_optional(self.db, self.name, "own_end")
         for name, value in window.settings().items():
             if value is None:
                 self.db.execute(self.sql("DELETE FROM {index}_setting WHERE name = ?"), (name,))
@@ -237,6 +239,7 @@ class Store:
             raise damaged(f"the table {self.name}_{lost[0]}", self.name, "it was dropped")
         self.dismisses = "dismissed" in self.optional
         self.notes_changes = "change" in self.optional
+        self.keeps_ends = "own_end" in self.optional
         kinds = "part" in self.optional, "allowed" in self.optional
         if (self.has_parts, self.allows) != kinds:
             self.has_parts, self.allows = kinds
@@ -383,12 +386,6 @@ class Store:
     def _forget(self) -> None:
         """Remember no outlines of the fingerprints that there were."""
         self.outlined, self.settled, self._begun = next(_OUTLINED) if self.db.is_trusted else None, 0, count()
-
-    def attached(self, db: Database, schema: str) -> Store:
-        """The same index by another connection, which has the file attached under this name: for plain statements."""
-        there = copy(self)
-        there.db, there.name, there._statements = db, f"{schema}.{self.name}", {}
-        return there
 
     # ---- transactions ------------------------------------------------------------------------------------------------
 
