@@ -12,7 +12,7 @@ from typing import Any
 import apsw
 import pytest
 from click.testing import CliRunner
-from support import CASES, SETS, WORDS, keys
+from support import CASES, PAST, SETS, WORDS, keys
 
 from neardup_db import (
     ANY_GROUP,
@@ -48,6 +48,12 @@ def index(request: pytest.FixtureRequest) -> Iterator[Index]:
     with Index(":memory:", case.scheme, text=case.rules, store_text=case.store_text) as index:
         index.add_many([("a", REPLY), ("b", REPLY), ("c", OTHER), ("d", OTHER), ("empty", "")])
         yield index
+
+
+def test_expired_documents_are_set_aside_and_not_counted(index: Index) -> None:
+    """What `allow` returns are documents that could be seen."""
+    index.update("a", expires_at=PAST)
+    assert index.allow(REPLY) == 1 and index.check().ok
 
 
 def test_stored_documents_like_an_allowed_text_match_nothing(index: Index) -> None:

@@ -131,7 +131,7 @@ class MinHash(SetScheme):
 
     @classmethod
     def _state(cls, stored: StoredSettings) -> dict[str, Any]:
-        state = {
+        state: dict[str, Any] = {
             "plan": stored.text("plan", ("bands",)),
             "num_perm": stored.integer("num_perm", 1, _NUM_PERM_MAX),
             "threshold": stored.fraction("threshold"),

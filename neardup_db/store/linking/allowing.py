@@ -96,7 +96,7 @@ def _changed(store: Store) -> None:
 
 def set_aside(clusters: Clusters, allowed: Allowed, now: int) -> int:
     """Set aside each document that is like one of the allowed texts, and split the clusters that these held together; returns how
-    many there were. Compares every fingerprint of the index."""
+    many visible ones there were. Compares every fingerprint of the index."""
     store, documents = clusters.store, clusters.documents
     seeds: dict[int, set[int]] = defaultdict(set)
     gone: set[int] = set()
@@ -113,7 +113,7 @@ def set_aside(clusters: Clusters, allowed: Allowed, now: int) -> int:
         clusters.mend(label, ends - gone, now)
     if gone and store.dismisses:
         clusters.dismissed.follow_fingerprints()
-    return len(gone)
+    return sum(one.is_visible(now) for one in documents.found_of(gone))
 
 
 def set_aside_unfiled(store: Store, documents: Documents) -> None:
