@@ -73,9 +73,6 @@ void nd_slot_free(nd_slot *slot);
 /* Registers the modules below on the connection; an SQLite result code. */
 int nd_register_standard(nd_base *base);
 
-/* From now on a forked child enters the files that it opens by this library as its own. */
-void nd_enter_files_anew_in_children(const sqlite3_api_routines *sqlite3_api);
-
 /* From now on the end of the open transaction is noted in the base; an SQLite result code. */
 int nd_watch_transaction(nd_base *base);
 

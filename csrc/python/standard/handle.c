@@ -41,7 +41,6 @@ static PyObject *handle_register(PyObject *this, PyObject *unused)
     (void)unused;
     if (!nd_enter(self))
         return NULL;
-    nd_enter_files_anew_in_children(self->base->api);
     const int code = nd_register_standard(self->base);
     const nd_failure what = code == SQLITE_OK ? (nd_failure){code, NULL} : nd_failure_of(self->base, code);
     nd_leave(self);

@@ -6,6 +6,7 @@ set on its own touches them, and they change nothing there. The file is never op
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Iterable, Iterator
@@ -19,7 +20,8 @@ import apsw
 from ... import _standard
 from ..._standard import Handle, Hold
 from ..._turns import Turn
-from ...errors import ClosedError, ParameterError
+from ...errors import ClosedError, NearDupError, ParameterError
+from . import forks
 
 _OLDEST = (3, 38, 0)
 """The oldest SQLite that the extension works with."""
@@ -109,6 +111,7 @@ class StandardConnection:
 
     def __init__(self, given: Any, timeout: float) -> None:
         self.given = given
+        self.process_id = os.getpid()
         module = module_of(given)
         look = partial(_look(module), given)
         try:
@@ -133,6 +136,15 @@ class StandardConnection:
     @property
     def filename(self) -> str:
         return self._handle.filename
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the application has not closed the connection. Asks nothing of SQLite."""
+        try:
+            _look(module_of(self.given))(self.given)
+        except module_of(self.given).Error:
+            return False
+        return True
 
     @property
     def library(self) -> int:
@@ -262,10 +274,22 @@ _open: WeakValueDictionary[int, StandardConnection] = WeakValueDictionary()
 """By the address of the connection, which is kept alive: the indexes on one share what is registered there."""
 
 
+def _require_no_parents() -> None:
+    """Raise NearDupError in a forked child whose parent has an index on a connection of the application's library."""
+    forks.require_idle()
+    if any(one.process_id != os.getpid() and one.is_open for one in _open.values()):
+        raise NearDupError(
+            "the parent process has an index open on a connection of sqlite3, and SQLite takes its locks for those of this fork, "
+            "so that what is written here could be lost: open the first index after the fork, start the process by "
+            "multiprocessing's 'spawn' or 'forkserver', or give Index the path of the file"
+        )
+
+
 def standard_connection(given: Any, timeout: float) -> StandardConnection:
     """The one of a connection of the application's."""
     found = _open.get(id(given))
     if found is None:
+        _require_no_parents()
         found = _open[id(given)] = StandardConnection(given, timeout)
     found.require_open()
     found.wait_at_least(timeout)
