@@ -23,11 +23,14 @@ class Holder(Protocol):
     """An object that has a connection."""
 
     turn: Turn
-    is_closed: bool
 
     @property
     def connection(self) -> apsw.Connection | None:
         """The connection, if it is open."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the object has closed it."""
 
 
 _holders: WeakSet[Holder] = WeakSet()
