@@ -393,6 +393,30 @@ class Index(Reader):
         fields = check_fields(key, text, group, metadata)
         return self._ingest("text", records, if_exists, on_error, only_new, commit_every, progress, on_outcome, fields=fields)
 
+    def _add_piece(
+        self,
+        first: int,
+        records: list[Any],
+        *,
+        key: str | None,
+        text: str | None,
+        group: str | None,
+        metadata: Sequence[str] | None,
+        if_exists: IfExists,
+        on_error: OnError,
+        only_new: bool,
+        on_outcome: OnOutcome | None = None,
+    ) -> AddReport:
+        """`add_many` of records that come in pieces: the first of these has the number `first`."""
+        fields = check_fields(key, text, group, metadata)
+        return self._ingest("text", records, if_exists, on_error, only_new, None, None, on_outcome, fields=fields, first=first)
+
+    @contextmanager
+    def _loading(self) -> Iterator[None]:
+        """A transaction for many records."""
+        with self._store.db.large_cache(), self.transaction():
+            yield
+
     def add_codes(
         self,
         keys: Iterable[Key],
@@ -537,6 +561,7 @@ class Index(Reader):
         on_outcome: OnOutcome | None = None,
         require: Callable[[Scheme, TextRules], None] | None = None,
         fields: FieldNames | None = None,
+        first: int = 0,
     ) -> AddReport:
         check_if_exists(if_exists)
         check_choice("on_error", on_error, ("raise", "skip"))
@@ -545,7 +570,9 @@ class Index(Reader):
         check_callable("progress", progress)
         check_callable("on_outcome", on_outcome)
         self._looked_at()
-        options = IngestOptions(content, if_exists, on_error, bool(only_new), commit_every, progress, on_outcome, require, fields)
+        only_new = bool(only_new)
+        more = (require, fields, False, first)
+        options = IngestOptions(content, if_exists, on_error, only_new, commit_every, progress, on_outcome, *more)
         with self._store.db.large_cache():
             ingest = Ingest(self._store, self._readers.own.documents, self._writer, options)
             report = ingest.run(records)

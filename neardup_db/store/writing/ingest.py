@@ -53,6 +53,8 @@ class IngestOptions:
     """Which fields of mappings are the key, the text and so on, if they do not have the names of `add`'s arguments."""
     takes_over: bool = False
     """Whether the records are rows of the table that the index follows."""
+    first: int = 0
+    """The number of the first record."""
 
 
 class Ingest:
@@ -72,11 +74,11 @@ class Ingest:
         self.wrong: list[Skipped] = []
         self.refused: list[Skipped] = []
         """The first records that were left out, as they were read and as they were written: that runs behind, in its thread."""
-        self.outcomes = None if options.on_outcome is None else Outcomes(options.on_outcome)
+        self.outcomes = None if options.on_outcome is None else Outcomes(options.on_outcome, options.first)
         self.token_counts = TokenCounts()
         self.taken = 0
         self.reported = 0
-        self._batch = Batch(0, store.epoch)
+        self._batch = Batch(options.first, store.epoch)
         self._left = options.commit_every
         """Records that the transaction may still take."""
         self._open: tuple[AbstractContextManager[None], Background] | None = None
@@ -121,7 +123,7 @@ class Ingest:
             return self._read_columns(records)
         if isinstance(records, Codes):  # the settings may change between two transactions, so each code is checked
             records = records.pairs()
-        for number, record in enumerate(records):
+        for number, record in enumerate(records, self.options.first):
             self._append_checked(record, number)
             self._hand_over_full()
         return None
