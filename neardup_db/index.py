@@ -370,8 +370,8 @@ class Index(Reader):
         transaction commits. They wait in memory for the commit, so give commit_every for millions. The function may use the
         index. What it raises ends `add_many`, and what was committed stays.
 
-        The iterable, and `progress`, may use the index: a question sees every record yielded before, a write stands between two
-        records. The report names the first records that were left out.
+        The iterable, and `progress`, may query the index, and see every record yielded before. What they would write to it is
+        refused. The report names the first records that were left out.
 
         Warns once (ShortTextsWarning) where most texts have fewer than 20 words and shingles have three or more.
 

@@ -610,8 +610,8 @@ WHO = contextvars.ContextVar("WHO", default="nobody")
 
 
 def test_calls_see_the_context_of_their_task(target: Any) -> None:
-    """A function of the caller's finds in a contextvars.ContextVar what its task has set: in the thread, on the loop, and where an
-    outcome comes late."""
+    """A function of the caller's finds in a contextvars.ContextVar what its task has set: in the thread, on the loop, and where
+    an outcome comes late."""
 
     async def main() -> None:
         late: list[str] = []
