@@ -32,16 +32,19 @@ INSTEAD = {
 
 MORE = {
     "add_many": (
-        "records may be an asynchronous iterable, too: this task reads it, and its calls of the index come between two records. "
-        "Any other iterable, and a generator, runs in the thread that writes. If this task is cancelled, an asynchronous "
-        "iterable ends, and what was not committed before is not stored; any other load goes on. `progress` and `on_outcome` are "
-        "called on the loop."
+        "records may be an asynchronous iterable, too: this task reads it, and its calls of the index come between two records; "
+        "with `commit_every` other tasks write between two commits. Any other iterable, and a generator, runs in the thread that "
+        "writes. If this task is cancelled, an asynchronous iterable ends, and what was not committed before is not stored; any "
+        "other load goes on. `progress` and `on_outcome` are called on the loop, and awaited if they can be."
     ),
-    "rebuild": "`progress` is called on the loop.",
-    "add_codes": "keys and codes are read in the thread that writes; `progress` and `on_outcome` are called on the loop.",
-    "import_fingerprints": "`progress` and `on_outcome` are called on the loop.",
-    "merge": "other may be an AsyncIndex, too. `progress` is called on the loop.",
-    "sync": "`progress` is called on the loop.",
+    "rebuild": "`progress` is called on the loop, and awaited if it can be.",
+    "add_codes": (
+        "keys and codes are read in the thread that writes; `progress` and `on_outcome` are called on the loop, and awaited if "
+        "they can be."
+    ),
+    "import_fingerprints": "`progress` and `on_outcome` are called on the loop, and awaited if they can be.",
+    "merge": "other may be an AsyncIndex, too. `progress` is called on the loop, and awaited if it can be.",
+    "sync": "`progress` is called on the loop, and awaited if it can be.",
 }
 """What a docstring says besides."""
 

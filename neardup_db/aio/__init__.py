@@ -57,7 +57,7 @@ class AsyncIndex(Methods, Calls):
 
     `async with` opens and closes the index, as `open()` and `close()` do. What cannot be a coroutine has another name: `key in
     index` is `await index.contains(key)`, `len(index)` is `await index.length()`, `index.scheme` and `index.text_rules` are
-    awaited, and what is done with `index.connection` is given to `run`. One AsyncIndex may serve several loops.
+    awaited, and what is done with `index.connection` is given to `run`. One AsyncIndex serves one loop at a time.
 
     >>> import asyncio
     >>> from neardup_db import MinHash

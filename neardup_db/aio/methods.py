@@ -249,10 +249,10 @@ class Methods:
 
         Warns once (ShortTextsWarning) where most texts have fewer than 20 words and shingles have three or more.
 
-        records may be an asynchronous iterable, too: this task reads it, and its calls of the index come between two records. Any
-        other iterable, and a generator, runs in the thread that writes. If this task is cancelled, an asynchronous iterable ends,
-        and what was not committed before is not stored; any other load goes on. `progress` and `on_outcome` are called on the
-        loop.
+        records may be an asynchronous iterable, too: this task reads it, and its calls of the index come between two records;
+        with `commit_every` other tasks write between two commits. Any other iterable, and a generator, runs in the thread that
+        writes. If this task is cancelled, an asynchronous iterable ends, and what was not committed before is not stored; any
+        other load goes on. `progress` and `on_outcome` are called on the loop, and awaited if they can be.
         """
         answer: AddReport = await self._load(
             records,
@@ -295,7 +295,8 @@ class Methods:
         part: as of `add_code`: a key comes once for each of its codes. The report counts codes then. Raises ParameterError with
         only_new, which cannot tell what becomes of a key that is new by some codes only.
 
-        keys and codes are read in the thread that writes; `progress` and `on_outcome` are called on the loop.
+        keys and codes are read in the thread that writes; `progress` and `on_outcome` are called on the loop, and awaited if they
+        can be.
         """
         answer: AddReport = await self._write(
             "add_codes",
@@ -334,7 +335,7 @@ class Methods:
         Bands and threshold are the index's own. The other arguments are those of `add_many`. Needs pyarrow (the extra "arrow").
         Raises FormatError, ParameterError for an index that stores texts.
 
-        `progress` and `on_outcome` are called on the loop.
+        `progress` and `on_outcome` are called on the loop, and awaited if they can be.
         """
         answer: AddReport = await self._write(
             "import_fingerprints",
@@ -371,7 +372,7 @@ class Methods:
         CorruptIndexError for a damaged document of the other, ParameterError for the index itself,
         by whatever name.
 
-        other may be an AsyncIndex, too. `progress` is called on the loop.
+        other may be an AsyncIndex, too. `progress` is called on the loop, and awaited if it can be.
         """
         answer: AddReport = await self._write("merge", other, if_exists=if_exists, commit_every=commit_every, progress=progress)
         return answer
@@ -425,7 +426,7 @@ class Methods:
 
         Warns once (ShortTextsWarning) as `add_many` does.
 
-        `progress` is called on the loop.
+        `progress` is called on the loop, and awaited if it can be.
         """
         answer: SyncReport = await self._write("sync", limit, full=full, commit_every=commit_every, progress=progress)
         return answer
@@ -570,7 +571,7 @@ class Methods:
         progress: called now and then with the number of documents done. Raises ParameterError where new fingerprints are
         needed, or texts, and the texts are not stored.
 
-        `progress` is called on the loop.
+        `progress` is called on the loop, and awaited if it can be.
         """
         await self._write("rebuild", scheme, text, store_text=store_text, record_matches=record_matches, progress=progress)
 
