@@ -411,12 +411,6 @@ class Index(Reader):
         fields = check_fields(key, text, group, metadata)
         return self._ingest("text", records, if_exists, on_error, only_new, None, None, on_outcome, fields=fields, first=first)
 
-    @contextmanager
-    def _loading(self) -> Iterator[None]:
-        """A transaction for many records."""
-        with self._store.db.large_cache(), self.transaction():
-            yield
-
     def add_codes(
         self,
         keys: Iterable[Key],

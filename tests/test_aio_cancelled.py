@@ -394,6 +394,59 @@ def test_an_asynchronous_iterable_may_use_the_index(target: Any, commit_every: i
     run(main)
 
 
+@pytest.mark.parametrize("commit_every", [None, 1, 3])
+def test_an_error_that_the_iterable_passes_over(target: Any, commit_every: int | None) -> None:
+    """A record that cannot be stored ends the load, although its error came out inside the iterable, which went on."""
+
+    async def main() -> None:
+        async with AsyncIndex(target, SCHEME) as index:
+            await index.add(1, story(1))
+
+            async def passing() -> AsyncIterator[tuple[int, str]]:
+                for number in (0, 1, 2):
+                    yield number, story(number)
+                    with contextlib.suppress(NearDupError):
+                        await index.length()
+
+            with pytest.raises(DuplicateKeyError, match="record 1: key 1 is already in the index"):
+                await index.add_many(passing(), commit_every=commit_every)
+            assert [key async for key in index] == ([1, 0] if commit_every == 1 else [1])
+
+    run(main)
+
+
+def test_a_load_inside_the_iterable_of_a_load(target: Any) -> None:
+    """All records of both are stored, in the order in which they were yielded."""
+
+    async def main() -> None:
+        async with AsyncIndex(target, SCHEME) as index:
+
+            async def outer() -> AsyncIterator[tuple[int, str]]:
+                for number in range(6):
+                    if number == 3:
+                        assert (await index.add_many(records(5, start=100))).added == 5
+                    yield number, story(number)
+
+            assert (await index.add_many(outer())).added == 6
+            assert [key async for key in index] == [0, 1, 2, *range(100, 105), 3, 4, 5]
+
+    run(main)
+
+
+def test_a_load_that_ends_while_the_index_is_closing(path: Path) -> None:
+    """A load whose last commit was done before close() returns its report."""
+
+    async def main() -> None:
+        index = await AsyncIndex(path, SCHEME).open()
+        loads = [asyncio.create_task(index.add_many(records(5, start=number))) for number in (0, 100, 200)]
+        await begun(*loads)
+        closing = asyncio.create_task(index.close())
+        assert [report.added for report in await asyncio.gather(*loads)] == [5, 5, 5]
+        await closing
+
+    run(main)
+
+
 def test_a_record_inside_a_transaction_of_its_iterable(target: Any) -> None:
     """A record that is yielded while a transaction of the iterable is open is refused, as by Index, and all is taken back."""
 

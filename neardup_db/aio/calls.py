@@ -85,9 +85,9 @@ class Calls:
 
     async def open(self: Opened) -> Opened:
         """Open the index, unless it is open, and return it: `async with` does so too. Raises as `Index(...)`."""
+        self._bind()
         while self._closing is not None:
             await asyncio.wait([self._closing])
-        self._bind()
         await self._writes.enter(self._timeout, self._busy)
         if self._index is not None:  # by another task
             self._writes.leave()

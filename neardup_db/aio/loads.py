@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
 
@@ -79,6 +80,10 @@ class Load:
         """Records of the open transaction, those in hand included."""
         self._heard: list[tuple[Any, ...]] = []
         self._report = AddReport()
+        self._is_read = False
+        self._error: BaseException | None = None
+        """The error of storing earlier records, raised again: it came out where the iterable used the index, which may have
+        caught it."""
 
     async def run(self) -> AddReport:
         """The report of all records."""
@@ -92,11 +97,13 @@ class Load:
         check_choice("on_error", given["on_error"], ("raise", "skip"))
         check_fields(*(given[name] for name in ("key", "text", "group", "metadata")))
         index._require_open()
+        await index._flush()  # of a load around this one
         outer = index._loads.get(task)
         self._outer = index._own_block
         index._loads[task] = self.flush
         try:
             await self._read()
+            self._is_read = True
             await self._commit()
         except BaseException as error:
             if self._block is not None:
@@ -108,8 +115,15 @@ class Load:
                 del index._loads[task]
             else:
                 index._loads[task] = outer
-        await index._call(lambda call: index._opened()._checkpoint(), None)
         return self._report
+
+    @contextmanager
+    def _loading(self, index: Index) -> Iterator[None]:
+        """A transaction for many records, in the thread."""
+        with index._store.db.large_cache(), index.transaction():
+            yield
+        if self._is_read:
+            index._checkpoint()
 
     async def _read(self) -> None:
         records = self._records.__aiter__()
@@ -139,15 +153,24 @@ class Load:
         self._piece.append(record)
         self._in_block += 1
         values = record.values() if isinstance(record, dict) else record if isinstance(record, (tuple, list)) else ()
-        self._size += sum(len(value) for value in values if isinstance(value, (str, bytes)))
+        self._size += sum(len(value if isinstance(value, (str, bytes)) else repr(value)) for value in values)
 
     async def flush(self) -> None:
         """Store the records in hand."""
+        if self._error is not None:
+            raise self._error
         piece, self._piece, self._size = self._piece, [], 0
         if not piece:
             return
+        try:
+            await self._store(piece)
+        except BaseException as error:
+            self._error = error
+            raise
+
+    async def _store(self, piece: list[Any]) -> None:
         if self._block is None:
-            block = Transaction(self._index, Index._loading, self._committed)
+            block = Transaction(self._index, self._loading, self._committed)
             await block.__aenter__()
             self._block = block
         report = await self._add(piece)
