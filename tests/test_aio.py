@@ -665,6 +665,36 @@ def test_a_transaction_object_inside_itself(target: Any) -> None:
     run(main)
 
 
+def test_transactions_that_are_ended_by_hand(target: Any) -> None:
+    """An end that does not fit, a second one or one of an outer block, is refused at once, and what is open can be ended."""
+
+    async def main() -> None:
+        async with AsyncIndex(target, SCHEME) as index:
+            outer, inner = index.transaction(), index.transaction()
+            with pytest.raises(NearDupError, match="is not entered"):
+                await outer.__aexit__(None, None, None)
+            await outer.__aenter__()
+            await index.add(1, story(1))
+            await inner.__aenter__()
+            await index.add(2, story(2))
+            with pytest.raises(NearDupError, match="inside this one has not ended"):
+                await outer.__aexit__(None, None, None)
+            for block in (inner, outer):
+                await block.__aexit__(None, None, None)
+                with pytest.raises(NearDupError, match="has ended"):
+                    await block.__aexit__(None, None, None)
+            assert await index.length() == 2
+            await outer.__aenter__()
+            await inner.__aenter__()
+            await index.add(3, story(3))
+            await outer.__aexit__(ValueError, ValueError(), None)
+            await inner.__aexit__(ValueError, ValueError(), None)
+            await index.add(4, story(4))
+            assert [key async for key in index] == [1, 2, 4]
+
+    run(main)
+
+
 def test_other_tasks_write_between_the_commits_of_a_load(target: Any) -> None:
     """A load with commit_every= holds nobody up while its records are long in coming: another task writes between two commits."""
 

@@ -75,7 +75,7 @@ def test_names_that_collide(connect: Callable[[Any], Any], own: str, tmp_path: P
         connection.execute("CREATE TABLE own (x)")
         connection.execute(f"CREATE {own}")
         before = connection.execute("SELECT * FROM sqlite_schema UNION ALL SELECT * FROM sqlite_temp_schema").fetchall()
-        with pytest.raises((ParameterError, FormatError), match=r"(?i)neardup_\w+.*give another name="):
+        with pytest.raises((ParameterError, FormatError), match=r"(?i)neardup_\w+.*give the index another name"):
             Index(connection, SCHEME)
         assert connection.execute("SELECT * FROM sqlite_schema UNION ALL SELECT * FROM sqlite_temp_schema").fetchall() == before
         index = Index(connection, SCHEME, name="other")

@@ -47,6 +47,7 @@ class Block(Protocol):
     task: object | None
     line: Line
     """Of the task's calls: one that was cancelled may still run."""
+    outer: Block | None
 
 
 class Calls:
@@ -175,8 +176,8 @@ class Calls:
             is_there = self._index is not None and not self._running.is_closed()
             if is_there or self._writes.taken or self._reads.taken:
                 raise NearDupError(
-                    "this AsyncIndex was opened in another event loop, which has not ended: make and open another one in this "
-                    "loop, AsyncIndex(path)"
+                    "this AsyncIndex was opened in another event loop, which has not ended, or has left calls behind: make and "
+                    "open another one in this loop, AsyncIndex(path)"
                 )
             self._loop = loop
 

@@ -31,7 +31,7 @@ class Transaction(AbstractAsyncContextManager[Any]):
         self._is_entered = False
         self._open: AbstractContextManager[Any] | None = None
         """Of `Index`, in the thread."""
-        self._outer: Block | None = None
+        self.outer: Block | None = None
         self._leave: Callable[[], None] = nothing
         self.line = Line(1)
         """Of the task's calls: one that was cancelled may still run."""
@@ -44,14 +44,14 @@ class Transaction(AbstractAsyncContextManager[Any]):
         self._is_entered = True
         try:
             await index._flush()
-            self._outer, self.task, self.line = index._own_block, current_task(), Line(1)
-            if self._outer is None:
+            self.outer, self.task, self.line = index._own_block, current_task(), Line(1)
+            if self.outer is None:
                 await index._writes.enter(index._timeout, index._busy)
                 self._leave = index._writes.leave
             else:
-                await self._outer.line.enter()
+                await self.outer.line.enter()
                 self._leave = nothing
-            then = nothing if self._outer is None else self._outer.line.leave
+            then = nothing if self.outer is None else self.outer.line.leave
             try:
                 await self._start(self._enter, None, then).outcome()
             except BaseException:
@@ -68,7 +68,7 @@ class Transaction(AbstractAsyncContextManager[Any]):
             if kind is None:
                 self._index._require_open()
             return
-        self._index._block, self._is_entered = self._outer, False
+        self._end_here(kind is None)
         if kind is None:
             try:
                 await self.line.enter()
@@ -80,6 +80,20 @@ class Transaction(AbstractAsyncContextManager[Any]):
             call = self._roll_back()
             if call is not None and kind is not GeneratorExit:  # then the coroutine is closed, and cannot wait
                 await call.outcome()
+
+    def _end_here(self, commits: bool) -> None:
+        """Be the innermost transaction no more."""
+        index = self._index
+        if not self._is_entered:
+            raise NearDupError("this transaction() is not entered, or has ended: enter it by `async with`")
+        if commits and index._block is not self:
+            raise NearDupError("a transaction() that began inside this one has not ended: end it before this one")
+        self._is_entered = False
+        block = index._block
+        while block is not None and block is not self:
+            block = block.outer
+        if block is self:
+            index._block = self.outer
 
     def _start(self, work: Callable[[], None], late: Late | None, then: Callable[[], None]) -> Call:
         return Call(self._index._running, self._index._writes, late, then).start(work)

@@ -158,13 +158,13 @@ def of_names(db: Database, name: str, error: apsw.SQLError) -> NearDupError:
     if hidden is not None:
         return hidden
     if str(error).endswith("already exists") or str(error).startswith("there is already"):
-        return ParameterError(f"name={name!r}: {error}, which is not of an index: give another name=, or rename it")
+        return ParameterError(f"{error} in the database, and is not of index {name!r}: give the index another name")
     if db.value("SELECT 1 FROM main.sqlite_schema WHERE name = ? COLLATE NOCASE", (f"{name}_setting",)) is None:
         return FormatError(
             f"the database no longer holds index {name!r}: the transaction that created it was rolled back, or its tables were "
             "dropped; open the index again, with a scheme to create it"
         )
-    return FormatError(f"the table {name}_setting is not of an index ({error}): give another name=, or restore a backup")
+    return FormatError(f"the table {name}_setting is not of an index ({error}): give the index another name, or restore a backup")
 
 
 def _hiding(db: Database, name: str) -> ParameterError | None:
@@ -174,7 +174,7 @@ def _hiding(db: Database, name: str) -> ParameterError | None:
     if hiding is None:
         return None
     return ParameterError(
-        f"the connection's TEMP object {hiding!r} may hide a table of index {name!r}: drop it, or give another name="
+        f"the connection's TEMP object {hiding!r} may hide a table of index {name!r}: drop it, or give the index another name"
     )
 
 
