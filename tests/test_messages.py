@@ -84,6 +84,20 @@ def test_names_that_collide(connect: Callable[[Any], Any], own: str, tmp_path: P
 
 
 @LIBRARIES
+@pytest.mark.parametrize("name", ["setting", "fingerprint"])
+def test_a_temp_table_that_comes_later(connect: Callable[[Any], Any], name: str, tmp_path: Path) -> None:
+    """A query that a TEMP table hides the index's from names it, rather than advising a repair; dropping it mends all."""
+    with closing(connect(tmp_path / "own.db")) as connection:
+        index = Index(connection, SCHEME)
+        index.add("a", "one two three four")
+        connection.execute(f"CREATE TEMP TABLE neardup_{name} (name, value2)")
+        with pytest.raises(ParameterError, match=f"TEMP object 'neardup_{name}' may hide"):
+            index.query("one two three four")
+        connection.execute(f"DROP TABLE temp.neardup_{name}")
+        assert [match.key for match in index.query("one two three four")] == ["a"]
+
+
+@LIBRARIES
 @pytest.mark.parametrize("begins", [False, True], ids=["autocommit", "BEGIN"])
 def test_a_write_inside_a_statement_of_the_application(connect: Callable[[Any], Any], begins: bool, tmp_path: Path) -> None:
     """A function that the application's INSERT calls is told that it cannot write to the index there, and what works."""

@@ -154,7 +154,7 @@ def stored_name(db: Database, name: str) -> str | None:
 
 def of_names(db: Database, name: str, error: apsw.SQLError) -> NearDupError:
     """The error where an index cannot be created or read: perhaps objects of the application's have its names."""
-    hidden = _hiding(db, name)
+    hidden = hiding(db, name)
     if hidden is not None:
         return hidden
     if str(error).endswith("already exists") or str(error).startswith("there is already"):
@@ -167,14 +167,14 @@ def of_names(db: Database, name: str, error: apsw.SQLError) -> NearDupError:
     return FormatError(f"the table {name}_setting is not of an index ({error}): give the index another name, or restore a backup")
 
 
-def _hiding(db: Database, name: str) -> ParameterError | None:
+def hiding(db: Database, name: str) -> ParameterError | None:
     """The error for a TEMP table or view that hides one of the index's."""
     sql = "SELECT name FROM temp.sqlite_schema WHERE type IN ('table', 'view') AND name LIKE ? ESCAPE '\\' LIMIT 1"
-    hiding = db.value(sql, (f"{name}\\_%",))
-    if hiding is None:
+    found = db.value(sql, (f"{name}\\_%",))
+    if found is None:
         return None
     return ParameterError(
-        f"the connection's TEMP object {hiding!r} may hide a table of index {name!r}: drop it, or give the index another name"
+        f"the connection's TEMP object {found!r} may hide a table of index {name!r}: drop it, or give the index another name"
     )
 
 
@@ -207,9 +207,9 @@ def random_number() -> int:
 def read_settings(db: Database, name: str) -> dict[str, Any]:
     """All settings of an index, after a look at its versions."""
     settings = dict(db.rows(f"SELECT name, value FROM {name}_setting"))
-    hiding = None if "schema_version" in settings else _hiding(db, name)
-    if hiding is not None:
-        raise hiding
+    hidden = None if "schema_version" in settings else hiding(db, name)
+    if hidden is not None:
+        raise hidden
     require_version(name, settings.get("schema_version"))
     for setting in ("generation", "next_cluster", "store_text", "record_matches", "crowds"):
         if not isinstance(settings.get(setting), int):
