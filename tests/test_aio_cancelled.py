@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import threading
 import time
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
@@ -309,6 +311,33 @@ def test_a_listing_loses_nothing_by_a_cancelled_step(path: Path) -> None:
                     await wrong.__anext__()
             with pytest.raises(StopAsyncIteration):
                 await wrong.__anext__()
+
+    run(main)
+
+
+def test_an_error_leaves_no_cycle(path: Path) -> None:
+    """The error of a call, and what its traceback holds, is freed as soon as the task lets it go, without a collection."""
+
+    class Error(Exception):
+        pass
+
+    def fails(below: Index) -> None:
+        raise Error
+
+    async def main() -> None:
+        async with AsyncIndex(path, SCHEME) as index:
+            gc.collect()
+            gc.disable()
+            try:
+                try:
+                    await index.run(fails)
+                except Error as error:
+                    freed = weakref.ref(error)
+                await index.length()
+                await index.run(lambda below: None)
+                assert freed() is None
+            finally:
+                gc.enable()
 
     run(main)
 

@@ -135,7 +135,8 @@ class Call:
         self._lane = lane
         self._late = late
         self._then = then
-        self._over: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+        self._over: asyncio.Future[None] = loop.create_future()
+        self._done: tuple[Any, BaseException | None] = None, None
         self._is_left = False
 
     def start(self, work: Callable[[], Any]) -> Call:
@@ -150,17 +151,18 @@ class Call:
     async def outcome(self) -> Any:
         """What the work returns; raises what it raises."""
         try:
-            result, error = await self._over
+            await self._over
         except BaseException:  # cancelled, or the coroutine is closed
             self._is_left = True
             if self._over.done() and not self._over.cancelled():
-                self._tell_late(*self._over.result())
+                self._tell_late(*self._done)
             raise
+        (result, error), self._done = self._done, (None, None)  # the error's traceback has frames that have this call
         if error is not None:
             try:
                 raise error
             finally:
-                del error  # its traceback has this frame
+                del error
         return result
 
     @property
@@ -182,13 +184,16 @@ class Call:
                 self._tell_late(result, error)
             except BaseException:  # SystemExit, too: the thread has other calls to run
                 _logger.exception("on_late_result failed")
+        finally:
+            del self, result, error  # the error's traceback has this frame
 
     def _end(self, result: Any, error: BaseException | None) -> None:
         try:
             if self.is_left:
                 self._tell_late(result, error)
             else:
-                self._over.set_result((result, error))
+                self._done = result, error
+                self._over.set_result(None)
         finally:
             self._then()
 

@@ -437,7 +437,8 @@ class Database:
             if self.read_only:
                 raise ReadOnlyError("the index was opened with read_only=True: open it without, to write")
             with translated(self.name):
-                self.settle(to_write=True)
+                if self._attending:
+                    self.settle(to_write=True)
                 level = self._level(light=light)
                 try:
                     self._depth += 1
