@@ -528,11 +528,12 @@ def test_an_asynchronous_iterable_that_fails(target: Any, number: int, error: Ba
     run(main)
 
 
-def test_a_cancelled_load_is_taken_back(target: Any) -> None:
-    """A task that is cancelled while it reads records leaves nothing of them."""
+def test_a_cancelled_load_is_taken_back_and_reported(target: Any) -> None:
+    """A task that is cancelled while it reads records leaves nothing of them, and the hook hears that the load failed."""
 
     async def main() -> None:
-        async with AsyncIndex(target, SCHEME) as index:
+        late: list[LateResult] = []
+        async with AsyncIndex(target, SCHEME, on_late_result=late.append) as index:
             yielded, closed = asyncio.Event(), []
 
             async def endless() -> AsyncIterator[tuple[int, str]]:
@@ -550,6 +551,7 @@ def test_a_cancelled_load_is_taken_back(target: Any) -> None:
             await cancelled(task)
             assert closed == [True]
             assert await index.run(len) == 0
+        assert [one.method for one in late] == ["add_many"] and "was cancelled" in str(late[0].error)
 
     run(main)
 

@@ -106,6 +106,10 @@ class Load:
             self._is_read = True
             await self._commit()
         except BaseException as error:
+            commits = self._is_read and self._block is None and self._error is None  # then the transaction reports
+            if isinstance(error, (asyncio.CancelledError, GeneratorExit)) and not commits:
+                why = "the task that read the records was cancelled: what was not committed before is not stored"
+                self._late(None, NearDupError(why))
             if self._block is not None:
                 block, self._block = self._block, None
                 await block.__aexit__(type(error), error, error.__traceback__)
