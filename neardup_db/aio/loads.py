@@ -106,8 +106,8 @@ class Load:
             self._is_read = True
             await self._commit()
         except BaseException as error:
-            commits = self._is_read and self._block is None and self._error is None  # then the transaction reports
-            if isinstance(error, (asyncio.CancelledError, GeneratorExit)) and not commits:
+            has_begun = self._block is not None or bool(self._piece)
+            if has_begun and isinstance(error, (asyncio.CancelledError, GeneratorExit)):
                 why = "the task that read the records was cancelled: what was not committed before is not stored"
                 self._late(None, NearDupError(why))
             if self._block is not None:
